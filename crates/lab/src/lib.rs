@@ -1,0 +1,11 @@
+//! Plans, searches, trials, statistics, records and reports.
+//!
+//! ```text
+//! plan.toml > points > search <-> trial > record > report.html
+//! ```
+//! Searches and statistics are pure: they ask a [`search::Measurer`] for trials and never see a clock,
+//! a socket or a file. The same code drives real frames and simulated devices.
+
+pub mod plan;
+pub mod record;
+pub mod search;

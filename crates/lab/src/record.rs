@@ -1,0 +1,345 @@
+//! What was measured: runs, points, trials, results. Plain data, append-only, serialised as JSON.
+//!
+//! A *run* is one execution of a plan. A *point* is one combination of the plan's axes. A *trial* is one
+//! measurement at one offered load. A report is a pure function of these types.
+
+use serde::{Deserialize, Serialize};
+
+/// One execution of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Number in the store, from 1.
+    pub id: i64,
+    /// Name of the plan (`quick`) or of its file without the ending.
+    pub plan: String,
+    /// The question that the plan asks, in one sentence.
+    pub question: String,
+    /// Full text of the plan with `--set` changes applied, so that the run can be repeated.
+    pub plan_toml: String,
+    /// Start, UTC, RFC 3339.
+    pub started: String,
+    /// End, UTC, RFC 3339; `None` while it runs or after a crash.
+    pub finished: Option<String>,
+    /// How it ended.
+    pub state: RunState,
+    /// Seed of all randomness in the run.
+    pub seed: u64,
+    /// Version of weir that measured.
+    pub version: String,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// How the tester sends and receives, and on which CPUs.
+    pub tester: Tester,
+    /// Where the run departs from the procedure that it cites, one sentence each.
+    pub deviations: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Started and not yet ended, or killed.
+    Running,
+    /// All points were measured.
+    Complete,
+    /// Stopped by the user; finished trials are kept.
+    Interrupted,
+    /// Stopped by an error; finished trials are kept.
+    Failed,
+}
+
+/// Facts about the machine that matter for the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processor name.
+    pub cpu: String,
+    /// Logical CPUs online.
+    pub cpus: usize,
+    /// Kernel release and build.
+    pub kernel: String,
+    /// Operating system name.
+    pub os: String,
+    /// Total memory in bytes.
+    pub memory_bytes: u64,
+    /// Everything else, as name and value: mitigations, governor, virtualisation, clock source, sysctls.
+    pub facts: Vec<(String, String)>,
+}
+
+/// How the tester sends and receives.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tester {
+    /// `xdp-live-frames` or `af-packet`.
+    pub generator: String,
+    /// `xdp` or `af-packet`.
+    pub receiver: String,
+    /// CPUs that the tester runs on.
+    pub cpus: Vec<usize>,
+    /// What is weaker than it could be, and why, one sentence each.
+    pub limits: Vec<String>,
+}
+
+/// One combination of the plan's axes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Number in the store.
+    pub id: i64,
+    /// Run that it belongs to.
+    pub run_id: i64,
+    /// Order in the run, from 0.
+    pub index: usize,
+    /// All axes as name and value in plan order, the constant ones too (`dut`, `frame_bytes`, `cpus`, `ip`, ...).
+    pub settings: Vec<(String, String)>,
+    /// Device under test, as in the plan (`kernel-forward`; `wire` is the tester's own ceiling).
+    pub dut: String,
+    /// Frame size as in the plan (`64`, `imix`).
+    pub frame: String,
+    /// Mean frame size in bytes, FCS included.
+    pub frame_bytes_mean: f64,
+    /// CPUs of the device under test; those that the tester uses too are in `cpus_shared`.
+    pub cpus: Vec<usize>,
+    /// CPUs that the device under test shares with the tester.
+    pub cpus_shared: Vec<usize>,
+    /// Theoretical maximum in frames/s, all directions together, at the plan's line rate; `None` if it has none.
+    pub line_fps: Option<f64>,
+    /// Result; `None` until the point is finished.
+    pub result: Option<PointResult>,
+}
+
+/// What the search found at a point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PointResult {
+    /// `mlrsearch`, `rfc2544`, `classic`, or `fixed` (no search).
+    pub search: String,
+    /// One entry per goal.
+    pub goals: Vec<GoalResult>,
+}
+
+/// The result for one goal of a search. Rates are frames/s, all directions together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoalResult {
+    /// Short name: `NDR`, `PDR 0.5%`, `throughput`, `classic 0.15%`.
+    pub goal: String,
+    /// All parameters of the goal as name and value with unit: a rate without them says nothing.
+    pub parameters: Vec<(String, String)>,
+    /// One value per repetition, in order.
+    pub repetitions: Vec<GoalValue>,
+    /// Median of the repetitions' `fps`; `None` if none was found.
+    pub fps_median: Option<f64>,
+    /// Bootstrap interval of the median (95 %), when there are at least three repetitions.
+    pub fps_interval: Option<(f64, f64)>,
+}
+
+/// One repetition's outcome for a goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoalValue {
+    /// The headline figure: conditional throughput (MLRsearch), throughput (RFC 2544), accepted rate (classic).
+    pub fps: Option<f64>,
+    /// Relevant lower bound, offered frames/s.
+    pub lower_fps: Option<f64>,
+    /// Relevant upper bound, offered frames/s.
+    pub upper_fps: Option<f64>,
+    /// `None` for a regular result; otherwise why it is irregular
+    /// (`max load is not an upper bound`, `tester-limited`, `min load is lossy`, `time limit`).
+    pub irregular: Option<String>,
+    /// Trials used.
+    pub trials: usize,
+    /// Trial time used in seconds.
+    pub trial_s: f64,
+}
+
+/// One measurement at one offered load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Number in the store.
+    pub id: i64,
+    /// Point that it belongs to.
+    pub point_id: i64,
+    /// Order within the point, from 0.
+    pub index: usize,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// Start, UTC, RFC 3339 with milliseconds.
+    pub started: String,
+    /// Intended length of sending in seconds.
+    pub duration_s: f64,
+    /// Time spent on this trial beyond `duration_s`, in seconds: set-up, drain, reading counters.
+    pub overhead_s: f64,
+    /// Intended load in frames/s, all directions together.
+    pub offered_fps: f64,
+    /// Frames that the tester was to send.
+    pub offered: u64,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames that came back, each counted once.
+    pub received: u64,
+    /// Frames that did not: `sent - received`.
+    pub lost: u64,
+    /// Counts and latency per direction and flow group.
+    pub streams: Vec<Stream>,
+    /// Where the lost frames went, by name.
+    pub ledger: Vec<LedgerLine>,
+    /// Lost frames that no counter explains (negative: counters explain more than was lost).
+    pub unexplained: i64,
+    /// Is this trial to be believed?
+    pub verdict: Verdict,
+    /// Why the verdict is not `Valid`, one sentence each; also remarks on valid trials.
+    pub reasons: Vec<String>,
+    /// What the trial cost the device under test.
+    pub cost: Cost,
+    /// How quiet the machine and how exact the tester was.
+    pub noise: Noise,
+}
+
+/// What a trial was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// First contact; not used for any figure.
+    WarmUp,
+    /// One step of a search.
+    Search,
+    /// A point of the loss and latency curve.
+    Curve,
+    /// The tester's own ceiling.
+    Ceiling,
+}
+
+/// Is a trial to be believed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The tester did its part, the machine was quiet, the books close.
+    Valid,
+    /// The tester could not send what was offered, or lost frames itself.
+    TesterLimited,
+    /// Steal, foreign load or pacing error beyond the limits.
+    Noisy,
+    /// The books do not close, the test bed changed, the clock jumped.
+    Invalid,
+}
+
+impl Verdict {
+    /// The name used in records, reports and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Valid => "valid",
+            Verdict::TesterLimited => "tester-limited",
+            Verdict::Noisy => "noisy",
+            Verdict::Invalid => "invalid",
+        }
+    }
+}
+
+/// Counts and latency of one flow group in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stream {
+    /// `a>b`, `b>a`, or `a>b>a` when the far end reflects.
+    pub direction: String,
+    /// Flow group, from 0.
+    pub group: u32,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames received, each counted once.
+    pub received: u64,
+    /// `sent - received`.
+    pub lost: u64,
+    /// Received after a frame with a higher sequence number (RFC 4737 type-P-reordered).
+    pub reordered: u64,
+    /// Received again.
+    pub duplicated: u64,
+    /// Received with a wrong IP or UDP checksum or signature.
+    pub corrupted: u64,
+    /// Time from departure to arrival.
+    pub latency: Latency,
+}
+
+/// Summary of a latency histogram, nanoseconds. All zero when `count` is zero.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Frames measured.
+    pub count: u64,
+    /// Smallest value.
+    pub min_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest value.
+    pub max_ns: u64,
+    /// The histogram: (upper bound of bucket in ns, frames), empty buckets left out.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// One named place where frames were lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// Short name: `dut ring full`, `tester ring full`, `ip discards`, `conntrack full`, `filter`, ...
+    pub name: String,
+    /// Whose loss it is.
+    pub owner: Owner,
+    /// Frames.
+    pub frames: u64,
+    /// The counters that it was read from (`t0 tx_queue_0_xdp_xmit_errors`).
+    pub source: String,
+}
+
+/// Whose loss a ledger line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// Lost in the tester: never the DUT's fault.
+    Tester,
+    /// Lost in the device under test.
+    Dut,
+}
+
+/// What a trial cost the device under test.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// CPU time of the DUT's threads during the trial, ns; `None` where it cannot be told apart.
+    pub dut_cpu_ns: Option<u64>,
+    /// DUT CPU time per received frame, ns.
+    pub ns_per_frame: Option<f64>,
+    /// The same in reference cycles (TSC).
+    pub cycles_per_frame: Option<f64>,
+    /// Per CPU: number, busy share 0..1 of the trial, and who used it.
+    pub cpus: Vec<CpuUse>,
+    /// Conntrack entries of the DUT at the end of the trial.
+    pub conntrack_entries: Option<u64>,
+    /// Memory in use by the DUT by name, bytes (`conntrack`, `slab growth`, `rss`).
+    pub memory_bytes: Vec<(String, i64)>,
+}
+
+/// Use of one CPU during a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Logical CPU.
+    pub cpu: usize,
+    /// Share of the trial that it was busy, 0..1.
+    pub busy: f64,
+    /// Share of the trial that DUT threads ran on it, 0..1.
+    pub dut: f64,
+    /// Share of the trial that tester threads ran on it, 0..1.
+    pub tester: f64,
+}
+
+/// How quiet the machine and how exact the tester was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Share of time stolen by the hypervisor on the CPUs used, 0..1.
+    pub steal: f64,
+    /// Share of the trial in which DUT threads wanted to run but a foreign task had the CPU, 0..1.
+    pub dut_wait: f64,
+    /// (sent - offered) / offered.
+    pub rate_error: f64,
+    /// Departure lateness, 99.9th percentile, ns.
+    pub late_p999_ns: u64,
+    /// Largest departure lateness, ns.
+    pub late_max_ns: u64,
+}

@@ -1,0 +1,6 @@
+//! What a frame is: sizes, flows, signatures, and how test frames are built and read. Pure: no I/O, no
+//! clock, no unsafe.
+#![forbid(unsafe_code)]
+
+pub mod flow;
+pub mod size;

@@ -1,0 +1,53 @@
+//! Devices under test.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Kind of device under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DutKind {
+    /// Nothing: the tester's two ports are wired together.
+    Wire,
+    /// Linux IP forwarding.
+    KernelForward,
+    /// Linux forwarding, N nftables rules without connection tracking; only the last rule accepts.
+    KernelStateless,
+    /// The same rules with connection tracking.
+    KernelStateful,
+    /// Linux forwarding with source NAT (masquerade) towards side b.
+    KernelNat,
+    /// An XDP program that looks up the kernel's routing table and redirects.
+    XdpForward,
+    /// Drops, reorders, duplicates, corrupts or delays on purpose: checks the tester.
+    Faulty,
+}
+
+impl DutKind {
+    /// All kinds with their names in plans, on the command line and in records.
+    pub const ALL: [(DutKind, &'static str); 7] = [
+        (DutKind::Wire, "wire"),
+        (DutKind::KernelForward, "kernel-forward"),
+        (DutKind::KernelStateless, "kernel-stateless"),
+        (DutKind::KernelStateful, "kernel-stateful"),
+        (DutKind::KernelNat, "kernel-nat"),
+        (DutKind::XdpForward, "xdp-forward"),
+        (DutKind::Faulty, "faulty"),
+    ];
+}
+
+impl fmt::Display for DutKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(DutKind::ALL.iter().find(|(kind, _)| kind == self).expect("every kind is in ALL").1)
+    }
+}
+
+impl FromStr for DutKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        DutKind::ALL.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind).ok_or_else(|| {
+            let names: Vec<_> = DutKind::ALL.iter().map(|(_, name)| *name).collect();
+            format!("`{text}` is no device under test: use {}", names.join(", "))
+        })
+    }
+}
