@@ -2,5 +2,7 @@
 //! clock, no unsafe.
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod flow;
+pub mod frame;
 pub mod size;

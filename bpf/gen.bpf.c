@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * The frame generator. BPF_PROG_TEST_RUN in live-frames mode calls it again and again with frames from a
+ * pool of pages; each call either fills the frame and redirects it to the interface of a stream, or drops
+ * it, which costs tens of nanoseconds and is how the program waits for the next frame's time.
+ *
+ * Pages come back with whatever the DUT did to them, so every header field and the signature are written
+ * on every run.
+ *
+ * Pacing: frame n of a stream is due at start + n * gap. A late generator catches up at 1.25 times the
+ * nominal rate, not in one burst: a stall of the tester must not become an overload of the DUT.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "weir.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_flow);
+} flows SEC(".maps");
+
+struct weir_gen gen;
+
+static __always_inline __u32 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+static __always_inline __u32 next_size(struct weir_stream *s)
+{
+	if (gen.size_count == 0) {
+		gen.seed = gen.seed * 6364136223846793005ULL + 1442695040888963407ULL;
+		__u64 span = (__u64)gen.size[1] - gen.size[0] + 1;
+		return gen.size[0] + (((gen.seed >> 32) * span) >> 32);
+	}
+	__u32 i = s->size_next;
+	s->size_next = i + 1 >= gen.size_count ? 0 : i + 1;
+	return gen.size[i & (WEIR_SIZES - 1)];
+}
+
+/* 8 buckets per octave; bucket 0 holds everything below 8 ns. */
+static __always_inline void note_lateness(struct weir_stream *s, __u64 late)
+{
+	__u32 e = 0;
+	__u64 v = late >> 3;
+	if (v >> 16) { v >>= 16; e += 16; }
+	if (v >> 8) { v >>= 8; e += 8; }
+	if (v >> 4) { v >>= 4; e += 4; }
+	if (v >> 2) { v >>= 2; e += 2; }
+	if (v >> 1) { e += 1; }
+	__u32 bucket = (late >> 3) ? (e + 1) * 8 + ((late >> e) & 7) : late;
+	s->late[bucket & (WEIR_LATE_BUCKETS - 1)]++;
+	s->late_sum_ns += late;
+	if (late > s->late_max_ns)
+		s->late_max_ns = late;
+}
+
+/* The stream whose frame is due first, or none: then the frame is not due yet. */
+static __always_inline struct weir_stream *due_stream(__u64 now, __u32 *index)
+{
+	struct weir_stream *a = &gen.stream[0], *b = &gen.stream[1], *s;
+	int more_a = a->ifindex && a->sent < a->total;
+	int more_b = b->ifindex && b->sent < b->total;
+	if (!more_a && !more_b) {
+		gen.active = 0;
+		return 0;
+	}
+	if (more_a && (!more_b || (a->gap_q16 ? a->due_q16 <= b->due_q16 : a->sent <= b->sent))) {
+		s = a;
+		*index = 0;
+	} else {
+		s = b;
+		*index = 1;
+	}
+	if (!s->gap_q16)
+		return s;
+	if (now < s->due_q16 >> 16)
+		return 0;
+	/* Catching up, the gap is never below 4/5 of the nominal one. */
+	if (s->sent && now < s->last_ns + ((s->gap_q16 * 4 / 5) >> 16))
+		return 0;
+	return s;
+}
+
+/* Writes headers, flow and signature; returns 0 if the frame is too short for them. */
+static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32 index, __u32 size, __u64 time)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 at = s->flow_next, key = s->flow_first + at;
+	struct weir_flow *flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow)
+		return 0;
+	s->flow_next = at + 1 >= s->flow_count ? 0 : at + 1;
+
+	__u32 group = flow->group & (WEIR_GROUPS - 1);
+	__u32 seq = s->seq[group]++;
+	__u64 sum = s->udp_sum + (__u64)flow->sum + group + (seq & 0xffff) + (seq >> 16) +
+		    (time & 0xffff) + ((time >> 16) & 0xffff) + ((time >> 32) & 0xffff) + (time >> 48);
+	__u8 *sig;
+
+	if (s->header_bytes == 42) {
+		if (data + 42 + SIG_BYTES > end)
+			return 0;
+		__u64 *to = data, *from = (__u64 *)s->header;
+		to[0] = from[0];
+		to[1] = from[1];
+		to[2] = from[2];
+		/* 24..33: checksum and addresses, below */
+		__u16 ip_len = size - 14, udp_len = size - 34;
+		*(__u16 *)(data + 16) = __builtin_bswap16(ip_len);
+		*(__u32 *)(data + 26) = flow->src;
+		*(__u32 *)(data + 30) = flow->dst;
+		*(__u16 *)(data + 24) = ~fold((__u64)s->ip_sum + __builtin_bswap16(ip_len) +
+			(flow->src & 0xffff) + (flow->src >> 16) + (flow->dst & 0xffff) + (flow->dst >> 16));
+		*(__u16 *)(data + 34) = flow->sport;
+		*(__u16 *)(data + 36) = flow->dport;
+		*(__u16 *)(data + 38) = __builtin_bswap16(udp_len);
+		__u16 check = ~fold(sum + 2 * (__u64)__builtin_bswap16(udp_len));
+		*(__u16 *)(data + 40) = check ? check : 0xffff;
+		sig = data + 42;
+	} else {
+		if (data + 62 + SIG_BYTES > end)
+			return 0;
+		__u64 *to = data, *from = (__u64 *)s->header;
+		to[0] = from[0];
+		to[1] = from[1];
+		to[2] = from[2];
+		to[3] = from[3];
+		to[4] = from[4];
+		to[5] = from[5];
+		*(__u32 *)(data + 48) = *(__u32 *)(s->header + 48);
+		__u16 udp_len = size - 54;
+		*(__u16 *)(data + 18) = __builtin_bswap16(udp_len);
+		*(__u32 *)(data + 34) = flow->src;
+		*(__u32 *)(data + 50) = flow->dst;
+		*(__u16 *)(data + 54) = flow->sport;
+		*(__u16 *)(data + 56) = flow->dport;
+		*(__u16 *)(data + 58) = __builtin_bswap16(udp_len);
+		__u16 check = ~fold(sum + 2 * (__u64)__builtin_bswap16(udp_len));
+		*(__u16 *)(data + 60) = check ? check : 0xffff;
+		sig = data + 62;
+	}
+	*(__u32 *)(sig + SIG_MAGIC) = WEIR_MAGIC | index << 16 | (__u32)gen.epoch << 24;
+	*(__u16 *)(sig + SIG_GROUP) = group;
+	*(__u32 *)(sig + SIG_SEQ) = seq;
+	*(__u64 *)(sig + SIG_TIME) = time;
+	return 1;
+}
+
+SEC("xdp")
+int generate(struct xdp_md *ctx)
+{
+	if (!gen.active)
+		return XDP_DROP;
+	__u64 time = bpf_ktime_get_ns();
+	if (time < gen.start_ns)
+		return XDP_DROP;
+	if (time >= gen.stop_ns) {
+		gen.active = 0;
+		return XDP_DROP;
+	}
+	__u64 now = time - gen.start_ns;
+	__u32 index = 0;
+	struct weir_stream *s = due_stream(now, &index);
+	if (!s)
+		return XDP_DROP;
+
+	__u32 size = gen.size_max;
+	if (gen.size_count != 1) {
+		size = next_size(s);
+		if (size != gen.size_max && bpf_xdp_adjust_tail(ctx, (int)size - (int)gen.size_max))
+			return XDP_DROP;
+	}
+	if (!fill(ctx, s, index, size, time))
+		return XDP_ABORTED;
+
+	if (s->gap_q16) {
+		note_lateness(s, now - (s->due_q16 >> 16));
+		s->due_q16 += s->gap_q16;
+		s->last_ns = now;
+	}
+	s->sent++;
+	s->bytes += size + 4;
+	return bpf_redirect(s->ifindex, 0);
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

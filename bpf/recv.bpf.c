@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * The frame receiver: checks, counts and times test frames where they arrive, before any socket buffer
+ * exists. As a reflector it also sends them back.
+ *
+ * Counts and latency are per CPU. The window of sequence numbers is shared between CPUs with atomic bits:
+ * duplicates are exact there too; an order between two CPUs does not exist, so reordering is only exact
+ * where one CPU receives a group.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "weir.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_window);
+} windows SEC(".maps");
+
+struct weir_recv recv;
+
+#define count(field) __sync_fetch_and_add(&recv.field, 1)
+
+static __always_inline __u32 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Sum of the frame from `at` to its end, in fragments too. Copying through the stack costs some 20 ns and
+ * spares the verifier a path per length. */
+static __always_inline __u64 sum_from(struct xdp_md *ctx, __u32 at, __u32 end)
+{
+	__u64 part[32];
+	__s64 sum = 0;
+	for (int i = 0; i < 40 && at + 256 <= end; i++) {
+		if (bpf_xdp_load_bytes(ctx, at, part, 256))
+			return 0;
+		sum = bpf_csum_diff(0, 0, (__be32 *)part, 256, sum);
+		at += 256;
+	}
+	__u32 rest = end - at;
+	if (rest == 0 || rest >= 256)
+		return (__u32)sum;
+	__u32 room = rest <= 32 ? 32 : 256;
+	if (rest <= 32)
+		__builtin_memset(part, 0, 32);
+	else
+		__builtin_memset(part, 0, 256);
+	if (bpf_xdp_load_bytes(ctx, at, part, rest))
+		return 0;
+	return (__u32)bpf_csum_diff(0, 0, (__be32 *)part, room, sum);
+}
+
+/* 64 buckets per octave from 64 ns on, below that one per ns. */
+static __always_inline __u32 latency_bucket(__u64 v)
+{
+	if (v < 64)
+		return v;
+	__u32 e = 0;
+	__u64 r = v >> 6;
+	if (r >> 16) { r >>= 16; e += 16; }
+	if (r >> 8) { r >>= 8; e += 8; }
+	if (r >> 4) { r >>= 4; e += 4; }
+	if (r >> 2) { r >>= 2; e += 2; }
+	if (r >> 1) { e += 1; }
+	__u32 bucket = (e + 1) * 64 + ((v >> e) & 63);
+	return bucket < WEIR_LATENCY_BUCKETS ? bucket : WEIR_LATENCY_BUCKETS - 1;
+}
+
+/* Notes a sequence number: 1 if it was seen before. */
+static __always_inline int seen_before(struct weir_window *w, __u64 seq)
+{
+	__u64 block = seq >> 6, bit = 1ULL << (seq & 63);
+	__u32 slot = block & (WEIR_WINDOW_WORDS - 1);
+	/* Block 0 is stored as 1, so that an empty window matches nothing. */
+	if (w->word[slot].block != block + 1) {
+		if (w->word[slot].block > block + 1)
+			return 0; /* older than the window: late, and whether it came before is not known */
+		w->word[slot].block = block + 1;
+		w->word[slot].seen = bit;
+		return 0;
+	}
+	return (__sync_fetch_and_or(&w->word[slot].seen, bit) & bit) != 0;
+}
+
+static __always_inline void note(__u32 group, __u32 seq, __u64 sent_ns, __u64 now, __u32 size)
+{
+	struct weir_group *g = bpf_map_lookup_elem(&groups, &group);
+	struct weir_window *w = bpf_map_lookup_elem(&windows, &group);
+	if (!g || !w)
+		return;
+	__u64 latency = now > sent_ns ? now - sent_ns : 0;
+	g->received++;
+	g->bytes += size + 4;
+	if (!g->first_ns)
+		g->first_ns = now;
+	g->last_ns = now;
+	if (seen_before(w, seq)) {
+		g->duplicated++;
+		return;
+	}
+	if (seq >= w->next)
+		w->next = (__u64)seq + 1;
+	else
+		g->reordered++;
+	g->latency_sum_ns += latency;
+	if (latency > g->latency_max_ns)
+		g->latency_max_ns = latency;
+	if (!g->latency_min_ns || latency < g->latency_min_ns)
+		g->latency_min_ns = latency;
+	__u32 bucket = latency_bucket(latency);
+	if (bucket < WEIR_LATENCY_BUCKETS)
+		g->latency[bucket]++;
+}
+
+/* Swaps both ends of MAC, IP and UDP and restores the hop limit. */
+static __always_inline int reflect(void *data, int ip6)
+{
+	__u16 *mac = data;
+	__u16 m0 = mac[0], m1 = mac[1], m2 = mac[2];
+	mac[0] = mac[3];
+	mac[1] = mac[4];
+	mac[2] = mac[5];
+	mac[3] = m0;
+	mac[4] = m1;
+	mac[5] = m2;
+	__u32 *a = data + (ip6 ? 22 : 26), *b = data + (ip6 ? 38 : 30), t;
+	t = a[0]; a[0] = b[0]; b[0] = t;
+	if (ip6) {
+		t = a[1]; a[1] = b[1]; b[1] = t;
+		t = a[2]; a[2] = b[2]; b[2] = t;
+		t = a[3]; a[3] = b[3]; b[3] = t;
+		*(__u8 *)(data + 21) = 64;
+	} else {
+		__u16 old = *(__u16 *)(data + 22), *check = data + 24;
+		__u16 new = (old & 0xff00) | 64;
+		*(__u16 *)(data + 22) = new;
+		*check = ~fold((__u64)(__u16)~*check + (__u16)~old + new);
+	}
+	__u16 *port = data + (ip6 ? 54 : 34), p = port[0];
+	port[0] = port[1];
+	port[1] = p;
+	count(reflected);
+	return XDP_TX;
+}
+
+SEC("xdp.frags")
+int receive(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	int ip6;
+	__u64 sum;
+
+	if (data + 60 > end)
+		goto other;
+	__u16 type = *(__u16 *)(data + 12);
+	if (type == __builtin_bswap16(0x0800)) {
+		if (*(__u8 *)(data + 14) != 0x45 || *(__u8 *)(data + 23) != 17)
+			goto other;
+		ip6 = 0;
+	} else if (type == __builtin_bswap16(0x86dd)) {
+		if (data + 62 + SIG_BYTES > end || *(__u8 *)(data + 20) != 17)
+			goto other;
+		ip6 = 1;
+	} else {
+		goto other;
+	}
+	void *udp = data + (ip6 ? 54 : 34);
+	void *sig = udp + 8;
+	__u32 ip_bytes;
+	if (ip6) {
+		ip_bytes = 40 + __builtin_bswap16(*(__u16 *)(data + 18));
+		/* addresses, length and protocol: the pseudo header */
+		__u32 *w = data + 22;
+		sum = (__u64)w[0] + w[1] + w[2] + w[3] + w[4] + w[5] + w[6] + w[7];
+	} else {
+		ip_bytes = __builtin_bswap16(*(__u16 *)(data + 16));
+		__u16 *h = data + 14;
+		if (fold((__u64)h[0] + h[1] + h[2] + h[3] + h[4] + h[5] + h[6] + h[7] + h[8] + h[9]) != 0xffff) {
+			count(corrupted);
+			return recv.pass ? XDP_PASS : XDP_DROP;
+		}
+		sum = (__u64)h[6] + h[7] + h[8] + h[9];
+	}
+	/* A frame may be padded beyond its IP length; one that is shorter is cut off or fragmented. */
+	__u32 wire = bpf_xdp_get_buff_len(ctx);
+	if (14 + ip_bytes > wire || ip_bytes < 46) {
+		if (*(__u16 *)(sig + SIG_MAGIC) == WEIR_MAGIC)
+			goto corrupted;
+		goto other;
+	}
+	/* Padding is zero in our frames, and zero does not change the sum. */
+	__u64 now = bpf_ktime_get_ns();
+	sum += __builtin_bswap16(17) + *(__u16 *)(udp + 4) + sum_from(ctx, ip6 ? 54 : 34, wire);
+	if (*(__u16 *)(udp + 6) != 0 && fold(sum) != 0xffff)
+		goto corrupted;
+	if (*(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
+		goto other;
+
+	if (*(__u8 *)(sig + SIG_EPOCH) != recv.epoch) {
+		count(stale);
+		return XDP_DROP;
+	}
+	if (*(__u8 *)(sig + SIG_STREAM) != recv.stream) {
+		count(misdelivered);
+		return XDP_DROP;
+	}
+	count(received);
+	if (recv.reflect)
+		return reflect(data, ip6);
+	note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now, wire);
+	return XDP_DROP;
+
+corrupted:
+	count(corrupted);
+	return XDP_DROP;
+other:
+	count(other);
+	return recv.pass ? XDP_PASS : XDP_DROP;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

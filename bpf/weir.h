@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * What the eBPF programs and user space share: the signature in each test frame and the memory that both
+ * map. crates/port/src/shared.rs mirrors every structure; its sizes are asserted on both sides.
+ */
+#pragma once
+#include <linux/types.h>
+
+#define WEIR_MAGIC 0x4557          /* bytes "WE" in memory */
+#define WEIR_STREAMS 2             /* side a and side b */
+#define WEIR_GROUPS 256            /* flow groups of a stream */
+#define WEIR_SIZES 64              /* sizes in a cycle */
+#define WEIR_LATE_BUCKETS 256      /* lateness: 8 buckets per octave */
+#define WEIR_LATENCY_BUCKETS 1920  /* latency: 64 buckets per octave, error below 1 % */
+#define WEIR_WINDOW_WORDS 1024     /* duplicate detection reaches back 64 K frames */
+
+/* Follows the UDP header of a test frame, 18 bytes: the smallest IPv4 frame has just that room (RFC 2544),
+ * and IPv6 fits into 84 (RFC 8219, section 4). Little endian.
+ *
+ *   magic:16  stream:8  epoch:8  group:16  seq:32  time:64 (CLOCK_MONOTONIC, ns)
+ */
+#define SIG_MAGIC 0
+#define SIG_STREAM 2
+#define SIG_EPOCH 3
+#define SIG_GROUP 4
+#define SIG_SEQ 6
+#define SIG_TIME 10
+#define SIG_BYTES 18
+
+/* One entry of the flow table: the frames of a stream go through the table from front to back, again and
+ * again, so that any order of flows is a matter of how user space filled it. 16 bytes. */
+struct weir_flow {
+	__u32 src;        /* IPv4 source, or the last 4 bytes of the IPv6 source; network order */
+	__u32 dst;
+	__u16 sport;      /* network order */
+	__u16 dport;
+	__u16 group;
+	__u16 sum;        /* one's complement sum of the four fields above it */
+};
+
+/* One direction of the generator. User space writes the first part before the start and reads the second. */
+struct weir_stream {
+	__u32 ifindex;        /* where frames leave; 0: this stream is off */
+	__u32 header_bytes;   /* Ethernet + IP + UDP: 42 or 62 */
+	__u8 header[64];      /* template of these headers, checksums zero */
+	__u32 ip_sum;         /* sum of the IPv4 header template, length and addresses left out */
+	__u32 udp_sum;        /* sum of the pseudo header's constant part and constant signature words */
+	__u64 gap_q16;        /* nominal time between two frames, ns * 65536; 0: as fast as possible */
+	__u64 total;          /* frames to send */
+	__u32 flow_first;     /* part of the flow table that belongs to this stream */
+	__u32 flow_count;
+
+	__u64 sent;
+	__u64 due_q16;        /* when the next frame is due, ns * 65536 after the start */
+	__u64 last_ns;        /* when the last frame left, ns after the start */
+	__u64 late_sum_ns;
+	__u64 late_max_ns;
+	__u32 flow_next;
+	__u32 size_next;
+	__u64 bytes;          /* sizes of the sent frames, FCS included */
+	__u32 seq[WEIR_GROUPS];
+	__u64 late[WEIR_LATE_BUCKETS];
+};
+
+struct weir_gen {
+	__u64 start_ns;       /* CLOCK_MONOTONIC */
+	__u64 stop_ns;        /* no frame leaves later, sent or not */
+	__u64 seed;           /* state of the generator of random sizes */
+	__u32 size_count;     /* 0: random between size[0] and size[1] */
+	__u16 size[WEIR_SIZES];   /* bytes without FCS */
+	__u16 size_max;       /* length of the frames handed in */
+	__u8 epoch;           /* number of the trial: frames of an earlier one are not counted */
+	__u8 active;          /* user space: go; program: cleared when nothing is left to send */
+	struct weir_stream stream[WEIR_STREAMS];
+};
+
+/* Counts of one flow group on one CPU. */
+struct weir_group {
+	__u64 received;       /* duplicates included */
+	__u64 duplicated;
+	__u64 reordered;
+	__u64 latency_sum_ns;
+	__u64 latency_min_ns; /* 0 with received 0 */
+	__u64 latency_max_ns;
+	__u64 first_ns;       /* CLOCK_MONOTONIC of the first and last frame */
+	__u64 last_ns;
+	__u64 bytes;          /* FCS included */
+	__u64 latency[WEIR_LATENCY_BUCKETS];
+};
+
+/* Which sequence numbers of a group have been seen: a word of 64 numbers and which 64 they are. */
+struct weir_window {
+	__u64 next;           /* highest sequence number so far + 1 */
+	struct {
+		__u64 block;
+		__u64 seen;
+	} word[WEIR_WINDOW_WORDS];
+};
+
+/* What a receiver does, and what it saw that belongs to no group. */
+struct weir_recv {
+	__u32 reflect;        /* 1: send each test frame back */
+	__u32 pass;           /* 1: other frames go on to the kernel; 0: they are dropped */
+	__u8 epoch;
+	__u8 stream;          /* the stream that is expected here */
+	__u8 pad[6];
+	__u64 received;       /* all test frames of this epoch, for a cheap look while the trial runs */
+	__u64 corrupted;      /* wrong checksum, length or signature */
+	__u64 stale;          /* of an earlier epoch */
+	__u64 misdelivered;   /* of another stream */
+	__u64 other;          /* not a test frame */
+	__u64 reflected;
+};
+
+_Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
+_Static_assert(sizeof(struct weir_stream) == 160 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_gen) == 160 + 2 * sizeof(struct weir_stream), "shared.rs");
+_Static_assert(sizeof(struct weir_group) == 72 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_window) == 8 + WEIR_WINDOW_WORDS * 16, "shared.rs");
+_Static_assert(sizeof(struct weir_recv) == 64, "shared.rs");

@@ -1,0 +1,158 @@
+//! What a trial is asked to do and what it counted.
+
+use std::time::Duration;
+
+use weir_packet::flow::{Direction, FlowSpec};
+use weir_packet::frame::Ends;
+use weir_packet::size::FrameSizes;
+
+use crate::histogram::{Histogram, LATE_BITS, LATENCY_BITS};
+
+/// The traffic of all trials at a point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// Frame sizes.
+    pub sizes: FrameSizes,
+    /// Which way frames travel.
+    pub direction: Direction,
+    /// Flows from a to b; from b to a they are reversed.
+    pub flows: FlowSpec,
+    /// MACs and IP prefixes of the stream from a and of the stream from b.
+    pub ends: [Ends; 2],
+    /// Seed of random sizes.
+    pub seed: u64,
+}
+
+impl Traffic {
+    /// Is stream `i` (0 = from a, 1 = from b) sent?
+    pub fn sends(&self, stream: usize) -> bool {
+        stream == 0 || self.direction == Direction::Both
+    }
+
+    /// Number of streams.
+    pub fn streams(&self) -> usize {
+        (0..2).filter(|&i| self.sends(i)).count()
+    }
+
+    /// The port (0 = a, 1 = b) where frames of `stream` are counted.
+    pub fn arrival(&self, stream: usize) -> usize {
+        match self.direction {
+            Direction::Reflect => stream,
+            Direction::Forward | Direction::Both => 1 - stream,
+        }
+    }
+
+    /// Name of a stream in records.
+    pub fn name(&self, stream: usize) -> &'static str {
+        match (self.direction, stream) {
+            (Direction::Reflect, _) => "a>b>a",
+            (_, 0) => "a>b",
+            _ => "b>a",
+        }
+    }
+}
+
+/// The load of one trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Frames/s, all streams together; `None` = as fast as the tester can.
+    pub fps: Option<f64>,
+    /// How long to send.
+    pub duration: Duration,
+    /// Ends a stream after this many frames, if it comes first.
+    pub max_frames: Option<u64>,
+}
+
+/// What was sent and received in a trial.
+#[derive(Debug, Clone)]
+pub struct Counts {
+    /// Per stream that is sent, in order.
+    pub streams: Vec<StreamCounts>,
+    /// Per port: frames that are not counted in any stream.
+    pub ports: [PortCounts; 2],
+    /// Time from the first frame's due time to the end of sending.
+    pub sending: Duration,
+}
+
+/// One stream of a trial.
+#[derive(Debug, Clone)]
+pub struct StreamCounts {
+    /// 0 = from a, 1 = from b.
+    pub stream: usize,
+    /// Frames that were to be sent.
+    pub offered: u64,
+    /// Frames handed to the interface.
+    pub sent: u64,
+    /// Sum of their sizes in bytes, FCS included.
+    pub sent_bytes: u64,
+    /// How late frames left, ns after their due time; empty when not paced.
+    pub late: Histogram,
+    /// Largest lateness, ns.
+    pub late_max_ns: u64,
+    /// What arrived, per flow group.
+    pub groups: Vec<GroupCounts>,
+}
+
+impl StreamCounts {
+    /// Frames received, each counted once.
+    pub fn received(&self) -> u64 {
+        self.groups.iter().map(|g| g.received).sum()
+    }
+}
+
+/// One flow group of a stream.
+#[derive(Debug, Clone)]
+pub struct GroupCounts {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames received, each counted once.
+    pub received: u64,
+    /// Frames received again.
+    pub duplicated: u64,
+    /// Frames received after one with a higher number.
+    pub reordered: u64,
+    /// Time from departure to arrival.
+    pub latency: Histogram,
+    /// Smallest, largest and sum of all latencies, ns.
+    pub latency_min_ns: u64,
+    /// Largest latency, ns.
+    pub latency_max_ns: u64,
+    /// Sum of latencies, ns.
+    pub latency_sum_ns: u64,
+}
+
+impl GroupCounts {
+    /// Nothing sent, nothing received.
+    pub fn empty() -> Self {
+        GroupCounts {
+            sent: 0,
+            received: 0,
+            duplicated: 0,
+            reordered: 0,
+            latency: Histogram::new(LATENCY_BITS, weir_port::shared::LATENCY_BUCKETS),
+            latency_min_ns: 0,
+            latency_max_ns: 0,
+            latency_sum_ns: 0,
+        }
+    }
+}
+
+/// Frames at a port that belong to no stream of this trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Wrong checksum, length or signature.
+    pub corrupted: u64,
+    /// From an earlier trial.
+    pub stale: u64,
+    /// Of the stream that should arrive elsewhere.
+    pub misdelivered: u64,
+    /// Not test frames.
+    pub other: u64,
+    /// Test frames sent back (reflector).
+    pub reflected: u64,
+}
+
+/// An empty lateness histogram.
+pub fn empty_lateness() -> Histogram {
+    Histogram::new(LATE_BITS, weir_port::shared::LATE_BUCKETS)
+}

@@ -1,0 +1,115 @@
+//! Log-linear histograms as the eBPF programs fill them: 2^k buckets per octave, exact below 2^k.
+
+use std::ops::RangeInclusive;
+
+/// Buckets per octave of a latency histogram: 64, so that a bucket's bounds differ by less than 1.6 % and
+/// its middle is within 0.8 % of every value in it.
+pub const LATENCY_BITS: u32 = 6;
+/// Buckets per octave of a lateness histogram: 8.
+pub const LATE_BITS: u32 = 3;
+
+/// Counts per bucket of values in ns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    bits: u32,
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// Empty, with 2^`bits` buckets per octave.
+    pub fn new(bits: u32, buckets: usize) -> Self {
+        Histogram { bits, counts: vec![0; buckets] }
+    }
+
+    /// Counts one value.
+    pub fn record(&mut self, value: u64) {
+        let bucket = bucket(self.bits, value).min(self.counts.len() - 1);
+        self.counts[bucket] += 1;
+    }
+
+    /// Adds the counts of another histogram of the same shape.
+    pub fn add(&mut self, counts: &[u64]) {
+        for (sum, n) in self.counts.iter_mut().zip(counts) {
+            *sum += n;
+        }
+    }
+
+    /// Counts per bucket.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// Values counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The value below or at which a share `p` (0..=1) of all values lies, by nearest rank; the middle of
+    /// its bucket. 0 when nothing was counted.
+    pub fn percentile(&self, p: f64) -> u64 {
+        let rank = (p * self.total() as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for (i, n) in self.counts.iter().enumerate() {
+            below += n;
+            if below >= rank && *n > 0 {
+                let range = range(self.bits, i);
+                return range.start().midpoint(*range.end());
+            }
+        }
+        0
+    }
+
+    /// (upper bound in ns, count) of the buckets that hold something.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let filled = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        filled.map(|(i, n)| (*range(self.bits, i).end(), *n)).collect()
+    }
+}
+
+/// Bucket of a value.
+fn bucket(bits: u32, value: u64) -> usize {
+    let octave = (value >> bits).checked_ilog2().map_or(0, |log| log + 1);
+    let shift = octave.saturating_sub(1);
+    ((octave as usize) << bits) + ((value >> shift) as usize & ((1 << bits) - 1))
+}
+
+/// Values of a bucket.
+fn range(bits: u32, bucket: usize) -> RangeInclusive<u64> {
+    let octave = (bucket >> bits) as u32;
+    let within = (bucket & ((1 << bits) - 1)) as u64;
+    if octave == 0 {
+        return within..=within;
+    }
+    let shift = octave - 1;
+    let first = ((1 << bits) + within) << shift;
+    first..=first + (1 << shift) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_in_the_range_of_its_bucket() {
+        for bits in [LATE_BITS, LATENCY_BITS] {
+            for value in
+                (0..5000).chain((13..44).flat_map(|e| [(1 << e) - 1, 1 << e, (1 << e) + (1 << (e - 3))]))
+            {
+                let range = range(bits, bucket(bits, value));
+                assert!(range.contains(&value), "{value} in {range:?} with 2^{bits} per octave");
+            }
+        }
+    }
+
+    #[test]
+    fn percentiles_are_within_one_percent() {
+        let mut histogram = Histogram::new(LATENCY_BITS, weir_port::shared::LATENCY_BUCKETS);
+        (1..=100_000).for_each(|v| histogram.record(v * 37));
+        for (p, exact) in [(0.5, 1_850_000.0), (0.9, 3_330_000.0), (0.999, 3_696_300.0)] {
+            let got = histogram.percentile(p) as f64;
+            assert!((got - exact).abs() / exact < 0.01, "p{p}: {got} for {exact}");
+        }
+        assert_eq!(Histogram::new(6, 1920).percentile(0.5), 0);
+        assert_eq!(histogram.buckets().iter().map(|(_, n)| n).sum::<u64>(), 100_000);
+    }
+}

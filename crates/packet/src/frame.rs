@@ -1,0 +1,257 @@
+//! Test frames: Ethernet, IP, UDP and the signature that follows.
+//!
+//! ```text
+//! 14 Ethernet | 20 IPv4 or 40 IPv6 | 8 UDP | 18 signature | zero bytes
+//! ```
+//! The signature (little endian) says which frame this is and when it left:
+//! `magic:16 stream:8 epoch:8 group:16 seq:32 time_ns:64`.
+
+use crate::checksum::{fold, pseudo_header, sum};
+use crate::flow::{Flow, IpVersion};
+use crate::size::FCS_BYTES;
+
+/// IP protocol number of UDP.
+pub const UDP: u8 = 17;
+/// First two bytes of a signature, as a little-endian number.
+pub const MAGIC: u16 = 0x4557;
+/// Bytes of a signature.
+pub const SIGNATURE_BYTES: usize = 18;
+/// Hop limit of test frames.
+pub const HOP_LIMIT: u8 = 64;
+
+/// A MAC address.
+pub type Mac = [u8; 6];
+
+/// Bytes of Ethernet, IP and UDP header.
+pub const fn header_bytes(ip: IpVersion) -> usize {
+    match ip {
+        IpVersion::V4 => 14 + 20 + 8,
+        IpVersion::V6 => 14 + 40 + 8,
+    }
+}
+
+/// Smallest frame size in bytes, FCS included: 64 for IPv4, 84 for IPv6 (RFC 8219, section 4).
+pub const fn min_frame_bytes(ip: IpVersion) -> u16 {
+    (header_bytes(ip) + SIGNATURE_BYTES + FCS_BYTES) as u16
+}
+
+/// What identifies a test frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Signature {
+    /// Direction: 0 leaves at side a, 1 at side b.
+    pub stream: u8,
+    /// Number of the trial, modulo 256.
+    pub epoch: u8,
+    /// Flow group.
+    pub group: u16,
+    /// Number of the frame within its group.
+    pub seq: u32,
+    /// Departure, CLOCK_MONOTONIC ns.
+    pub time_ns: u64,
+}
+
+impl Signature {
+    /// The 18 bytes that follow the UDP header.
+    pub fn to_bytes(self) -> [u8; SIGNATURE_BYTES] {
+        let mut bytes = [0; SIGNATURE_BYTES];
+        bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[2] = self.stream;
+        bytes[3] = self.epoch;
+        bytes[4..6].copy_from_slice(&self.group.to_le_bytes());
+        bytes[6..10].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[10..18].copy_from_slice(&self.time_ns.to_le_bytes());
+        bytes
+    }
+
+    /// Reads it back; `None` without the magic number.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; SIGNATURE_BYTES] = bytes.get(..SIGNATURE_BYTES)?.try_into().ok()?;
+        let field = |at: usize, n: usize| {
+            bytes[at..at + n].iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte))
+        };
+        (field(0, 2) == u64::from(MAGIC)).then(|| Signature {
+            stream: bytes[2],
+            epoch: bytes[3],
+            group: field(4, 2) as u16,
+            seq: field(6, 4) as u32,
+            time_ns: field(10, 8),
+        })
+    }
+}
+
+/// Where the frames of a stream come from and go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// IP version.
+    pub ip: IpVersion,
+    /// MAC of the tester's port.
+    pub src_mac: Mac,
+    /// MAC of the next hop.
+    pub dst_mac: Mac,
+    /// Upper 12 bytes of the IPv6 source (unused for IPv4).
+    pub src_prefix: [u8; 12],
+    /// Upper 12 bytes of the IPv6 destination.
+    pub dst_prefix: [u8; 12],
+}
+
+impl Ends {
+    /// Ethernet, IP and UDP header of a frame of `size` bytes (FCS included), UDP checksum zero.
+    pub fn header(&self, flow: &Flow, size: u16) -> Vec<u8> {
+        let ip_bytes = size as usize - FCS_BYTES - 14;
+        let mut frame = Vec::with_capacity(64);
+        frame.extend_from_slice(&self.dst_mac);
+        frame.extend_from_slice(&self.src_mac);
+        let udp_bytes = match self.ip {
+            IpVersion::V4 => {
+                frame.extend_from_slice(&[0x08, 0x00, 0x45, 0]);
+                frame.extend_from_slice(&(ip_bytes as u16).to_be_bytes());
+                frame.extend_from_slice(&[0, 0, 0, 0, HOP_LIMIT, UDP, 0, 0]);
+                frame.extend_from_slice(&flow.src.to_be_bytes());
+                frame.extend_from_slice(&flow.dst.to_be_bytes());
+                let check = !fold(sum(&frame[14..34]));
+                frame[24..26].copy_from_slice(&check.to_be_bytes());
+                ip_bytes - 20
+            }
+            IpVersion::V6 => {
+                frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
+                frame.extend_from_slice(&((ip_bytes - 40) as u16).to_be_bytes());
+                frame.extend_from_slice(&[UDP, HOP_LIMIT]);
+                frame.extend_from_slice(&self.src_prefix);
+                frame.extend_from_slice(&flow.src.to_be_bytes());
+                frame.extend_from_slice(&self.dst_prefix);
+                frame.extend_from_slice(&flow.dst.to_be_bytes());
+                ip_bytes - 40
+            }
+        };
+        frame.extend_from_slice(&flow.sport.to_be_bytes());
+        frame.extend_from_slice(&flow.dport.to_be_bytes());
+        frame.extend_from_slice(&(udp_bytes as u16).to_be_bytes());
+        frame.extend_from_slice(&[0, 0]);
+        frame
+    }
+
+    /// A whole test frame of `size` bytes, FCS included but not written.
+    pub fn frame(&self, flow: &Flow, size: u16, signature: Signature) -> Vec<u8> {
+        let mut frame = self.header(flow, size);
+        let udp = frame.len() - 8;
+        frame.extend_from_slice(&signature.to_bytes());
+        frame.resize(size as usize - FCS_BYTES, 0);
+        write_udp_checksum(&mut frame, self.ip, udp);
+        frame
+    }
+}
+
+/// Where the addresses of an IP header start in a frame, and where they end.
+fn addresses(ip: IpVersion) -> std::ops::Range<usize> {
+    match ip {
+        IpVersion::V4 => 26..34,
+        IpVersion::V6 => 22..54,
+    }
+}
+
+fn write_udp_checksum(frame: &mut [u8], ip: IpVersion, udp: usize) {
+    let total = pseudo_header(&frame[addresses(ip)], frame.len() - udp) + sum(&frame[udp..]);
+    let check = match !fold(total) {
+        0 => 0xffff,
+        check => check,
+    };
+    frame[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
+}
+
+/// What a received frame turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed {
+    /// A test frame with right checksums.
+    Test(Signature),
+    /// A test frame with a wrong checksum or length.
+    Corrupted,
+    /// Something else.
+    Other,
+}
+
+/// Checks a received frame (without FCS) and reads its signature.
+pub fn parse(frame: &[u8]) -> Parsed {
+    let Some((ip, ip_bytes)) = ip_header(frame) else { return Parsed::Other };
+    let udp = header_bytes(ip) - 8;
+    let Some(signature) = frame.get(udp + 8..).and_then(Signature::from_bytes) else { return Parsed::Other };
+    let end = 14 + ip_bytes;
+    if end > frame.len() || end < udp + 8 + SIGNATURE_BYTES {
+        return Parsed::Corrupted;
+    }
+    if ip == IpVersion::V4 && fold(sum(&frame[14..34])) != 0xffff {
+        return Parsed::Corrupted;
+    }
+    let checksum_used = frame[udp + 6..udp + 8] != [0, 0];
+    let total = pseudo_header(&frame[addresses(ip)], end - udp) + sum(&frame[udp..end]);
+    if checksum_used && fold(total) != 0xffff {
+        return Parsed::Corrupted;
+    }
+    Parsed::Test(signature)
+}
+
+/// IP version and IP length in bytes, header included, of a UDP frame.
+fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
+    let be16 = |at: usize| Some(usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])));
+    match be16(12)? {
+        0x0800 if *frame.get(14)? == 0x45 && *frame.get(23)? == UDP => Some((IpVersion::V4, be16(16)?)),
+        0x86dd if *frame.get(20)? == UDP => Some((IpVersion::V6, be16(18)? + 40)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(ip: IpVersion) -> Ends {
+        Ends {
+            ip,
+            src_mac: [2, 0, 0, 0, 0, 1],
+            dst_mac: [2, 0, 0, 0, 0, 2],
+            src_prefix: *b"\x20\x01\x0d\xb8\x00\x18\0\0\0\0\0\0",
+            dst_prefix: *b"\x20\x01\x0d\xb8\x00\x19\0\0\0\0\0\0",
+        }
+    }
+
+    const FLOW: Flow = Flow { src: 0xc612_8001, dst: 0xc613_8002, sport: 1024, dport: 49151, group: 3 };
+    const SIGNATURE: Signature =
+        Signature { stream: 1, epoch: 200, group: 3, seq: 0xdead_beef, time_ns: 0x0123_4567_89ab_cdef };
+
+    #[test]
+    fn frames_are_read_back() {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            for size in [min_frame_bytes(ip), 85, 128, 1517, 1518, 9018] {
+                let frame = ends(ip).frame(&FLOW, size, SIGNATURE);
+                assert_eq!(frame.len(), size as usize - 4);
+                assert_eq!(parse(&frame), Parsed::Test(SIGNATURE), "IPv{ip} {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn smallest_frames_are_those_of_rfc2544_and_rfc8219() {
+        assert_eq!((min_frame_bytes(IpVersion::V4), min_frame_bytes(IpVersion::V6)), (64, 84));
+    }
+
+    #[test]
+    fn any_flipped_bit_that_a_checksum_covers_is_noticed() {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            let good = ends(ip).frame(&FLOW, 100, SIGNATURE);
+            let covered = addresses(ip).start..good.len();
+            for bit in covered.start * 8..covered.end * 8 {
+                let mut bad = good.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(parse(&bad), Parsed::Test(SIGNATURE), "IPv{ip} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_input_panics() {
+        let good = ends(IpVersion::V4).frame(&FLOW, 64, SIGNATURE);
+        for n in 0..good.len() {
+            assert_ne!(parse(&good[..n]), Parsed::Test(SIGNATURE), "first {n} bytes");
+        }
+        assert_eq!(parse(&[0xff; 60]), Parsed::Other);
+    }
+}

@@ -1,0 +1,299 @@
+//! Loading eBPF programs, attaching them to interfaces, mapping their memory, running them.
+//!
+//! The only module that knows libbpf. Everything is released by closing file descriptors, so that nothing
+//! of it outlives the process, whatever ends it.
+
+use std::ffi::c_void;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
+
+use crate::shared::Shared;
+
+/// Objects, compiled from `bpf/*.bpf.c` by `bpf/build`.
+pub mod object {
+    /// Bytes aligned as the ELF reader wants them.
+    #[repr(align(8))]
+    pub struct Aligned<T: ?Sized>(pub T);
+    /// Frame generator.
+    pub static GENERATOR: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/gen.bpf.o"));
+    /// Frame receiver.
+    pub static RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/recv.bpf.o"));
+    /// Router.
+    pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
+}
+
+/// What went wrong with an eBPF program.
+#[derive(Debug, thiserror::Error)]
+pub enum BpfError {
+    /// The kernel or libbpf refused an object.
+    #[error(
+        "the kernel refused the eBPF {what}: {source}; weir needs Linux 5.18 or newer and CAP_BPF with CAP_NET_ADMIN (root)"
+    )]
+    Load {
+        /// Which program.
+        what: &'static str,
+        /// libbpf's error.
+        source: libbpf_rs::Error,
+    },
+    /// Attaching failed.
+    #[error("cannot attach an XDP program to interface {ifindex}: {source}{}", attach_hint(.source))]
+    Attach {
+        /// Interface index.
+        ifindex: u32,
+        /// Kernel's error.
+        source: io::Error,
+    },
+    /// Running the generator failed.
+    #[error(
+        "cannot run the generator: {0}; live frames need Linux 5.18 or newer and at most 3392 bytes a frame"
+    )]
+    Run(io::Error),
+    /// A map could not be read, written or mapped.
+    #[error("eBPF map {name}: {source}")]
+    Map {
+        /// Name of the map.
+        name: &'static str,
+        /// Kernel's error.
+        source: io::Error,
+    },
+}
+
+fn attach_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EBUSY) => {
+            " (another XDP program is attached; remove it with `ip link set dev IF xdp off`)"
+        }
+        Some(libc::EPERM) => " (run as root)",
+        Some(libc::EOPNOTSUPP) => " (the driver has no native XDP)",
+        Some(libc::ERANGE | libc::EINVAL) => " (the driver refuses it: MTU too large, or too few queues)",
+        _ => "",
+    }
+}
+
+/// A loaded object with one program.
+pub struct Program {
+    object: Object,
+    name: &'static str,
+}
+
+impl Program {
+    /// Loads `bytes`; `entries` sets the sizes of its maps by name.
+    pub fn load(
+        what: &'static str,
+        bytes: &'static object::Aligned<[u8]>,
+        entries: &[(&str, u32)],
+    ) -> Result<Self, BpfError> {
+        silence_libbpf();
+        let fail = |source| BpfError::Load { what, source };
+        let mut builder = ObjectBuilder::default();
+        let mut open = builder.open_memory(&bytes.0).map_err(fail)?;
+        for mut map in open.maps_mut() {
+            if let Some((_, n)) = entries.iter().find(|(name, _)| map.name() == *name) {
+                map.set_max_entries(*n).map_err(fail)?;
+            }
+        }
+        Ok(Program { object: open.load().map_err(fail)?, name: what })
+    }
+
+    fn fd(&self) -> RawFd {
+        self.object.progs().next().expect("each object holds one program").as_fd().as_raw_fd()
+    }
+
+    fn map(&self, name: &str) -> libbpf_rs::Map<'_> {
+        self.object
+            .maps()
+            .find(|map| map.name().to_string_lossy().ends_with(name))
+            .unwrap_or_else(|| panic!("{} has no map {name}", self.name))
+    }
+
+    /// Attaches the program to an interface of the calling thread's network namespace; dropping the link
+    /// detaches it.
+    pub fn attach(&self, ifindex: u32, mode: Mode) -> Result<Link, BpfError> {
+        // SAFETY: all-zero is a valid bpf_link_create_opts; sz and flags are set below.
+        let mut options: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        options.flags = match mode {
+            Mode::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            Mode::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+        };
+        // SAFETY: plain integers and a pointer to options that lives through the call.
+        let fd =
+            unsafe { libbpf_sys::bpf_link_create(self.fd(), ifindex as i32, libbpf_sys::BPF_XDP, &options) };
+        if fd < 0 {
+            return Err(BpfError::Attach { ifindex, source: io::Error::from_raw_os_error(-fd) });
+        }
+        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+        Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Maps a memory-mappable array (or `.bss`) of `T` entries.
+    pub fn memory<T: Shared>(&self, name: &'static str, entries: usize) -> Result<Memory<T>, BpfError> {
+        Memory::map(self.map(name).as_fd().as_raw_fd(), entries)
+            .map_err(|source| BpfError::Map { name, source })
+    }
+
+    /// Reads entry `key` of a per-CPU array: one value per possible CPU.
+    pub fn read_per_cpu<T: Shared>(&self, name: &'static str, key: u32) -> Result<Vec<T>, BpfError> {
+        let values =
+            self.map(name).lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).map_err(map_error(name))?;
+        Ok(values.unwrap_or_default().iter().map(|bytes| from_bytes(bytes)).collect())
+    }
+
+    /// Sets entry `key` of a per-CPU array on all CPUs.
+    pub fn write_per_cpu<T: Shared>(&self, name: &'static str, key: u32, value: &T) -> Result<(), BpfError> {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(map_error(name))?;
+        let values = vec![as_bytes(value).to_vec(); cpus];
+        self.map(name).update_percpu(&key.to_ne_bytes(), &values, MapFlags::ANY).map_err(map_error(name))
+    }
+
+    /// Sets entry `key` of an array.
+    pub fn write<T: Shared>(&self, name: &'static str, key: u32, value: &T) -> Result<(), BpfError> {
+        self.map(name).update(&key.to_ne_bytes(), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
+    }
+
+    /// Runs the program `repeat` times on live frames that hold `frame` at first, `batch` at a time.
+    /// Returns early, with success, when a signal arrives.
+    pub fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> Result<(), BpfError> {
+        // SAFETY: all-zero is a valid bpf_test_run_opts.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        options.data_in = frame.as_ptr().cast::<c_void>();
+        options.data_size_in = frame.len() as u32;
+        options.repeat = repeat as i32;
+        options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
+        options.batch_size = batch;
+        // SAFETY: data_in points to data_size_in readable bytes that live through the call; no output buffer.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.fd(), &mut options) };
+        match -result {
+            0 | libc::EINTR => Ok(()),
+            code => Err(BpfError::Run(io::Error::from_raw_os_error(code))),
+        }
+    }
+}
+
+/// How an XDP program is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver.
+    Native,
+    /// In the kernel's receive path, after a socket buffer exists.
+    Generic,
+}
+
+/// Keeps a program attached.
+#[derive(Debug)]
+pub struct Link(#[allow(dead_code, reason = "closing it detaches the program")] OwnedFd);
+
+/// An array of `T` that an eBPF program shares with us.
+///
+/// The kernel side writes at any time, so there are no references into it: values are copied in and out
+/// with volatile accesses. Single fields are at most 8 bytes and aligned, so each is whole.
+pub struct Memory<T: Shared> {
+    start: NonNull<T>,
+    entries: usize,
+    bytes: usize,
+    of: PhantomData<T>,
+}
+
+// SAFETY: all access is volatile copying; there is no reference that a second thread could invalidate.
+unsafe impl<T: Shared> Send for Memory<T> {}
+// SAFETY: as above; values torn between fields are the caller's business, as with any counter.
+unsafe impl<T: Shared> Sync for Memory<T> {}
+
+impl<T: Shared> Memory<T> {
+    fn map(fd: RawFd, entries: usize) -> io::Result<Self> {
+        let page = 4096;
+        let bytes = (entries * size_of::<T>()).next_multiple_of(page);
+        // SAFETY: a fresh shared mapping of a map's memory; the kernel checks length and flags.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast::<T>()).expect("mmap returns no null");
+        Ok(Memory { start, entries, bytes, of: PhantomData })
+    }
+
+    /// Pointer to entry `i`, for access to single fields with `read`/`write` of [`std::ptr`].
+    fn at(&self, i: usize) -> *mut T {
+        assert!(i < self.entries, "entry {i} of {}", self.entries);
+        // SAFETY: within the mapping, by the assertion and the length chosen in map().
+        unsafe { self.start.as_ptr().add(i) }
+    }
+
+    /// Copies entry `i` out.
+    pub fn get(&self, i: usize) -> T {
+        // SAFETY: valid, aligned (page start, repr(C) size), and any bit pattern is a T.
+        unsafe { self.at(i).read_volatile() }
+    }
+
+    /// Copies `value` into entry `i`.
+    pub fn set(&self, i: usize, value: &T) {
+        // SAFETY: as in get().
+        unsafe { self.at(i).write_volatile(*value) }
+    }
+
+    /// Copies one field of entry `i` out; `field` picks it without reading.
+    pub fn field<F: Copy>(&self, i: usize, field: impl FnOnce(*mut T) -> *mut F) -> F {
+        // SAFETY: `field` derives its pointer from ours with addr_of_mut, so it is inside entry i.
+        unsafe { field(self.at(i)).read_volatile() }
+    }
+
+    /// Sets one field of entry `i`.
+    pub fn set_field<F: Copy>(&self, i: usize, value: F, field: impl FnOnce(*mut T) -> *mut F) {
+        // SAFETY: as in field().
+        unsafe { field(self.at(i)).write_volatile(value) }
+    }
+}
+
+impl<T: Shared> Drop for Memory<T> {
+    fn drop(&mut self) {
+        // SAFETY: start and bytes are those of the mapping made in map(); no reference into it exists.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn as_bytes<T: Shared>(value: &T) -> &[u8] {
+    // SAFETY: Shared types are integers without padding, so each byte is initialised.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+fn from_bytes<T: Shared>(bytes: &[u8]) -> T {
+    assert!(bytes.len() >= size_of::<T>(), "the kernel's value is shorter than ours");
+    // SAFETY: long enough, any bit pattern is a T, and the read does not need alignment.
+    unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
+}
+
+fn map_error(name: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
+    move |error| BpfError::Map { name, source: io::Error::other(error.to_string()) }
+}
+
+/// libbpf prints what it thinks to stderr; its errors reach us as values.
+fn silence_libbpf() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if std::env::var_os("WEIR_DEBUG_BPF").is_none() {
+            libbpf_rs::set_print(None);
+        }
+    });
+}
+
+/// CLOCK_MONOTONIC in ns, the clock of all signatures.
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
