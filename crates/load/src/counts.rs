@@ -72,6 +72,19 @@ pub struct Counts {
     pub ports: [PortCounts; 2],
     /// Time from the first frame's due time to the end of sending.
     pub sending: Duration,
+    /// Frames that arrived and that the tester itself lost.
+    pub drops: Vec<TesterDrops>,
+}
+
+/// Frames lost in the tester.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TesterDrops {
+    /// Name of the place.
+    pub name: String,
+    /// How many.
+    pub frames: u64,
+    /// Counter that they were read from.
+    pub source: String,
 }
 
 /// One stream of a trial.

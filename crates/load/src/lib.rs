@@ -11,4 +11,103 @@
 
 pub mod counts;
 pub mod histogram;
+pub mod packet;
+pub mod sequence;
 pub mod xdp;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use counts::{Counts, Load, Traffic};
+use weir_port::packet::PacketError;
+use xdp::{Interface, XdpError, XdpTester};
+
+/// How long a late sender may go on after the nominal end, as a share of the duration, and at least.
+const GRACE_SHARE: f64 = 0.02;
+const GRACE_MIN: Duration = Duration::from_millis(10);
+/// Time between two looks at a trial's progress.
+const LOOK: Duration = Duration::from_millis(100);
+
+fn grace(duration: Duration) -> Duration {
+    duration.mul_f64(GRACE_SHARE).max(GRACE_MIN)
+}
+
+/// What the outside has to do with a trial while it runs.
+pub struct Control<'a> {
+    stop: &'a AtomicBool,
+    progress: &'a dyn Fn(u64, u64),
+    last: Cell<Instant>,
+}
+
+impl<'a> Control<'a> {
+    /// `stop` ends sending; `progress` is told frames sent and received so far, ten times a second.
+    pub fn new(stop: &'a AtomicBool, progress: &'a dyn Fn(u64, u64)) -> Self {
+        Control { stop, progress, last: Cell::new(Instant::now()) }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn report(&self, sent: u64, received: u64) {
+        if self.last.get().elapsed() >= LOOK {
+            self.last.set(Instant::now());
+            (self.progress)(sent, received);
+        }
+    }
+}
+
+/// What can go wrong while sending and receiving.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// In the XDP tester.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// In the AF_PACKET tester.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+}
+
+/// How frames are sent and received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TesterKind {
+    /// XDP programs on both sides.
+    Xdp,
+    /// AF_PACKET sockets on both sides.
+    Packet,
+}
+
+/// Sends and receives at two ports. All calls are made in the network namespace of the ports.
+pub enum Tester {
+    /// XDP programs.
+    Xdp(Box<XdpTester>),
+    /// AF_PACKET sockets.
+    Packet(Box<packet::PacketTester>),
+}
+
+impl Tester {
+    /// Makes a tester of one kind; an interface with index 0 is not used.
+    pub fn new(
+        kind: TesterKind,
+        ports: [Interface; 2],
+        traffic: Traffic,
+        slot: Option<xdp::IdleLoopback>,
+    ) -> Result<Self, LoadError> {
+        Ok(match kind {
+            TesterKind::Xdp => Tester::Xdp(Box::new(XdpTester::new(ports, traffic, slot)?)),
+            TesterKind::Packet => {
+                let ifindex = [ports[0].ifindex, ports[1].ifindex];
+                Tester::Packet(Box::new(packet::PacketTester::new(ifindex, traffic)?))
+            }
+        })
+    }
+
+    /// Sends `load`, waits until all has arrived, returns what was counted.
+    pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, LoadError> {
+        match self {
+            Tester::Xdp(tester) => Ok(tester.trial(load, control)?),
+            Tester::Packet(tester) => Ok(tester.trial(load, control)?),
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! The XDP tester: live frames out of an eBPF program, counted by another one where they arrive.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_packet::checksum::{fold, pseudo_header, sum};
@@ -12,15 +11,13 @@ use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
 use weir_port::shared::{self, EMPTY_GROUP, GROUPS, Gen, Group, LATENCY_BUCKETS, Recv, Stream, Window};
 
 use crate::counts::{Counts, GroupCounts, Load, PortCounts, StreamCounts, Traffic, empty_lateness};
+use crate::{Control, grace};
 
 /// Largest frame that live-frames mode takes (one page less its overhead), FCS included.
 pub const MAX_FRAME_BYTES: u16 = 3392 + FCS_BYTES as u16;
 
 /// Time from arming the generator to the first frame: all programs must be running by then.
 const LEAD: Duration = Duration::from_micros(500);
-/// How long a late generator may go on after the nominal end, as a share of the duration, and at least.
-const GRACE_SHARE: f64 = 0.02;
-const GRACE_MIN: Duration = Duration::from_millis(10);
 /// Nothing arriving for this long means that nothing is under way any more.
 const QUIET: Duration = Duration::from_millis(10);
 /// Program runs in one call of the generator while it waits for due times (some milliseconds).
@@ -108,8 +105,8 @@ impl XdpTester {
         Ok(XdpTester { generator, memory, receivers, traffic, ifindex, flow_count, epoch: 0, _slot: slot })
     }
 
-    /// Sends `load`, waits until all has arrived, returns what was counted. `stop` ends it early.
-    pub fn trial(&mut self, load: &Load, stop: &AtomicBool) -> Result<Counts, XdpError> {
+    /// Sends `load`, waits until all has arrived, returns what was counted.
+    pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
         self.epoch = self.epoch.wrapping_add(1);
         self.arm_receivers()?;
         let mut state = self.armed(load);
@@ -120,16 +117,18 @@ impl XdpTester {
         self.memory.set(0, &state);
         let frame = self.first_frame();
         let (repeat, batch) = call_size(load.fps);
-        while self.memory.field(0, |g| field!(g, active)) != 0 && !stop.load(Ordering::Relaxed) {
+        while self.memory.field(0, |g| field!(g, active)) != 0 && !control.stopped() {
             self.generator.run_live(&frame, repeat, batch)?;
+            let (sent, received) = self.progress();
+            control.report(sent, received);
         }
         let sending = started.elapsed().saturating_sub(LEAD);
         self.wait_until_quiet();
         self.collect(sending)
     }
 
-    /// Frames sent so far by both streams and received so far, for a live view.
-    pub fn progress(&self) -> (u64, u64) {
+    /// Frames sent so far by both streams and received so far,.
+    fn progress(&self) -> (u64, u64) {
         let sent = (0..2).map(|i| self.memory.field(0, |g| field!(g, stream[i].sent))).sum();
         (sent, self.arrived())
     }
@@ -223,7 +222,7 @@ impl XdpTester {
         let streams = (0..2).filter(|&i| self.traffic.sends(i));
         let streams = streams.map(|i| self.stream_counts(i, &state.stream[i])).collect::<Result<_, _>>()?;
         let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
-        Ok(Counts { streams, ports, sending })
+        Ok(Counts { streams, ports, sending, drops: Vec::new() })
     }
 
     fn stream_counts(&self, i: usize, sent: &Stream) -> Result<StreamCounts, BpfError> {
@@ -349,10 +348,6 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
             (0, table)
         }
     }
-}
-
-fn grace(duration: Duration) -> Duration {
-    duration.mul_f64(GRACE_SHARE).max(GRACE_MIN)
 }
 
 /// Runs per call and frames per batch. A frame leaves at the end of its batch, so that a small batch gives

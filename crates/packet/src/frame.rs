@@ -189,6 +189,28 @@ pub fn parse(frame: &[u8]) -> Parsed {
     Parsed::Test(signature)
 }
 
+/// Turns a frame that [`parse`] accepted around: both ends of MAC, IP and UDP swapped, hop limit restored.
+pub fn reflect(frame: &mut [u8]) {
+    let Some((ip, _)) = ip_header(frame) else { return };
+    let mut swap = |a: usize, b: usize, n: usize| (0..n).for_each(|i| frame.swap(a + i, b + i));
+    swap(0, 6, 6);
+    match ip {
+        IpVersion::V4 => swap(26, 30, 4),
+        IpVersion::V6 => swap(22, 38, 16),
+    }
+    let udp = header_bytes(ip) - 8;
+    swap(udp, udp + 2, 2);
+    match ip {
+        IpVersion::V6 => frame[21] = HOP_LIMIT,
+        IpVersion::V4 => {
+            frame[22] = HOP_LIMIT;
+            frame[24..26].fill(0);
+            let check = !fold(sum(&frame[14..34]));
+            frame[24..26].copy_from_slice(&check.to_be_bytes());
+        }
+    }
+}
+
 /// IP version and IP length in bytes, header included, of a UDP frame.
 fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
     let be16 = |at: usize| Some(usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])));
@@ -243,6 +265,23 @@ mod tests {
                 bad[bit / 8] ^= 1 << (bit % 8);
                 assert_ne!(parse(&bad), Parsed::Test(SIGNATURE), "IPv{ip} bit {bit}");
             }
+        }
+    }
+
+    #[test]
+    fn a_reflected_frame_is_the_one_that_the_other_side_would_send() {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            let there = ends(ip);
+            let back = Ends {
+                src_mac: there.dst_mac,
+                dst_mac: there.src_mac,
+                src_prefix: there.dst_prefix,
+                dst_prefix: there.src_prefix,
+                ..there
+            };
+            let mut frame = there.frame(&FLOW, 100, SIGNATURE);
+            reflect(&mut frame);
+            assert_eq!(frame, back.frame(&FLOW.reversed(), 100, SIGNATURE), "IPv{ip}");
         }
     }
 

@@ -3,4 +3,5 @@
 //! This is the crate with the unsafe code: system calls, memory shared with the kernel, loaded programs.
 
 pub mod bpf;
+pub mod packet;
 pub mod shared;

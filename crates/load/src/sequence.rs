@@ -1,0 +1,86 @@
+//! Which sequence numbers of a flow group have arrived: duplicates and reordering.
+//!
+//! The same algorithm as in `bpf/recv.bpf.c`: a ring of words, each 64 numbers and the block that they belong
+//! to, so that nothing has to be cleared when the numbers move on. A number counts as reordered when a higher
+//! one came before it (RFC 4737, section 3.3).
+
+/// Words in the ring; it reaches back 64 times as many frames.
+const WORDS: usize = 1024;
+
+/// What the arrival of a number means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The highest so far.
+    InOrder,
+    /// Lower than one that came before.
+    Reordered,
+    /// Came before.
+    Duplicate,
+}
+
+/// Numbers seen so far.
+#[derive(Debug, Clone)]
+pub struct Window {
+    next: u64,
+    words: Vec<(u64, u64)>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window { next: 0, words: vec![(u64::MAX, 0); WORDS] }
+    }
+}
+
+impl Window {
+    /// Notes that `seq` arrived.
+    pub fn arrive(&mut self, seq: u32) -> Arrival {
+        let seq = u64::from(seq);
+        let (block, bit) = (seq >> 6, 1 << (seq & 63));
+        let word = &mut self.words[block as usize % WORDS];
+        if word.0 == block {
+            if word.1 & bit != 0 {
+                return Arrival::Duplicate;
+            }
+            word.1 |= bit;
+        } else if word.0 == u64::MAX || word.0 < block {
+            *word = (block, bit);
+        }
+        // Otherwise the number is older than the window: late, and whether it came before is not known.
+        if seq >= self.next {
+            self.next = seq + 1;
+            Arrival::InOrder
+        } else {
+            Arrival::Reordered
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(numbers: &[u32], expected: &str) {
+        let mut window = Window::default();
+        let got: String = numbers
+            .iter()
+            .map(|&n| match window.arrive(n) {
+                Arrival::InOrder => '.',
+                Arrival::Reordered => 'r',
+                Arrival::Duplicate => 'd',
+            })
+            .collect();
+        assert_eq!(got, expected, "{numbers:?}");
+    }
+
+    #[test]
+    fn arrivals_are_named() {
+        check(&[0, 1, 2, 3], "....");
+        check(&[0, 2, 1, 3], "..r.");
+        check(&[0, 0, 1, 1, 0], ".d.dd");
+        check(&[5, 4, 4, 5, 6], ".rdd.");
+        check(&[63, 64, 63, 64, 0], "..ddr");
+        check(&[u32::MAX, 0], ".r");
+        // 64 Ki frames later the window has moved on: late, but no longer known to be a duplicate.
+        check(&[0, 65_535, 0, 65_536, 0], "..d.r");
+    }
+}
