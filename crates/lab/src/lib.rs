@@ -7,5 +7,6 @@
 //! a socket or a file. The same code drives real frames and simulated devices.
 
 pub mod plan;
+pub mod rate;
 pub mod record;
 pub mod search;
