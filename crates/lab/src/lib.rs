@@ -6,6 +6,8 @@
 //! Searches and statistics are pure: they ask a [`search::Measurer`] for trials and never see a clock,
 //! a socket or a file. The same code drives real frames and simulated devices.
 
+pub mod machine;
 pub mod plan;
+pub mod rate;
 pub mod record;
 pub mod search;

@@ -46,6 +46,18 @@ impl fmt::Display for IpVersion {
     }
 }
 
+impl FromStr for IpVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "4" => Ok(IpVersion::V4),
+            "6" => Ok(IpVersion::V6),
+            _ => Err(format!("`{text}` is no IP version: use 4, 6")),
+        }
+    }
+}
+
 /// An enum whose values have one name each in plans, on the command line and in records.
 macro_rules! named {
     ($type:ident, $what:literal, $($name:literal => $value:ident),+) => {

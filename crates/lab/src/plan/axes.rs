@@ -1,0 +1,350 @@
+//! The axes of a plan and the points that they span.
+//!
+//! A combination that has no meaning (64 bytes over IPv6, both directions through a NAT) is left out. A value
+//! of an axis that is left in no combination at all is a mistake of the plan, so that nothing which was asked
+//! for goes missing silently. Axes that a device under test does not have (`rules` of a plain router) do not
+//! multiply its points.
+
+use std::fmt;
+use std::str::FromStr;
+
+use weir_packet::flow::{Direction, FlowOrder, IpVersion};
+use weir_packet::size::FrameSizes;
+use weir_testbed::dut::DutKind;
+
+/// Smallest IPv6 test frame in bytes: Ethernet 14, IPv6 40, UDP 8, signature 18, FCS 4.
+pub const MIN_IPV6_FRAME_BYTES: u16 = 84;
+
+/// CPUs of the device under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cpus {
+    /// This many, from 1.
+    Count(u32),
+    /// All that the machine has.
+    All,
+}
+
+/// `[dut]`: each field is an axis with at least one value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DutAxes {
+    /// Devices under test.
+    pub kind: Vec<DutKind>,
+    /// Numbers of filter rules, 1..=10000; only the filters have them.
+    pub rules: Vec<u32>,
+    /// CPU sets.
+    pub cpus: Vec<Cpus>,
+}
+
+/// `[traffic]`: each list is an axis with at least one value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrafficAxes {
+    /// Frame sizes.
+    pub frame_bytes: Vec<FrameSizes>,
+    /// IP versions.
+    pub ip: Vec<IpVersion>,
+    /// Numbers of flows, 1..=[`weir_packet::flow::MAX_FLOWS`].
+    pub flows: Vec<u32>,
+    /// Orders of the flows.
+    pub flow_order: Vec<FlowOrder>,
+    /// Directions.
+    pub direction: Vec<Direction>,
+    /// Flow groups that are counted apart, 1..=256.
+    pub groups: u32,
+    /// Speed of the line in bit/s that results are compared with; a virtual wire has none.
+    pub line_bits_per_s: Option<f64>,
+}
+
+/// One combination of the axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointSpec {
+    /// Device under test.
+    pub dut: DutKind,
+    /// Filter rules; `None` for a device without a filter.
+    pub rules: Option<u32>,
+    /// CPUs of the device under test.
+    pub cpus: Cpus,
+    /// Frame sizes.
+    pub frame: FrameSizes,
+    /// IP version.
+    pub ip: IpVersion,
+    /// Flows of each stream.
+    pub flows: u32,
+    /// Order of the flows.
+    pub order: FlowOrder,
+    /// Which way the frames go.
+    pub direction: Direction,
+    /// Flow groups that are counted apart.
+    pub groups: u32,
+    /// Speed of the line in bit/s, if the plan names one.
+    pub line_bits_per_s: Option<f64>,
+}
+
+impl PointSpec {
+    /// All settings as name and value, in the order of the plan.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let rules = self.rules.map(|rules| ("rules", rules.to_string()));
+        let line = self.line_bits_per_s.map(|line| ("line_bits_per_s", line.to_string()));
+        let mut list = vec![("dut", self.dut.to_string())];
+        list.extend(rules);
+        list.extend([
+            ("cpus", self.cpus.to_string()),
+            ("frame_bytes", self.frame.to_string()),
+            ("ip", self.ip.to_string()),
+            ("flows", self.flows.to_string()),
+            ("flow_order", self.order.to_string()),
+            ("direction", self.direction.to_string()),
+            ("groups", self.groups.to_string()),
+        ]);
+        list.extend(line);
+        list.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+    }
+
+    /// Why this combination has no meaning; empty if it has one.
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut list = Vec::new();
+        if self.ip == IpVersion::V6 && self.frame.min() < MIN_IPV6_FRAME_BYTES {
+            let why = format!(
+                "`{}` is too small for an IPv6 test frame: use {MIN_IPV6_FRAME_BYTES} bytes or more, or ip = 4",
+                self.frame
+            );
+            list.push(Conflict { axes: ["frame_bytes", "ip"], why });
+        }
+        if self.dut == DutKind::KernelNat && self.direction == Direction::Both {
+            let why =
+                "side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"";
+            list.push(Conflict { axes: ["kind", "direction"], why: why.to_string() });
+        }
+        if self.groups > self.flows {
+            let why =
+                format!("{0} groups need at least {0} flows: use more flows or fewer groups", self.groups);
+            list.push(Conflict { axes: ["flows", "groups"], why });
+        }
+        list
+    }
+}
+
+/// Why a combination has no meaning.
+struct Conflict {
+    /// The options that do not go together.
+    axes: [&'static str; 2],
+    /// The reason and the remedy.
+    why: String,
+}
+
+/// A value of an axis that no combination can use.
+#[derive(Debug, PartialEq)]
+pub(super) struct Unused {
+    /// `dut` or `traffic`.
+    pub(super) section: &'static str,
+    /// Option in the section.
+    pub(super) key: &'static str,
+    /// Entry of the list, from 0.
+    pub(super) index: usize,
+    /// Why, and what to do.
+    pub(super) why: String,
+}
+
+/// All combinations, the device under test slowest and the frame size fastest, so that a test bed is built
+/// once for all sizes.
+pub(super) fn points(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
+    combinations(dut, traffic).into_iter().filter(|point| point.conflicts().is_empty()).collect()
+}
+
+/// The values that are left in no combination. Each reason is told once.
+pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
+    let all: Vec<_> =
+        combinations(dut, traffic).into_iter().map(|point| (point.conflicts(), point)).collect();
+    let mut list = without_point(&all, ("dut", "kind"), &dut.kind, |point| &point.dut);
+    list.extend(without_point(&all, ("traffic", "frame_bytes"), &traffic.frame_bytes, |point| &point.frame));
+    list.extend(without_point(&all, ("traffic", "ip"), &traffic.ip, |point| &point.ip));
+    list.extend(without_point(&all, ("traffic", "flows"), &traffic.flows, |point| &point.flows));
+    list.extend(without_point(&all, ("traffic", "direction"), &traffic.direction, |point| &point.direction));
+    let mut told = Vec::new();
+    list.retain(|unused| {
+        !told.contains(&unused.why) && {
+            told.push(unused.why.clone());
+            true
+        }
+    });
+    list
+}
+
+/// The values of one axis all of whose combinations have a conflict, where that is the fault of this axis.
+fn without_point<T: PartialEq>(
+    all: &[(Vec<Conflict>, PointSpec)],
+    (section, key): (&'static str, &'static str),
+    values: &[T],
+    value_of: impl Fn(&PointSpec) -> &T,
+) -> Vec<Unused> {
+    let mut list = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let conflicts =
+            || all.iter().filter(|(_, point)| value_of(point) == value).map(|(conflicts, _)| conflicts);
+        if conflicts().all(|conflicts| !conflicts.is_empty()) {
+            let reason = conflicts().flatten().find(|conflict| conflict.axes.contains(&key));
+            list.extend(reason.map(|reason| Unused { section, key, index, why: reason.why.clone() }));
+        }
+    }
+    list
+}
+
+fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
+    let mut list = Vec::new();
+    for (kind, rules, cpus) in devices(dut) {
+        for (ip, flows, order, direction) in streams(traffic) {
+            for frame in &traffic.frame_bytes {
+                list.push(PointSpec {
+                    dut: kind,
+                    rules,
+                    cpus,
+                    frame: frame.clone(),
+                    ip,
+                    flows,
+                    order,
+                    direction,
+                    groups: traffic.groups,
+                    line_bits_per_s: traffic.line_bits_per_s,
+                });
+            }
+        }
+    }
+    list
+}
+
+fn devices(dut: &DutAxes) -> Vec<(DutKind, Option<u32>, Cpus)> {
+    let mut list = Vec::new();
+    for &kind in &dut.kind {
+        let rules: Vec<_> =
+            if has_rules(kind) { dut.rules.iter().copied().map(Some).collect() } else { vec![None] };
+        // A wire has no CPU of its own: more of them make no other point.
+        let cpus = if kind == DutKind::Wire { &dut.cpus[..1] } else { &dut.cpus[..] };
+        list.extend(rules.iter().flat_map(|&rules| cpus.iter().map(move |&cpus| (kind, rules, cpus))));
+    }
+    list
+}
+
+fn streams(traffic: &TrafficAxes) -> Vec<(IpVersion, u32, FlowOrder, Direction)> {
+    let mut list = Vec::new();
+    for &ip in &traffic.ip {
+        for &flows in &traffic.flows {
+            for &order in &traffic.flow_order {
+                list.extend(traffic.direction.iter().map(|&direction| (ip, flows, order, direction)));
+            }
+        }
+    }
+    list
+}
+
+/// Does this device have filter rules?
+pub(super) fn has_rules(kind: DutKind) -> bool {
+    matches!(kind, DutKind::KernelStateless | DutKind::KernelStateful)
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cpus::Count(count) => write!(f, "{count}"),
+            Cpus::All => f.write_str("all"),
+        }
+    }
+}
+
+impl FromStr for Cpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(count @ 1..=4096) => Ok(Cpus::Count(count)),
+            _ if text == "all" => Ok(Cpus::All),
+            _ => Err(format!("`{text}` is no number of CPUs: use 1 to 4096 or \"all\"")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes() -> (DutAxes, TrafficAxes) {
+        let dut = DutAxes { kind: vec![DutKind::KernelForward], rules: vec![25], cpus: vec![Cpus::Count(1)] };
+        let traffic = TrafficAxes {
+            frame_bytes: vec![FrameSizes::Fixed(64), FrameSizes::Fixed(1518)],
+            ip: vec![IpVersion::V4],
+            flows: vec![1000],
+            flow_order: vec![FlowOrder::Sequential],
+            direction: vec![Direction::Both],
+            groups: 1,
+            line_bits_per_s: None,
+        };
+        (dut, traffic)
+    }
+
+    fn short(points: &[PointSpec]) -> Vec<String> {
+        let rules = |point: &PointSpec| point.rules.map_or(String::new(), |rules| format!("/{rules}"));
+        let one = |p: &PointSpec| format!("{}{} cpus {} ip{} {}", p.dut, rules(p), p.cpus, p.ip, p.frame);
+        points.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_product_is_stable_and_the_frame_size_runs_fastest() {
+        let (mut dut, traffic) = axes();
+        dut.kind.push(DutKind::KernelStateful);
+        dut.rules.push(100);
+        dut.cpus.push(Cpus::All);
+        let points = points(&dut, &traffic);
+        assert_eq!(
+            short(&points),
+            [
+                "kernel-forward cpus 1 ip4 64",
+                "kernel-forward cpus 1 ip4 1518",
+                "kernel-forward cpus all ip4 64",
+                "kernel-forward cpus all ip4 1518",
+                "kernel-stateful/25 cpus 1 ip4 64",
+                "kernel-stateful/25 cpus 1 ip4 1518",
+                "kernel-stateful/25 cpus all ip4 64",
+                "kernel-stateful/25 cpus all ip4 1518",
+                "kernel-stateful/100 cpus 1 ip4 64",
+                "kernel-stateful/100 cpus 1 ip4 1518",
+                "kernel-stateful/100 cpus all ip4 64",
+                "kernel-stateful/100 cpus all ip4 1518",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_left_out() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind = vec![DutKind::Wire, DutKind::KernelNat];
+        dut.cpus.push(Cpus::All);
+        traffic.ip.push(IpVersion::V6);
+        traffic.direction.push(Direction::Reflect);
+        let points = points(&dut, &traffic);
+        assert!(unused(&dut, &traffic).is_empty());
+        // Wire: 2 directions x (2 sizes of IPv4 + 1 of IPv6); NAT: 2 CPU sets x 1 direction x 3.
+        assert_eq!(points.len(), 12, "{:?}", short(&points));
+    }
+
+    #[test]
+    fn a_value_without_a_point_is_found() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind.push(DutKind::KernelNat);
+        traffic.ip = vec![IpVersion::V6];
+        let unused = unused(&dut, &traffic);
+        let found: Vec<_> = unused.iter().map(|u| (u.section, u.key, u.index, &u.why[..6])).collect();
+        assert_eq!(found, [("dut", "kind", 1, "side b"), ("traffic", "frame_bytes", 0, "`64` i")]);
+    }
+
+    #[test]
+    fn settings_name_everything() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind = vec![DutKind::KernelStateless];
+        traffic.line_bits_per_s = Some(10e9);
+        let settings = points(&dut, &traffic)[0].settings();
+        let text: Vec<_> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            text.join(" "),
+            "dut=kernel-stateless rules=25 cpus=1 frame_bytes=64 ip=4 flows=1000 flow_order=sequential \
+             direction=both groups=1 line_bits_per_s=10000000000"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What is wrong with a plan: all mistakes at once, each with its place and its remedy.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+
+/// Everything that is wrong with a plan, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistakes {
+    /// What the user calls the plan: its path, or the name of a shipped one.
+    pub plan: String,
+    /// At least one.
+    pub list: Vec<Mistake>,
+}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mistake {
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong, and after a colon what to do about it.
+    pub text: String,
+}
+
+/// Where a mistake is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A line of the plan, from 1.
+    Line(usize),
+    /// A value given with `--set`, by the path of its option.
+    Set(String),
+}
+
+impl std::error::Error for Mistakes {}
+
+impl fmt::Display for Mistakes {
+    /// One line per mistake: `plan.toml:12: what is wrong: what to do`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, mistake) in self.list.iter().enumerate() {
+            let end = if i + 1 < self.list.len() { "\n" } else { "" };
+            match &mistake.place {
+                Place::Line(line) => write!(f, "{}:{line}: {}{end}", self.plan, mistake.text)?,
+                Place::Set(path) => write!(f, "--set {path}: {}{end}", mistake.text)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects mistakes while a plan is read.
+pub(super) struct Notes<'a> {
+    text: &'a str,
+    list: RefCell<Vec<Mistake>>,
+}
+
+impl<'a> Notes<'a> {
+    /// An empty list for a plan with this text.
+    pub(super) fn new(text: &'a str) -> Self {
+        Notes { text, list: RefCell::new(Vec::new()) }
+    }
+
+    /// Notes a mistake. What came from `--set` has no span and is named by its `path`.
+    pub(super) fn add(&self, span: Option<Range<usize>>, path: &str, text: String) {
+        let place = match span {
+            Some(span) => Place::Line(self.line(span.start)),
+            None => Place::Set(path.to_string()),
+        };
+        self.push(Mistake { place, text });
+    }
+
+    /// Notes a mistake that knows its place.
+    pub(super) fn push(&self, mistake: Mistake) {
+        self.list.borrow_mut().push(mistake);
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count()
+    }
+
+    /// Whether nothing was noted so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.borrow().is_empty()
+    }
+
+    /// All mistakes in the order of the file, those of `--set` last.
+    pub(super) fn into_mistakes(self, plan: &str) -> Mistakes {
+        let mut list = self.list.into_inner();
+        assert!(!list.is_empty(), "a plan is refused for a reason");
+        list.sort();
+        list.dedup();
+        Mistakes { plan: plan.to_string(), list }
+    }
+}
+
+/// What to do about a wrong `word`: the candidate that was most likely meant, otherwise all of them.
+pub(super) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
+    let close = candidates.iter().filter(|candidate| is_close(word, candidate));
+    match close.min_by_key(|candidate| distance(word, candidate)) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None => format!("use {}", candidates.join(", ")),
+    }
+}
+
+/// Close: one slip per three letters, or one word is the beginning of the other (`frame`, `frame_bytes`).
+fn is_close(word: &str, candidate: &str) -> bool {
+    let long_enough = word.len() >= 3 && candidate.len() >= 3;
+    distance(word, candidate) <= candidate.len().max(word.len()).div_ceil(3)
+        || long_enough && (candidate.starts_with(word) || word.starts_with(candidate))
+}
+
+/// Edit distance by insertion, deletion and replacement (Levenshtein 1966), two rows of memory.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for j in 0..b.len() {
+            let replaced = diagonal + usize::from(letter != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised() {
+        let options = ["frame_bytes", "flows", "flow_order", "direction"];
+        for (word, meant) in [
+            ("flowz", "did you mean `flows`?"),
+            ("flow", "did you mean `flows`?"),
+            ("frame", "did you mean `frame_bytes`?"),
+            ("directoin", "did you mean `direction`?"),
+            ("colour", "use frame_bytes, flows, flow_order, direction"),
+        ] {
+            assert_eq!(did_you_mean(word, &options), meant, "{word}");
+        }
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("flaw", "lawn", 2)] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+}

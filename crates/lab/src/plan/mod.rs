@@ -1,0 +1,218 @@
+//! Plans: what to vary, what to measure, and the question in one sentence.
+//!
+//! ```text
+//! plan.toml + --set > read > Plan > points: dut x rules x cpus x ip x flows x order x direction x frame
+//! ```
+//! A list in a plan is an axis. A [`Plan`] that exists is valid: what it asks for can be measured.
+
+use std::path::Path;
+use std::time::Duration;
+
+mod axes;
+mod mistake;
+mod read;
+mod read_search;
+mod search_spec;
+mod section;
+mod set;
+mod value;
+
+pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, TrafficAxes};
+pub use mistake::{Mistake, Mistakes, Place};
+pub use search_spec::{ClassicSpec, FixedSpec, GoalSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
+
+/// A valid plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Name of a shipped plan, or of the file without its ending.
+    pub name: String,
+    /// The question that it answers, in one sentence.
+    pub question: String,
+    /// The procedure that it follows (`RFC 2544, section 26.1`).
+    pub cites: Option<String>,
+    /// What is done.
+    pub experiment: Experiment,
+    /// When a trial is not to be believed.
+    pub limits: Limits,
+    /// TOML text with `--set` changes applied; reading it gives the same plan.
+    pub text: String,
+}
+
+/// What a plan does.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one plan at a time")]
+pub enum Experiment {
+    /// Searches for the highest rate at each point.
+    Throughput(Throughput),
+    /// Compares the frame generator with those of others.
+    PeersGenerator(Peers),
+}
+
+/// The experiment `throughput`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Throughput {
+    /// Devices under test.
+    pub dut: DutAxes,
+    /// Test traffic.
+    pub traffic: TrafficAxes,
+    /// Search at each point.
+    pub search: SearchSpec,
+    /// Independent repetitions of the search at each point, at least 1.
+    pub repeat: u32,
+    /// Trials after the search; `None`: none.
+    pub curve: Option<Curve>,
+}
+
+/// Loss and latency against load: trials at shares of the throughput that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// Percent of the throughput, above 0, at most 1000, at least one.
+    pub percent: Vec<f64>,
+    /// Length of each trial.
+    pub trial: Duration,
+}
+
+/// The experiment `peers-generator`: all generators in turn, round by round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peers {
+    /// Generators to compare with, at least one.
+    pub names: Vec<Peer>,
+    /// Rounds, at least 1.
+    pub rounds: u32,
+    /// Length of each trial.
+    pub trial: Duration,
+    /// Frame sizes in bytes, FCS included, at least one.
+    pub frame_bytes: Vec<u16>,
+    /// Numbers of flows, at least one.
+    pub flows: Vec<u32>,
+}
+
+/// A frame generator by somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// netsniff-ng's trafgen.
+    Trafgen,
+    /// tcpreplay with a prepared capture.
+    Tcpreplay,
+    /// iperf3 sending UDP.
+    Iperf3,
+    /// xdp-trafficgen of xdp-tools.
+    XdpTrafficgen,
+}
+
+impl Peer {
+    /// All peers with the names of their programs.
+    pub const ALL: [(Peer, &'static str); 4] = [
+        (Peer::Trafgen, "trafgen"),
+        (Peer::Tcpreplay, "tcpreplay"),
+        (Peer::Iperf3, "iperf3"),
+        (Peer::XdpTrafficgen, "xdp-trafficgen"),
+    ];
+
+    /// The name of its program.
+    pub fn name(self) -> &'static str {
+        Peer::ALL.iter().find(|(peer, _)| *peer == self).expect("every peer is in ALL").1
+    }
+}
+
+/// When a trial is not to be believed. Shares are 0..1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Lost frames that no counter explains, as a share of the frames sent.
+    pub unexplained: f64,
+    /// Difference between offered and sent rate, as a share of the offered rate.
+    pub rate_error: f64,
+    /// CPU time taken by the hypervisor.
+    pub steal: f64,
+    /// How often a noisy trial is repeated.
+    pub retries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { unexplained: 0.001, rate_error: 0.001, steal: 0.01, retries: 3 }
+    }
+}
+
+impl Plan {
+    /// The points of the plan, in the order of measuring: frame sizes fastest, devices slowest. Empty for an
+    /// experiment without a device under test.
+    pub fn points(&self) -> Vec<PointSpec> {
+        match &self.experiment {
+            Experiment::Throughput(t) => axes::points(&t.dut, &t.traffic),
+            Experiment::PeersGenerator(_) => Vec::new(),
+        }
+    }
+
+    /// Upper bound of the trial time. Repeated noisy trials, building test beds and measuring the wire are
+    /// not counted.
+    pub fn estimate(&self) -> Duration {
+        match &self.experiment {
+            Experiment::Throughput(t) => {
+                let curve = t.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
+                (t.search.estimate() * t.repeat + curve) * self.points().len() as u32
+            }
+            Experiment::PeersGenerator(p) => {
+                let generators = p.names.len() + 1;
+                p.trial * p.rounds * (generators * p.frame_bytes.len() * p.flows.len()) as u32
+            }
+        }
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Neither a shipped plan nor a file.
+    #[error("`{name}` is neither a plan that ships with weir nor a file: {remedy}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What to write instead.
+        remedy: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the plan {path}: {source}")]
+    File {
+        /// Its path.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The plan is wrong.
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+}
+
+/// The plans that ship with weir: name and text.
+pub fn shipped() -> &'static [(&'static str, &'static str)] {
+    &[
+        ("quick", include_str!("../../../../plans/quick.toml")),
+        ("router", include_str!("../../../../plans/router.toml")),
+        ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
+    ]
+}
+
+/// The plan `name_or_path` with the changes `sets` (`key.path=value`). The name of a shipped plan comes
+/// first; a file of the same name is reached as `./quick`.
+///
+/// # Errors
+/// See [`PlanError`]; the message says what to do.
+pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
+    if let Some((name, text)) = shipped().iter().find(|(name, _)| *name == name_or_path) {
+        return Ok(read::read(&read::Label { name, place: name }, text, sets)?);
+    }
+    let path = Path::new(name_or_path);
+    if !path.exists() {
+        let names: Vec<_> = shipped().iter().map(|(name, _)| *name).collect();
+        let remedy = mistake::did_you_mean(name_or_path, &names);
+        return Err(PlanError::Unknown { name: name_or_path.to_string(), remedy });
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| PlanError::File { path: name_or_path.to_string(), source })?;
+    let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
+    Ok(read::read(&read::Label { name: &name, place: name_or_path }, &text, sets)?)
+}
+
+#[cfg(test)]
+mod tests;

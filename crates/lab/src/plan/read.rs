@@ -1,0 +1,219 @@
+//! A plan's TOML becomes a [`Plan`], or the list of all its mistakes.
+
+use std::time::Duration;
+
+use toml_edit::{Document, DocumentMut, Item, Value};
+use weir_packet::flow::{Direction, FlowOrder, IpVersion, MAX_FLOWS};
+use weir_packet::size::FrameSizes;
+use weir_testbed::dut::DutKind;
+
+use super::axes::{self, Cpus, DutAxes, TrafficAxes};
+use super::mistake::{Mistake, Mistakes, Notes};
+use super::read_search::read_search;
+use super::section::{Section, shown};
+use super::set::Set;
+use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Throughput, value};
+
+/// What the user calls a plan.
+pub(super) struct Label<'a> {
+    /// Name of the plan in records (`quick`).
+    pub(super) name: &'a str,
+    /// What mistakes are found in: its path, or the name of a shipped one.
+    pub(super) place: &'a str,
+}
+
+/// Reads the plan in `text` with the changes `sets` (`key.path=value`) applied.
+pub(super) fn read(label: &Label<'_>, text: &str, sets: &[String]) -> Result<Plan, Mistakes> {
+    let notes = Notes::new(text);
+    let parsed = parse(text, &notes).and_then(|document| with_sets(document, text, sets, &notes));
+    let plan = parsed.and_then(|(item, text)| {
+        let root = Section::root(item.as_table_like()?, &notes);
+        if is_from_the_future(&root) { None } else { read_plan(root, label.name, text) }
+    });
+    match plan {
+        Some(plan) if notes.is_empty() => Ok(plan),
+        _ => Err(notes.into_mistakes(label.place)),
+    }
+}
+
+fn parse(text: &str, notes: &Notes<'_>) -> Option<Item> {
+    let note = |error: toml_edit::TomlError| {
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        notes.add(error.span().or(Some(0..0)), "", format!("this is not TOML: {message}"));
+    };
+    Document::parse(text).map(Document::into_item).map_err(note).ok()
+}
+
+/// The plan with the changes applied, twice: with spans for reading, and as text for the record.
+fn with_sets(mut plan: Item, text: &str, sets: &[String], notes: &Notes<'_>) -> Option<(Item, String)> {
+    if sets.is_empty() {
+        return Some((plan, text.to_string()));
+    }
+    let mut edited: DocumentMut = text.parse().ok()?;
+    let mut apply = |set: &String| -> Result<(), Mistake> {
+        let set = Set::parse(set)?;
+        set.apply(edited.as_table_mut())?;
+        set.apply(plan.as_table_mut().expect("a document is a table"))
+    };
+    let wrong: Vec<_> = sets.iter().filter_map(|set| apply(set).err()).collect();
+    let all_applied = wrong.is_empty();
+    wrong.into_iter().for_each(|mistake| notes.push(mistake));
+    all_applied.then(|| (plan, edited.to_string()))
+}
+
+/// Notes that the plan needs a newer weir, which makes every other mistake meaningless.
+fn is_from_the_future(root: &Section<'_>) -> bool {
+    let this = env!("CARGO_PKG_VERSION");
+    let version =
+        |text: &str| text.split('.').map(|part| part.parse::<u32>().ok()).collect::<Option<Vec<_>>>();
+    let needed = root.one("requires", |value: &Value| {
+        let text = shown(value);
+        version(&text)
+            .map(|numbers| (text.clone(), numbers))
+            .ok_or_else(|| format!("`{text}` is no version: use \"{this}\""))
+    });
+    let newer = needed.filter(|(_, numbers)| Some(numbers) > version(this).as_ref());
+    if let Some((text, _)) = &newer {
+        root.wrong(
+            "requires",
+            format!("this plan needs weir {text} or newer, and this is {this}: update weir"),
+        );
+    }
+    newer.is_some()
+}
+
+#[derive(Clone, Copy)]
+enum ExperimentKind {
+    Throughput,
+    PeersGenerator,
+}
+
+fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
+    let question = root.required("question", "\"How fast does this machine route?\"", value::text);
+    let cites = root.one("cites", value::text);
+    let limits = read_limits(root.section("limits"));
+    let kinds =
+        [(ExperimentKind::Throughput, "throughput"), (ExperimentKind::PeersGenerator, "peers-generator")];
+    let kind = match root.one("experiment", value::choice("experiment", &kinds)) {
+        Some(kind) => kind,
+        None if root.has("experiment") => return None,
+        None => ExperimentKind::Throughput,
+    };
+    let experiment = match kind {
+        ExperimentKind::Throughput => read_throughput(&root).map(Experiment::Throughput),
+        ExperimentKind::PeersGenerator => read_peers(root.section("peers")).map(Experiment::PeersGenerator),
+    };
+    root.finish();
+    Some(Plan { name: name.to_string(), question: question?, cites, experiment: experiment?, limits, text })
+}
+
+fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
+    let (dut_section, traffic_section) = (root.section("dut"), root.section("traffic"));
+    let dut = read_dut(&dut_section);
+    let traffic = read_traffic(&traffic_section);
+    if let (Some(dut), Some(traffic)) = (&dut, &traffic) {
+        for unused in axes::unused(dut, traffic) {
+            let section = if unused.section == "dut" { &dut_section } else { &traffic_section };
+            section.wrong_entry(unused.key, unused.index, unused.why);
+        }
+    }
+    dut_section.finish();
+    traffic_section.finish();
+    let search = read_search(root.section("search"));
+    let repeat = read_repeat(root.section("repeat"));
+    let curve = read_curve(root.section("curve"));
+    Some(Throughput { dut: dut?, traffic: traffic?, search: search?, repeat, curve })
+}
+
+fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
+    let kind = section.required_axis(
+        "kind",
+        "\"kernel-forward\"",
+        value::choice("device under test", &DutKind::ALL),
+    );
+    let rules = section.axis("rules", value::count(1..=10_000));
+    let cpus = section.axis("cpus", value::parsed::<Cpus>);
+    if let (Some(kind), Some(_)) = (&kind, &rules) {
+        if !kind.iter().any(|&kind| axes::has_rules(kind)) {
+            section.wrong(
+                "rules",
+                "only kernel-stateless and kernel-stateful have rules: leave it out".to_string(),
+            );
+        }
+    }
+    Some(DutAxes { kind: kind?, rules: rules.unwrap_or(vec![25]), cpus: cpus.unwrap_or(vec![Cpus::All]) })
+}
+
+fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
+    let frame_bytes = section.required_axis("frame_bytes", "[64, 1518]", value::parsed::<FrameSizes>);
+    let ip = section.axis("ip", value::parsed::<IpVersion>);
+    let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
+    let flow_order = section.axis("flow_order", value::parsed::<FlowOrder>);
+    let direction = section.axis("direction", value::parsed::<Direction>);
+    let groups = section.one("groups", value::count(1..=256));
+    let line_bits_per_s = section.one("line_bits_per_s", value::line_bits_per_s);
+    Some(TrafficAxes {
+        frame_bytes: frame_bytes?,
+        ip: ip.unwrap_or(vec![IpVersion::V4]),
+        flows: flows.unwrap_or(vec![1]),
+        flow_order: flow_order.unwrap_or(vec![FlowOrder::Sequential]),
+        direction: direction.unwrap_or(vec![Direction::Both]),
+        groups: groups.unwrap_or(1),
+        line_bits_per_s,
+    })
+}
+
+fn read_repeat(section: Section<'_>) -> u32 {
+    let times = section.one("times", value::count(1..=1000));
+    section.finish();
+    times.unwrap_or(1)
+}
+
+fn read_curve(section: Section<'_>) -> Option<Curve> {
+    if !section.is_present() {
+        return None;
+    }
+    let percent = section.required_axis("percent", "[10, 50, 90, 100]", value::percent);
+    let trial = section.one("trial_s", value::seconds);
+    section.finish();
+    Some(Curve { percent: percent?, trial: trial.unwrap_or(Duration::from_secs(1)) })
+}
+
+fn read_limits(section: Section<'_>) -> Limits {
+    let default = Limits::default();
+    let limits = Limits {
+        unexplained: section.one("unexplained", value::ratio).unwrap_or(default.unexplained),
+        rate_error: section.one("rate_error", value::ratio).unwrap_or(default.rate_error),
+        steal: section.one("steal", value::ratio).unwrap_or(default.steal),
+        retries: section.one("retries", value::count(0..=100)).unwrap_or(default.retries),
+    };
+    section.finish();
+    limits
+}
+
+fn read_peers(section: Section<'_>) -> Option<Peers> {
+    let names =
+        section.required_axis("names", "[\"trafgen\", \"iperf3\"]", value::choice("peer", &Peer::ALL));
+    let rounds = section.one("rounds", value::count(1..=1000));
+    let trial = section.one("trial_s", value::seconds);
+    let frame_bytes = section.axis("frame_bytes", fixed_size);
+    let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
+    section.finish();
+    Some(Peers {
+        names: names?,
+        rounds: rounds.unwrap_or(5),
+        trial: trial.unwrap_or(Duration::from_secs(2)),
+        frame_bytes: frame_bytes.unwrap_or(vec![64]),
+        flows: flows.unwrap_or(vec![1]),
+    })
+}
+
+/// One size: not every peer can mix sizes.
+fn fixed_size(value: &Value) -> Result<u16, String> {
+    match value::parsed(value)? {
+        FrameSizes::Fixed(size) => Ok(size),
+        _ => {
+            Err(format!("`{}` is a mix, which not every peer sends: use sizes from 64 to 9018", shown(value)))
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `[search]`: which search a plan asks for, with all parameters, and how long it can take at most.
+
+use std::time::Duration;
+
+/// The search of a plan. Rates are frames/s, all directions together.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SearchSpec {
+    /// Multiple Loss Ratio search (draft-ietf-bmwg-mlrsearch).
+    Mlrsearch(MlrSpec),
+    /// Throughput by bisection (RFC 2544, section 26.1).
+    Rfc2544(Rfc2544Spec),
+    /// Halving and doubling with repeated trials, of which the worst are discarded.
+    Classic(ClassicSpec),
+    /// No search: one trial per load.
+    Fixed(FixedSpec),
+}
+
+/// Where a search looks and for how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadRange {
+    /// Lowest load in frames/s, above 0.
+    pub min_fps: f64,
+    /// Highest load in frames/s, above `min_fps`; `None`: the ceiling of the wire as measured.
+    pub max_fps: Option<f64>,
+    /// The search ends after this much trial time, found or not.
+    pub time_limit: Option<Duration>,
+}
+
+/// Parameters of a search with [`SearchSpec::Mlrsearch`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct MlrSpec {
+    /// Where it looks; the time limit is always set.
+    pub range: LoadRange,
+    /// At least one.
+    pub goals: Vec<GoalSpec>,
+}
+
+/// One goal of an MLRsearch, in the terms of the draft.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoalSpec {
+    /// Short name in records and reports (`NDR`).
+    pub name: String,
+    /// Goal loss ratio, 0..1.
+    pub loss_ratio: f64,
+    /// Goal exceed ratio: share of trial time that may lose more, 0..1.
+    pub exceed_ratio: f64,
+    /// Goal final trial duration.
+    pub final_trial: Duration,
+    /// Goal duration sum, at least `final_trial`.
+    pub duration_sum: Duration,
+    /// Goal initial trial duration, at most `final_trial`.
+    pub initial_trial: Duration,
+    /// Goal width: relative distance of the bounds, above 0, below 1.
+    pub width: f64,
+}
+
+/// Parameters of a search with [`SearchSpec::Rfc2544`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rfc2544Spec {
+    /// Where it looks.
+    pub range: LoadRange,
+    /// Length of a trial; the RFC wants 60 s.
+    pub trial: Duration,
+    /// The search ends when the bounds are this close, relative to the upper one.
+    pub resolution: f64,
+    /// Loss that still counts as none; the RFC wants 0.
+    pub loss_ratio: f64,
+}
+
+/// Parameters of a search with [`SearchSpec::Classic`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassicSpec {
+    /// Where it looks.
+    pub range: LoadRange,
+    /// Length of a trial.
+    pub trial: Duration,
+    /// Trials at each load.
+    pub trials: u32,
+    /// Trials with the highest loss that are left out, below `trials`.
+    pub discard: u32,
+    /// Highest mean loss of the others at which a load is accepted, 0..1.
+    pub mean_loss: f64,
+    /// At least half of the others must not lose more than this, 0..1.
+    pub half_loss: f64,
+    /// The search ends when the bounds are this close, relative to the upper one.
+    pub resolution: f64,
+}
+
+/// Parameters of [`SearchSpec::Fixed`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct FixedSpec {
+    /// Loads in frames/s, in the order of the plan, at least one.
+    pub loads_fps: Vec<f64>,
+    /// Length of a trial.
+    pub trial: Duration,
+}
+
+/// The ceiling that an estimate assumes before the wire is measured, frames/s.
+const ASSUMED_CEILING_FPS: f64 = 20e6;
+
+impl SearchSpec {
+    /// The name in plans and records.
+    pub fn name(&self) -> &'static str {
+        match self {
+            SearchSpec::Mlrsearch(_) => "mlrsearch",
+            SearchSpec::Rfc2544(_) => "rfc2544",
+            SearchSpec::Classic(_) => "classic",
+            SearchSpec::Fixed(_) => "fixed",
+        }
+    }
+
+    /// Upper bound of the trial time of one search, repeated noisy trials not counted. Without a `max_fps`
+    /// a ceiling of 20 M frames/s is assumed.
+    pub fn estimate(&self) -> Duration {
+        match self {
+            SearchSpec::Mlrsearch(spec) => spec.range.capped(Duration::MAX),
+            SearchSpec::Rfc2544(spec) => {
+                // First the maximum, then bisection, which takes longest when the result is the minimum.
+                let loads = 1 + (spec.range.ratio() / spec.resolution).log2().ceil() as u32;
+                spec.range.capped(spec.trial * loads)
+            }
+            SearchSpec::Classic(spec) => {
+                let halvings = 1 + spec.range.ratio().log2().ceil() as u32;
+                let loads = halvings + (1.0 / spec.resolution).log2().ceil() as u32;
+                spec.range.capped(spec.trial * spec.trials * loads)
+            }
+            SearchSpec::Fixed(spec) => spec.trial * spec.loads_fps.len() as u32,
+        }
+    }
+}
+
+impl LoadRange {
+    fn ratio(&self) -> f64 {
+        (self.max_fps.unwrap_or(ASSUMED_CEILING_FPS) / self.min_fps).max(2.0)
+    }
+
+    fn capped(&self, time: Duration) -> Duration {
+        self.time_limit.map_or(time, |limit| limit.min(time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(time_limit_s: Option<u64>) -> LoadRange {
+        LoadRange { min_fps: 1e3, max_fps: Some(1.024e6), time_limit: time_limit_s.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn estimates_are_upper_bounds() {
+        let seconds = Duration::from_secs;
+        let classic = ClassicSpec {
+            range: range(None),
+            trial: seconds(120),
+            trials: 10,
+            discard: 3,
+            mean_loss: 0.0015,
+            half_loss: 0.001,
+            resolution: 0.01,
+        };
+        // 1024 is 2^10: the maximum, 10 halvings, then 7 bisections to 1 %.
+        assert_eq!(SearchSpec::Classic(classic).estimate(), seconds(18 * 1200));
+        let mut spec =
+            Rfc2544Spec { range: range(None), trial: seconds(60), resolution: 0.01, loss_ratio: 0.0 };
+        assert_eq!(SearchSpec::Rfc2544(spec.clone()).estimate(), seconds(18 * 60));
+        spec.range = range(Some(300));
+        assert_eq!(SearchSpec::Rfc2544(spec).estimate(), seconds(300));
+        let fixed = FixedSpec { loads_fps: vec![1e3, 1e6], trial: seconds(2) };
+        assert_eq!(SearchSpec::Fixed(fixed).estimate(), seconds(4));
+    }
+}

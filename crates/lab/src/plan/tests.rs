@@ -1,0 +1,332 @@
+//! Whole plans: what is wrong with them, `--set`, and the plans that ship.
+
+use super::*;
+use weir_packet::flow::{Direction, IpVersion};
+use weir_packet::size::FrameSizes;
+use weir_testbed::dut::DutKind;
+
+const PLAN: &str = r#"question = "How fast?"
+[dut]
+kind = ["kernel-forward", "kernel-stateful"]
+rules = 25
+cpus = [1, "all"]
+[traffic]
+frame_bytes = [84, "imix:ag"]
+flows = [10, "1k"]
+[search]
+kind = "rfc2544"
+max_fps = "2M"
+"#;
+
+fn read(text: &str, sets: &[&str]) -> Result<Plan, Mistakes> {
+    let sets: Vec<_> = sets.iter().map(|set| set.to_string()).collect();
+    read::read(&read::Label { name: "p", place: "p" }, text, &sets)
+}
+
+/// Replaces `old` by `new` in [`PLAN`] and compares all mistakes, one per line.
+fn check(old: &str, new: &str, expected: &str) {
+    assert!(PLAN.contains(old), "the plan has no `{old}`");
+    let mistakes = read(&PLAN.replacen(old, new, 1), &[]).expect_err(new);
+    assert_eq!(mistakes.to_string(), expected, "after replacing `{old}` by `{new}`");
+}
+
+fn throughput(plan: Plan) -> Throughput {
+    match plan.experiment {
+        Experiment::Throughput(throughput) => throughput,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_mistake_has_its_line_and_remedy() {
+    for (old, new, expected) in [
+        (
+            "question = \"How fast?\"",
+            "",
+            "p:1: question: is missing: add `question = \"How fast does this machine route?\"`",
+        ),
+        ("\"How fast?\"", "3", "p:1: question: takes a text: write it in quotes"),
+        ("[dut]", "[dut", "p:2: this is not TOML: unclosed table, expected `]`"),
+        ("rules = 25", "rulez = 25", "p:4: `rulez` is no option of [dut]: did you mean `rules`?"),
+        ("rules = 25", "colour = 1", "p:4: `colour` is no option of [dut]: use kind, rules, cpus"),
+        (
+            "kernel-forward\"",
+            "kernel-foward\"",
+            "p:3: dut.kind: `kernel-foward` is no device under test: did you mean `kernel-forward`?",
+        ),
+        ("25", "0", "p:4: dut.rules: `0` is out of range: use a whole number from 1 to 10000"),
+        ("25", "2.5", "p:4: dut.rules: `2.5` is out of range: use a whole number from 1 to 10000"),
+        ("25", "[25, 25]", "p:4: dut.rules: `25` is listed twice: leave one out"),
+        ("25", "[]", "p:4: dut.rules: an empty list leaves nothing to measure: give a value"),
+        ("\"all\"", "\"some\"", "p:5: dut.cpus: `some` is no number of CPUs: use 1 to 4096 or \"all\""),
+        (
+            "\"imix:ag\"",
+            "\"imix:xy\"",
+            "p:7: traffic.frame_bytes: `x` is no size letter of RFC 6985: use a=64 b=128 c=256 d=512 e=1024 f=1280 g=1518 h=2112 i=9000",
+        ),
+        (
+            "frame_bytes = [84, \"imix:ag\"]",
+            "",
+            "p:6: traffic.frame_bytes: is missing: add `frame_bytes = [64, 1518]` to [traffic]",
+        ),
+        (
+            "flows = ",
+            "groups = 500\nflows = ",
+            "p:8: traffic.groups: `500` is out of range: use a whole number from 1 to 256",
+        ),
+        (
+            "flows = ",
+            "groups = [1, 2]\nflows = ",
+            "p:8: traffic.groups: takes one value: only an axis takes a list",
+        ),
+        (
+            "flows = ",
+            "groups = 20\nflows = ",
+            "p:9: traffic.flows: 20 groups need at least 20 flows: use more flows or fewer groups",
+        ),
+        (
+            "flows = ",
+            "line_bits_per_s = \"fast\"\nflows = ",
+            "p:8: traffic.line_bits_per_s: `fast` is no line speed: use 10G, 2.5Gbit or 10e9",
+        ),
+        (
+            "flows = ",
+            "ip = 6\nflows = ",
+            "p:7: traffic.frame_bytes: `imix:ag` is too small for an IPv6 test frame: use 84 bytes or more, or ip = 4",
+        ),
+        ("flows = ", "ip = 5\nflows = ", "p:8: traffic.ip: `5` is no IP version: use 4, 6"),
+        (
+            "flows = ",
+            "direction = \"up\"\nflows = ",
+            "p:8: traffic.direction: `up` is no direction: use forward, both, reflect",
+        ),
+        (
+            "\"kernel-stateful\"",
+            "\"kernel-stateful\", \"kernel-nat\"",
+            "p:3: dut.kind: side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"",
+        ),
+        (
+            ", \"kernel-stateful\"",
+            "",
+            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave it out",
+        ),
+        ("kind = \"rfc2544\"", "", "p:9: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]"),
+        (
+            "\"rfc2544\"",
+            "\"binary\"",
+            "p:10: search.kind: `binary` is no search: use mlrsearch, rfc2544, classic, fixed",
+        ),
+        (
+            "\"rfc2544\"",
+            "\"mlrsearch\"",
+            "p:9: search.goal: is missing: add [[search.goal]] with a name and a loss_ratio",
+        ),
+        ("\"2M\"", "\"2m\"", "p:11: search.max_fps: `2m` is no rate in frames/s: use 1000, 1k or 2M"),
+        (
+            "\"2M\"",
+            "500",
+            "p:11: search.max_fps: is not above min_fps, 1000 frames/s: raise it or leave it out",
+        ),
+        (
+            "max_fps = \"2M\"",
+            "trial_s = 0",
+            "p:11: search.trial_s: `0` is no time in seconds: use 0.001 to 86400",
+        ),
+        (
+            "max_fps = \"2M\"",
+            "resolution = 0",
+            "p:11: search.resolution: is zero: use 1% or another share below 1",
+        ),
+        (
+            "max_fps = \"2M\"",
+            "loss_ratio = 5",
+            "p:11: search.loss_ratio: `5` is no share below 1: write half a percent as \"0.5%\" or 0.005",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[curve]\npercent = 0",
+            "p:13: curve.percent: `0` is no percentage: use more than 0 and at most 1000",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[curve]",
+            "p:12: curve.percent: is missing: add `percent = [10, 50, 90, 100]` to [curve]",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[limits]\nretry = 1",
+            "p:13: `retry` is no option of [limits]: did you mean `retries`?",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[repeats]\ntimes = 2",
+            "p:12: `repeats` is no option of a plan: did you mean `repeat`?",
+        ),
+        ("[dut]", "repeat = 2\n[dut]", "p:2: repeat: is a section: write [repeat]"),
+        (
+            "[dut]",
+            "experiment = \"speed\"\n[dut]",
+            "p:2: experiment: `speed` is no experiment: use throughput, peers-generator",
+        ),
+        (
+            "[dut]",
+            "requires = \"99.1\"\nnew = 1\n[dut]",
+            "p:2: requires: this plan needs weir 99.1 or newer, and this is 0.1.0: update weir",
+        ),
+        ("[dut]", "requires = \"soon\"\n[dut]", "p:2: requires: `soon` is no version: use \"0.1.0\""),
+    ] {
+        check(old, new, expected);
+    }
+}
+
+#[test]
+fn mistakes_of_a_search() {
+    let search = "kind = \"rfc2544\"\nmax_fps = \"2M\"";
+    for (new, expected) in [
+        (
+            "kind = \"classic\"\ntrials = 3\ndiscard = 3",
+            "p:12: search.discard: leaves none of 3 trials: use 2 or less",
+        ),
+        (
+            "kind = \"fixed\"",
+            "p:9: search.loads_fps: is missing: add `loads_fps = [\"100k\", \"1M\"]` to [search]",
+        ),
+        (
+            "kind = \"fixed\"\nloads_fps = 1e5\nmax_fps = 1e6",
+            "p:12: `max_fps` is no option of [search]: use kind, loads_fps, trial_s",
+        ),
+        (
+            "kind = \"mlrsearch\"\ngoal = []",
+            "p:11: search.goal: is a list of sections: write [[search.goal]]",
+        ),
+        ("kind = \"mlrsearch\"\ngoal = 1", "p:11: search.goal: is a list of sections: write [[search.goal]]"),
+        (
+            "kind = \"mlrsearch\"\n[[search.goal]]\nname = \"a\"\nloss_ratio = 0\n[[search.goal]]\nname = \"a\"",
+            "p:14: search.goal.2.loss_ratio: is missing: add `loss_ratio = \"0.5%\"` to [search.goal.2]",
+        ),
+        (
+            "kind = \"mlrsearch\"\n[[search.goal]]\nname = \"a\"\nloss_ratio = 0\nfinal_trial_s = 2\nduration_sum_s = 1\ninitial_trial_s = 3",
+            "p:15: search.goal.1.duration_sum_s: is below final_trial_s: use 2 or more\n\
+             p:16: search.goal.1.initial_trial_s: is above final_trial_s: use 2 or less",
+        ),
+        (
+            "kind = \"mlrsearch\"\ngoal = [{name = \"a\", loss_ratio = 0}, {name = \"a\", loss_ratio = 0}]",
+            "p:11: search.goal.2.name: `a` names an earlier goal: give each its own name",
+        ),
+    ] {
+        check(search, new, expected);
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let plan =
+        "[dut]\nkind = \"router\"\ncpu = 1\n[traffic]\nframe_bytes = 1\nflows = 0\n[serach]\nkind = 1\n";
+    assert_eq!(
+        read(plan, &["dut.rules=0"]).unwrap_err().to_string(),
+        "p:1: question: is missing: add `question = \"How fast does this machine route?\"`\n\
+         p:1: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]\n\
+         p:2: dut.kind: `router` is no device under test: use wire, kernel-forward, kernel-stateless, \
+         kernel-stateful, kernel-nat, xdp-forward, faulty\n\
+         p:3: `cpu` is no option of [dut]: did you mean `cpus`?\n\
+         p:5: traffic.frame_bytes: `1` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518\n\
+         p:6: traffic.flows: `0` is out of range: use a whole number from 1 to 16000000\n\
+         p:7: `serach` is no option of a plan: did you mean `search`?\n\
+         --set dut.rules: `0` is out of range: use a whole number from 1 to 10000"
+    );
+}
+
+#[test]
+fn set_changes_one_option() {
+    let sets =
+        ["traffic.frame_bytes=random:84-1518", "traffic.ip=[4, 6]", "dut.cpus=all", "curve.percent=[50,100]"];
+    let plan = read(PLAN, &sets).unwrap();
+    let text = plan.text.clone();
+    assert_eq!(read(&text, &[]).unwrap(), plan, "the record's plan is the plan that ran");
+    let throughput = throughput(plan);
+    assert_eq!(throughput.traffic.frame_bytes, [FrameSizes::Random { min: 84, max: 1518 }]);
+    assert_eq!(throughput.traffic.ip, [IpVersion::V4, IpVersion::V6]);
+    assert_eq!(throughput.dut.cpus, [Cpus::All]);
+    assert_eq!(throughput.curve.unwrap().percent, [50.0, 100.0]);
+    assert_eq!(read(PLAN, &[]).unwrap().text, PLAN, "without changes the text is untouched");
+}
+
+#[test]
+fn a_wrong_set_is_named() {
+    for (set, expected) in [
+        ("traffic.flowz=1", "--set traffic.flowz: `flowz` is no option of [traffic]: did you mean `flows`?"),
+        ("trafic.flows=1", "--set trafic: `trafic` is no option of a plan: did you mean `traffic`?"),
+        (
+            "traffic.flows=none",
+            "--set traffic.flows: `none` is out of range: use a whole number from 1 to 16000000",
+        ),
+        ("traffic=1", "--set traffic: is a section: set an option of it, traffic.OPTION=VALUE"),
+        ("flows", "--set flows: changes nothing: write OPTION=VALUE, as in traffic.flows=1000"),
+        (
+            "traffic.frame_bytes=64 64",
+            "--set traffic.frame_bytes: `64 64` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518",
+        ),
+        (
+            "dut.kind=kernel-nat",
+            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave it out\n\
+          --set dut.kind: side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"",
+        ),
+    ] {
+        assert_eq!(read(PLAN, &[set]).unwrap_err().to_string(), expected, "--set {set}");
+    }
+}
+
+#[test]
+fn a_list_is_an_axis() {
+    let plan = read(PLAN, &["traffic.direction=[forward,both]"]).unwrap();
+    // 2 devices x 2 CPU sets x 2 frame sizes x 2 numbers of flows x 2 directions.
+    assert_eq!(plan.points().len(), 32);
+    let first = &plan.points()[0];
+    assert_eq!((first.dut, first.rules, first.cpus), (DutKind::KernelForward, None, Cpus::Count(1)));
+    assert_eq!(
+        (first.frame.to_string().as_str(), first.flows, first.direction),
+        ("84", 10, Direction::Forward)
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_cited_procedures() {
+    let plan = "question = \"?\"\n[dut]\nkind = \"wire\"\n[traffic]\nframe_bytes = 64\n[search]\nkind = ";
+    let search = |kind: &str| throughput(read(&format!("{plan}\"{kind}\""), &[]).unwrap()).search;
+    let SearchSpec::Rfc2544(rfc) = search("rfc2544") else { panic!() };
+    assert_eq!((rfc.trial.as_secs(), rfc.loss_ratio), (60, 0.0));
+    let SearchSpec::Classic(classic) = search("classic") else { panic!() };
+    assert_eq!((classic.trial.as_secs(), classic.trials, classic.discard), (120, 10, 3));
+    assert_eq!((classic.mean_loss, classic.half_loss), (0.0015, 0.001));
+}
+
+#[test]
+fn shipped_plans_are_valid() {
+    for (name, text) in shipped() {
+        let plan = load(name, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((&plan.name[..], &plan.text[..]), (*name, *text));
+    }
+    let quick = load("quick", &[]).unwrap();
+    assert_eq!(quick.points().len(), 8);
+    assert!(
+        quick.estimate() <= Duration::from_secs(110),
+        "{:?} leaves no time for the wire",
+        quick.estimate()
+    );
+    let router = load("router", &[]).unwrap();
+    assert_eq!(router.points().len(), 18, "three modes x three sizes x one CPU and all");
+}
+
+#[test]
+fn plans_are_found_by_name_or_path() {
+    let folder = std::env::temp_dir().join(format!("weir-plan-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("mine.toml");
+    std::fs::write(&path, PLAN.replace("rules = 25", "rules = 0")).unwrap();
+    let error = load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}:4: dut.rules", path.display())), "{error}");
+    assert_eq!(load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let error = load("quik", &[]).unwrap_err().to_string();
+    assert_eq!(error, "`quik` is neither a plan that ships with weir nor a file: did you mean `quick`?");
+}
