@@ -8,4 +8,6 @@
 
 pub mod plan;
 pub mod record;
+pub mod rng;
 pub mod search;
+pub mod stats;
