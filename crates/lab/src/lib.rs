@@ -10,4 +10,6 @@ pub mod machine;
 pub mod plan;
 pub mod rate;
 pub mod record;
+pub mod rng;
 pub mod search;
+pub mod stats;

@@ -1,6 +1,18 @@
 //! Searches for the highest rate that meets a goal. Pure: all they know of the world is a [`Measurer`].
+//!
+//! [`mlr`] searches for several goals at once, in the least trial time. [`sim`] has devices to try it on.
 
 use std::time::Duration;
+
+use crate::record::GoalValue;
+
+mod invalid;
+mod irregular;
+pub mod mlr;
+pub mod sim;
+
+pub use invalid::Invalid;
+pub use irregular::Irregular;
 
 /// Answers the question "what happens at this load for this long?".
 pub trait Measurer {
@@ -31,3 +43,86 @@ pub enum Measured {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Stop(pub String);
+
+/// A search procedure with all its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Search {
+    /// MLRsearch: one or more goals.
+    Mlr(mlr::Config),
+}
+
+/// What a search found for one goal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoalOutcome {
+    /// Name of the goal.
+    pub goal: String,
+    /// Every parameter as name and value with unit.
+    pub parameters: Vec<(String, String)>,
+    /// The result; `trials` and `trial_s` are those of the whole search, which all its goals share.
+    pub value: GoalValue,
+}
+
+impl Search {
+    /// All that is wrong with the parameters, or nothing.
+    pub fn validate(&self) -> Result<(), Vec<Invalid>> {
+        let mistakes = match self {
+            Search::Mlr(config) => config.mistakes(),
+        };
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+
+    /// Searches until every goal has a result, which may be an irregular one.
+    ///
+    /// # Errors
+    /// When the measurer stops the search.
+    ///
+    /// # Panics
+    /// When the parameters are not valid; see [`Search::validate`].
+    pub fn run(&self, measurer: &mut dyn Measurer) -> Result<Vec<GoalOutcome>, Stop> {
+        if let Err(mistakes) = self.validate() {
+            panic!("a search that is not valid was run: {mistakes:?}");
+        }
+        let mut counted = Counted { measurer, trials: 0, time: Duration::ZERO };
+        match self {
+            Search::Mlr(config) => config.run(&mut counted),
+        }
+    }
+}
+
+/// A measurer that keeps count of what it was asked for, valid or not.
+struct Counted<'a> {
+    measurer: &'a mut dyn Measurer,
+    trials: usize,
+    /// Sum of the intended durations.
+    time: Duration,
+}
+
+impl Counted<'_> {
+    fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
+        self.trials += 1;
+        self.time += duration;
+        self.measurer.measure(load_fps, duration)
+    }
+}
+
+/// Parameters as they appear in a record: name and value with unit.
+mod parameter {
+    use std::time::Duration;
+
+    pub(super) fn text(name: &str, value: impl ToString) -> (String, String) {
+        (name.into(), value.to_string())
+    }
+
+    pub(super) fn percent(name: &str, ratio: f64) -> (String, String) {
+        // Twelve digits are more than any parameter has and fewer than the rounding error of * 100.
+        text(name, format!("{} %", (ratio * 1e14).round() / 1e12))
+    }
+
+    pub(super) fn seconds(name: &str, duration: Duration) -> (String, String) {
+        text(name, format!("{} s", duration.as_secs_f64()))
+    }
+
+    pub(super) fn fps(name: &str, fps: f64) -> (String, String) {
+        text(name, format!("{fps} frames/s"))
+    }
+}
