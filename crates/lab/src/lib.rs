@@ -6,6 +6,10 @@
 //! Searches and statistics are pure: they ask a [`search::Measurer`] for trials and never see a clock,
 //! a socket or a file. The same code drives real frames and simulated devices.
 
+pub mod export;
 pub mod plan;
 pub mod record;
+pub mod report;
+pub mod run_data;
 pub mod search;
+pub mod store;
