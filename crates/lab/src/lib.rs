@@ -7,9 +7,14 @@
 //! a socket or a file. The same code drives real frames and simulated devices.
 
 pub mod machine;
+pub mod export;
 pub mod plan;
 pub mod rate;
 pub mod record;
 pub mod rng;
 pub mod search;
 pub mod stats;
+pub mod report;
+pub mod run_data;
+pub mod search;
+pub mod store;

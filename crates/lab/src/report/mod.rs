@@ -1,0 +1,3 @@
+//! Reports.
+#[cfg(test)]
+pub(crate) mod fixture;

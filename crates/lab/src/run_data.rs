@@ -1,0 +1,182 @@
+//! A run with everything that was measured in it: what exports and reports are made from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::{GoalResult, Latency, Point, Purpose, Run, Stream, Trial, Verdict};
+
+/// A run, its points in order, and their trials. Serialised, this is the `--json` document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunData {
+    /// The run.
+    pub run: Run,
+    /// Its points in the order of the plan.
+    pub points: Vec<PointData>,
+}
+
+/// A point and its trials in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PointData {
+    /// The point.
+    pub point: Point,
+    /// Its trials, warm-up included.
+    pub trials: Vec<Trial>,
+}
+
+/// Name of the pseudo device that is only the tester's own cable.
+pub(crate) const WIRE: &str = "wire";
+/// Trials whose load is within this share of a rate count as measured at that rate.
+const NEAR: f64 = 0.05;
+
+impl PointData {
+    /// Trials that say something about the device: all but the warm-up.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|t| t.purpose != Purpose::WarmUp)
+    }
+
+    /// Trials that may be used in figures.
+    pub(crate) fn valid(&self) -> impl Iterator<Item = &Trial> {
+        self.measured().filter(|t| t.verdict == Verdict::Valid)
+    }
+
+    /// All goals of the point's result; the first is the headline.
+    pub(crate) fn goals(&self) -> &[GoalResult] {
+        self.point.result.as_ref().map_or(&[], |r| &r.goals)
+    }
+
+    /// Headline rate in frames/s.
+    pub(crate) fn headline_fps(&self) -> Option<f64> {
+        self.goals().first().and_then(|g| g.fps_median)
+    }
+
+    /// True for the tester's own ceiling.
+    pub(crate) fn is_wire(&self) -> bool {
+        self.point.dut == WIRE
+    }
+
+    /// Frame bits per second, in Mbit/s, at `fps`: frame bytes with FCS, without preamble and gap.
+    pub(crate) fn mbit_per_s(&self, fps: f64) -> f64 {
+        fps * self.point.frame_bytes_mean * 8.0 / 1e6
+    }
+
+    /// Largest rate received in a valid trial, frames/s.
+    pub(crate) fn peak_received_fps(&self) -> Option<f64> {
+        self.valid().map(received_fps).max_by(f64::total_cmp)
+    }
+
+    /// The valid trials at the headline rate (within 5 %), or else the one valid trial closest to it;
+    /// without a headline rate, the valid trial that received most per second.
+    pub(crate) fn at_headline(&self) -> Vec<&Trial> {
+        let Some(fps) = self.headline_fps().filter(|fps| *fps > 0.0) else {
+            return self
+                .valid()
+                .max_by(|a, b| received_fps(a).total_cmp(&received_fps(b)))
+                .into_iter()
+                .collect();
+        };
+        let distance = |t: &Trial| (t.offered_fps / fps - 1.0).abs();
+        let near: Vec<_> = self.valid().filter(|t| distance(t) <= NEAR).collect();
+        if !near.is_empty() {
+            return near;
+        }
+        self.valid().min_by(|a, b| distance(a).total_cmp(&distance(b))).into_iter().collect()
+    }
+}
+
+/// The name of a unit variant as records have it (`warm-up`).
+pub(crate) fn name<T: Serialize>(variant: &T) -> String {
+    serde_json::to_value(variant).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
+}
+
+/// Received frames/s over the time of sending.
+pub(crate) fn received_fps(trial: &Trial) -> f64 {
+    if trial.duration_s > 0.0 { trial.received as f64 / trial.duration_s } else { 0.0 }
+}
+
+/// Lost frames / sent frames, 0..=1; `None` when nothing was sent.
+pub(crate) fn loss_ratio(trial: &Trial) -> Option<f64> {
+    (trial.sent > 0).then(|| trial.lost as f64 / trial.sent as f64)
+}
+
+/// Latency of all streams of a trial together; `None` when no frame was timed.
+///
+/// Histograms are added up. Where a stream has none, each percentile is that of the worst stream, so that
+/// the answer is never too good.
+pub(crate) fn latency(streams: &[Stream]) -> Option<Latency> {
+    let timed: Vec<_> = streams.iter().map(|s| &s.latency).filter(|l| l.count > 0).collect();
+    let worst = |field: fn(&Latency) -> u64| timed.iter().map(|l| field(l)).max().unwrap_or(0);
+    match timed.as_slice() {
+        [] => return None,
+        [one] => return Some((*one).clone()),
+        _ => {}
+    }
+    let count = timed.iter().map(|l| l.count).sum::<u64>();
+    let mut all = Latency {
+        count,
+        min_ns: timed.iter().map(|l| l.min_ns).min().unwrap_or(0),
+        mean_ns: timed.iter().map(|l| l.mean_ns * l.count as f64).sum::<f64>() / count as f64,
+        p50_ns: worst(|l| l.p50_ns),
+        p90_ns: worst(|l| l.p90_ns),
+        p99_ns: worst(|l| l.p99_ns),
+        p999_ns: worst(|l| l.p999_ns),
+        max_ns: worst(|l| l.max_ns),
+        buckets: Vec::new(),
+    };
+    if timed.iter().all(|l| !l.buckets.is_empty()) {
+        add_up(&mut all, &timed);
+    }
+    Some(all)
+}
+
+/// Fills buckets and percentiles of `all` from the histograms of `parts`.
+fn add_up(all: &mut Latency, parts: &[&Latency]) {
+    let mut sum = std::collections::BTreeMap::<u64, u64>::new();
+    for (bound, frames) in parts.iter().flat_map(|l| &l.buckets) {
+        *sum.entry(*bound).or_default() += frames;
+    }
+    all.buckets = sum.into_iter().collect();
+    let max_ns = all.max_ns;
+    let at = |share: f64| percentile(&all.buckets, share).unwrap_or(max_ns).min(max_ns);
+    (all.p50_ns, all.p90_ns, all.p99_ns, all.p999_ns) = (at(0.5), at(0.9), at(0.99), at(0.999));
+}
+
+/// Upper bound of the bucket that holds the given share (0..=1) of all frames.
+fn percentile(buckets: &[(u64, u64)], share: f64) -> Option<u64> {
+    let total = buckets.iter().map(|(_, n)| n).sum::<u64>();
+    let rank = (total as f64 * share).ceil() as u64;
+    let mut below = 0;
+    buckets
+        .iter()
+        .find(|(_, n)| {
+            below += n;
+            below >= rank
+        })
+        .map(|(bound, _)| *bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(buckets: &[(u64, u64)], p50_ns: u64, max_ns: u64) -> Stream {
+        let count = buckets.iter().map(|(_, n)| n).sum::<u64>().max(1);
+        Stream {
+            latency: Latency { count, p50_ns, max_ns, buckets: buckets.to_vec(), ..Latency::default() },
+            ..Stream::default()
+        }
+    }
+
+    #[test]
+    fn latency_of_all_streams() {
+        let (fast, slow) = (stream(&[(10, 90), (20, 10)], 10, 19), stream(&[(20, 50), (1000, 50)], 20, 900));
+        assert_eq!(latency(&[]), None);
+        assert_eq!(latency(&[Stream::default()]), None, "no frame timed");
+        assert_eq!(latency(std::slice::from_ref(&fast)).unwrap(), fast.latency);
+
+        let both = latency(&[fast, slow]).unwrap();
+        assert_eq!(both.buckets, [(10, 90), (20, 60), (1000, 50)]);
+        assert_eq!((both.count, both.p50_ns, both.p99_ns, both.max_ns), (200, 20, 900, 900));
+
+        let worst = latency(&[stream(&[(10, 5)], 10, 10), stream(&[], 70, 80)]).unwrap();
+        assert_eq!((worst.p50_ns, worst.max_ns), (70, 80), "without a histogram the worst stream counts");
+    }
+}

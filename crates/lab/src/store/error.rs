@@ -1,0 +1,138 @@
+//! What can go wrong with stored records: what, where, and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+use crate::record::RunState;
+use crate::run_data::name;
+
+/// An operation on the store failed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Neither `XDG_DATA_HOME` nor `HOME` is an absolute path.
+    #[error(
+        "no place for records: neither XDG_DATA_HOME nor HOME is an absolute path; name a file with --store"
+    )]
+    NoHome,
+    /// The directory of the file could not be made.
+    #[error("cannot create the directory {}: {source}; create it, or name another file with --store", .path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file cannot be opened or written.
+    #[error("cannot open {} for writing: {source}; check its owner and permissions, or name another file with --store", .path.display())]
+    Access {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The file is something else than weir's records.
+    #[error("{} is no file of weir records, or damaged: name another file with --store, or restore a copy", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was written by a newer weir.
+    #[error("{} has record format {found}, this weir knows formats up to {known}: use a newer weir, or another file with --store", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Format of the file.
+        found: i64,
+        /// Newest format that this program knows.
+        known: i64,
+    },
+    /// Another process holds the write lock.
+    #[error("{} is locked by another process for more than {waited_s} s: wait until it is done, or name another file with --store", .path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// Time waited, seconds.
+        waited_s: f64,
+    },
+    /// No space left.
+    #[error("the disk that holds {} is full: free some space; finished trials are kept", .path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no such run.
+    #[error("there is no run {id} in {}: `weir list` shows the runs", .path.display())]
+    NoRun {
+        /// The file.
+        path: PathBuf,
+        /// Number of the run.
+        id: i64,
+    },
+    /// A run that has ended cannot be changed.
+    #[error("run {id} in {} has ended ({state}): records are append-only, start a new run", .path.display(), state = name(.state))]
+    Ended {
+        /// The file.
+        path: PathBuf,
+        /// Number of the run.
+        id: i64,
+        /// How it ended.
+        state: RunState,
+    },
+    /// There is no such point, or it has its result already.
+    #[error("point {id} in {} is missing or has a result already: results are written once", .path.display())]
+    PointDone {
+        /// The file.
+        path: PathBuf,
+        /// Number of the point.
+        id: i64,
+    },
+    /// A record cannot be stored without loss, for instance because a number is not finite.
+    #[error(
+        "a record of table {table} cannot be stored: {source}; this is a defect of weir, please report it"
+    )]
+    Unstorable {
+        /// Table.
+        table: &'static str,
+        /// Field and reason.
+        source: serde_json::Error,
+    },
+    /// A stored record cannot be read.
+    #[error("record {id} of table {table} in {} cannot be read: {source}; it was changed by hand, or is of another version", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Table.
+        table: &'static str,
+        /// Number of the record.
+        id: i64,
+        /// Field and reason.
+        source: serde_json::Error,
+    },
+    /// Anything else that SQLite reports.
+    #[error("{} cannot be used: {source}; check the disk, then try again", .path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+}
+
+impl StoreError {
+    /// Sorts what SQLite reports into the cases that have a remedy of their own.
+    pub(super) fn from_sqlite(path: &Path, waited: std::time::Duration, source: rusqlite::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                StoreError::Locked { path, waited_s: waited.as_secs_f64() }
+            }
+            Some(ErrorCode::DiskFull) => StoreError::Full { path },
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Foreign { path },
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                StoreError::Access { path, source }
+            }
+            _ => StoreError::Sqlite { path, source },
+        }
+    }
+}

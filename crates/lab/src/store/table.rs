@@ -1,0 +1,222 @@
+//! All SQL of the store, and how a record becomes a row.
+//!
+//! ```text
+//! record -> JSON object -> fields that people query -> columns
+//!                          all other fields         -> one column `rest`
+//! ```
+//! A field that is added to a record is stored in `rest` without a change here.
+
+use rusqlite::types::{Value as SqlValue, ValueRef};
+use rusqlite::{Connection, Row, params_from_iter};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+/// Marks the file as weir's (`PRAGMA application_id`): the letters "weir".
+pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
+
+/// Entry i changes the schema from format i to i + 1 (`PRAGMA user_version`).
+pub(super) const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE runs (
+        id       INTEGER PRIMARY KEY AUTOINCREMENT,
+        plan     TEXT NOT NULL,
+        question TEXT NOT NULL,
+        started  TEXT NOT NULL,
+        finished TEXT,
+        state    TEXT NOT NULL,
+        version  TEXT NOT NULL,
+        rest     TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE points (
+        id               INTEGER PRIMARY KEY AUTOINCREMENT,
+        run_id           INTEGER NOT NULL REFERENCES runs,
+        idx              INTEGER NOT NULL,
+        dut              TEXT NOT NULL,
+        frame            TEXT NOT NULL,
+        frame_bytes_mean REAL NOT NULL,
+        line_fps         REAL,
+        result           TEXT,
+        rest             TEXT NOT NULL,
+        UNIQUE (run_id, idx)
+    ) STRICT;
+    CREATE TABLE trials (
+        id          INTEGER PRIMARY KEY AUTOINCREMENT,
+        point_id    INTEGER NOT NULL REFERENCES points,
+        idx         INTEGER NOT NULL,
+        purpose     TEXT NOT NULL,
+        started     TEXT NOT NULL,
+        duration_s  REAL NOT NULL,
+        offered_fps REAL NOT NULL,
+        offered     INTEGER NOT NULL,
+        sent        INTEGER NOT NULL,
+        received    INTEGER NOT NULL,
+        lost        INTEGER NOT NULL,
+        unexplained INTEGER NOT NULL,
+        verdict     TEXT NOT NULL,
+        rest        TEXT NOT NULL,
+        UNIQUE (point_id, idx)
+    ) STRICT;
+"];
+
+/// Ends a run that is still running.
+pub(super) const END_RUN: &str =
+    "UPDATE runs SET state = ?2, finished = ?3 WHERE id = ?1 AND state = 'running'";
+/// Writes the result of a point that has none.
+pub(super) const FINISH_POINT: &str = "UPDATE points SET result = ?2 WHERE id = ?1 AND result IS NULL";
+/// Number of the newest run.
+pub(super) const LAST_RUN: &str = "SELECT max(id) FROM runs";
+
+/// A table of records. The number (`id`) is given by the store.
+pub(super) struct Table {
+    /// Name.
+    pub(super) name: &'static str,
+    /// Column that points to the parent, or `id`; rows are listed by it.
+    parent: &'static str,
+    /// Columns other than `id` and `rest`.
+    columns: &'static [&'static str],
+}
+
+/// Runs; the parent column lists one run.
+pub(super) const RUNS: Table = Table {
+    name: "runs",
+    parent: "id",
+    columns: &["plan", "question", "started", "finished", "state", "version"],
+};
+/// Points of a run.
+pub(super) const POINTS: Table = Table {
+    name: "points",
+    parent: "run_id",
+    columns: &["run_id", "idx", "dut", "frame", "frame_bytes_mean", "line_fps", "result"],
+};
+/// Trials of a point.
+pub(super) const TRIALS: Table = Table {
+    name: "trials",
+    parent: "point_id",
+    columns: &[
+        "point_id",
+        "idx",
+        "purpose",
+        "started",
+        "duration_s",
+        "offered_fps",
+        "offered",
+        "sent",
+        "received",
+        "lost",
+        "unexplained",
+        "verdict",
+    ],
+};
+
+/// Why a row could not be written or read.
+pub(super) enum RowError {
+    /// SQLite refused.
+    Sql(rusqlite::Error),
+    /// The record with this number (0: not stored yet) and its row do not fit.
+    Record(i64, serde_json::Error),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> Self {
+        RowError::Sql(error)
+    }
+}
+
+impl Table {
+    /// Inserts a record and returns its number; the record's own `id` is ignored.
+    pub(super) fn insert<R: Serialize + DeserializeOwned>(
+        &self,
+        db: &Connection,
+        record: &R,
+    ) -> Result<i64, RowError> {
+        let row = self.to_row(record).map_err(|e| RowError::Record(0, e))?;
+        let places: Vec<_> = (1..=row.len()).map(|i| format!("?{i}")).collect();
+        let sql = format!(
+            "INSERT INTO {} ({}, rest) VALUES ({})",
+            self.name,
+            self.columns.join(", "),
+            places.join(", ")
+        );
+        db.prepare_cached(&sql)?.execute(params_from_iter(row))?;
+        Ok(db.last_insert_rowid())
+    }
+
+    /// Records of one parent in order, or all.
+    pub(super) fn select<R: DeserializeOwned>(
+        &self,
+        db: &Connection,
+        parent: Option<i64>,
+    ) -> Result<Vec<R>, RowError> {
+        let sql = format!(
+            "SELECT id, {}, rest FROM {} {} ORDER BY id",
+            self.columns.join(", "),
+            self.name,
+            parent.map_or(String::new(), |_| format!("WHERE {} = ?1", self.parent))
+        );
+        let mut statement = db.prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(parent))?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            records.push(self.from_row(row)?);
+        }
+        Ok(records)
+    }
+
+    /// The columns' values in order, `rest` last.
+    fn to_row<R: Serialize + DeserializeOwned>(
+        &self,
+        record: &R,
+    ) -> Result<Vec<SqlValue>, serde_json::Error> {
+        let json = serde_json::to_value(record)?;
+        // A number that is not finite becomes null and would be found only when the record is read.
+        serde_json::from_value::<R>(json.clone())?;
+        let Json::Object(mut fields) = json else { unreachable!("records are structs") };
+        fields.remove("id");
+        let mut row: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| to_sql(fields.remove(field_of(column)).unwrap_or(Json::Null)))
+            .collect();
+        row.push(SqlValue::Text(Json::Object(fields).to_string()));
+        Ok(row)
+    }
+
+    fn from_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, RowError> {
+        let id: i64 = row.get(0)?;
+        let rest: String = row.get(self.columns.len() + 1)?;
+        let damaged = |e| RowError::Record(id, e);
+        let mut fields: Map<String, Json> = serde_json::from_str(&rest).map_err(damaged)?;
+        fields.insert("id".into(), id.into());
+        for (i, column) in self.columns.iter().enumerate() {
+            let value = to_json(column, row.get_ref(i + 1)?).map_err(damaged)?;
+            fields.insert(field_of(column).into(), value);
+        }
+        serde_json::from_value(Json::Object(fields)).map_err(damaged)
+    }
+}
+
+/// `index` is a word of SQL, so its column has another name.
+fn field_of(column: &str) -> &str {
+    if column == "idx" { "index" } else { column }
+}
+
+fn to_sql(value: Json) -> SqlValue {
+    match value {
+        Json::Null => SqlValue::Null,
+        Json::String(text) => SqlValue::Text(text),
+        Json::Number(n) if n.is_f64() => SqlValue::Real(n.as_f64().unwrap_or_default()),
+        Json::Number(n) if n.is_i64() => SqlValue::Integer(n.as_i64().unwrap_or_default()),
+        // Beyond i64 only as text, which a STRICT integer column refuses: never a wrong number.
+        other => SqlValue::Text(other.to_string()),
+    }
+}
+
+fn to_json(column: &str, value: ValueRef<'_>) -> Result<Json, serde_json::Error> {
+    Ok(match value {
+        ValueRef::Integer(n) => n.into(),
+        ValueRef::Real(x) => x.into(),
+        ValueRef::Text(bytes) if column == "result" => serde_json::from_slice(bytes)?,
+        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into(),
+        ValueRef::Null | ValueRef::Blob(_) => Json::Null,
+    })
+}

@@ -1,0 +1,173 @@
+use super::*;
+use crate::report::fixture;
+
+/// A directory of its own for one test, removed afterwards.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(test: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("weir-store-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        Dir(dir)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("a/b/records.db")
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Stores a whole run without ending it; numbers in `data` are set to those of the store.
+fn write(store: &Store, data: &mut RunData) {
+    data.run.id = store.begin_run(&data.run).unwrap();
+    for PointData { point, trials } in &mut data.points {
+        point.run_id = data.run.id;
+        let result = point.result.take().unwrap();
+        point.id = store.add_point(point).unwrap();
+        for trial in trials {
+            trial.point_id = point.id;
+            trial.id = store.append_trial(trial).unwrap();
+        }
+        store.finish_point(point.id, &result).unwrap();
+        point.result = Some(result);
+    }
+}
+
+fn running() -> RunData {
+    let mut data = fixture::quick();
+    (data.run.state, data.run.finished) = (RunState::Running, None);
+    data
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let dir = Dir::new("round-trip");
+    let store = Store::open(&dir.file()).unwrap();
+    assert_eq!(store.last_run_id().unwrap(), None);
+    let (mut first, mut second) = (running(), running());
+    write(&store, &mut first);
+    write(&store, &mut second);
+    let finished = second.run.finished.insert("2026-03-01T11:00:00Z".into());
+    store.finish_run(second.run.id, RunState::Complete, finished).unwrap();
+    second.run.state = RunState::Complete;
+
+    let store = Store::open(&dir.file()).unwrap();
+    assert_eq!(store.last_run_id().unwrap(), Some(2));
+    assert_eq!(store.runs().unwrap(), [first.run.clone(), second.run.clone()]);
+    assert_eq!(store.run_data(1).unwrap(), first);
+    assert_eq!(store.run_data(2).unwrap(), second);
+    assert!(matches!(store.run(3), Err(StoreError::NoRun { id: 3, .. })));
+}
+
+#[test]
+fn people_can_query_it() {
+    let dir = Dir::new("query");
+    let store = Store::open(&dir.file()).unwrap();
+    write(&store, &mut running());
+    let sql = "SELECT count(*), sum(lost), max(offered_fps) FROM trials JOIN points ON points.id = point_id
+               WHERE dut = 'kernel-forward' AND frame = '64' AND verdict = 'valid' AND purpose = 'curve'";
+    let (n, lost, most): (i64, i64, f64) =
+        store.db.query_row(sql, (), |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).unwrap();
+    let data = fixture::quick();
+    let point = data.points.iter().find(|p| p.point.dut == "kernel-forward").unwrap();
+    let curve = || point.valid().filter(|t| t.purpose == crate::record::Purpose::Curve);
+    assert_eq!(n, curve().count() as i64);
+    assert_eq!(lost as u64, curve().map(|t| t.lost).sum::<u64>());
+    assert_eq!(most, curve().map(|t| t.offered_fps).fold(0.0, f64::max));
+}
+
+#[test]
+fn a_crash_keeps_finished_trials_and_the_next_process_appends() {
+    let dir = Dir::new("crash");
+    let mut data = running();
+    write(&Store::open(&dir.file()).unwrap(), &mut data);
+
+    let store = Store::open(&dir.file()).unwrap();
+    assert_eq!(store.run(1).unwrap().state, RunState::Running);
+    store.mark_interrupted(1).unwrap();
+    data.run.state = RunState::Interrupted;
+    assert_eq!(store.run_data(1).unwrap(), data);
+    assert!(matches!(
+        store.finish_run(1, RunState::Complete, "2026-03-01T11:00:00Z"),
+        Err(StoreError::Ended { id: 1, state: RunState::Interrupted, .. })
+    ));
+    assert_eq!(store.begin_run(&data.run).unwrap(), 2);
+}
+
+#[test]
+fn records_are_written_once() {
+    let dir = Dir::new("once");
+    let store = Store::open(&dir.file()).unwrap();
+    let mut data = running();
+    write(&store, &mut data);
+    let point = &data.points[0];
+    let again = store.finish_point(point.point.id, &PointResult::default());
+    assert!(matches!(again, Err(StoreError::PointDone { .. })), "{again:?}");
+    assert!(store.append_trial(&point.trials[0]).is_err(), "the same trial twice");
+    let orphan = Trial { point_id: 999, ..point.trials[0].clone() };
+    assert!(store.append_trial(&orphan).is_err(), "a trial without its point");
+}
+
+#[test]
+fn numbers_that_cannot_be_read_back_are_refused() {
+    let dir = Dir::new("nan");
+    let store = Store::open(&dir.file()).unwrap();
+    let mut data = running();
+    write(&store, &mut data);
+    let mut trial = data.points[0].trials[0].clone();
+    trial.index = 500;
+    trial.noise.rate_error = f64::NAN;
+    assert!(matches!(store.append_trial(&trial), Err(StoreError::Unstorable { table: "trials", .. })));
+    (trial.noise.rate_error, trial.lost) = (0.0, u64::MAX);
+    assert!(store.append_trial(&trial).is_err(), "more than SQLite's integers hold");
+}
+
+#[test]
+fn newer_and_foreign_files_are_refused_and_left_alone() {
+    let dir = Dir::new("version");
+    drop(Store::open(&dir.file()).unwrap());
+    let db = Connection::open(dir.file()).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    let newer = Store::open(&dir.file()).unwrap_err();
+    assert!(matches!(newer, StoreError::Newer { found: 99, .. }));
+    assert!(newer.to_string().contains("use a newer weir"), "{newer}");
+
+    let other = dir.0.join("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE mail (id INTEGER)").unwrap();
+    assert!(matches!(Store::open(&other), Err(StoreError::Foreign { .. })));
+    let text = dir.0.join("notes.txt");
+    std::fs::write(&text, "this is no database, and long enough to be looked at by SQLite".repeat(99))
+        .unwrap();
+    assert!(matches!(Store::open(&text), Err(StoreError::Foreign { .. })));
+    let under_a_file = Store::open(&text.join("records.db"));
+    assert!(matches!(under_a_file, Err(StoreError::Directory { .. })));
+}
+
+#[test]
+fn a_locked_file_is_waited_for_and_then_named() {
+    let dir = Dir::new("locked");
+    let store = Store::open_waiting(&dir.file(), Duration::from_millis(50)).unwrap();
+    let other = Connection::open(dir.file()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.begin_run(&fixture::run(1)).unwrap_err();
+    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("records.db is locked by another process for more than 0.05 s"));
+    assert!(store.runs().unwrap().is_empty(), "reading goes on");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(store.begin_run(&fixture::run(1)).unwrap(), 1);
+}
+
+#[test]
+fn the_default_place() {
+    let place = |xdg: &str, home: &str| default_path(Some(xdg.as_ref()), Some(home.as_ref()));
+    assert_eq!(place("/x", "/h").unwrap(), Path::new("/x/weir/records.db"));
+    assert_eq!(place("", "/h").unwrap(), Path::new("/h/.local/share/weir/records.db"));
+    assert_eq!(place("relative", "/h").unwrap(), Path::new("/h/.local/share/weir/records.db"));
+    assert!(matches!(place("", ""), Err(StoreError::NoHome)));
+    assert!(matches!(default_path(None, None), Err(StoreError::NoHome)));
+}
