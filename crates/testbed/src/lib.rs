@@ -1,4 +1,24 @@
 //! Where a trial takes place: namespaces, wires, devices under test, CPU placement, counters, and undo.
+//!
+//! ```text
+//!  tester namespace                     DUT namespace
+//!  t0 ---- veth ---- d0 [ forwarding, filter, NAT ] d1 ---- veth ---- t1 (tester namespace)
+//! ```
+//! [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
+//! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
+//! firewall.
 
+#[cfg(test)]
+mod testing;
+
+pub mod conntrack;
 pub mod dut;
 pub mod fault;
+pub mod error;
+pub mod ethtool;
+pub mod journal;
+pub mod namespace;
+pub mod napi;
+mod netlink;
+pub mod rtnl;
+mod sys;

@@ -1,0 +1,55 @@
+//! What can go wrong with a test bed, and what to do about it.
+
+use std::io;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An input that cannot be built, or a kernel that refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call or a file failed.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel refused a netlink request.
+    #[error("{what}: {source}{}{text}", if text.is_empty() { "" } else { ": " })]
+    Netlink {
+        /// What was asked for.
+        what: String,
+        /// The error number.
+        source: io::Error,
+        /// The kernel's own words (NLMSGERR_ATTR_MSG), often empty.
+        text: String,
+    },
+    /// The `nft` program is missing.
+    #[error("nft is not installed, and filter and NAT rules need it: apt install nftables")]
+    NftMissing,
+    /// `nft` refused a rule set.
+    #[error("nft refused the rules: {0}")]
+    NftRefused(String),
+    /// A namespace cannot be made.
+    #[error(
+        "no network namespace: {0}. Run as root, or in a user namespace of its own (unshare -Urnm), \
+         where kernel.unprivileged_userns_clone and AppArmor allow it"
+    )]
+    NoNamespace(io::Error),
+    /// A name under /run/netns is taken.
+    #[error("/run/netns/{0} exists already: choose another name, or remove it with `ip netns del {0}`")]
+    NameTaken(String),
+    /// The specification asks for something that cannot be.
+    #[error("{0}")]
+    Input(String),
+}
+
+impl Error {
+    /// Wraps the last result of a system call.
+    pub(crate) fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Os { what, source }
+    }
+}

@@ -1,0 +1,253 @@
+//! Anonymous network namespaces: one worker thread each, that lives in the namespace and runs closures.
+//!
+//! ```text
+//! caller --run(closure)--> worker thread [own netns, own mounts, own /sys] --result--> caller
+//! ```
+//! Invariant: nothing but threads and descriptors of this process holds the namespace, so it vanishes
+//! with the process, SIGKILL included. A name under /run/netns is the exception, made on request only and
+//! written to the journal first.
+
+use std::any::Any;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle, ThreadId};
+
+use crate::error::{Error, Result};
+use crate::journal::{Change, EntryId, Journal};
+use crate::rtnl::Rtnl;
+use crate::sys;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A handle to a network namespace. Clones share it; the last one ends its thread.
+#[derive(Clone)]
+pub struct Namespace {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    net: OwnedFd,
+    worker: ThreadId,
+    fresh_sysfs: bool,
+    // Dropped first, which ends the worker's loop; then the thread is joined.
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the worker finds after it has moved into its namespace.
+struct Entered {
+    net: OwnedFd,
+    fresh_sysfs: bool,
+}
+
+impl Namespace {
+    /// A new namespace with `lo` up and, where the kernel allows it, a /sys that shows its devices.
+    ///
+    /// # Errors
+    /// [`Error::NoNamespace`] without CAP_SYS_ADMIN in the user namespace.
+    pub fn new() -> Result<Namespace> {
+        let (jobs, queue) = channel::<Job>();
+        let (ready, entered) = channel();
+        let thread = thread::Builder::new()
+            .name("netns".into())
+            .spawn(move || {
+                let entered = enter_new();
+                let failed = entered.is_err();
+                if ready.send(entered).is_err() || failed {
+                    return;
+                }
+                queue.into_iter().for_each(|job| job());
+            })
+            .map_err(Error::os("start the thread of a namespace"))?;
+        let entered = entered.recv().expect("the worker reports before it ends")?;
+        let shared = Shared {
+            net: entered.net,
+            worker: thread.thread().id(),
+            fresh_sysfs: entered.fresh_sysfs,
+            jobs: Some(jobs),
+            thread: Some(thread),
+        };
+        Ok(Namespace { shared: Arc::new(shared) })
+    }
+
+    /// Runs a closure on the namespace's thread and waits for its result. Calls from different threads
+    /// take turns; a call from inside `run` is run in place. A panic comes back to the caller.
+    pub fn run<'a, R: Send + 'a>(&self, f: impl FnOnce() -> R + Send + 'a) -> R {
+        if thread::current().id() == self.shared.worker {
+            return f();
+        }
+        let (reply, result) = channel::<std::result::Result<R, Box<dyn Any + Send>>>();
+        let job: Box<dyn FnOnce() + Send + 'a> = Box::new(move || {
+            let _ = reply.send(catch_unwind(AssertUnwindSafe(f)));
+        });
+        // SAFETY: only the lifetime changes. The job is run or dropped before `recv` returns: `reply` lives
+        // in the job, and `recv` waits until it has sent (the last thing the job does with borrowed data,
+        // since `f` is consumed by then) or was dropped. So no borrow of 'a is used after this call.
+        let job: Job = unsafe { std::mem::transmute(job) };
+        self.shared.jobs.as_ref().expect("open until drop").send(job).expect("the worker lives");
+        match result.recv().expect("the worker runs each job") {
+            Ok(value) => value,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Starts a thread in this namespace. It keeps the namespace alive while it runs.
+    pub fn spawn<R: Send + 'static>(
+        &self,
+        name: &str,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<JoinHandle<R>> {
+        // A new thread inherits the namespaces of the thread that starts it.
+        self.run(move || thread::Builder::new().name(name.into()).spawn(f))
+            .map_err(Error::os(format!("start thread {name}")))
+    }
+
+    /// The network namespace, as IFLA_NET_NS_FD and setns(2) want it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.shared.net.as_fd()
+    }
+
+    /// Moves the calling thread into this network namespace, for good: for threads of one's own.
+    /// /proc/sys/net and new sockets follow; /sys/class/net, a mount, does not.
+    pub fn enter(&self) -> Result<()> {
+        sys::setns(self.fd(), libc::CLONE_NEWNET).map_err(Error::os("enter a namespace"))
+    }
+
+    /// Whether /sys inside [`Namespace::run`] shows this namespace's devices.
+    pub fn has_sysfs(&self) -> bool {
+        self.shared.fresh_sysfs
+    }
+
+    /// Makes the namespace visible as /run/netns/`name` for ip(8) and others, until `journal` undoes it.
+    /// The mount is made in the calling thread's mount namespace.
+    ///
+    /// # Errors
+    /// [`Error::NameTaken`]; [`Error::Input`] for a name with a slash; no permission.
+    pub fn publish(&self, name: &str, journal: &mut Journal) -> Result<EntryId> {
+        if name.is_empty() || name.starts_with('.') || name.contains('/') {
+            return Err(Error::Input(format!("`{name}` is no name for a namespace: use letters and digits")));
+        }
+        let path = published(name);
+        if path.exists() {
+            return Err(Error::NameTaken(name.into()));
+        }
+        let entry =
+            journal.write_down(Change::PublishedNamespace { name: name.into(), inode: self.inode()? })?;
+        self.bind(&path).inspect_err(|_| drop(journal.undo(entry)))?;
+        Ok(entry)
+    }
+
+    /// Number of the namespace, as `ls -L -i /run/netns/NAME` shows it.
+    pub fn inode(&self) -> Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let path = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
+        Ok(std::fs::metadata(&path).map_err(Error::os(path))?.ino())
+    }
+
+    fn bind(&self, path: &Path) -> Result<()> {
+        let what = format!("publish {}", path.display());
+        std::fs::create_dir_all(path.parent().expect("has a directory")).map_err(Error::os(&what))?;
+        std::fs::File::create_new(path).map_err(Error::os(&what))?;
+        let source = PathBuf::from(format!("/proc/self/fd/{}", self.fd().as_raw_fd()));
+        sys::mount(&source, path, "none", libc::MS_BIND).map_err(Error::os(&what))
+    }
+}
+
+/// Where a published namespace appears.
+pub(crate) fn published(name: &str) -> PathBuf {
+    Path::new("/run/netns").join(name)
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        // The last handle may be dropped by a job of the worker itself, which cannot wait for its own end.
+        if thread::current().id() != self.worker {
+            let _ = self.thread.take().expect("joined once").join();
+        }
+    }
+}
+
+/// Moves the calling thread into new namespaces.
+fn enter_new() -> Result<Entered> {
+    sys::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS).map_err(Error::NoNamespace)?;
+    let fresh_sysfs = mount_sysfs().is_ok();
+    let net =
+        std::fs::File::open("/proc/thread-self/ns/net").map_err(Error::os("/proc/thread-self/ns/net"))?;
+    let mut rtnl = Rtnl::open()?;
+    let lo = rtnl.link("lo")?.ifindex;
+    rtnl.set_up(lo, true)?;
+    Ok(Entered { net: net.into(), fresh_sysfs })
+}
+
+/// A /sys that shows the devices of this thread's network namespace, seen by this thread's children only.
+fn mount_sysfs() -> io::Result<()> {
+    let none = Path::new("none");
+    sys::mount(none, Path::new("/"), "none", libc::MS_REC | libc::MS_PRIVATE)?;
+    sys::mount(none, Path::new("/sys"), "sysfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::need_root;
+
+    #[test]
+    fn closures_run_inside_and_borrow_from_outside() {
+        need_root!();
+        let ns = Namespace::new().unwrap();
+        let mut seen = Vec::new();
+        let inner = ns.run(|| {
+            seen.extend(std::fs::read_dir("/sys/class/net").unwrap().map(|e| e.unwrap().file_name()));
+            std::fs::read_link("/proc/thread-self/ns/net").unwrap()
+        });
+        assert_eq!(seen, ["lo"]);
+        assert_ne!(inner, std::fs::read_link("/proc/thread-self/ns/net").unwrap());
+        let spawned = ns.spawn("child", || std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
+        assert_eq!(spawned.join().unwrap(), inner);
+        let entered = thread::scope(|scope| {
+            scope.spawn(|| ns.enter().map(|()| std::fs::read_link("/proc/thread-self/ns/net"))).join()
+        });
+        assert_eq!(entered.unwrap().unwrap().unwrap(), inner);
+        assert_eq!(ns.run(|| ns.run(|| 7)), 7, "nested calls run in place");
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_worker_survives() {
+        need_root!();
+        let ns = Namespace::new().unwrap();
+        let caught = catch_unwind(AssertUnwindSafe(|| ns.run(|| panic!("inside"))));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"inside"));
+        assert_eq!(ns.run(|| 1), 1);
+    }
+
+    #[test]
+    fn names_that_are_no_file_names_are_refused() {
+        need_root!();
+        let (ns, dir) = (Namespace::new().unwrap(), crate::testing::TempDir::new());
+        let mut journal = Journal::in_dir(dir.path());
+        for name in ["", "a/b", "..", "."] {
+            assert!(matches!(ns.publish(name, &mut journal), Err(Error::Input(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_published_name_is_undone_and_never_taken_from_others() {
+        need_root!();
+        let (ns, dir) = (Namespace::new().unwrap(), crate::testing::TempDir::new());
+        // /run of a namespace of its own: the host's stays as it is.
+        ns.run(|| {
+            sys::mount(Path::new("none"), Path::new("/run"), "tmpfs", 0).unwrap();
+            let mut journal = Journal::in_dir(dir.path());
+            ns.publish("weir-test", &mut journal).unwrap();
+            assert!(matches!(ns.publish("weir-test", &mut journal), Err(Error::NameTaken(_))));
+            assert!(published("weir-test").exists());
+            journal.undo_all().unwrap();
+            assert!(!published("weir-test").exists());
+        });
+    }
+}

@@ -1,0 +1,67 @@
+//! Threaded NAPI: the kernel threads that receive the frames of an interface.
+//!
+//! Without it a veth's frames are received in the softirq of whoever sent them, and the tester pays for
+//! the DUT. Source: Documentation/networking/napi.rst, Documentation/netlink/specs/netdev.yaml.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::error::{Error, Result};
+use crate::netlink::{Message, Socket, u16_at};
+
+// linux/genetlink.h and linux/netdev.h; the latter is younger than the libc crate's list.
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_A_NAPI_IFINDEX: u16 = 1;
+const NETDEV_A_NAPI_ID: u16 = 2;
+const NETDEV_A_NAPI_PID: u16 = 4;
+const GENL_HEADER_BYTES: usize = 4;
+
+/// One NAPI instance of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Napi {
+    /// The interface.
+    pub ifindex: u32,
+    /// The instance's number, unique on the machine.
+    pub id: u32,
+    /// Its kernel thread, if threaded, numbered as the initial PID namespace does.
+    pub pid: Option<u32>,
+}
+
+/// All NAPI instances of the calling thread's network namespace (netdev family, Linux 6.8 and later).
+pub fn list() -> Result<Vec<Napi>> {
+    let mut socket = Socket::open(libc::NETLINK_GENERIC)?;
+    let request = Message::new(libc::GENL_ID_CTRL as u16, 0, &[CTRL_CMD_GETFAMILY, 2, 0, 0])
+        .attr_text(CTRL_ATTR_FAMILY_NAME, "netdev");
+    let family = socket.get("find the netdev family", request)?;
+    let id = family
+        .first()
+        .and_then(|reply| u16_at(reply.attrs(GENL_HEADER_BYTES).find(CTRL_ATTR_FAMILY_ID)?, 0))
+        .ok_or_else(|| Error::Input("the kernel has no netdev family".into()))?;
+    let replies = socket.dump("list NAPI instances", Message::new(id, 0, &[NETDEV_CMD_NAPI_GET, 1, 0, 0]))?;
+    let napi = replies.iter().filter_map(|reply| {
+        let attrs = reply.attrs(GENL_HEADER_BYTES);
+        Some(Napi {
+            ifindex: attrs.find_u32(NETDEV_A_NAPI_IFINDEX)?,
+            id: attrs.find_u32(NETDEV_A_NAPI_ID)?,
+            pid: attrs.find_u32(NETDEV_A_NAPI_PID),
+        })
+    });
+    Ok(napi.collect())
+}
+
+/// NAPI threads of interfaces of this name in all namespaces, found by their names: for kernels without
+/// [`list`]. Interfaces of the same name are told apart by comparing before and after.
+pub(crate) fn threads_by_name(device: &str) -> BTreeSet<u32> {
+    let prefix = format!("napi/{device}-");
+    let is_napi = |pid: u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(&prefix))
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid| is_napi(pid))
+        .collect()
+}

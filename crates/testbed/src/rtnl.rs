@@ -1,0 +1,270 @@
+//! The few rtnetlink requests that a test bed is made of: veth pairs, addresses, routes, neighbours,
+//! link state and counters. Source: rtnetlink(7), linux/if_link.h.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::error::{Error, Result};
+use crate::netlink::{Attrs, Message, Reply, Socket, c_text, u32_at, u64_at};
+
+/// A link-layer address.
+pub type Mac = [u8; 6];
+
+const CREATE: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+// linux/veth.h and linux/if_link.h, not in the libc crate.
+const VETH_INFO_PEER: u16 = 1;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFINFOMSG_BYTES: usize = 16;
+const IFLA_CARRIER: u16 = 33;
+const RTNH_F_ONLINK: u32 = 4;
+
+/// A socket to rtnetlink in one network namespace.
+pub struct Rtnl {
+    socket: Socket,
+}
+
+/// One end of a veth pair to be.
+#[derive(Debug, Clone, Copy)]
+pub struct VethEnd<'a> {
+    /// Interface name, at most 15 bytes.
+    pub name: &'a str,
+    /// Its address.
+    pub mac: Mac,
+    /// The namespace in which it is born.
+    pub namespace: BorrowedFd<'a>,
+}
+
+/// What both ends of a veth pair have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VethConfig {
+    /// Largest payload of a frame in bytes, Ethernet header not counted.
+    pub mtu: u32,
+    /// Receive queues, and as many transmit queues, of each end.
+    pub queues: u32,
+}
+
+/// An interface as the kernel describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its number in its namespace.
+    pub ifindex: u32,
+    /// Its name.
+    pub name: String,
+    /// Its address; zero for devices without one.
+    pub mac: Mac,
+    /// Largest payload in bytes.
+    pub mtu: u32,
+    /// Whether both ends are up.
+    pub carrier: bool,
+    /// Its counters.
+    pub stats: LinkStats,
+}
+
+/// IFLA_STATS64, as far as a ledger of frames needs it (linux/if_link.h, rtnl_link_stats64).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Receive errors.
+    pub rx_errors: u64,
+    /// Transmit errors.
+    pub tx_errors: u64,
+    /// Frames dropped on receive.
+    pub rx_dropped: u64,
+    /// Frames dropped on transmit.
+    pub tx_dropped: u64,
+}
+
+impl Rtnl {
+    /// Opens a socket in the calling thread's network namespace, where it stays.
+    pub fn open() -> Result<Rtnl> {
+        Ok(Rtnl { socket: Socket::open(libc::NETLINK_ROUTE)? })
+    }
+
+    /// Makes a veth pair, each end in its namespace, both down.
+    pub fn add_veth(&mut self, ends: [VethEnd<'_>; 2], config: VethConfig) -> Result<()> {
+        let [first, second] = ends;
+        for end in ends {
+            check_name(end.name)?;
+        }
+        let message = Message::new(libc::RTM_NEWLINK, CREATE, &[0; IFINFOMSG_BYTES]);
+        let message = describe_end(message, first, config).nest(libc::IFLA_LINKINFO, &[], |info| {
+            info.attr(IFLA_INFO_KIND, b"veth").nest(IFLA_INFO_DATA, &[], |data| {
+                data.nest(VETH_INFO_PEER, &[0; IFINFOMSG_BYTES], |peer| describe_end(peer, second, config))
+            })
+        });
+        self.socket.request(&format!("make veth pair {} and {}", first.name, second.name), message)
+    }
+
+    /// Sets an interface up or down.
+    pub fn set_up(&mut self, ifindex: u32, up: bool) -> Result<()> {
+        let flags = if up { libc::IFF_UP as u32 } else { 0 };
+        let header = ifinfomsg(ifindex, flags, libc::IFF_UP as u32);
+        let what = format!("set interface {ifindex} {}", if up { "up" } else { "down" });
+        self.socket.request(&what, Message::new(libc::RTM_NEWLINK, 0, &header))
+    }
+
+    /// Adds an address without duplicate address detection.
+    pub fn add_address(&mut self, ifindex: u32, address: IpAddr, prefix: u8) -> Result<()> {
+        let mut header = vec![family(address), prefix, libc::IFA_F_NODAD as u8, libc::RT_SCOPE_UNIVERSE];
+        header.extend(ifindex.to_ne_bytes());
+        let bytes = octets(address);
+        let message = Message::new(libc::RTM_NEWADDR, CREATE, &header)
+            .attr(libc::IFA_LOCAL, &bytes)
+            .attr(libc::IFA_ADDRESS, &bytes);
+        self.socket.request(&format!("add address {address}/{prefix}"), message)
+    }
+
+    /// Adds a route through a gateway that is taken to be on the interface's link, whether an address says
+    /// so or not (RTNH_F_ONLINK).
+    pub fn add_route(&mut self, to: (IpAddr, u8), gateway: IpAddr, ifindex: u32) -> Result<()> {
+        let (network, prefix) = to;
+        let mut header = vec![family(network), prefix, 0, 0];
+        header.extend([libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
+        header.extend(RTNH_F_ONLINK.to_ne_bytes());
+        let message = Message::new(libc::RTM_NEWROUTE, CREATE, &header)
+            .attr(libc::RTA_DST, &octets(network))
+            .attr(libc::RTA_GATEWAY, &octets(gateway))
+            .attr_u32(libc::RTA_OIF, ifindex);
+        self.socket.request(&format!("add route {network}/{prefix} via {gateway}"), message)
+    }
+
+    /// Adds a neighbour that never expires, so that no ARP or neighbour discovery is needed.
+    pub fn add_neighbour(&mut self, ifindex: u32, address: IpAddr, mac: Mac) -> Result<()> {
+        let mut header = vec![family(address), 0, 0, 0];
+        header.extend(ifindex.to_ne_bytes());
+        header.extend(libc::NUD_PERMANENT.to_ne_bytes());
+        header.extend([0, libc::RTN_UNICAST]);
+        let message = Message::new(libc::RTM_NEWNEIGH, CREATE, &header)
+            .attr(libc::NDA_DST, &octets(address))
+            .attr(libc::NDA_LLADDR, &mac);
+        self.socket.request(&format!("add neighbour {address}"), message)
+    }
+
+    /// Looks an interface up.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`] with ENODEV when there is none of this name.
+    pub fn link(&mut self, name: &str) -> Result<Link> {
+        check_name(name)?;
+        let message =
+            Message::new(libc::RTM_GETLINK, 0, &[0; IFINFOMSG_BYTES]).attr_text(libc::IFLA_IFNAME, name);
+        let what = format!("look up interface {name}");
+        let replies = self.socket.get(&what, message)?;
+        replies.iter().find_map(read_link).ok_or(Error::Input(format!("{what}: the kernel sent no link")))
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    // dev_valid_name() of the kernel: 1 to 15 bytes, no slash, colon or space.
+    let bad = |c: char| c == '/' || c == ':' || c.is_whitespace();
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name == "." || name == ".." || name.contains(bad) {
+        return Err(Error::Input(format!(
+            "`{name}` is no interface name: use 1 to 15 letters, digits, `-` or `_`"
+        )));
+    }
+    Ok(())
+}
+
+fn describe_end(message: Message, end: VethEnd<'_>, config: VethConfig) -> Message {
+    message
+        .attr_text(libc::IFLA_IFNAME, end.name)
+        .attr(libc::IFLA_ADDRESS, &end.mac)
+        .attr_u32(libc::IFLA_MTU, config.mtu)
+        .attr_u32(libc::IFLA_NUM_RX_QUEUES, config.queues)
+        .attr_u32(libc::IFLA_NUM_TX_QUEUES, config.queues)
+        .attr_u32(libc::IFLA_NET_NS_FD, end.namespace.as_raw_fd() as u32)
+}
+
+/// struct ifinfomsg of linux/rtnetlink.h.
+fn ifinfomsg(ifindex: u32, flags: u32, change: u32) -> Vec<u8> {
+    [0, ifindex, flags, change].iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn read_link(reply: &Reply) -> Option<Link> {
+    let attrs = reply.attrs(IFINFOMSG_BYTES);
+    Some(Link {
+        ifindex: u32_at(reply.payload(), 4)?,
+        name: c_text(attrs.find(libc::IFLA_IFNAME)?),
+        mac: attrs.find(libc::IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
+        mtu: attrs.find_u32(libc::IFLA_MTU)?,
+        carrier: attrs.find(IFLA_CARRIER).is_some_and(|carrier| carrier == [1]),
+        stats: read_stats(&attrs)?,
+    })
+}
+
+fn read_stats(attrs: &Attrs<'_>) -> Option<LinkStats> {
+    let stats = attrs.find(libc::IFLA_STATS64)?;
+    let nth = |n: usize| u64_at(stats, 8 * n);
+    Some(LinkStats {
+        rx_packets: nth(0)?,
+        tx_packets: nth(1)?,
+        rx_errors: nth(4)?,
+        tx_errors: nth(5)?,
+        rx_dropped: nth(6)?,
+        tx_dropped: nth(7)?,
+    })
+}
+
+fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { libc::AF_INET as u8 } else { libc::AF_INET6 as u8 }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::Namespace;
+    use crate::testing::need_root;
+
+    const MAC: Mac = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn both_ends_are_born_in_their_namespaces() {
+        need_root!();
+        let (here, there) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let mut rtnl = here.run(Rtnl::open).unwrap();
+        let mut far = there.run(Rtnl::open).unwrap();
+        let a = VethEnd { name: "a", mac: MAC, namespace: here.fd() };
+        let b = VethEnd { name: "b", mac: [2, 0, 0, 0, 0, 2], namespace: there.fd() };
+        rtnl.add_veth([a, b], VethConfig { mtu: 9000, queues: 2 }).unwrap();
+        let link = rtnl.link("a").unwrap();
+        assert_eq!((link.mac, link.mtu, link.carrier), (MAC, 9000, false));
+        let peer = far.link("b").unwrap();
+        assert_eq!((peer.mac, peer.mtu, peer.carrier), (b.mac, 9000, false));
+        rtnl.set_up(link.ifindex, true).unwrap();
+        far.set_up(peer.ifindex, true).unwrap();
+        assert!(rtnl.link("a").unwrap().carrier);
+        rtnl.set_up(link.ifindex, false).unwrap();
+        assert!(!far.link("b").unwrap().carrier);
+    }
+
+    #[test]
+    fn refusals_are_typed_and_carry_the_kernel_s_words() {
+        need_root!();
+        let ns = Namespace::new().unwrap();
+        let mut rtnl = ns.run(Rtnl::open).unwrap();
+        assert!(matches!(rtnl.link("a-name-far-too-long"), Err(Error::Input(_))));
+        assert!(matches!(rtnl.link(""), Err(Error::Input(_))));
+        let Err(Error::Netlink { source, .. }) = rtnl.link("none") else { panic!("there is none") };
+        assert_eq!(source.raw_os_error(), Some(libc::ENODEV));
+        // The gateway is unreachable, since lo has no such link.
+        let far = "198.18.0.1".parse().unwrap();
+        let error = rtnl.add_route(("198.19.0.0".parse().unwrap(), 16), far, 999).unwrap_err();
+        let Error::Netlink { text, .. } = &error else { panic!("{error:?}") };
+        assert!(!text.is_empty(), "{error}");
+        let end = VethEnd { name: "a", mac: MAC, namespace: ns.fd() };
+        let error = rtnl.add_veth([end, end], VethConfig { mtu: 1500, queues: 1 }).unwrap_err();
+        assert!(error.to_string().contains("make veth pair a and a"), "{error}");
+        assert!(rtnl.link("a").is_err(), "nothing is left behind");
+    }
+}
