@@ -6,15 +6,15 @@
 //! Searches and statistics are pure: they ask a [`search::Measurer`] for trials and never see a clock,
 //! a socket or a file. The same code drives real frames and simulated devices.
 
-pub mod machine;
 pub mod export;
+pub mod machine;
 pub mod plan;
 pub mod rate;
 pub mod record;
-pub mod rng;
-pub mod search;
-pub mod stats;
 pub mod report;
+pub mod rng;
 pub mod run_data;
 pub mod search;
+pub mod search;
+pub mod stats;
 pub mod store;

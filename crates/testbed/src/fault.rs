@@ -113,6 +113,7 @@ impl fmt::Display for Faults {
 pub struct FaultLine {
     faults: Faults,
     frames: u64,
+    dropped: u64,
     stalled_until_ns: u64,
     /// Frames on their way, with the time at which they leave.
     ready: VecDeque<(u64, Vec<u8>)>,
@@ -135,6 +136,7 @@ impl FaultLine {
             self.stalled_until_ns = now_ns + stall.time.as_nanos() as u64;
         }
         if now_ns < self.stalled_until_ns || hit(self.faults.drop) {
+            self.dropped += 1;
             return;
         }
         if hit(self.faults.corrupt) {
@@ -157,6 +159,11 @@ impl FaultLine {
     /// Frames whose time has come.
     pub fn pop(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         self.ready.pop_front_if(|(leave_ns, _)| *leave_ns <= now_ns).map(|(_, frame)| frame)
+    }
+
+    /// Frames dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// When the next frame leaves, if one is on its way.

@@ -12,10 +12,11 @@
 mod testing;
 
 pub mod conntrack;
+pub mod device;
 pub mod dut;
-pub mod fault;
 pub mod error;
 pub mod ethtool;
+pub mod fault;
 pub mod journal;
 pub mod namespace;
 pub mod napi;

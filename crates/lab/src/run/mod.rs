@@ -1,0 +1,462 @@
+//! Runs a plan: ceilings first, then point by point, trial by trial, each kept as it ends.
+//!
+//! ```text
+//! plan > ceilings of the wire > for each point: rig > search <-> trial > curve > result
+//!                                                             |
+//!                                                             +> store
+//! ```
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_load::counts::Load;
+use weir_load::xdp::XdpError;
+use weir_load::{Control, LoadError, TesterKind};
+use weir_packet::flow::{Direction, IpVersion};
+use weir_testbed::device::DeviceError;
+use weir_testbed::dut::DutKind;
+use weir_testbed::journal::{self, Journal};
+
+use crate::machine;
+use crate::plan::{Cpus, Experiment, Plan, PointSpec, SearchSpec, Throughput};
+use crate::record::{
+    GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
+};
+use crate::search::{GoalOutcome, Measured, Measurer, Stop};
+use crate::stats;
+use crate::store::{Store, StoreError};
+use crate::time;
+
+mod procedure;
+mod rig;
+mod verdict;
+
+pub use rig::{Rig, Settings};
+
+/// Trials of the wire alone before a run: their median is the ceiling.
+const CEILING_TRIALS: usize = 3;
+const CEILING_TRIAL: Duration = Duration::from_millis(200);
+/// A search goes up to this share of the ceiling: beyond it, departures cannot be paced.
+const CEILING_SHARE: f64 = 0.9;
+/// Before the first trial of a point: caches warm, connections made.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+/// What ended a run before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The test bed could not be built or read.
+    #[error(transparent)]
+    Testbed(#[from] weir_testbed::error::Error),
+    /// Sending or receiving failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The device under test could not be started.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The record could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The plan asks for a search that cannot work.
+    #[error("the search of the plan cannot work: {0}")]
+    Search(String),
+    /// Stopped by the user.
+    #[error("interrupted; finished trials are kept in run {0}")]
+    Interrupted(i64),
+}
+
+/// What a run tells while it goes on.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The run has its number in the store.
+    Run(&'a Run),
+    /// A point begins.
+    Point {
+        /// Its number from 0; ceilings come before the points and have none.
+        index: Option<usize>,
+        /// Points of the plan.
+        count: usize,
+        /// The point.
+        point: &'a Point,
+    },
+    /// A trial begins.
+    Trial {
+        /// Frames/s; `None`: as fast as possible.
+        offered_fps: Option<f64>,
+        /// How long it sends.
+        duration: Duration,
+    },
+    /// Frames so far in this trial.
+    Progress {
+        /// Sent.
+        sent: u64,
+        /// Received.
+        received: u64,
+    },
+    /// A trial has ended and is kept.
+    Ended(&'a Trial),
+    /// A point has its result.
+    Result(&'a Point, &'a PointResult),
+    /// Something that the user should know.
+    Note(&'a str),
+}
+
+/// How to run a plan.
+pub struct Options<'a> {
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// How to send and receive.
+    pub tester: TesterKind,
+    /// What is weaker than it could be, for the record.
+    pub tester_limits: Vec<String>,
+    /// Set to end the run.
+    pub stop: &'a AtomicBool,
+    /// Told what goes on.
+    pub observe: &'a dyn Fn(Event),
+}
+
+/// Runs the experiment `throughput` of a plan; returns the number of the run in the store.
+///
+/// # Errors
+/// See [`RunError`]. Trials that ended before are kept in any case, and the run is marked accordingly.
+pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunError> {
+    let Experiment::Throughput(experiment) = &plan.experiment else {
+        return Err(RunError::Search("this plan has no device under test".into()));
+    };
+    let mut record = begin(plan, options);
+    record.id = store.begin_run(&record)?;
+    (options.observe)(Event::Run(&record));
+    let settings = Settings {
+        tester: options.tester,
+        seed: options.seed,
+        limits: plan.limits.clone(),
+        tsc_hz: machine::tsc_hz_here(),
+    };
+    let journal = Journal::in_dir(&journal::default_dir());
+    let run = Running { record: &record, experiment, store, options, settings, journal };
+    let result = run.all_points(&plan.points());
+    let state = match &result {
+        Ok(()) => RunState::Complete,
+        Err(RunError::Interrupted(_)) => RunState::Interrupted,
+        Err(_) => RunState::Failed,
+    };
+    store.finish_run(record.id, state, &time::now())?;
+    result.map(|()| record.id)
+}
+
+/// Marks runs as interrupted whose process is gone without having ended them; returns their numbers.
+pub fn mark_dead_runs(store: &Store) -> Result<Vec<i64>, StoreError> {
+    let dead = |run: &Run| run.state == RunState::Running && !journal::is_alive(&run.process);
+    let numbers: Vec<i64> = store.runs()?.iter().filter(|run| dead(run)).map(|run| run.id).collect();
+    for &id in &numbers {
+        store.mark_interrupted(id)?;
+    }
+    Ok(numbers)
+}
+
+fn begin(plan: &Plan, options: &Options) -> Run {
+    let (generator, receiver) = match options.tester {
+        TesterKind::Xdp => ("xdp-live-frames", "xdp"),
+        TesterKind::Packet => ("af-packet", "af-packet"),
+    };
+    let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1));
+    Run {
+        id: 0,
+        plan: plan.name.clone(),
+        question: plan.question.clone(),
+        plan_toml: plan.text.clone(),
+        started: time::now(),
+        finished: None,
+        state: RunState::Running,
+        seed: options.seed,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        process: journal::this_process(),
+        machine: machine::gather(),
+        tester: Tester {
+            generator: generator.into(),
+            receiver: receiver.into(),
+            cpus: cpus.map(|c| c.tester).unwrap_or_default(),
+            limits: options.tester_limits.clone(),
+        },
+        deviations: procedure::deviations(plan),
+    }
+}
+
+/// A run in progress.
+struct Running<'a> {
+    record: &'a Run,
+    experiment: &'a Throughput,
+    store: &'a Store,
+    options: &'a Options<'a>,
+    settings: Settings,
+    journal: Journal,
+}
+
+/// What a ceiling depends on.
+type CeilingKey = (String, IpVersion, Direction);
+
+fn ceiling_key(spec: &PointSpec) -> CeilingKey {
+    (spec.frame.to_string(), spec.ip, spec.direction)
+}
+
+impl Running<'_> {
+    fn all_points(mut self, specs: &[PointSpec]) -> Result<(), RunError> {
+        let mut told = Vec::new();
+        let mut ceilings = HashMap::new();
+        for spec in specs {
+            if !ceilings.contains_key(&ceiling_key(spec)) {
+                let fps = self.ceiling(spec, ceilings.len(), specs.len(), &mut told)?;
+                ceilings.insert(ceiling_key(spec), fps);
+            }
+        }
+        for (i, spec) in specs.iter().enumerate() {
+            let ceiling = ceilings[&ceiling_key(spec)];
+            self.point(spec, i, (ceilings.len(), specs.len()), ceiling, &mut told)?;
+        }
+        Ok(())
+    }
+
+    /// Measures what the tester manages with nothing in between, frames/s.
+    fn ceiling(
+        &mut self,
+        spec: &PointSpec,
+        index: usize,
+        count: usize,
+        told: &mut Vec<String>,
+    ) -> Result<f64, RunError> {
+        let spec = PointSpec { dut: DutKind::Wire, rules: None, cpus: Cpus::Count(1), ..spec.clone() };
+        let (mut rig, point) = self.open(&spec, index, told)?;
+        (self.options.observe)(Event::Point { index: None, count, point: &point });
+        let trials = RefCell::new(Trials { run: self, point: &point, next: 0 });
+        let load = Load { fps: None, duration: CEILING_TRIAL, max_frames: None };
+        let mut rates = Vec::new();
+        for _ in 0..CEILING_TRIALS {
+            let trial = trials.borrow_mut().one(&mut rig, &load, Purpose::Ceiling)?.trial;
+            rates.push(trial.received as f64 / trial.duration_s);
+        }
+        let value = |fps: &f64| GoalValue {
+            fps: Some(*fps),
+            lower_fps: None,
+            upper_fps: None,
+            irregular: None,
+            trials: 1,
+            trial_s: CEILING_TRIAL.as_secs_f64(),
+        };
+        let parameters = vec![("trial".to_string(), format!("{} s", CEILING_TRIAL.as_secs_f64()))];
+        let goal = goal_result("ceiling", parameters, rates.iter().map(value).collect(), self.settings.seed);
+        let fps = goal.fps_median.unwrap_or(0.0);
+        self.close(&point, PointResult { search: "fixed".into(), goals: vec![goal] })?;
+        Ok(fps)
+    }
+
+    fn point(
+        &mut self,
+        spec: &PointSpec,
+        i: usize,
+        (ceilings, count): (usize, usize),
+        ceiling: f64,
+        told: &mut Vec<String>,
+    ) -> Result<(), RunError> {
+        let (mut rig, point) = self.open(spec, ceilings + i, told)?;
+        (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
+        let mut trials = Trials { run: self, point: &point, next: 0 };
+        let min = self.experiment.search.min_fps().min(ceiling);
+        trials.one(&mut rig, &Load { fps: Some(min), duration: WARM_UP, max_frames: None }, Purpose::WarmUp)?;
+        let search = self.experiment.search.name().to_string();
+        let goals = if let SearchSpec::Fixed(fixed) = &self.experiment.search {
+            for fps in &fixed.loads_fps {
+                trials.valid(&mut rig, *fps, fixed.trial, Purpose::Search)?;
+            }
+            Vec::new()
+        } else {
+            self.search(&mut trials, &mut rig, ceiling)?
+        };
+        self.curve(&mut trials, &mut rig, &goals, ceiling)?;
+        self.close(&point, PointResult { search, goals })
+    }
+
+    /// All repetitions of the search.
+    fn search(&self, trials: &mut Trials, rig: &mut Rig, ceiling: f64) -> Result<Vec<GoalResult>, RunError> {
+        let search = procedure::search(&self.experiment.search, ceiling * CEILING_SHARE);
+        search.validate().map_err(|mistakes| {
+            let list: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            RunError::Search(list.join("; "))
+        })?;
+        let mut outcomes: Vec<Vec<GoalOutcome>> = Vec::new();
+        for repetition in 0..self.experiment.repeat {
+            if repetition > 0 {
+                rig.reset()?;
+            }
+            let mut measurer = PointMeasurer { trials, rig, error: None };
+            match search.run(&mut measurer) {
+                Ok(goals) => outcomes.push(goals),
+                Err(Stop(why)) => return Err(measurer.error.unwrap_or(RunError::Search(why))),
+            }
+        }
+        let goals = (0..outcomes[0].len()).map(|g| {
+            let first = &outcomes[0][g];
+            let values = outcomes.iter().map(|goals| goals[g].value.clone()).collect();
+            goal_result(&first.goal, first.parameters.clone(), values, self.settings.seed)
+        });
+        Ok(goals.collect())
+    }
+
+    /// Loss and latency at shares of the throughput that was found.
+    fn curve(
+        &self,
+        trials: &mut Trials,
+        rig: &mut Rig,
+        goals: &[GoalResult],
+        ceiling: f64,
+    ) -> Result<(), RunError> {
+        let Some(curve) = &self.experiment.curve else { return Ok(()) };
+        let Some(found) = goals.iter().filter_map(|g| g.fps_median).reduce(f64::max) else { return Ok(()) };
+        for percent in &curve.percent {
+            let fps = found * percent / 100.0;
+            if fps <= ceiling * CEILING_SHARE {
+                trials.valid(rig, fps, curve.trial, Purpose::Curve)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        spec: &PointSpec,
+        index: usize,
+        told: &mut Vec<String>,
+    ) -> Result<(Rig, Point), RunError> {
+        let rig = Rig::build(spec, &self.settings, &self.experiment.faults, &mut self.journal)?;
+        for note in rig.notes() {
+            if !told.contains(note) {
+                (self.options.observe)(Event::Note(note));
+                told.push(note.clone());
+            }
+        }
+        let cpus = if spec.dut == DutKind::Wire { Vec::new() } else { rig.cpus().dut.clone() };
+        let shared = cpus.iter().copied().filter(|cpu| rig.cpus().tester.contains(cpu)).collect();
+        let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
+        let mut point = Point {
+            id: 0,
+            run_id: self.record.id,
+            index,
+            settings: spec.settings(),
+            dut: spec.dut.to_string(),
+            frame: spec.frame.to_string(),
+            frame_bytes_mean: spec.frame.mean(),
+            cpus,
+            cpus_shared: shared,
+            line_fps: spec.line_bits_per_s.map(|bits| spec.frame.line_fps(bits) * directions),
+            notes: rig.notes().to_vec(),
+            result: None,
+        };
+        point.id = self.store.add_point(&point)?;
+        Ok((rig, point))
+    }
+
+    fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
+        self.store.finish_point(point.id, &result)?;
+        (self.options.observe)(Event::Result(point, &result));
+        Ok(())
+    }
+}
+
+fn goal_result(
+    goal: &str,
+    parameters: Vec<(String, String)>,
+    repetitions: Vec<GoalValue>,
+    seed: u64,
+) -> GoalResult {
+    let values: Vec<f64> = repetitions.iter().filter_map(|r| r.fps).collect();
+    let enough = values.len() >= 3 && values.len() == repetitions.len();
+    GoalResult {
+        goal: goal.to_string(),
+        parameters,
+        fps_median: (!values.is_empty()).then(|| stats::median(&values)),
+        fps_interval: enough.then(|| stats::median_interval(&values, seed)),
+        repetitions,
+    }
+}
+
+/// Trials of one point: measured, kept, told.
+struct Trials<'a> {
+    run: &'a Running<'a>,
+    point: &'a Point,
+    next: usize,
+}
+
+impl Trials<'_> {
+    /// One trial, whatever its verdict.
+    fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<rig::Outcome, RunError> {
+        let options = self.run.options;
+        let (observe, stop) = (options.observe, options.stop);
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let mut outcome = rig.trial(load, purpose, &Control::new(stop, &progress))?;
+        if stop.load(Ordering::Relaxed) {
+            // Cut short, it is no measurement.
+            return Err(RunError::Interrupted(self.run.record.id));
+        }
+        outcome.trial.point_id = self.point.id;
+        outcome.trial.index = self.next;
+        self.next += 1;
+        outcome.trial.id = self.run.store.append_trial(&outcome.trial)?;
+        observe(Event::Ended(&outcome.trial));
+        Ok(outcome)
+    }
+
+    /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
+    fn valid(
+        &mut self,
+        rig: &mut Rig,
+        fps: f64,
+        duration: Duration,
+        purpose: Purpose,
+    ) -> Result<rig::Outcome, RunError> {
+        let load = Load { fps: Some(fps), duration, max_frames: None };
+        let mut outcome = self.one(rig, &load, purpose)?;
+        for _ in 0..self.run.settings.limits.retries {
+            if outcome.trial.verdict == Verdict::Valid {
+                break;
+            }
+            outcome = self.one(rig, &load, purpose)?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Answers a search with trials of a rig.
+struct PointMeasurer<'t, 'a> {
+    trials: &'t mut Trials<'a>,
+    rig: &'t mut Rig,
+    /// What ended the search, since a search only knows that it was stopped.
+    error: Option<RunError>,
+}
+
+impl Measurer for PointMeasurer<'_, '_> {
+    fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
+        let outcome = self.trials.valid(self.rig, load_fps, duration, Purpose::Search).map_err(|error| {
+            let stop = Stop(error.to_string());
+            self.error = Some(error);
+            stop
+        })?;
+        let trial = &outcome.trial;
+        Ok(match trial.verdict {
+            Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
+            Verdict::TesterLimited => {
+                let own: u64 =
+                    trial.ledger.iter().filter(|l| l.owner == crate::record::Owner::Tester).map(|l| l.frames).sum();
+                let achieved_fps = trial.sent.saturating_sub(own) as f64 / trial.duration_s;
+                Measured::TesterLimited { achieved_fps }
+            }
+            Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
+        })
+    }
+}
+
+impl From<XdpError> for RunError {
+    fn from(error: XdpError) -> Self {
+        RunError::Load(error.into())
+    }
+}

@@ -1,0 +1,431 @@
+//! A test bed, a device and a tester that are ready for trials at one point of a plan.
+
+use std::time::{Duration, Instant};
+
+use weir_load::counts::{Counts, Load, Traffic};
+use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
+use weir_load::{Control, Tester, TesterKind};
+use weir_packet::flow::{Direction, FlowSpec, IpVersion};
+use weir_packet::frame::Ends;
+use weir_packet::size::FrameSizes;
+use weir_port::bpf::Mode;
+use weir_testbed::bed::{Bed, BedSpec, Port, TesterPriority};
+use weir_testbed::counters::Snapshot;
+use weir_testbed::cpu::{CpuPlan, CpuTimes, DutCpus, ThreadTimes};
+use weir_testbed::device::Device;
+use weir_testbed::dut::DutKind;
+use weir_testbed::fault::Faults;
+use weir_testbed::journal::{Journal, measuring_lock};
+use weir_testbed::memory::KernelMemory;
+use weir_testbed::topology;
+
+use super::RunError;
+use super::verdict::{Books, judge};
+use crate::plan::{Cpus, Limits, PointSpec};
+use crate::record::{
+    Cost, CpuUse, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict,
+};
+use crate::time;
+
+/// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
+/// addresses. IPv6 uses the same numbers as its last four bytes.
+const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
+/// Upper 12 bytes of the IPv6 networks 2001:db8:18::/48 and 2001:db8:19::/48.
+const PREFIX: [[u8; 12]; 2] = [prefix(0x18), prefix(0x19)];
+
+const fn prefix(subnet: u8) -> [u8; 12] {
+    [0x20, 0x01, 0x0d, 0xb8, 0, subnet, 0, 0, 0, 0, 0, 0]
+}
+
+/// Everything that is the same for all points of a run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How frames are sent and received, where their size allows.
+    pub tester: TesterKind,
+    /// Seed of flows and sizes.
+    pub seed: u64,
+    /// When a trial is not to be believed.
+    pub limits: Limits,
+    /// Time stamp counter in Hz, for costs in reference cycles.
+    pub tsc_hz: Option<f64>,
+}
+
+/// A point's test bed with everything in it.
+pub struct Rig {
+    // Dropped in this order: programs and sockets before the namespaces that hold their interfaces.
+    tester: Tester,
+    device: Device,
+    bed: Bed,
+    cpus: CpuPlan,
+    settings: Settings,
+    notes: Vec<String>,
+    direction: Direction,
+}
+
+/// One trial and what a search may know of it.
+pub struct Outcome {
+    /// For the record; numbers in the store are not set yet.
+    pub trial: Trial,
+    /// Loss of the DUT alone, 0..=1.
+    pub dut_loss_ratio: f64,
+}
+
+impl Rig {
+    /// Builds bed, device and tester for `spec`.
+    pub fn build(
+        spec: &PointSpec,
+        settings: &Settings,
+        faults: &Faults,
+        journal: &mut Journal,
+    ) -> Result<Rig, RunError> {
+        let cpus = CpuPlan::choose(match spec.cpus {
+            Cpus::Count(n) => DutCpus::Count(n as usize),
+            Cpus::All => DutCpus::All,
+        })?;
+        let mut bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
+        let traffic = traffic(spec, &bed.ports(), settings.seed);
+        let kind = tester_kind(&spec.frame, settings.tester);
+        let interfaces = bed.ports().map(|port| Interface { ifindex: port.ifindex, mode: Mode::Native });
+        let loopback = Some(IdleLoopback(1));
+        let tester = bed.tester().run(|| Tester::new(kind, interfaces, traffic, loopback))?;
+        let device = Device::start(&bed, faults)?;
+        // Attached programs may have brought new NAPI instances.
+        bed.place_receivers();
+        let mut notes = bed.notes().to_vec();
+        if cpus.shared && spec.dut != DutKind::Wire {
+            notes.push(format!(
+                "Tester and DUT share CPU {:?}: each slows the other down, and the result is a lower bound.",
+                cpus.tester
+            ));
+        }
+        if kind != settings.tester {
+            notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
+        }
+        Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, direction: spec.direction })
+    }
+
+    /// What a reader must know about this rig, one sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Who runs where.
+    pub fn cpus(&self) -> &CpuPlan {
+        &self.cpus
+    }
+
+    /// Forgets all connections of the DUT.
+    pub fn reset(&self) -> Result<(), RunError> {
+        Ok(self.bed.reset()?)
+    }
+
+    /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine.
+    pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Outcome, RunError> {
+        let _turn = measuring_lock()?;
+        let begin = Instant::now();
+        let started = time::now();
+        let before = self.sample()?;
+        let cpu = self.cpus.tester[0];
+        let tester = &mut self.tester;
+        let (counts, tester_ns, sending) = self.bed.tester().run(|| {
+            let placed = pin_to(cpu);
+            debug_assert!(placed.is_ok(), "{placed:?}");
+            let (own, sending) = (own_time(), Instant::now());
+            let counts = tester.trial(load, control);
+            (counts, own_time().saturating_sub(own), sending.elapsed())
+        });
+        let counts = counts?;
+        let after = self.sample()?;
+        let used = Used { before, after, tester_ns, elapsed: sending };
+        Ok(self.outcome(&counts, load, purpose, &used, Started { started, begin }))
+    }
+
+    fn sample(&self) -> Result<Sample, RunError> {
+        let threads = self.bed.threads().iter();
+        let receivers = threads.filter(|t| t.owner == topology::Owner::Tester);
+        Ok(Sample {
+            snapshot: self.bed.snapshot()?,
+            cost: self.bed.cost(),
+            receiver_ns: receivers.filter_map(|t| ThreadTimes::of(t.pid)).map(|t| t.run_ns).sum(),
+            memory: KernelMemory::now(),
+            device_dropped: self.device.dropped(),
+        })
+    }
+
+    fn outcome(
+        &self,
+        counts: &Counts,
+        load: &Load,
+        purpose: Purpose,
+        used: &Used,
+        at: Started,
+    ) -> Outcome {
+        let books = self.books(counts, used);
+        let noise = self.noise(counts, used);
+        let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
+        reasons.extend(remarks(counts));
+        let duration_s = load.duration.as_secs_f64();
+        let trial = Trial {
+            id: 0,
+            point_id: 0,
+            index: 0,
+            purpose,
+            started: at.started,
+            duration_s,
+            overhead_s: (at.begin.elapsed().as_secs_f64() - duration_s).max(0.0),
+            offered_fps: load.fps.unwrap_or(books.sent as f64 / duration_s),
+            offered: books.offered,
+            sent: books.sent,
+            received: books.received,
+            lost: books.lost(),
+            streams: self.streams(counts),
+            unexplained: books.unexplained(),
+            ledger: books.ledger.clone(),
+            verdict,
+            reasons,
+            cost: self.cost(&books, used),
+            noise,
+        };
+        Outcome { trial, dut_loss_ratio: books.dut_loss_ratio() }
+    }
+
+    fn books(&self, counts: &Counts, used: &Used) -> Books {
+        let mut ledger: Vec<LedgerLine> = used.delta().drops().into_iter().map(ledger_line).collect();
+        let mut line = |name: &str, owner, frames, source: &str| {
+            if frames > 0 {
+                ledger.push(LedgerLine { name: name.into(), owner, frames, source: source.into() });
+            }
+        };
+        let corrupted: u64 = counts.ports.iter().map(|p| p.corrupted).sum();
+        line("corrupted", Owner::Dut, corrupted, "receiver: wrong checksum, length or signature");
+        let dropped = used.after.device_dropped - used.before.device_dropped;
+        line("dropped by the faulty device", Owner::Dut, dropped, "the device's own count");
+        for drop in &counts.drops {
+            line(&drop.name, Owner::Tester, drop.frames, &drop.source);
+        }
+        Books {
+            offered: counts.streams.iter().map(|s| s.offered).sum(),
+            sent: counts.streams.iter().map(|s| s.sent).sum(),
+            received: counts.streams.iter().map(|s| s.received()).sum(),
+            ledger,
+            strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
+        }
+    }
+
+    fn noise(&self, counts: &Counts, used: &Used) -> Noise {
+        let cost = used.after.cost.since(&used.before.cost);
+        let cpus = self.cpus_used();
+        let steal: u64 = cpus.iter().filter_map(|cpu| cost.cpus.get(cpu)).map(|c| c.steal_ns).sum();
+        let elapsed = used.elapsed.as_nanos() as f64;
+        // Two directions on one CPU wait for each other: that is the DUT's own doing.
+        let own_wait = if self.direction == Direction::Forward { 0 } else { cost.dut_run_ns };
+        let foreign_wait = if self.cpus.shared { 0 } else { cost.dut_wait_ns.saturating_sub(own_wait) };
+        let (offered, sent) = counts.streams.iter().fold((0, 0), |(o, s), c| (o + c.offered, s + c.sent));
+        Noise {
+            steal: steal as f64 / (elapsed * cpus.len() as f64),
+            dut_wait: foreign_wait as f64 / elapsed,
+            rate_error: if offered == 0 { 0.0 } else { sent as f64 / offered as f64 - 1.0 },
+            late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
+            late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
+        }
+    }
+
+    fn cpus_used(&self) -> Vec<usize> {
+        let mut cpus = self.cpus.tester.clone();
+        cpus.extend(self.cpus.dut.iter().filter(|cpu| !self.cpus.tester.contains(cpu)));
+        cpus
+    }
+
+    fn streams(&self, counts: &Counts) -> Vec<Stream> {
+        let corrupted = |stream: usize| {
+            let port = if self.direction == Direction::Forward { 1 - stream } else { stream };
+            let at = if self.direction == Direction::Both { 1 - stream } else { port };
+            counts.ports[at].corrupted
+        };
+        let name = |stream| match (self.direction, stream) {
+            (Direction::Reflect, _) => "a>b>a",
+            (_, 0) => "a>b",
+            _ => "b>a",
+        };
+        let groups = counts.streams.iter().flat_map(|s| s.groups.iter().enumerate().map(move |g| (s, g)));
+        let stream = |(s, (i, group)): (&weir_load::counts::StreamCounts, (usize, _))| {
+            // A corrupted frame's group is not to be trusted: all are booked on the first.
+            let corrupted = if i == 0 { corrupted(s.stream) } else { 0 };
+            stream_record(name(s.stream), i as u32, corrupted, group)
+        };
+        groups.map(stream).collect()
+    }
+
+    fn cost(&self, books: &Books, used: &Used) -> Cost {
+        let cost = used.after.cost.since(&used.before.cost);
+        let elapsed = used.elapsed.as_nanos() as f64;
+        // With RPS, and without receive threads, the DUT works in softirqs that belong to no thread of its own.
+        let threads = self.bed.threads().iter().any(|t| t.owner == topology::Owner::Dut);
+        let dut_cpu_ns = (threads && self.cpus.dut.len() == 1).then_some(cost.dut_run_ns);
+        let per_frame = dut_cpu_ns.filter(|_| books.received > 0).map(|ns| ns as f64 / books.received as f64);
+        let receiver_ns = used.after.receiver_ns - used.before.receiver_ns;
+        let share = |cpus: &[usize], cpu: usize, ns: u64| {
+            if cpus.contains(&cpu) { ns as f64 / elapsed / cpus.len() as f64 } else { 0.0 }
+        };
+        let cpu_use = |(&cpu, times): (&usize, &CpuTimes)| CpuUse {
+            cpu,
+            busy: (times.busy_ns as f64 / elapsed).min(1.0),
+            dut: share(&self.cpus.dut, cpu, dut_cpu_ns.unwrap_or(0)),
+            tester: share(&self.cpus.tester, cpu, used.tester_ns + receiver_ns),
+        };
+        let entries = used.after.snapshot.conntrack.entries;
+        Cost {
+            dut_cpu_ns,
+            ns_per_frame: per_frame,
+            cycles_per_frame: per_frame.zip(self.settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
+            cpus: cost.cpus.iter().map(cpu_use).collect(),
+            conntrack_entries: self.bed.dut().map(|_| entries),
+            memory_bytes: used.memory(entries),
+        }
+    }
+}
+
+/// When a trial began, for the record and for the stopwatch.
+struct Started {
+    started: String,
+    begin: Instant,
+}
+
+/// All counters at one moment.
+struct Sample {
+    snapshot: Snapshot,
+    cost: weir_testbed::cpu::CostSample,
+    receiver_ns: u64,
+    memory: KernelMemory,
+    device_dropped: u64,
+}
+
+/// What was used between two samples.
+struct Used {
+    before: Sample,
+    after: Sample,
+    tester_ns: u64,
+    elapsed: Duration,
+}
+
+impl Used {
+    fn delta(&self) -> weir_testbed::counters::Delta {
+        self.after.snapshot.since(&self.before.snapshot)
+    }
+
+    fn memory(&self, conntrack_entries: u64) -> Vec<(String, i64)> {
+        let conntrack = self.after.memory.conntrack_bytes(conntrack_entries);
+        let growth = self.after.memory.slab_bytes as i64 - self.before.memory.slab_bytes as i64;
+        let mut list = vec![("slab growth".to_string(), growth)];
+        list.extend(conntrack.map(|bytes| ("conntrack".to_string(), bytes as i64)));
+        list
+    }
+}
+
+fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
+    BedSpec {
+        dut: spec.dut,
+        rules: spec.rules.unwrap_or(1),
+        ip: spec.ip,
+        mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
+        tester_cpus: cpus.tester.clone(),
+        dut_cpus: cpus.dut.clone(),
+        rx_queues: 1,
+        tester_priority: TesterPriority::Fifo,
+        publish: None,
+    }
+}
+
+fn tester_kind(sizes: &FrameSizes, wanted: TesterKind) -> TesterKind {
+    if sizes.max() > MAX_FRAME_BYTES { TesterKind::Packet } else { wanted }
+}
+
+fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
+    let ends = |from: usize, to: usize| Ends {
+        ip: spec.ip,
+        src_mac: ports[from].mac,
+        dst_mac: ports[from].next_hop_mac,
+        src_prefix: PREFIX[from],
+        dst_prefix: PREFIX[to],
+    };
+    debug_assert!(matches!(spec.ip, IpVersion::V4 | IpVersion::V6));
+    Traffic {
+        sizes: spec.frame.clone(),
+        direction: spec.direction,
+        flows: FlowSpec {
+            count: spec.flows,
+            order: spec.order,
+            groups: spec.groups as u16,
+            src: FIRST_HOST[0],
+            dst: FIRST_HOST[1],
+            seed,
+        },
+        ends: [ends(0, 1), ends(1, 0)],
+        seed,
+    }
+}
+
+fn ledger_line(drop: weir_testbed::counters::Drop) -> LedgerLine {
+    let owner = match drop.owner {
+        topology::Owner::Tester => Owner::Tester,
+        topology::Owner::Dut => Owner::Dut,
+    };
+    LedgerLine { name: drop.name.into(), owner, frames: drop.frames, source: drop.source }
+}
+
+fn remarks(counts: &Counts) -> Vec<String> {
+    let other: u64 = counts.ports.iter().map(|p| p.other).sum();
+    (other > 0).then(|| format!("{other} other frames arrived at the tester")).into_iter().collect()
+}
+
+fn stream_record(
+    direction: &str,
+    group: u32,
+    corrupted: u64,
+    counts: &weir_load::counts::GroupCounts,
+) -> Stream {
+    Stream {
+        direction: direction.to_string(),
+        group,
+        sent: counts.sent,
+        received: counts.received,
+        lost: counts.sent.saturating_sub(counts.received),
+        reordered: counts.reordered,
+        duplicated: counts.duplicated,
+        corrupted,
+        latency: latency_record(counts),
+    }
+}
+
+fn latency_record(counts: &weir_load::counts::GroupCounts) -> Latency {
+    let count = counts.latency.total();
+    if count == 0 {
+        return Latency::default();
+    }
+    // A percentile is the middle of a bucket and may lie outside of what was really seen.
+    let percentile =
+        |p| counts.latency.percentile(p).clamp(counts.latency_min_ns, counts.latency_max_ns);
+    Latency {
+        count,
+        min_ns: counts.latency_min_ns,
+        mean_ns: counts.latency_sum_ns as f64 / count as f64,
+        p50_ns: percentile(0.5),
+        p90_ns: percentile(0.9),
+        p99_ns: percentile(0.99),
+        p999_ns: percentile(0.999),
+        max_ns: counts.latency_max_ns,
+        buckets: counts.latency.buckets(),
+    }
+}
+
+/// CPU time of the calling thread in ns.
+fn own_time() -> u64 {
+    // SAFETY: no arguments, cannot fail.
+    let thread = unsafe { libc::gettid() };
+    ThreadTimes::of(thread as u32).map_or(0, |times| times.run_ns)
+}
+
+/// A verdict that a repetition may change.
+pub(super) fn worth_a_retry(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Noisy | Verdict::Invalid)
+}

@@ -1,0 +1,196 @@
+//! Is a trial to be believed? Pure: the books of a trial and the limits of the plan in, a verdict out.
+
+use crate::plan::Limits;
+use crate::record::{LedgerLine, Noise, Owner, Verdict};
+
+/// The books of a trial.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Books {
+    /// Frames that were to be sent.
+    pub offered: u64,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames that came back, each counted once.
+    pub received: u64,
+    /// Where frames were lost.
+    pub ledger: Vec<LedgerLine>,
+    /// Frames of another trial or another stream.
+    pub strays: u64,
+}
+
+/// Short of what was offered by more than this, the tester is too slow; by less, it was disturbed.
+const TOO_SLOW: f64 = 0.05;
+/// The DUT's threads may wait this share of a trial for foreign tasks.
+const DUT_WAIT: f64 = 0.02;
+/// One frame in a thousand may leave this late, ns.
+const LATE_P999_NS: u64 = 5_000_000;
+
+impl Books {
+    /// Frames that did not come back.
+    pub(super) fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    fn dropped_by(&self, owner: Owner) -> u64 {
+        self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+    }
+
+    /// Lost frames that no counter explains; negative when counters explain more than was lost.
+    pub(super) fn unexplained(&self) -> i64 {
+        let explained = self.dropped_by(Owner::Tester) + self.dropped_by(Owner::Dut);
+        self.sent as i64 - self.received as i64 - explained as i64
+    }
+
+    /// The loss that a search may count: all but what the tester lost itself.
+    pub(super) fn dut_loss_ratio(&self) -> f64 {
+        let lost = self.lost().saturating_sub(self.dropped_by(Owner::Tester));
+        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
+    }
+}
+
+/// The verdict on a trial and its reasons; the gravest comes first.
+pub(super) fn judge(books: &Books, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
+    let mut found = invalid(books, limits);
+    found.extend(tester_limited(books, limits));
+    found.extend(noisy(books, noise, limits));
+    found.sort_by_key(|(verdict, _)| gravity(*verdict));
+    let verdict = found.first().map_or(Verdict::Valid, |(verdict, _)| *verdict);
+    (verdict, found.into_iter().map(|(_, reason)| reason).collect())
+}
+
+fn gravity(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Invalid => 0,
+        Verdict::TesterLimited => 1,
+        Verdict::Noisy => 2,
+        Verdict::Valid => 3,
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn invalid(books: &Books, limits: &Limits) -> Vec<(Verdict, String)> {
+    let mut found = Vec::new();
+    let unexplained = books.unexplained();
+    if share(unexplained.unsigned_abs(), books.sent) > limits.unexplained {
+        found.push(format!(
+            "the books do not close: {unexplained} of {} frames sent are unexplained (limit {})",
+            books.sent,
+            percent(limits.unexplained)
+        ));
+    }
+    if books.received > books.sent {
+        found.push(format!("{} frames received, but only {} sent", books.received, books.sent));
+    }
+    if share(books.strays, books.sent) > limits.unexplained {
+        found.push(format!("{} frames of another trial or stream arrived", books.strays));
+    }
+    if books.sent == 0 && books.offered > 0 {
+        found.push("no frame left the tester".to_string());
+    }
+    found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
+}
+
+fn tester_limited(books: &Books, limits: &Limits) -> Option<(Verdict, String)> {
+    let unsent = share(books.offered.saturating_sub(books.sent), books.offered);
+    let own = books.dropped_by(Owner::Tester);
+    if unsent > TOO_SLOW {
+        let sent = percent(1.0 - unsent);
+        Some((Verdict::TesterLimited, format!("the tester sent only {sent} of the offered frames")))
+    } else if share(own, books.sent) > limits.rate_error {
+        let reason = format!("the tester itself lost {own} of {} frames", books.sent);
+        Some((Verdict::TesterLimited, reason))
+    } else {
+        None
+    }
+}
+
+fn noisy(books: &Books, noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
+    let unsent = share(books.offered.saturating_sub(books.sent), books.offered);
+    let mut found = Vec::new();
+    if unsent > limits.rate_error && unsent <= TOO_SLOW {
+        found.push(format!(
+            "{} of the offered frames were not sent in time (limit {})",
+            percent(unsent),
+            percent(limits.rate_error)
+        ));
+    }
+    if noise.steal > limits.steal {
+        found.push(format!(
+            "the hypervisor took {} of the CPUs (limit {})",
+            percent(noise.steal),
+            percent(limits.steal)
+        ));
+    }
+    if noise.dut_wait > DUT_WAIT {
+        found.push(format!(
+            "the DUT waited {} of the time for a CPU that something else used (limit {})",
+            percent(noise.dut_wait),
+            percent(DUT_WAIT)
+        ));
+    }
+    if noise.late_p999_ns > LATE_P999_NS {
+        found.push(format!(
+            "one frame in a thousand left more than {:.1} ms late (limit {:.1} ms)",
+            noise.late_p999_ns as f64 / 1e6,
+            LATE_P999_NS as f64 / 1e6
+        ));
+    }
+    found.into_iter().map(|reason| (Verdict::Noisy, reason)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn books(offered: u64, sent: u64, received: u64, drops: &[(Owner, u64)]) -> Books {
+        let line = |(owner, frames): &(Owner, u64)| LedgerLine {
+            name: "ring".into(),
+            owner: *owner,
+            frames: *frames,
+            source: "test".into(),
+        };
+        Books { offered, sent, received, ledger: drops.iter().map(line).collect(), strays: 0 }
+    }
+
+    fn check(books: Books, noise: Noise, expected: Verdict, reason: &str) {
+        let (verdict, reasons) = judge(&books, &noise, &Limits::default());
+        assert_eq!(verdict, expected, "{reasons:?}");
+        assert!(reasons.first().map_or("", String::as_str).contains(reason), "{reasons:?}");
+    }
+
+    #[test]
+    fn each_trouble_gets_its_verdict() {
+        use Owner::{Dut, Tester};
+        use Verdict::*;
+        let quiet = Noise::default();
+        check(books(1000, 1000, 1000, &[]), quiet.clone(), Valid, "");
+        check(books(1000, 1000, 600, &[(Dut, 400)]), quiet.clone(), Valid, "");
+        check(books(10_000, 10_000, 9_990, &[]), quiet.clone(), Valid, "");
+        check(books(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, "20 of 10000");
+        check(books(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
+        check(books(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
+        check(books(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "1.000 %");
+        check(books(10_000, 10_000, 9_000, &[(Tester, 1_000)]), quiet.clone(), TesterLimited, "itself lost 1000");
+        check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
+        check(books(10, 10, 11, &[]), quiet, Invalid, "");
+        let noise = |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
+        check(books(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
+        check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
+        check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
+        check(books(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
+    }
+
+    #[test]
+    fn what_the_tester_lost_is_never_loss_of_the_dut() {
+        let books = books(1000, 1000, 900, &[(Owner::Tester, 60), (Owner::Dut, 40)]);
+        assert_eq!(books.dut_loss_ratio(), 0.04);
+        assert_eq!(books.lost(), 100);
+    }
+}

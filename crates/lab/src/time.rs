@@ -1,0 +1,47 @@
+//! Points in time as records have them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Now, in UTC, as RFC 3339 with milliseconds: `2026-05-04T03:02:01.234Z`.
+pub fn now() -> String {
+    rfc3339(SystemTime::now())
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (s, ms) = (since.as_secs(), since.subsec_millis());
+    let (year, month, day) = civil((s / 86_400) as i64);
+    let (hour, minute, second) = (s / 3600 % 24, s / 60 % 60, s % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+/// Year, month and day of a day since 1970-01-01 in the Gregorian calendar. Years begin in March here, so
+/// that the leap day is the last one.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * march_month + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_are_written_as_date_does() {
+        for (s, expected) in [
+            (0, "1970-01-01T00:00:00.007Z"),
+            (951_782_400, "2000-02-29T00:00:00.007Z"),
+            (1_772_323_199, "2026-02-28T23:59:59.007Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.007Z"),
+        ] {
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(s * 1000 + 7)), expected);
+        }
+    }
+}

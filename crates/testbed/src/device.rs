@@ -1,0 +1,134 @@
+//! Devices under test that are programs of ours: they are started in a bed that stands and stop when dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_packet::flow::IpVersion;
+use weir_port::bpf::{BpfError, Link, Mode, Program, now_ns, object};
+use weir_port::packet::{PacketError, Ring, Sender};
+
+use crate::bed::{Bed, Port};
+use crate::dut::DutKind;
+use crate::fault::{FaultLine, Faults};
+
+/// MiB of the receive ring of a faulty device.
+const RING_BLOCKS: u32 = 32;
+
+/// What keeps a device working.
+pub enum Device {
+    /// The kernel does the work.
+    Kernel,
+    /// An XDP program on both ports.
+    Xdp {
+        /// The program on port a and on port b.
+        links: [Link; 2],
+        /// Kept loaded.
+        program: Program,
+    },
+    /// A thread for each direction.
+    Faulty(Pumps),
+}
+
+/// What can go wrong when a device is started.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// Loading or attaching the XDP program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Opening the packet sockets.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+}
+
+impl Device {
+    /// Starts the device of `bed`.
+    pub fn start(bed: &Bed, faults: &Faults) -> Result<Device, DeviceError> {
+        let (Some(ports), Some(namespace)) = (bed.dut_ports(), bed.dut()) else { return Ok(Device::Kernel) };
+        match bed.spec().dut {
+            DutKind::XdpForward => namespace.run(|| {
+                let program = Program::load("router", object::FORWARD, &[])?;
+                let attach = |port: &Port| program.attach(port.ifindex, Mode::Native);
+                let links = [attach(&ports[0])?, attach(&ports[1])?];
+                Ok(Device::Xdp { links, program })
+            }),
+            DutKind::Faulty => namespace.run(|| {
+                stop_forwarding(bed.spec().ip);
+                Ok(Device::Faulty(Pumps::start(&ports, faults, &bed.spec().dut_cpus)?))
+            }),
+            _ => Ok(Device::Kernel),
+        }
+    }
+
+    /// Frames that the device says it has dropped since its start; only a faulty one says so.
+    pub fn dropped(&self) -> u64 {
+        match self {
+            Device::Faulty(pumps) => pumps.dropped.load(Ordering::Relaxed),
+            _ => 0,
+        }
+    }
+}
+
+/// The faulty device passes frames on itself; the kernel must not do so as well.
+fn stop_forwarding(ip: IpVersion) {
+    let path = match ip {
+        IpVersion::V4 => "/proc/sys/net/ipv4/ip_forward",
+        IpVersion::V6 => "/proc/sys/net/ipv6/conf/all/forwarding",
+    };
+    std::fs::write(path, "0").expect("forwarding was switched on through the same file");
+}
+
+/// The two directions of a faulty device.
+pub struct Pumps {
+    stop: Arc<AtomicBool>,
+    dropped: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pumps {
+    fn start(ports: &[Port; 2], faults: &Faults, cpus: &[usize]) -> Result<Pumps, PacketError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let dropped = Arc::new(AtomicU64::new(0));
+        let mut pumps = Pumps { stop, dropped, threads: Vec::new() };
+        for (from, to) in [(0, 1), (1, 0)] {
+            let ring = Ring::open(ports[from].ifindex, RING_BLOCKS)?;
+            let sender = Sender::open(ports[to].ifindex)?;
+            let line = FaultLine::new(faults.clone());
+            let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped.clone(), cpus[0]);
+            pumps.threads.push(std::thread::spawn(move || {
+                // Without the right to move to that CPU it runs where the scheduler puts it.
+                let _ = crate::sys::set_affinity(0, &[cpu]);
+                pump(ring, &sender, line, &stop, &dropped);
+            }));
+        }
+        Ok(pumps)
+    }
+}
+
+impl Drop for Pumps {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A pump that panicked has printed why; there is nothing left to undo.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn pump(mut ring: Ring, sender: &Sender, mut line: FaultLine, stop: &AtomicBool, dropped: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        let wait = line.next_ns().map_or(5_000_000, |due| due.saturating_sub(now_ns()).min(5_000_000));
+        // poll(2) counts in ms: shorter waits spin.
+        let received = ring.receive(Duration::from_nanos(wait), |frame, _| line.push(now_ns(), frame.to_vec()));
+        if received.is_err() {
+            return;
+        }
+        dropped.store(line.dropped(), Ordering::Relaxed);
+        while let Some(frame) = line.pop(now_ns()) {
+            while sender.send(std::slice::from_ref(&frame)).is_ok_and(|sent| sent == 0) {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
