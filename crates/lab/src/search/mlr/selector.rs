@@ -261,8 +261,10 @@ impl Field<'_> {
 mod tests {
     use super::*;
 
+    type Known = Option<Steps>;
+
     /// Rows: load wanted, lower and upper bound, load to offer; width 10, ceiling 100.
-    fn check(rows: &[(Steps, Option<Steps>, Option<Steps>, Option<Steps>)]) {
+    fn check(rows: &[(Steps, Known, Known, Known)]) {
         let trials = Trials::default();
         let given_up = BTreeSet::new();
         let field = Field { trials: &trials, ceiling: 100, given_up: &given_up, outward: 0 };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::search::Search;
-use crate::search::sim::{Dut, Sim};
+use crate::search::sim::{Dut, Sim, Tester};
 
 const MPPS: f64 = 1e6;
 
@@ -32,7 +32,8 @@ fn close(got: Option<f64>, expected: f64) -> bool {
 fn example_of_the_reference_library() {
     let strict = |goal: Goal| Goal { exceed_ratio: 0.005, ..goal };
     let goals = [strict(Goal::ndr()), strict(Goal::pdr())];
-    let values = run(config(&goals, 1e3, 1e9), Sim::new(Dut::Step { capacity_fps: MPPS }, 0));
+    let values =
+        run(config(&goals, 1e3, 1e9), Sim::new(Dut::Step { capacity_fps: MPPS }, Tester::default(), 0));
     let [ndr, pdr] = &values[..] else { panic!("{values:?}") };
     assert!(close(ndr.fps, 997497.6029392382), "{ndr:?}");
     assert!(close(pdr.fps, 1000000.6730730429), "{pdr:?}");
@@ -46,7 +47,7 @@ fn no_more_trial_time_than_the_reference_library() {
     for (goals, trials, trial_s) in
         [(vec![Goal::ndr(), Goal::pdr()], 35, 35.0), (vec![Goal::rfc2544()], 7, 138.5)]
     {
-        let sim = Sim::new(Dut::Step { capacity_fps: MPPS }, 0);
+        let sim = Sim::new(Dut::Step { capacity_fps: MPPS }, Tester::default(), 0);
         let values = run(config(&goals, 9001.0, 14.88 * MPPS), sim);
         let value = &values[0];
         println!("{}: {} trials, {} s", goals[0].name, value.trials, value.trial_s);
