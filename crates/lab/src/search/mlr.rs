@@ -11,7 +11,7 @@
 //!    +-----------------------------------------------------------------------------+
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Counted, GoalOutcome, Invalid, Irregular, Measured, Stop, invalid, parameter};
@@ -26,10 +26,10 @@ mod grid;
 mod selector;
 mod trials;
 
-/// Unusable trials at one load after which other loads are tried instead.
-const STRIKES: u32 = 2;
-/// Unusable trials after which the whole search gives up.
-const UNUSABLE_IN_ALL: u32 = 12;
+/// Unusable trials in a row after which the closest other load is tried instead.
+const STRIKES: u32 = 3;
+/// Loads given up after which the whole search is.
+const GIVEN_UP_IN_ALL: usize = 4;
 
 /// What is looked for: the highest load that loses little enough, often enough.
 #[derive(Debug, Clone, PartialEq)]
@@ -197,8 +197,9 @@ struct Controller<'a, 'm> {
     ceiling: Steps,
     /// How far below a load that could not be offered the next attempt is at most; doubles.
     retreat: Steps,
-    /// Unusable trials by load.
-    strikes: BTreeMap<Steps, u32>,
+    /// Unusable trials since the last valid one.
+    strikes: u32,
+    /// Loads at which no valid trial could be had.
     given_up: BTreeSet<Steps>,
     out_of_time: bool,
 }
@@ -216,7 +217,7 @@ impl<'a, 'm> Controller<'a, 'm> {
             ceiling: grid.top,
             retreat: widths.iter().map(|width| grid.width(*width)).min().unwrap_or(1),
             grid,
-            strikes: BTreeMap::new(),
+            strikes: 0,
             given_up: BTreeSet::new(),
             out_of_time: false,
         }
@@ -297,7 +298,7 @@ impl<'a, 'm> Controller<'a, 'm> {
     }
 
     fn goes_on(&self) -> bool {
-        !self.out_of_time && self.ceiling >= 0 && self.strikes.values().sum::<u32>() < UNUSABLE_IN_ALL
+        !self.out_of_time && self.ceiling >= 0 && self.given_up.len() < GIVEN_UP_IN_ALL
     }
 
     /// Makes a trial and takes note of what it says; the loss ratio if it was valid.
@@ -310,6 +311,7 @@ impl<'a, 'm> Controller<'a, 'm> {
             Measured::Loss { loss_ratio, effective } => {
                 // Time that is not there would never add up to the duration sum.
                 let effective = effective.max(duration);
+                self.strikes = 0;
                 self.trials.add(load, Trial { duration, effective, loss_ratio });
                 return Ok(Some(loss_ratio));
             }
@@ -320,9 +322,9 @@ impl<'a, 'm> Controller<'a, 'm> {
                 self.retreat *= 2;
             }
             Measured::Unusable => {
-                let strikes = self.strikes.entry(load).or_default();
-                *strikes += 1;
-                if *strikes >= STRIKES {
+                self.strikes += 1;
+                if self.strikes == STRIKES {
+                    self.strikes = 0;
                     self.given_up.insert(load);
                 }
             }

@@ -1,14 +1,19 @@
 //! Searches for the highest rate that meets a goal. Pure: all they know of the world is a [`Measurer`].
 //!
-//! [`mlr`] searches for several goals at once, in the least trial time. [`sim`] has devices to try it on.
+//! Three procedures, one interface: [`mlr`] (several goals at once, least trial time), [`rfc2544`] (one
+//! long loss-free trial) and [`classic`] (ten trials, the worst three discarded). [`sim`] has devices to
+//! try them on.
 
 use std::time::Duration;
 
 use crate::record::GoalValue;
 
+mod bracket;
+pub mod classic;
 mod invalid;
 mod irregular;
 pub mod mlr;
+pub mod rfc2544;
 pub mod sim;
 
 pub use invalid::Invalid;
@@ -49,6 +54,10 @@ pub struct Stop(pub String);
 pub enum Search {
     /// MLRsearch: one or more goals.
     Mlr(mlr::Config),
+    /// RFC 2544 section 26.1: one goal, `throughput`.
+    Rfc2544(rfc2544::Config),
+    /// Repeated trials without the worst ones: one goal, `classic`.
+    Classic(classic::Config),
 }
 
 /// What a search found for one goal.
@@ -67,6 +76,8 @@ impl Search {
     pub fn validate(&self) -> Result<(), Vec<Invalid>> {
         let mistakes = match self {
             Search::Mlr(config) => config.mistakes(),
+            Search::Rfc2544(config) => config.mistakes(),
+            Search::Classic(config) => config.mistakes(),
         };
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
     }
@@ -85,6 +96,8 @@ impl Search {
         let mut counted = Counted { measurer, trials: 0, time: Duration::ZERO };
         match self {
             Search::Mlr(config) => config.run(&mut counted),
+            Search::Rfc2544(config) => Ok(vec![config.run(&mut counted)?]),
+            Search::Classic(config) => Ok(vec![config.run(&mut counted)?]),
         }
     }
 }
@@ -126,3 +139,6 @@ mod parameter {
         text(name, format!("{fps} frames/s"))
     }
 }
+
+#[cfg(test)]
+mod tests;

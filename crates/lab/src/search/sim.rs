@@ -45,25 +45,37 @@ pub enum Dut {
     },
 }
 
+/// What is wrong with the tester.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tester {
+    /// Highest load that it can offer, frames/s.
+    pub max_fps: f64,
+    /// Share of its trials that are unusable, 0..=1.
+    pub unusable: f64,
+    /// Time that a trial takes beyond its duration.
+    pub overhead: Duration,
+}
+
 /// A device, the tester in front of it, and their clock.
 #[derive(Debug, Clone)]
 pub struct Sim {
     dut: Dut,
+    tester: Tester,
     rng: Rng,
     clock_s: f64,
-    /// Highest load that the tester can offer, frames/s.
-    pub tester_fps: f64,
-    /// Share of trials that are unusable.
-    pub unusable: f64,
-    /// Time that each trial takes beyond its duration.
-    pub overhead: Duration,
+}
+
+impl Default for Tester {
+    /// Nothing.
+    fn default() -> Tester {
+        Tester { max_fps: f64::INFINITY, unusable: 0.0, overhead: Duration::ZERO }
+    }
 }
 
 impl Sim {
-    /// A device behind a perfect tester.
-    pub fn new(dut: Dut, seed: u64) -> Sim {
-        let rng = Rng::new(seed);
-        Sim { dut, rng, clock_s: 0.0, tester_fps: f64::INFINITY, unusable: 0.0, overhead: Duration::ZERO }
+    /// A device behind a tester.
+    pub fn new(dut: Dut, tester: Tester, seed: u64) -> Sim {
+        Sim { dut, tester, rng: Rng::new(seed), clock_s: 0.0 }
     }
 
     fn lost(&mut self, sent: u64, load_fps: f64, duration_s: f64) -> u64 {
@@ -92,13 +104,13 @@ impl Measurer for Sim {
         let duration_s = duration.as_secs_f64();
         let sent = (load_fps * duration_s) as u64;
         let lost = self.lost(sent, load_fps, duration_s).min(sent);
-        let effective = duration + self.overhead;
+        let effective = duration + self.tester.overhead;
         self.clock_s += effective.as_secs_f64();
-        if self.rng.unit() < self.unusable {
+        if self.rng.unit() < self.tester.unusable {
             return Ok(Measured::Unusable);
         }
-        if load_fps > self.tester_fps {
-            return Ok(Measured::TesterLimited { achieved_fps: self.tester_fps });
+        if load_fps > self.tester.max_fps {
+            return Ok(Measured::TesterLimited { achieved_fps: self.tester.max_fps });
         }
         Ok(Measured::Loss { loss_ratio: lost as f64 / sent.max(1) as f64, effective })
     }
@@ -113,7 +125,8 @@ mod tests {
     /// Rows: device, load in frames/s, seconds, frames lost.
     fn check(rows: &[(Dut, f64, u64, f64)]) {
         for (dut, load_fps, seconds, lost) in rows {
-            let measured = Sim::new(dut.clone(), 1).measure(*load_fps, Duration::from_secs(*seconds));
+            let measured =
+                Sim::new(dut.clone(), Tester::default(), 1).measure(*load_fps, Duration::from_secs(*seconds));
             let Ok(Measured::Loss { loss_ratio, .. }) = measured else { panic!("{dut:?}: {measured:?}") };
             let got = (loss_ratio * load_fps * *seconds as f64).round();
             assert_eq!(got, *lost, "{dut:?} at {load_fps} for {seconds} s");
@@ -143,14 +156,16 @@ mod tests {
     fn a_seed_repeats_and_the_tester_has_its_limits() {
         let dut = Dut::Spikes { capacity_fps: 1e6, per_s: 2.0, frames: 10 };
         let trials = |seed| {
-            let mut sim = Sim::new(dut.clone(), seed);
+            let mut sim = Sim::new(dut.clone(), Tester::default(), seed);
             (0..20).map(|_| sim.measure(1e5, 1000 * MS)).collect::<Vec<_>>()
         };
         assert_eq!(trials(5), trials(5));
         assert_ne!(trials(5), trials(6));
-        let mut limited = Sim { tester_fps: 5e5, ..Sim::new(dut.clone(), 1) };
+        let slow = Tester { max_fps: 5e5, ..Tester::default() };
+        let mut limited = Sim::new(dut.clone(), slow, 1);
         assert_eq!(limited.measure(6e5, MS), Ok(Measured::TesterLimited { achieved_fps: 5e5 }));
-        let mut noisy = Sim { unusable: 1.0, ..Sim::new(dut, 1) };
+        let noise = Tester { unusable: 1.0, ..Tester::default() };
+        let mut noisy = Sim::new(dut, noise, 1);
         assert_eq!(noisy.measure(6e5, MS), Ok(Measured::Unusable));
     }
 }

@@ -259,10 +259,13 @@ impl Field<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::classify::Trial;
     use super::*;
 
+    type Known = Option<Steps>;
+
     /// Rows: load wanted, lower and upper bound, load to offer; width 10, ceiling 100.
-    fn check(rows: &[(Steps, Option<Steps>, Option<Steps>, Option<Steps>)]) {
+    fn check(rows: &[(Steps, Known, Known, Known)]) {
         let trials = Trials::default();
         let given_up = BTreeSet::new();
         let field = Field { trials: &trials, ceiling: 100, given_up: &given_up, outward: 0 };
@@ -292,6 +295,24 @@ mod tests {
             (25, Some(20), Some(30), None),
             (99, Some(20), Some(200), Some(100)),
         ]);
+    }
+
+    /// Known to miss the target at 100 and to meet it at 10, the load wanted next under some ceilings.
+    #[test]
+    fn nothing_is_wanted_above_the_ceiling() {
+        let second = Duration::from_secs(1);
+        let target = Target { loss_ratio: 0.0, exceed_ratio: 0.0, trial: second, sum: second };
+        let mut trials = Trials::default();
+        for (load, loss_ratio) in [(10, 0.0), (100, 0.1)] {
+            trials.add(load, Trial { duration: second, effective: second, loss_ratio });
+        }
+        let given_up = BTreeSet::new();
+        for (ceiling, expected) in [(100, Some(42)), (42, Some(42)), (30, Some(30)), (10, None), (5, None)] {
+            let stage = Stage { target: target.clone(), width: 1 };
+            let mut selector = Selector::new(vec![stage], 2, Bounds::default());
+            let field = Field { trials: &trials, ceiling, given_up: &given_up, outward: 0 };
+            assert_eq!(selector.nominate(&field).map(|c| c.load), expected, "ceiling {ceiling}");
+        }
     }
 
     #[test]
