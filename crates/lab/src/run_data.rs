@@ -63,7 +63,7 @@ impl PointData {
         self.valid().map(received_fps).max_by(f64::total_cmp)
     }
 
-    /// The valid trials at the headline rate (within 5 %), or else the one valid trial closest to it;
+    /// The valid trials at the headline rate (within 5 %), closest first, or else the one closest to it;
     /// without a headline rate, the valid trial that received most per second.
     pub(crate) fn at_headline(&self) -> Vec<&Trial> {
         let Some(fps) = self.headline_fps().filter(|fps| *fps > 0.0) else {
@@ -74,7 +74,8 @@ impl PointData {
                 .collect();
         };
         let distance = |t: &Trial| (t.offered_fps / fps - 1.0).abs();
-        let near: Vec<_> = self.valid().filter(|t| distance(t) <= NEAR).collect();
+        let mut near: Vec<_> = self.valid().filter(|t| distance(t) <= NEAR).collect();
+        near.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
         if !near.is_empty() {
             return near;
         }

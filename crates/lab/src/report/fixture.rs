@@ -197,9 +197,9 @@ fn stream(direction: &str, sent: u64, received: u64, capacity: f64, share: f64) 
     let buckets = vec![
         (at(1.0), received / 2),
         (at(1.6), received * 2 / 5),
-        (at(2.4), received * 9 / 100),
-        (at(5.0), received / 100),
-        (at(9.0), received / 900),
+        (at(2.4), received * 95 / 1000),
+        (at(5.0), received * 4 / 1000),
+        (at(9.0), received / 1000),
     ];
     Stream {
         direction: direction.into(),

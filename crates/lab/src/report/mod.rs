@@ -1,3 +1,91 @@
-//! Reports.
+//! Reports: one HTML file from the records of one or more runs, readable without a network or a script.
+//!
+//! ```text
+//! RunData -> series (what belongs together) -> summary, figures, tables -> page
+//! ```
+//! A report is a pure function of its records. The figures are SVG drawn here, so that they print, can be
+//! read without colour and can be compared in tests.
+
+mod bars;
+mod columns;
+mod cost;
+pub(crate) mod format;
+mod latency;
+mod ledger;
+mod lines;
+mod loss;
+mod method;
+mod page;
+mod rate;
+mod scale;
+mod series;
+mod summary;
+mod svg;
+mod table;
+mod throughput;
+
+pub(crate) use rate::Rate;
+pub(crate) use series::Comparison;
+pub(crate) use table::Table;
+
+use crate::run_data::{RunData, name};
+use svg::escape;
+
+/// The report of one or more runs as an HTML document. Points of several runs are matched by their settings.
+pub fn html(runs: &[RunData]) -> String {
+    let all = Comparison::new(runs);
+    let title = title(runs);
+    let body = [
+        head(runs, &title),
+        findings(&all),
+        throughput::html(&all),
+        loss::html(&all),
+        latency::html(&all),
+        cost::html(&all),
+        ledger::html(&all),
+        method::html(runs),
+    ];
+    page::document(&title, &body.concat())
+}
+
+fn title(runs: &[RunData]) -> String {
+    match runs {
+        [] => "weir: no runs".into(),
+        [one] => format!("weir: {}, run {}", one.run.plan, one.run.id),
+        [first, ..] => {
+            let ids: Vec<_> = runs.iter().map(|r| r.run.id.to_string()).collect();
+            format!("weir: {}, runs {}", first.run.plan, format::list(&ids))
+        }
+    }
+}
+
+fn head(runs: &[RunData], title: &str) -> String {
+    let mut questions: Vec<&str> = runs.iter().map(|r| r.run.question.as_str()).collect();
+    questions.dedup();
+    let questions = questions.iter().map(|q| format!("<p class=\"question\">{}</p>\n", escape(q)));
+    let kickers = runs.iter().map(|r| {
+        let m = &r.run.machine;
+        let text =
+            format!("Run {} ({}), {}, {}, {}", r.run.id, name(&r.run.state), r.run.started, m.cpu, m.kernel);
+        format!("<p class=\"kicker\">{}</p>\n", escape(&text))
+    });
+    format!(
+        "<header>\n<h1>{}</h1>\n{}{}</header>\n",
+        escape(title),
+        kickers.collect::<String>(),
+        questions.collect::<String>()
+    )
+}
+
+fn findings(all: &Comparison<'_>) -> String {
+    let found = summary::findings(all);
+    if found.is_empty() {
+        return page::paragraph("There is nothing to report: no run was given.");
+    }
+    format!("<div class=\"findings\">\n{}</div>\n", page::bullets(&found))
+}
+
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;

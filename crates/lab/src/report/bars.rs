@@ -1,0 +1,188 @@
+//! Horizontal bars in groups, labelled directly: no legend to look up, any number of rows.
+//!
+//! ```text
+//! 64 bytes                        line 29.8 M
+//!   kernel-forward |=========|-|     412 k
+//!   wire           |============//   4.12 M     (cut: the axis is for the devices)
+//! ```
+
+use super::format::si;
+use super::scale::Scale;
+use super::series::Style;
+use super::svg::{Anchor, Svg, class, shorten, text_width};
+
+/// Rows of one group.
+pub(crate) struct Group {
+    /// Heading.
+    pub(crate) label: String,
+    /// Rows.
+    pub(crate) bars: Vec<Bar>,
+    /// A value that holds for the whole group (theoretical maximum).
+    pub(crate) limit: Option<f64>,
+}
+
+/// One row.
+#[derive(Clone)]
+pub(crate) struct Bar {
+    /// Name at the left.
+    pub(crate) label: String,
+    /// Length; `None` where there is nothing to show.
+    pub(crate) value: Option<f64>,
+    /// Whiskers.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// Further values, drawn as ticks.
+    pub(crate) ticks: Vec<f64>,
+    /// Text after the bar; what is missing where there is no value.
+    pub(crate) text: String,
+    /// Tooltip.
+    pub(crate) title: String,
+    /// Colour and filling.
+    pub(crate) style: Style,
+    /// False: the axis need not be long enough for it.
+    pub(crate) fits: bool,
+}
+
+/// A figure of bars.
+pub(crate) struct BarChart {
+    /// Groups from top to bottom.
+    pub(crate) groups: Vec<Group>,
+    /// Unit of the axis.
+    pub(crate) unit: String,
+    /// What the limit of a group is called.
+    pub(crate) limit_name: String,
+}
+
+const WIDTH: f64 = 560.0;
+const ROW: f64 = 21.0;
+const BAR: f64 = 13.0;
+const HEAD: f64 = 24.0;
+const GAP: f64 = 8.0;
+const AXIS: f64 = 40.0;
+
+impl BarChart {
+    /// Draws the figure.
+    pub(crate) fn draw(&self, title: &str, description: &str) -> String {
+        let height = self.groups.iter().map(|g| HEAD + ROW * g.bars.len() as f64 + GAP).sum::<f64>() + AXIS;
+        let mut svg = Svg::new(WIDTH, height);
+        let scale = self.scale();
+        self.draw_axis(&mut svg, scale, height - AXIS + 4.0);
+        let mut y = 0.0;
+        for group in &self.groups {
+            self.draw_group(&mut svg, scale, group, y);
+            y += HEAD + ROW * group.bars.len() as f64 + GAP;
+        }
+        svg.finish(title, description)
+    }
+
+    fn bars(&self) -> impl Iterator<Item = &Bar> {
+        self.groups.iter().flat_map(|g| &g.bars)
+    }
+
+    /// Left of this is the column of labels, px.
+    fn left(&self) -> f64 {
+        (self.bars().map(|b| text_width(&b.label)).fold(0.0, f64::max) + 14.0).clamp(60.0, 215.0)
+    }
+
+    /// The axis is as long as the bars that must fit need; if none must, as all need.
+    fn scale(&self) -> Scale {
+        let longest = |fits: bool| {
+            let bars = self.bars().filter(|b| b.fits || !fits);
+            bars.flat_map(|b| [b.value, b.interval.map(|i| i.1)]).flatten().fold(0.0, f64::max)
+        };
+        let right = WIDTH - self.bars().map(|b| text_width(&b.text)).fold(40.0, f64::max).min(150.0) - 12.0;
+        let all = longest(false);
+        let highest =
+            Some(longest(true)).filter(|devices| *devices > 0.0 && all > devices * 3.0).unwrap_or(all);
+        Scale::linear(highest, self.left(), right)
+    }
+
+    fn draw_axis(&self, svg: &mut Svg, scale: Scale, y: f64) {
+        for tick in scale.ticks() {
+            let x = scale.at(tick);
+            svg.line((x, 18.0), (x, y), "grid");
+            svg.text((x, y + 14.0), Anchor::Middle, "tick", &si(tick));
+        }
+        svg.text((scale.at(scale.high()), y + 30.0), Anchor::End, "axis", &self.unit);
+    }
+
+    fn draw_group(&self, svg: &mut Svg, scale: Scale, group: &Group, top: f64) {
+        svg.text((0.0, top + 16.0), Anchor::Start, "head", &group.label);
+        if let Some(limit) = group.limit {
+            let text = format!("{} {}", self.limit_name, si(limit));
+            svg.text((WIDTH, top + 16.0), Anchor::End, "tick", &text);
+        }
+        for (i, bar) in group.bars.iter().enumerate() {
+            self.draw_bar(svg, scale, bar, top + HEAD + ROW * i as f64);
+        }
+        let end = top + HEAD + ROW * group.bars.len() as f64;
+        if let Some(limit) = group.limit.filter(|limit| *limit <= scale.high()) {
+            svg.line((scale.at(limit), top + HEAD - 4.0), (scale.at(limit), end), "limit");
+        }
+    }
+
+    fn draw_bar(&self, svg: &mut Svg, scale: Scale, bar: &Bar, top: f64) {
+        let (left, middle) = (scale.at(0.0), top + ROW / 2.0 - 1.0);
+        let baseline = middle + 4.0;
+        svg.text((left - 8.0, baseline), Anchor::End, "label", &shorten(&bar.label, self.left() - 8.0));
+        let Some(value) = bar.value else {
+            svg.text((left + 6.0, baseline), Anchor::Start, "none", &bar.text);
+            return;
+        };
+        let end = scale.at(value);
+        let class = format!("bar {}", class(bar.style));
+        svg.rect((left, middle - BAR / 2.0), (end - left, BAR), &class, &bar.title);
+        let mut text_at = end;
+        if value > scale.high() {
+            let (x, y) = (end - 18.0, middle + BAR / 2.0 + 2.0);
+            svg.path(&format!("M{x:.1} {y:.1}l5-17h5l-5 17Z"), "cut", "longer than the axis");
+        } else {
+            for tick in bar.ticks.iter().filter(|t| **t <= scale.high()) {
+                let x = scale.at(*tick);
+                svg.line((x, middle - BAR / 2.0), (x, middle + BAR / 2.0), "second");
+                text_at = text_at.max(x);
+            }
+            if let Some((low, high)) = bar.interval {
+                whisker(svg, (scale.at(low), scale.at(high)), middle);
+                text_at = text_at.max(scale.at(high));
+            }
+        }
+        svg.text((text_at + 6.0, baseline), Anchor::Start, "value", &bar.text);
+    }
+}
+
+fn whisker(svg: &mut Svg, (low, high): (f64, f64), y: f64) {
+    svg.line((low, y), (high, y), "whisker");
+    for x in [low, high] {
+        svg.line((x, y - 3.5), (x, y + 3.5), "whisker");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(value: Option<f64>, fits: bool) -> Bar {
+        let style = Style { colour: 1, marker: 0, pattern: 0 };
+        let (label, text, title) = ("name".into(), "text".into(), "title".into());
+        Bar { label, value, interval: None, ticks: Vec::new(), text, title, style, fits }
+    }
+
+    fn chart(bars: Vec<Bar>) -> BarChart {
+        let groups = vec![Group { label: "64 bytes".into(), bars, limit: Some(1e9) }];
+        BarChart { groups, unit: "frames/s".into(), limit_name: "line".into() }
+    }
+
+    #[test]
+    fn a_much_longer_ceiling_is_cut_and_a_longer_one_is_not() {
+        let cut = |bars| chart(bars).draw("t", "d").contains("longer than the axis");
+        assert!(cut(vec![bar(Some(400e3), true), bar(Some(4e6), false)]));
+        assert!(!cut(vec![bar(Some(400e3), true), bar(Some(1e6), false)]));
+        assert!(!cut(vec![bar(None, true), bar(Some(4e6), false)]), "the only bar sets the axis");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_drawn() {
+        assert!(chart(vec![bar(None, true)]).draw("t", "d").contains(">text<"));
+        assert!(chart(Vec::new()).draw("t", "d").starts_with("<svg"));
+    }
+}

@@ -1,0 +1,145 @@
+//! What a frame costs the device: CPU time, balance between CPUs, memory.
+
+use super::bars::{Bar, BarChart, Group};
+use super::columns;
+use super::format::{bytes, full, or_dash, percent, significant, time_ns};
+use super::loss::drawn;
+use super::page::{figure, fill_legend, note, section};
+use super::series::{Comparison, Series, frame_name};
+use super::table::Table;
+use crate::record::{Cost, Trial};
+use crate::run_data::PointData;
+
+/// The section; empty when no cost is known.
+pub(crate) fn html(all: &Comparison<'_>) -> String {
+    let body = per_frame(all) + &balance(all) + &memory(all);
+    let body = if body.is_empty() { body } else { note(EXPLANATION) + &body };
+    section("cost", "What it costs the device", &body)
+}
+
+const EXPLANATION: &str = "From the valid trials at the throughput (loads within 5 %, else the closest one): the \
+    median of their values. Reference cycles are CPU time times the rate of the time stamp counter, not \
+    cycles of a core at its momentary clock.";
+
+/// Median of a cost over the trials near the throughput.
+fn median(point: &PointData, of: fn(&Cost) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<_> = point.at_headline().iter().filter_map(|t| of(&t.cost)).collect();
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    (n > 0).then(|| (values[(n - 1) / 2] + values[n / 2]) / 2.0)
+}
+
+fn per_frame(all: &Comparison<'_>) -> String {
+    let mut table =
+        Table::new(&["Frame", "Device", "ns per frame", "Reference cycles", "At frames/s", "Trials"]);
+    let mut groups = Vec::new();
+    for frame in &all.frames {
+        let known =
+            all.at(frame).into_iter().filter_map(|(s, p)| Some((s, p, median(p, |c| c.ns_per_frame)?)));
+        let known: Vec<_> = known.collect();
+        for (series, point, ns) in &known {
+            let trials = point.at_headline();
+            table.push(vec![
+                point.point.frame.clone(),
+                series.label.clone(),
+                significant(*ns),
+                or_dash(median(point, |c| c.cycles_per_frame), full),
+                or_dash(trials.first(), |t| full(t.offered_fps)),
+                trials.len().to_string(),
+            ]);
+        }
+        let bars: Vec<_> = known.iter().map(|(series, point, ns)| bar(series, point, *ns)).collect();
+        if !bars.is_empty() {
+            groups.push(Group { label: frame_name(frame), bars, limit: None });
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let chart =
+        BarChart { groups, unit: "ns of CPU time per received frame".into(), limit_name: String::new() };
+    let drawing = chart.draw("CPU time of the device per frame", "The table has the values.");
+    let side = format!("<div>{}</div>", table.html());
+    format!("<h3>CPU time per frame</h3>\n{}", figure("pair", &[drawing, side], "", &Table::default()))
+}
+
+fn bar(series: &Series<'_>, point: &PointData, ns: f64) -> Bar {
+    let cycles = or_dash(median(point, |c| c.cycles_per_frame), |c| format!("{} cycles", full(c)));
+    Bar {
+        label: series.label.clone(),
+        value: Some(ns),
+        interval: None,
+        ticks: Vec::new(),
+        text: time_ns(ns),
+        title: format!("{}: {} per frame, {cycles}", series.label, time_ns(ns)),
+        style: series.style,
+        fits: true,
+    }
+}
+
+/// The trial that shows how the CPUs were used near the throughput.
+fn witness(point: &PointData) -> Option<&Trial> {
+    point.at_headline().into_iter().find(|t| !t.cost.cpus.is_empty())
+}
+
+fn balance(all: &Comparison<'_>) -> String {
+    let Some(smallest) = all.frames.first() else { return String::new() };
+    let mut table = Table::new(&["Frame", "Device", "CPU", "Busy", "Device's share", "Tester's share"]);
+    for (series, point) in all.all() {
+        for cpu in witness(point).iter().flat_map(|t| &t.cost.cpus) {
+            table.push(vec![
+                point.point.frame.clone(),
+                series.label.clone(),
+                cpu.cpu.to_string(),
+                percent(cpu.busy),
+                percent(cpu.dut),
+                percent(cpu.tester),
+            ]);
+        }
+    }
+    let panels = drawn(all).into_iter().filter_map(|series| {
+        let trial = witness(series.at(smallest)?)?;
+        Some(columns::draw(&series.label, &trial.cost.cpus))
+    });
+    let panels: Vec<_> = panels.collect();
+    if panels.is_empty() {
+        return String::new();
+    }
+    let caption = format!(
+        "Share of the time that each CPU was busy in a trial near the throughput, {}; other sizes are in the table.",
+        frame_name(smallest)
+    );
+    let legend = fill_legend(&columns::PARTS);
+    format!("<h3>CPU balance</h3>\n{legend}{}", figure("small", &panels, &caption, &table))
+}
+
+fn memory(all: &Comparison<'_>) -> String {
+    let mut table =
+        Table::new(&["Frame", "Device", "What", "Most in any trial", "Bytes", "Conntrack entries"]);
+    for (series, point) in all.all() {
+        let entries = point.valid().filter_map(|t| t.cost.conntrack_entries).max();
+        for (what, most) in most_memory(point) {
+            table.push(vec![
+                point.point.frame.clone(),
+                series.label.clone(),
+                what,
+                bytes(most as f64),
+                full(most as f64),
+                or_dash(entries, |n| full(n as f64)),
+            ]);
+        }
+    }
+    if table.is_empty() { String::new() } else { format!("<h3>Memory</h3>\n{}", table.html()) }
+}
+
+/// Largest value of each kind of memory over the valid trials.
+fn most_memory(point: &PointData) -> Vec<(String, i64)> {
+    let mut most: Vec<(String, i64)> = Vec::new();
+    for (what, value) in point.valid().flat_map(|t| &t.cost.memory_bytes) {
+        match most.iter_mut().find(|(name, _)| name == what) {
+            Some((_, largest)) => *largest = (*largest).max(*value),
+            None => most.push((what.clone(), *value)),
+        }
+    }
+    most
+}

@@ -1,0 +1,121 @@
+//! Latency against load: one row of panels per frame size, one panel per percentile.
+
+use super::format::{full, time_ns};
+use super::lines::{Dot, DotKind, Line, Panel, range};
+use super::loss::drawn;
+use super::page::{figure, legend, note, portion_name, portions, section};
+use super::series::{Comparison, Series, frame_name};
+use super::table::Table;
+use crate::record::{Latency, Trial};
+use crate::run_data::{PointData, latency};
+
+/// What is drawn.
+const PERCENTILES: [(&str, fn(&Latency) -> u64); 3] =
+    [("median", |l| l.p50_ns), ("99th percentile", |l| l.p99_ns), ("99.9th percentile", |l| l.p999_ns)];
+
+/// The section; without timed trials it says so.
+pub(crate) fn html(all: &Comparison<'_>) -> String {
+    let timed: Vec<_> =
+        drawn(all).into_iter().filter(|s| s.points.iter().any(|p| !timed(p).is_empty())).collect();
+    if timed.is_empty() {
+        let none =
+            if all.series.is_empty() { String::new() } else { note("No valid trial measured latency.") };
+        return section("latency", "Latency against load", &none);
+    }
+    let portions = portions(&timed);
+    let figures = portions.iter().enumerate().map(|(i, series)| {
+        let frames = all.frames.iter().filter(|f| series.iter().any(|s| s.at(f).is_some()));
+        let panels: Vec<_> = frames.flat_map(|frame| panels(series, frame)).collect();
+        let caption = format!("{CAPTION}{}", portion_name(i, portions.len()));
+        legend(series) + &figure("multiples", &panels, &caption, &table(series, &all.frames))
+    });
+    section("latency", "Latency against load", &(note(EXPLANATION) + &figures.collect::<String>()))
+}
+
+const EXPLANATION: &str = "Time from departure to arrival of every frame, measured by the tester; the tester's \
+    own path is part of it. Only valid trials; frames that were lost have no latency, so that the values at \
+    overload are those of the frames that got through a full queue.";
+const CAPTION: &str = "Logarithmic axes of time, the same for all percentiles of a frame size. Flag and dotted \
+    line: the throughput found.";
+
+/// Valid trials with latency, ascending load.
+fn timed(point: &PointData) -> Vec<(&Trial, Latency)> {
+    let mut trials: Vec<_> = point.valid().filter_map(|t| latency(&t.streams).map(|l| (t, l))).collect();
+    trials.sort_by(|a, b| a.0.offered_fps.total_cmp(&b.0.offered_fps));
+    trials
+}
+
+fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
+    let points: Vec<_> = series.iter().filter_map(|s| s.at(frame).map(|p| (*s, p, timed(p)))).collect();
+    let all = || points.iter().flat_map(|(_, _, trials)| trials);
+    if all().next().is_none() {
+        return Vec::new();
+    }
+    let x_range = range(all().map(|(t, _)| t.offered_fps));
+    let y_range = range(all().flat_map(|(_, l)| PERCENTILES.map(|(_, of)| of(l) as f64)));
+    let panel = |(name, of): (&str, fn(&Latency) -> u64)| {
+        let lines = points.iter().map(|(series, point, trials)| line(series, point, trials, of));
+        let panel = Panel {
+            heading: format!("{}, {name}", frame_name(frame)),
+            x_name: "offered load, frames/s".into(),
+            y_text: time_ns,
+            x_range,
+            y_range,
+            zero: false,
+            lines: lines.collect(),
+        };
+        panel.draw(
+            &format!("Latency against load, {}, {name}", frame_name(frame)),
+            "The table has the values.",
+        )
+    };
+    PERCENTILES.map(panel).to_vec()
+}
+
+fn line(
+    series: &Series<'_>,
+    point: &PointData,
+    trials: &[(&Trial, Latency)],
+    of: fn(&Latency) -> u64,
+) -> Line {
+    let at = |(t, l): &(&Trial, Latency)| (t.offered_fps, of(l) as f64);
+    let dots = trials.iter().map(|trial| {
+        let (load, ns) = at(trial);
+        let title = format!("{}, {} frames/s: {}", series.label, full(load), time_ns(ns));
+        Dot { at: (load, ns), kind: DotKind::Filled, title }
+    });
+    Line {
+        style: series.style,
+        line: trials.iter().map(at).collect(),
+        dots: dots.collect(),
+        mark: point
+            .headline_fps()
+            .map(|fps| (fps, format!("{}: throughput {} frames/s", series.label, full(fps)))),
+    }
+}
+
+fn table(series: &[&Series<'_>], frames: &[&str]) -> Table {
+    let head = [
+        "Frame",
+        "Device",
+        "Offered frames/s",
+        "Frames timed",
+        "min ns",
+        "p50 ns",
+        "p90 ns",
+        "p99 ns",
+        "p99.9 ns",
+        "max ns",
+    ];
+    let mut table = Table::new(&head);
+    let points = frames.iter().flat_map(|f| series.iter().filter_map(|s| s.at(f).map(|p| (*s, p))));
+    for (series, point) in points {
+        for (t, l) in timed(point) {
+            let mut row = vec![point.point.frame.clone(), series.label.clone(), full(t.offered_fps)];
+            let values = [l.count, l.min_ns, l.p50_ns, l.p90_ns, l.p99_ns, l.p999_ns, l.max_ns];
+            row.extend(values.map(|v| full(v as f64)));
+            table.push(row);
+        }
+    }
+    table
+}

@@ -1,0 +1,137 @@
+//! A rate as it may be claimed: with its interval, and "at least" where the search ended without an upper bound.
+
+use super::format::si;
+use crate::record::{GoalResult, GoalValue};
+
+/// How a rate relates to the device's true rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// The search closed in on it.
+    Exact,
+    /// The device may be faster.
+    AtLeast,
+    /// The search ended early; the device may be faster or slower.
+    Rough,
+}
+
+/// The rate found for a goal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rate {
+    /// Frames/s, all directions together.
+    pub(crate) fps: f64,
+    /// 95 % interval, when there were enough repetitions.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// What it bounds.
+    pub(crate) bound: Bound,
+}
+
+/// The relation of two rates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ratio {
+    /// Quotient of the medians.
+    pub(crate) value: f64,
+    /// Smallest and largest quotient that the two intervals allow: wider than a 95 % interval.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// What it bounds.
+    pub(crate) bound: Bound,
+}
+
+impl Rate {
+    /// The rate of a goal; `None` if none was found.
+    pub(crate) fn of(goal: &GoalResult) -> Option<Rate> {
+        let bound =
+            goal.repetitions.iter().filter_map(bound).max_by_key(|b| *b as u8).unwrap_or(Bound::Exact);
+        goal.fps_median.map(|fps| Rate { fps, interval: goal.fps_interval, bound })
+    }
+
+    /// This rate divided by another; `None` where nothing can be said.
+    pub(crate) fn over(&self, base: &Rate) -> Option<Ratio> {
+        let bound = match (self.bound, base.bound) {
+            (bound, Bound::Exact) => bound,
+            // A quotient below a lower bound of the base says nothing that a reader would take right.
+            _ => return None,
+        };
+        let interval = self.interval.zip(base.interval).map(|(a, b)| (a.0 / b.1, a.1 / b.0));
+        (base.fps > 0.0).then(|| Ratio { value: self.fps / base.fps, interval, bound })
+    }
+
+    /// `412 k`, `at least 4.12 M`.
+    pub(crate) fn words(&self) -> String {
+        format!("{}{}", self.bound.words(), si(self.fps))
+    }
+
+    /// `412 k`, `≥ 4.12 M`.
+    pub(crate) fn sign(&self) -> String {
+        format!("{}{}", self.bound.sign(), si(self.fps))
+    }
+}
+
+impl Bound {
+    /// Before a number in a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Bound::Exact => "",
+            Bound::AtLeast => "at least ",
+            Bound::Rough => "roughly ",
+        }
+    }
+
+    /// Before a number in a table or figure.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Bound::Exact => "",
+            Bound::AtLeast => "≥\u{202f}",
+            Bound::Rough => "~\u{202f}",
+        }
+    }
+}
+
+fn bound(repetition: &GoalValue) -> Option<Bound> {
+    Some(match repetition.irregular.as_deref()? {
+        "max load is not an upper bound" | "tester-limited" => Bound::AtLeast,
+        _ => Bound::Rough,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goal(irregular: &[Option<&str>]) -> GoalResult {
+        let value = |why: &Option<&str>| GoalValue {
+            fps: Some(1000.0),
+            lower_fps: Some(1000.0),
+            upper_fps: None,
+            irregular: why.map(String::from),
+            trials: 1,
+            trial_s: 1.0,
+        };
+        GoalResult {
+            goal: "NDR".into(),
+            parameters: Vec::new(),
+            repetitions: irregular.iter().map(value).collect(),
+            fps_median: Some(1000.0),
+            fps_interval: Some((900.0, 1100.0)),
+        }
+    }
+
+    #[test]
+    fn one_irregular_repetition_is_enough() {
+        let words = |irregular: &[_]| Rate::of(&goal(irregular)).unwrap().words().replace('\u{202f}', " ");
+        assert_eq!(words(&[None, None]), "1.00 k");
+        assert_eq!(words(&[None, Some("tester-limited")]), "at least 1.00 k");
+        assert_eq!(words(&[Some("max load is not an upper bound")]), "at least 1.00 k");
+        assert_eq!(words(&[Some("tester-limited"), Some("time limit")]), "roughly 1.00 k");
+    }
+
+    #[test]
+    fn ratios_say_no_more_than_the_rates_do() {
+        let exact = Rate::of(&goal(&[None])).unwrap();
+        let at_least = Rate { bound: Bound::AtLeast, fps: 2000.0, interval: None };
+        let ratio = exact.over(&exact).unwrap();
+        assert_eq!((ratio.value, ratio.interval), (1.0, Some((900.0 / 1100.0, 1100.0 / 900.0))));
+        assert_eq!(at_least.over(&exact).unwrap().bound, Bound::AtLeast);
+        assert_eq!(exact.over(&at_least), None);
+        assert_eq!(exact.over(&Rate { fps: 0.0, ..exact }), None);
+    }
+}

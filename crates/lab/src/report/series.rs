@@ -1,0 +1,206 @@
+//! Which points belong together: same settings but for the frame size make a *series*, one line in a figure.
+//! Points of several runs with the same settings get the same colour and stand next to each other.
+
+use crate::record::Run;
+use crate::run_data::{PointData, RunData};
+
+/// Colours of the palette, without the grey of the wire.
+const COLOURS: usize = 7;
+
+/// All runs of a report, sorted for comparison.
+pub(crate) struct Comparison<'a> {
+    /// The runs.
+    pub(crate) runs: &'a [RunData],
+    /// Frame sizes as named in the plans, smallest mean first.
+    pub(crate) frames: Vec<&'a str>,
+    /// Devices in plan order, the wire last.
+    pub(crate) series: Vec<Series<'a>>,
+}
+
+/// Points of one run that differ only in the frame size.
+pub(crate) struct Series<'a> {
+    /// Device and the settings that vary: `kernel-nat · cpus 2 · run 3`.
+    pub(crate) label: String,
+    /// Run of the points.
+    pub(crate) run: &'a Run,
+    /// At most one point per frame size.
+    pub(crate) points: Vec<&'a PointData>,
+    /// How it is drawn.
+    pub(crate) style: Style,
+}
+
+/// How a series is drawn: never by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Colour, 0 (the grey of the wire) to 7.
+    pub(crate) colour: usize,
+    /// Shape of the markers.
+    pub(crate) marker: usize,
+    /// Dashes of a line, filling of a bar: tells runs apart.
+    pub(crate) pattern: usize,
+}
+
+impl<'a> Comparison<'a> {
+    /// Sorts the points of all runs.
+    pub(crate) fn new(runs: &'a [RunData]) -> Self {
+        let varying = varying(runs);
+        let mut bases: Vec<String> = Vec::new();
+        let mut found: Vec<(usize, usize, Series<'a>)> = Vec::new();
+        for (run_index, data) in runs.iter().enumerate() {
+            for point in &data.points {
+                let name = name(point, &varying);
+                let base = bases.iter().position(|b| *b == name).unwrap_or_else(|| {
+                    bases.push(name.clone());
+                    bases.len() - 1
+                });
+                let free = found.iter_mut().find(|(b, r, series)| {
+                    (*b, *r) == (base, run_index) && series.at(&point.point.frame).is_none()
+                });
+                match free {
+                    Some((_, _, series)) => series.points.push(point),
+                    None => found.push((base, run_index, Series::new(name, data, point, runs.len() > 1))),
+                }
+            }
+        }
+        found.sort_by_key(|(base, run, series)| (series.is_wire(), *base, *run));
+        number_styles(&mut found);
+        let series = found.into_iter().map(|(_, _, series)| series).collect();
+        Comparison { runs, frames: frames(runs), series }
+    }
+
+    /// Points of one frame size with their series.
+    pub(crate) fn at(&self, frame: &str) -> Vec<(&Series<'a>, &'a PointData)> {
+        self.series.iter().filter_map(|s| s.at(frame).map(|p| (s, p))).collect()
+    }
+
+    /// All points: frame size by frame size, series by series.
+    pub(crate) fn all(&self) -> Vec<(&Series<'a>, &'a PointData)> {
+        self.frames.iter().flat_map(|frame| self.at(frame)).collect()
+    }
+}
+
+impl<'a> Series<'a> {
+    fn new(name: String, data: &'a RunData, point: &'a PointData, several: bool) -> Self {
+        let label = if several { format!("{name} · run {}", data.run.id) } else { name };
+        let style = Style { colour: 0, marker: 0, pattern: 0 };
+        Series { label, run: &data.run, points: vec![point], style }
+    }
+
+    /// The point of a frame size.
+    pub(crate) fn at(&self, frame: &str) -> Option<&'a PointData> {
+        self.points.iter().find(|p| p.point.frame == frame).copied()
+    }
+
+    /// True for the tester's own ceiling.
+    pub(crate) fn is_wire(&self) -> bool {
+        self.points.iter().any(|p| p.is_wire())
+    }
+}
+
+/// Frame size as people say it: `64 bytes`, `imix`.
+pub(crate) fn frame_name(frame: &str) -> String {
+    if frame.parse::<u32>().is_ok() { format!("{frame} bytes") } else { frame.to_string() }
+}
+
+/// Device and varying settings of a point.
+fn name(point: &PointData, varying: &[&str]) -> String {
+    let settings = point.point.settings.iter().filter(|(name, _)| varying.contains(&name.as_str()));
+    let parts = settings.map(|(name, value)| format!(" · {name} {value}"));
+    std::iter::once(point.point.dut.clone()).chain(parts).collect()
+}
+
+/// Names of the settings that differ between points, without those that only repeat device or frame size.
+fn varying(runs: &[RunData]) -> Vec<&str> {
+    let points = || runs.iter().flat_map(|r| &r.points).map(|p| &p.point);
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in points().flat_map(|p| &p.settings) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.retain(|name| {
+        let value = |p: &'_ crate::record::Point| {
+            p.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()).unwrap_or_default()
+        };
+        let first = points().next().map(value);
+        let differs = points().any(|p| Some(value(p)) != first);
+        differs && !points().all(|p| value(p) == p.frame) && !points().all(|p| value(p) == p.dut)
+    });
+    names
+}
+
+/// Frame sizes of all runs, smallest mean first.
+fn frames(runs: &[RunData]) -> Vec<&str> {
+    let mut sizes: Vec<(f64, &str)> = Vec::new();
+    for point in runs.iter().flat_map(|r| &r.points).map(|p| &p.point) {
+        if !sizes.iter().any(|(_, frame)| *frame == point.frame) {
+            sizes.push((point.frame_bytes_mean, &point.frame));
+        }
+    }
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sizes.into_iter().map(|(_, frame)| frame).collect()
+}
+
+fn number_styles(series: &mut [(usize, usize, Series<'_>)]) {
+    let mut order: Vec<usize> = Vec::new();
+    for (base, run, series) in series {
+        if series.is_wire() {
+            series.style = Style { colour: 0, marker: 5, pattern: *run };
+            continue;
+        }
+        let index = order.iter().position(|b| b == base).unwrap_or_else(|| {
+            order.push(*base);
+            order.len() - 1
+        });
+        series.style = Style { colour: 1 + index % COLOURS, marker: index, pattern: *run + index / COLOURS };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn one_series_per_device_and_the_wire_last() {
+        let runs = [fixture::quick()];
+        let all = Comparison::new(&runs);
+        let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            ["kernel-forward", "kernel-stateless", "kernel-stateful", "kernel-nat", "xdp-forward", "wire"]
+        );
+        assert_eq!(all.frames, ["64", "512", "1518"]);
+        assert_eq!(all.all().len(), 18);
+    }
+
+    #[test]
+    fn runs_are_matched_by_settings() {
+        let runs = [fixture::quick(), fixture::quick_again()];
+        let all = Comparison::new(&runs);
+        assert_eq!(all.series[0].label, "kernel-forward · run 1");
+        assert_eq!(all.series[1].label, "kernel-forward · run 2");
+        assert_eq!(all.series[0].style.colour, all.series[1].style.colour);
+        assert_ne!(all.series[0].style.pattern, all.series[1].style.pattern);
+    }
+
+    #[test]
+    fn settings_that_vary_are_named() {
+        let mut data = fixture::quick();
+        data.points[3].point.settings[2].1 = "2".into();
+        let runs = [data];
+        let all = Comparison::new(&runs);
+        let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
+        assert!(labels.contains(&"kernel-forward · cpus 2"), "{labels:?}");
+        assert!(labels.contains(&"kernel-forward · cpus 1"), "{labels:?}");
+    }
+
+    #[test]
+    fn no_point_is_hidden_when_two_have_the_same_settings() {
+        let mut data = fixture::quick();
+        let twin = data.points[0].clone();
+        data.points.push(twin);
+        let runs = [data];
+        assert_eq!(Comparison::new(&runs).all().len(), 19);
+    }
+}

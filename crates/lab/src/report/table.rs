@@ -1,0 +1,82 @@
+//! Tables, as HTML and as plain text. Columns of numbers stand right.
+
+use super::svg::escape;
+
+/// A table.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub(crate) fn new<S: ToString>(head: &[S]) -> Table {
+        Table { head: head.iter().map(S::to_string).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row with one cell per column.
+    pub(crate) fn push(&mut self, row: Vec<String>) {
+        assert_eq!(row.len(), self.head.len(), "cells in {row:?} for columns {:?}", self.head);
+        self.rows.push(row);
+    }
+
+    /// True without rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// As HTML, inside a box that scrolls where the page is narrow.
+    pub(crate) fn html(&self) -> String {
+        if self.is_empty() {
+            return String::new();
+        }
+        let class = |column: usize| if self.is_numeric(column) { " class=\"n\"" } else { "" };
+        let cells = |row: &[String], tag: &str| {
+            let cell = |(i, text): (usize, &String)| format!("<{tag}{}>{}</{tag}>", class(i), escape(text));
+            row.iter().enumerate().map(cell).collect::<String>()
+        };
+        let rows: String = self.rows.iter().map(|r| format!("<tr>{}</tr>\n", cells(r, "td"))).collect();
+        format!(
+            "<div class=\"scroll\"><table><thead><tr>{}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n",
+            cells(&self.head, "th")
+        )
+    }
+
+    /// As aligned text, two spaces between columns, for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let lines = || std::iter::once(&self.head).chain(&self.rows);
+        let width = |i: usize| lines().map(|row| row[i].chars().count()).max().unwrap_or(0);
+        let widths: Vec<_> = (0..self.head.len()).map(width).collect();
+        let mut text = String::new();
+        for row in lines() {
+            let cells = row.iter().enumerate().map(|(i, cell)| {
+                let w = widths[i];
+                if self.is_numeric(i) { format!("{cell:>w$}") } else { format!("{cell:<w$}") }
+            });
+            text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn is_numeric(&self, column: usize) -> bool {
+        let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "−-–≥≤".contains(c));
+        !self.is_empty() && self.rows.iter().all(|row| row[column].is_empty() || number(&row[column]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_escaped() {
+        let mut table = Table::new(&["name", "frames/s"]);
+        assert_eq!(table.html(), "");
+        table.push(vec!["a<b".into(), "12".into()]);
+        table.push(vec!["longer".into(), "≥ 1 000".into()]);
+        assert_eq!(table.text(), "name    frames/s\na<b           12\nlonger   ≥ 1 000\n");
+        assert!(table.html().contains("<td>a&lt;b</td><td class=\"n\">12</td>"));
+    }
+}

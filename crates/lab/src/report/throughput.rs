@@ -1,0 +1,187 @@
+//! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of wire and line.
+
+use super::bars::{Bar, BarChart, Group};
+use super::format::{full, or_dash, percent, si, significant};
+use super::page::{figure, note, section};
+use super::rate::Rate;
+use super::series::{Comparison, Series, frame_name};
+use super::table::Table;
+use crate::record::GoalResult;
+use crate::run_data::{PointData, WIRE};
+
+/// Rows that one figure holds: about a printed page.
+const ROWS: usize = 40;
+
+/// The section; empty when no point was searched.
+pub(crate) fn html(all: &Comparison<'_>) -> String {
+    let searched = all.all().iter().any(|(_, p)| !p.goals().is_empty());
+    let table = table(all);
+    if table.is_empty() {
+        return String::new();
+    }
+    let figures = if searched { figures(all) } else { String::new() };
+    let body = format!("{figures}<h3>All goals</h3>\n{}{}", table.html(), note(EXPLANATION));
+    section("throughput", "Throughput by frame size and device", &body)
+}
+
+const EXPLANATION: &str = "Rates are frames per second of all directions together; Mbit/s count the bits of \
+    frames with FCS, without preamble and gap. ≥: the search ended without an upper bound, the device may be \
+    faster; ~: it ended early. “Of wire” relates to the tester without a device, “of line” to the theoretical \
+    maximum of the plan's line rate. “Peak received” is the highest rate received in a valid trial, whatever \
+    the loss.";
+
+fn figures(all: &Comparison<'_>) -> String {
+    let mut portions: Vec<Vec<&str>> = vec![Vec::new()];
+    let mut rows = 0;
+    for frame in &all.frames {
+        let more = all.at(frame).len();
+        if rows > 0 && rows + more > ROWS {
+            portions.push(Vec::new());
+            rows = 0;
+        }
+        rows += more;
+        portions.last_mut().expect("never empty").push(frame);
+    }
+    portions.iter().map(|frames| one_figure(all, frames)).collect()
+}
+
+fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
+    let goals = all.all().into_iter().filter_map(|(_, p)| p.goals().first().map(|g| g.goal.clone()));
+    let mut goals: Vec<_> = goals.collect();
+    goals.sort();
+    goals.dedup();
+    let drawings = [Unit::Frames, Unit::Bits].map(|unit| {
+        let title = format!("Throughput in {}", unit.name());
+        let texts = frames.iter().flat_map(|f| all.at(f)).map(|(s, p)| {
+            let rate = or_dash(p.goals().first().and_then(Rate::of), |r| unit.text(p, &r));
+            format!("{}, {}: {rate}", frame_name(&p.point.frame), s.label)
+        });
+        let description = texts.collect::<Vec<_>>().join("; ");
+        chart(all, frames, unit).draw(&title, &description)
+    });
+    let caption = format!(
+        "Median of the repetitions for the goal {}; whiskers: 95 % interval of the median; dashed ticks: the \
+         other goals of the point. Bars of the wire that are much longer than those of the devices are cut.",
+        goals.join(", ")
+    );
+    figure("pair", &drawings, &caption, &Table::default())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    Frames,
+    Bits,
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Frames => "frames/s",
+            Unit::Bits => "Mbit/s",
+        }
+    }
+
+    fn of(self, point: &PointData, fps: f64) -> f64 {
+        match self {
+            Unit::Frames => fps,
+            Unit::Bits => point.mbit_per_s(fps),
+        }
+    }
+
+    fn text(self, point: &PointData, rate: &Rate) -> String {
+        format!("{}{}", rate.bound.sign(), si(self.of(point, rate.fps)))
+    }
+}
+
+fn chart(all: &Comparison<'_>, frames: &[&str], unit: Unit) -> BarChart {
+    let groups = frames.iter().map(|frame| {
+        let points = all.at(frame);
+        let line = points.iter().filter_map(|(_, p)| p.point.line_fps.map(|l| unit.of(p, l)));
+        Group {
+            label: frame_name(frame),
+            limit: line.max_by(f64::total_cmp),
+            bars: points.iter().map(|(series, point)| bar(series, point, unit)).collect(),
+        }
+    });
+    let limit_name = "line rate".into();
+    BarChart { groups: groups.collect(), unit: unit.name().into(), limit_name }
+}
+
+fn bar(series: &Series<'_>, point: &PointData, unit: Unit) -> Bar {
+    let rate = point.goals().first().and_then(Rate::of);
+    let others = point.goals().iter().skip(1).filter_map(Rate::of);
+    let text = match &rate {
+        Some(rate) => unit.text(point, rate),
+        None if point.goals().is_empty() => "not searched".into(),
+        None => "no rate meets the goal".into(),
+    };
+    Bar {
+        label: series.label.clone(),
+        value: rate.map(|r| unit.of(point, r.fps)),
+        interval: rate.and_then(|r| r.interval).map(|(a, b)| (unit.of(point, a), unit.of(point, b))),
+        ticks: others.map(|r| unit.of(point, r.fps)).collect(),
+        title: format!("{}, {}: {text} {}", series.label, frame_name(&point.point.frame), unit.name()),
+        text,
+        style: series.style,
+        fits: !series.is_wire(),
+    }
+}
+
+fn table(all: &Comparison<'_>) -> Table {
+    let mut table = Table::new(&[
+        "Frame",
+        "Device",
+        "Goal",
+        "frames/s",
+        "95 % interval",
+        "Mbit/s",
+        "Of line",
+        "Of wire",
+        "Repetitions",
+        "Peak received",
+        "Remark",
+    ]);
+    for (series, point) in all.all() {
+        let wire = all
+            .at(&point.point.frame)
+            .into_iter()
+            .find(|(s, p)| s.run.id == series.run.id && p.point.dut == WIRE)
+            .and_then(|(_, p)| p.headline_fps());
+        if point.goals().is_empty() {
+            table.push(row(series, point, None, wire));
+        }
+        for goal in point.goals() {
+            table.push(row(series, point, Some(goal), wire));
+        }
+    }
+    table
+}
+
+fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: Option<f64>) -> Vec<String> {
+    let rate = goal.and_then(Rate::of);
+    let share = |of: Option<f64>| or_dash(rate.zip(of), |(r, of)| percent(r.fps / of));
+    vec![
+        point.point.frame.clone(),
+        series.label.clone(),
+        goal.map_or_else(|| "not searched".into(), |g| g.goal.clone()),
+        or_dash(rate, |r| format!("{}{}", r.bound.sign(), full(r.fps))),
+        or_dash(rate.and_then(|r| r.interval), |(a, b)| format!("{} – {}", full(a), full(b))),
+        or_dash(rate, |r| significant_or_full(point.mbit_per_s(r.fps))),
+        share(point.point.line_fps),
+        share(wire),
+        goal.map_or_else(|| "–".into(), |g| g.repetitions.len().to_string()),
+        or_dash(point.peak_received_fps(), full),
+        goal.map_or_else(String::new, remark),
+    ]
+}
+
+fn significant_or_full(mbit: f64) -> String {
+    if mbit >= 1000.0 { full(mbit) } else { significant(mbit) }
+}
+
+fn remark(goal: &GoalResult) -> String {
+    let mut reasons: Vec<_> = goal.repetitions.iter().filter_map(|r| r.irregular.clone()).collect();
+    reasons.sort();
+    reasons.dedup();
+    reasons.join("; ")
+}
