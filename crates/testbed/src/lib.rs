@@ -11,15 +11,22 @@
 #[cfg(test)]
 mod testing;
 
+pub mod bed;
 pub mod conntrack;
 pub mod device;
+pub mod counters;
+pub mod cpu;
 pub mod dut;
 pub mod error;
 pub mod ethtool;
 pub mod fault;
 pub mod journal;
+pub mod memory;
 pub mod namespace;
 pub mod napi;
 mod netlink;
+pub mod nft;
+pub mod receive;
 pub mod rtnl;
 mod sys;
+pub mod topology;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::error::{Error, Result};
+use crate::namespace::Namespace;
 use crate::netlink::{Message, Socket, u16_at};
 
 // linux/genetlink.h and linux/netdev.h; the latter is younger than the libc crate's list.
@@ -64,4 +65,9 @@ pub(crate) fn threads_by_name(device: &str) -> BTreeSet<u32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&pid| is_napi(pid))
         .collect()
+}
+
+/// What [`threads_by_name`] finds now, if the kernel lacks [`list`], to be compared with later.
+pub(crate) fn threads_by_name_if_needed(namespace: &Namespace, device: &str) -> Option<BTreeSet<u32>> {
+    namespace.run(list).is_err().then(|| threads_by_name(device))
 }

@@ -1,0 +1,284 @@
+//! The test bed of one trial: built, measured in, taken down when dropped.
+
+use std::net::IpAddr;
+
+use weir_packet::flow::IpVersion;
+
+use crate::conntrack;
+use crate::counters::Snapshot;
+use crate::cpu::CostSample;
+use crate::dut::DutKind;
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::namespace::Namespace;
+use crate::nft::{Policy, RuleCounter, RuleSet};
+use crate::receive::{self, NapiThread};
+use crate::rtnl::{Mac, VethConfig};
+use crate::topology::{self, End, Owner, Side, Wires};
+
+/// MTUs that a veth takes and IPv6 can use.
+pub const MTU_RANGE: std::ops::RangeInclusive<u32> = 1280..=65_535;
+/// Most receive queues: more are of no use to anyone, and each has a ring and a thread.
+pub const QUEUES: std::ops::RangeInclusive<u32> = 1..=64;
+
+/// What to build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BedSpec {
+    /// The device under test.
+    pub dut: DutKind,
+    /// Number of filter rules, for the kinds that filter: see [`crate::nft::RULES`].
+    pub rules: u32,
+    /// IP version of the test traffic; the other one is silent.
+    pub ip: IpVersion,
+    /// Largest IP packet in bytes, see [`MTU_RANGE`].
+    pub mtu: u32,
+    /// CPUs of the threads that receive for the tester.
+    pub tester_cpus: Vec<usize>,
+    /// CPUs of the DUT. With more than one, RPS spreads the frames of each receive queue over them.
+    pub dut_cpus: Vec<usize>,
+    /// Receive queues of each interface, see [`QUEUES`]; each has a ring of 256 frames.
+    pub rx_queues: u32,
+    /// Priority of the threads that receive for the tester.
+    pub tester_priority: TesterPriority,
+    /// Makes the namespaces visible to ip(8) as NAME-tester and NAME-dut while the bed stands.
+    pub publish: Option<String>,
+}
+
+/// Priority of the tester's receive threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TesterPriority {
+    /// As any thread.
+    Normal,
+    /// SCHED_FIFO 1: the receiver preempts a busy generator on the same CPU.
+    Fifo,
+}
+
+/// One of the tester's two ports, or of the DUT's.
+#[derive(Clone)]
+pub struct Port {
+    /// Interface name.
+    pub ifname: String,
+    /// Interface number in its namespace.
+    pub ifindex: u32,
+    /// Its address: the source of frames sent here.
+    pub mac: Mac,
+    /// The other end of the wire: the destination of frames sent here.
+    pub next_hop_mac: Mac,
+    /// Where it is.
+    pub namespace: Namespace,
+}
+
+/// A test bed.
+pub struct Bed {
+    spec: BedSpec,
+    tester: Namespace,
+    dut: Option<Namespace>,
+    wires: Wires,
+    rules: Option<RuleSet>,
+    threads: Vec<NapiThread>,
+    notes: Vec<String>,
+}
+
+impl Bed {
+    /// Builds a bed. Only names that `spec.publish` asks for go to the journal; all else is in anonymous
+    /// namespaces.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for what cannot be built, [`Error::NoNamespace`], [`Error::NftMissing`], or what
+    /// the kernel refuses. Missing rights that only blur a measurement become [`Bed::notes`].
+    pub fn build(spec: &BedSpec, journal: &mut Journal) -> Result<Bed> {
+        check(spec)?;
+        let rules = rule_set(spec)?;
+        let tester = Namespace::new()?;
+        let dut = if spec.dut == DutKind::Wire { None } else { Some(Namespace::new()?) };
+        tester.run(topology::silence)?;
+        if let Some(dut) = &dut {
+            dut.run(|| topology::enable_forwarding(spec.ip))?;
+        }
+        let config = VethConfig { mtu: spec.mtu, queues: spec.rx_queues };
+        let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
+        if let Some(dut) = &dut {
+            dut.run(|| topology::address(&wires, spec.ip))?;
+            if let Some(rules) = &rules {
+                dut.run(|| rules.install())?;
+            }
+        }
+        let (threads, notes) = (Vec::new(), Vec::new());
+        let mut bed = Bed { spec: spec.clone(), tester, dut, wires, rules, threads, notes };
+        bed.place_receivers();
+        bed.publish(journal)?;
+        Ok(bed)
+    }
+
+    /// Gives each interface receive threads and places them. Called by `build`; call it again when an XDP
+    /// program was attached or detached, since that may replace NAPI instances.
+    pub fn place_receivers(&mut self) {
+        let mut notes = Vec::new();
+        let threads = self.ends().flat_map(|end| receive::thread(end, &mut notes)).collect::<Vec<_>>();
+        receive::place(&threads, &self.spec, &mut notes);
+        if self.spread_by_rps() {
+            self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {
+                receive::spread(end, &self.spec, &mut notes);
+            });
+            notes.push(format!(
+                "RPS spreads the DUT's frames over CPUs {:?} by flow; it adds a queue of \
+                 net.core.netdev_max_backlog frames per CPU, which can overflow too.",
+                self.spec.dut_cpus
+            ));
+        }
+        (self.threads, self.notes) = (threads, notes);
+    }
+
+    fn publish(&self, journal: &mut Journal) -> Result<()> {
+        let Some(name) = &self.spec.publish else { return Ok(()) };
+        self.tester.publish(&format!("{name}-tester"), journal)?;
+        if let Some(dut) = &self.dut {
+            dut.publish(&format!("{name}-dut"), journal)?;
+        }
+        Ok(())
+    }
+
+    /// The tester's ports: side a, side b.
+    pub fn ports(&self) -> [Port; 2] {
+        [Side::A, Side::B].map(|side| self.port(Owner::Tester, side).expect("the tester has both ports"))
+    }
+
+    /// The DUT's ports: side a, side b; None for a wire.
+    pub fn dut_ports(&self) -> Option<[Port; 2]> {
+        Some([self.port(Owner::Dut, Side::A)?, self.port(Owner::Dut, Side::B)?])
+    }
+
+    fn port(&self, owner: Owner, side: Side) -> Option<Port> {
+        let (end, peer) = self
+            .directions()
+            .map(|(sender, receiver)| (sender, receiver))
+            .find(|(end, _)| end.owner == owner && end.side == side)?;
+        Some(Port {
+            ifname: end.name.into(),
+            ifindex: end.ifindex,
+            mac: end.mac,
+            next_hop_mac: peer.mac,
+            namespace: end.namespace.clone(),
+        })
+    }
+
+    /// Address of the DUT on a side; after NAT, the source of frames on side b.
+    pub fn dut_address(&self, side: Side) -> IpAddr {
+        side.dut(self.spec.ip)
+    }
+
+    /// What was asked for.
+    pub fn spec(&self) -> &BedSpec {
+        &self.spec
+    }
+
+    /// The tester's namespace.
+    pub fn tester(&self) -> &Namespace {
+        &self.tester
+    }
+
+    /// The DUT's namespace; None for a wire.
+    pub fn dut(&self) -> Option<&Namespace> {
+        self.dut.as_ref()
+    }
+
+    /// The kernel threads that receive, and whose they are.
+    pub fn threads(&self) -> &[NapiThread] {
+        &self.threads
+    }
+
+    /// What a reader of the results must know about this bed: what could not be done, in sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Forgets the last trial: no tracked connections, all rule counters zero. Device counters go on; see
+    /// [`Snapshot::since`].
+    pub fn reset(&self) -> Result<()> {
+        let (Some(dut), Some(rules)) = (&self.dut, &self.rules) else { return Ok(()) };
+        dut.run(|| {
+            rules.install()?;
+            if rules.tracks() { conntrack::flush() } else { Ok(()) }
+        })
+    }
+
+    /// Counters of all filter rules, in order; empty for kinds that do not filter.
+    pub fn rule_counters(&self) -> Result<Vec<RuleCounter>> {
+        match (&self.dut, &self.rules) {
+            (Some(dut), Some(rules)) => dut.run(|| rules.counters()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// All counters of the bed, now.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::take(self)
+    }
+
+    /// What the DUT's threads and all CPUs have used until now.
+    pub fn cost(&self) -> CostSample {
+        let dut = self.threads.iter().filter(|thread| thread.owner == Owner::Dut);
+        CostSample::take(&dut.map(|thread| thread.pid).collect::<Vec<_>>())
+    }
+
+    /// Whether frames of the DUT go through per-CPU backlogs.
+    pub(crate) fn spread_by_rps(&self) -> bool {
+        self.dut.is_some() && self.spec.dut_cpus.len() > 1
+    }
+
+    pub(crate) fn rules(&self) -> Option<&RuleSet> {
+        self.rules.as_ref()
+    }
+
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
+        self.wires.iter().flatten()
+    }
+
+    /// Each wire in both directions: (sending end, receiving end).
+    pub(crate) fn directions(&self) -> impl Iterator<Item = (&End, &End)> {
+        self.wires.iter().flat_map(|[a, b]| [(a, b), (b, a)])
+    }
+}
+
+fn check(spec: &BedSpec) -> Result<()> {
+    let input = |text: String| Err(Error::Input(text));
+    if !MTU_RANGE.contains(&spec.mtu) {
+        return input(format!("MTU {}: use {} to {}", spec.mtu, MTU_RANGE.start(), MTU_RANGE.end()));
+    }
+    if !QUEUES.contains(&spec.rx_queues) {
+        return input(format!(
+            "{} receive queues: use {} to {}",
+            spec.rx_queues,
+            QUEUES.start(),
+            QUEUES.end()
+        ));
+    }
+    for (who, cpus) in [("tester", &spec.tester_cpus), ("DUT", &spec.dut_cpus)] {
+        if cpus.is_empty() {
+            return input(format!("the {who} has no CPU: name at least one"));
+        }
+        if let Some(cpu) = cpus
+            .iter()
+            .find(|&&cpu| !std::path::Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists())
+        {
+            return input(format!(
+                "CPU {cpu} of the {who} does not exist: see /sys/devices/system/cpu/online"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
+    let rules = spec.rules;
+    let policy = match spec.dut {
+        DutKind::KernelStateless => Policy::Stateless { rules },
+        DutKind::KernelStateful => Policy::Stateful { rules },
+        DutKind::KernelNat => Policy::Masquerade,
+        DutKind::Wire | DutKind::KernelForward | DutKind::XdpForward | DutKind::Faulty => return Ok(None),
+    };
+    RuleSet::new(policy, spec.ip).map(Some)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Who receives: NAPI threads of the test bed's interfaces, their CPUs and priority, and RPS.
+//!
+//! What the kernel or the user's rights do not allow becomes a note, not an error: the trial is still
+//! possible, only less separated, and the report must say so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use crate::bed::{BedSpec, TesterPriority};
+use crate::napi;
+use crate::sys;
+use crate::topology::{End, Owner};
+
+/// A kernel thread that receives the frames of one interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NapiThread {
+    /// The interface.
+    pub device: &'static str,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its process number.
+    pub pid: u32,
+}
+
+/// Makes NAPI of this end threaded and returns its threads.
+pub(crate) fn thread(end: &End, notes: &mut Vec<String>) -> Vec<NapiThread> {
+    let before = napi::threads_by_name_if_needed(&end.namespace, end.name);
+    let path = format!("/sys/class/net/{}/threaded", end.name);
+    let written = if end.namespace.has_sysfs() {
+        end.namespace.run(|| fs::write(&path, "1"))
+    } else {
+        Err(io::Error::other("/sys cannot be mounted here"))
+    };
+    if let Err(error) = written {
+        notes.push(format!(
+            "{} has no receive thread of its own ({error}): its frames are received on the CPU time of \
+             whoever sends them, so that tester and DUT slow each other down.",
+            end.name
+        ));
+        return Vec::new();
+    }
+    let pids = find(end, &before);
+    if pids.is_empty() {
+        notes.push(format!("The receive threads of {} could not be found, and are not placed.", end.name));
+    }
+    pids.into_iter().map(|pid| NapiThread { device: end.name, owner: end.owner, pid }).collect()
+}
+
+fn find(end: &End, before: &Option<BTreeSet<u32>>) -> Vec<u32> {
+    match before {
+        Some(before) => napi::threads_by_name(end.name).difference(before).copied().collect(),
+        None => {
+            let all = end.namespace.run(napi::list).unwrap_or_default();
+            all.iter().filter(|napi| napi.ifindex == end.ifindex).filter_map(|napi| napi.pid).collect()
+        }
+    }
+}
+
+/// Binds the threads to their CPUs and gives the tester's the priority that the specification asks for.
+pub(crate) fn place(threads: &[NapiThread], spec: &BedSpec, notes: &mut Vec<String>) {
+    for thread in threads {
+        let (cpus, priority) = match thread.owner {
+            Owner::Tester => (&spec.tester_cpus, spec.tester_priority),
+            Owner::Dut => (&spec.dut_cpus, TesterPriority::Normal),
+        };
+        if let Err(error) = sys::set_affinity(thread.pid, cpus) {
+            notes.push(format!(
+                "The receive thread of {} runs on any CPU instead of {cpus:?} ({error}): run as root to \
+                 pin kernel threads.",
+                thread.device
+            ));
+        }
+        if priority == TesterPriority::Fifo
+            && let Err(error) = sys::set_fifo(thread.pid, 1)
+        {
+            notes.push(format!(
+                "The receive thread of {} has normal priority instead of SCHED_FIFO 1 ({error}): a busy \
+                 generator on the same CPU may delay it until its ring is full.",
+                thread.device
+            ));
+        }
+    }
+}
+
+/// Spreads the frames of each of the DUT's receive queues over its CPUs, by flow.
+pub(crate) fn spread(end: &End, spec: &BedSpec, notes: &mut Vec<String>) {
+    let mask = cpu_mask(&spec.dut_cpus);
+    for queue in 0..spec.rx_queues {
+        let path = format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", end.name);
+        let written = end.namespace.run(|| fs::write(&path, &mask));
+        if let Err(error) = written {
+            notes.push(format!(
+                "Queue {queue} of {} is not spread over CPUs {:?} ({error}): one CPU does all of its work.",
+                end.name, spec.dut_cpus
+            ));
+        }
+    }
+}
+
+/// A set of CPUs as rps_cpus takes it: 32-bit groups in hexadecimal, the highest first.
+fn cpu_mask(cpus: &[usize]) -> String {
+    let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
+    let group = |n: usize| cpus.iter().filter(|&&c| c / 32 == n).fold(0_u32, |bits, c| bits | 1 << (c % 32));
+    (0..groups).rev().map(|n| format!("{:x}", group(n))).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_groups_of_32() {
+        for (cpus, mask) in
+            [(&[][..], "0"), (&[0], "1"), (&[0, 1], "3"), (&[1, 33], "2,2"), (&[95], "80000000,0,0")]
+        {
+            assert_eq!(cpu_mask(cpus), mask, "{cpus:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Wires and addresses of a test bed.
+//!
+//! ```text
+//!            side a                                                 side b
+//! t0 --- d0 198.18.1.1 [route 198.18.0.0/16 via 198.18.1.2 = t0]
+//!        d1 198.19.1.1 [route 198.19.0.0/16 via 198.19.1.2 = t1] --- t1
+//! ```
+//! IPv6 is alike: 2001:db8:18:1::1 in 2001:db8:18::/48, and 19 on side b. The DUT's addresses are host
+//! addresses (/32, /128) and the gateways are on-link by decree, so that every other address of the
+//! networks, 198.18.1.0 and 198.18.1.255 included, is a test address behind the tester. Neighbours are
+//! static: no ARP, no neighbour discovery, and none of its frames between the test frames. The tester's
+//! ends have no address. Addresses are those of RFC 2544 (198.18.0.0/15, RFC 6815) and RFC 3849.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::IpAddr;
+
+use weir_packet::flow::IpVersion;
+
+use crate::error::{Error, Result};
+use crate::ethtool::{Offload, set_offload};
+use crate::namespace::Namespace;
+use crate::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
+
+/// Who answers for an interface, and for the frames lost there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The tester: what it loses makes a trial invalid.
+    Tester,
+    /// The device under test: what it loses is the result.
+    Dut,
+}
+
+/// Side of the DUT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Where d0 and t0 are.
+    A,
+    /// Where d1 and t1 are.
+    B,
+}
+
+/// One end of a wire.
+#[derive(Clone)]
+pub(crate) struct End {
+    pub(crate) name: &'static str,
+    pub(crate) owner: Owner,
+    pub(crate) side: Side,
+    pub(crate) mac: Mac,
+    pub(crate) ifindex: u32,
+    pub(crate) namespace: Namespace,
+}
+
+/// The two ends of each wire.
+pub(crate) type Wires = Vec<[End; 2]>;
+
+impl Side {
+    /// All addresses of this side, with the prefix length: what test frames may use, but for [`Side::dut`].
+    pub fn network(self, ip: IpVersion) -> (IpAddr, u8) {
+        match ip {
+            IpVersion::V4 => ([198, self.octet(), 0, 0].into(), 16),
+            IpVersion::V6 => ([0x2001, 0xdb8, self.group(), 0, 0, 0, 0, 0].into(), 48),
+        }
+    }
+
+    /// The DUT's own address on this side; a NAT's public address on side b.
+    pub fn dut(self, ip: IpVersion) -> IpAddr {
+        self.host(ip, 1)
+    }
+
+    /// The gateway that stands for the tester in the DUT's routes.
+    pub fn tester(self, ip: IpVersion) -> IpAddr {
+        self.host(ip, 2)
+    }
+
+    fn host(self, ip: IpVersion, last: u8) -> IpAddr {
+        match ip {
+            IpVersion::V4 => [198, self.octet(), 1, last].into(),
+            IpVersion::V6 => [0x2001, 0xdb8, self.group(), 1, 0, 0, 0, u16::from(last)].into(),
+        }
+    }
+
+    fn octet(self) -> u8 {
+        match self {
+            Side::A => 18,
+            Side::B => 19,
+        }
+    }
+
+    fn group(self) -> u16 {
+        match self {
+            Side::A => 0x18,
+            Side::B => 0x19,
+        }
+    }
+}
+
+impl End {
+    fn new(owner: Owner, side: Side, namespace: &Namespace) -> End {
+        let (name, last) = match (owner, side) {
+            (Owner::Tester, Side::A) => ("t0", 2),
+            (Owner::Tester, Side::B) => ("t1", 2),
+            (Owner::Dut, Side::A) => ("d0", 1),
+            (Owner::Dut, Side::B) => ("d1", 1),
+        };
+        // 02: locally administered, not assigned by a vendor.
+        let mac = [2, 0, 0, side.octet(), 0, last];
+        End { name, owner, side, mac, ifindex: 0, namespace: namespace.clone() }
+    }
+
+    fn as_veth(&self) -> VethEnd<'_> {
+        VethEnd { name: self.name, mac: self.mac, namespace: self.namespace.fd() }
+    }
+}
+
+/// Makes the wires and sets all ends up. Without a DUT, the tester's ports are wired together.
+pub(crate) fn wire_up(tester: &Namespace, dut: Option<&Namespace>, config: VethConfig) -> Result<Wires> {
+    let [t0, t1] = [Side::A, Side::B].map(|side| End::new(Owner::Tester, side, tester));
+    let mut wires = match dut {
+        None => vec![[t0, t1]],
+        Some(dut) => {
+            vec![[t0, End::new(Owner::Dut, Side::A, dut)], [t1, End::new(Owner::Dut, Side::B, dut)]]
+        }
+    };
+    for wire in &mut wires {
+        tester.run(|| Rtnl::open()?.add_veth([wire[0].as_veth(), wire[1].as_veth()], config))?;
+        for end in wire {
+            let namespace = end.namespace.clone();
+            end.ifindex = namespace.run(|| prepare(end.name))?;
+        }
+    }
+    Ok(wires)
+}
+
+/// Switches of one end; then it is set up. GRO on a veth is what creates its NAPI, without which neither
+/// threads nor redirected frames work; all else is off, so that frames stay as the tester made them and
+/// go through the receiver's ring (a sender with TSO on bypasses it).
+fn prepare(name: &str) -> Result<u32> {
+    for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
+        set_offload(name, offload, false)?;
+    }
+    set_offload(name, Offload::Gro, true)?;
+    let mut rtnl = Rtnl::open()?;
+    let ifindex = rtnl.link(name)?.ifindex;
+    rtnl.set_up(ifindex, true)?;
+    Ok(ifindex)
+}
+
+/// Sysctls of the tester's namespace, before its interfaces exist: a kernel that keeps silent.
+pub(crate) fn silence() -> Result<()> {
+    for which in ["all", "default"] {
+        sysctl(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
+    }
+    Ok(())
+}
+
+/// Sysctls of the DUT's namespace, before its interfaces exist, so that they are born with them.
+pub(crate) fn enable_forwarding(ip: IpVersion) -> Result<()> {
+    match ip {
+        IpVersion::V4 => {
+            silence()?;
+            // First, since it resets others.
+            sysctl("ipv4/ip_forward", "1")?;
+            for which in ["all", "default"] {
+                for name in ["rp_filter", "send_redirects", "accept_redirects"] {
+                    sysctl(&format!("ipv4/conf/{which}/{name}"), "0")?;
+                }
+            }
+        }
+        IpVersion::V6 => {
+            for which in ["all", "default"] {
+                sysctl(&format!("ipv6/conf/{which}/forwarding"), "1")?;
+                // No link-local address (1 = none), hence no solicitations from it.
+                sysctl(&format!("ipv6/conf/{which}/addr_gen_mode"), "1")?;
+                for name in ["accept_ra", "autoconf", "accept_dad", "dad_transmits", "accept_redirects"] {
+                    sysctl(&format!("ipv6/conf/{which}/{name}"), "0")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Addresses, routes and neighbours of the DUT, in its namespace.
+pub(crate) fn address(wires: &Wires, ip: IpVersion) -> Result<()> {
+    let mut rtnl = Rtnl::open()?;
+    for [tester, dut] in wires {
+        let (side, host_prefix) = (dut.side, if ip == IpVersion::V4 { 32 } else { 128 });
+        rtnl.add_address(dut.ifindex, side.dut(ip), host_prefix)?;
+        rtnl.add_neighbour(dut.ifindex, side.tester(ip), tester.mac)?;
+        rtnl.add_route(side.network(ip), side.tester(ip), dut.ifindex)?;
+    }
+    Ok(())
+}
+
+/// Writes /proc/sys/net/NAME of the calling thread's namespace. What the kernel does not have (IPv6
+/// compiled out) needs no switching off.
+fn sysctl(name: &str, value: &str) -> Result<()> {
+    let path = format!("/proc/sys/net/{name}");
+    match fs::write(&path, value) {
+        Err(error) if error.kind() == ErrorKind::NotFound && value != "1" => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound && name.ends_with("disable_ipv6") => Ok(()),
+        written => written.map_err(Error::os(format!("write {value} to {path}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_test_addresses_and_the_dut_s_are_in_its_networks() {
+        let text = |side: Side, ip| {
+            let (network, prefix) = side.network(ip);
+            format!("{network}/{prefix} {} {}", side.dut(ip), side.tester(ip))
+        };
+        assert_eq!(text(Side::A, IpVersion::V4), "198.18.0.0/16 198.18.1.1 198.18.1.2");
+        assert_eq!(text(Side::B, IpVersion::V4), "198.19.0.0/16 198.19.1.1 198.19.1.2");
+        assert_eq!(text(Side::A, IpVersion::V6), "2001:db8:18::/48 2001:db8:18:1::1 2001:db8:18:1::2");
+        assert_eq!(text(Side::B, IpVersion::V6), "2001:db8:19::/48 2001:db8:19:1::1 2001:db8:19:1::2");
+    }
+}
