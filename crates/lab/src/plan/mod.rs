@@ -172,7 +172,7 @@ pub enum PlanError {
         remedy: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the plan {path}: {source}")]
+    #[error("cannot read the plan {path}")]
     File {
         /// Its path.
         path: String,
@@ -180,8 +180,8 @@ pub enum PlanError {
         source: std::io::Error,
     },
     /// The plan is wrong.
-    #[error(transparent)]
-    Mistakes(#[from] Mistakes),
+    #[error("the plan has mistakes:\n{0}")]
+    Mistakes(Mistakes),
 }
 
 /// The plans that ship with weir: name and text.
@@ -200,7 +200,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
 /// See [`PlanError`]; the message says what to do.
 pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
     if let Some((name, text)) = shipped().iter().find(|(name, _)| *name == name_or_path) {
-        return Ok(read::read(&read::Label { name, place: name }, text, sets)?);
+        return read::read(&read::Label { name, place: name }, text, sets).map_err(PlanError::Mistakes);
     }
     let path = Path::new(name_or_path);
     if !path.exists() {
@@ -211,7 +211,7 @@ pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| PlanError::File { path: name_or_path.to_string(), source })?;
     let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
-    Ok(read::read(&read::Label { name: &name, place: name_or_path }, &text, sets)?)
+    read::read(&read::Label { name: &name, place: name_or_path }, &text, sets).map_err(PlanError::Mistakes)
 }
 
 #[cfg(test)]

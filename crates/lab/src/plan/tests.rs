@@ -324,7 +324,7 @@ fn plans_are_found_by_name_or_path() {
     let path = folder.join("mine.toml");
     std::fs::write(&path, PLAN.replace("rules = 25", "rules = 0")).unwrap();
     let error = load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{}:4: dut.rules", path.display())), "{error}");
+    assert!(error.contains(&format!("\n{}:4: dut.rules", path.display())), "{error}");
     assert_eq!(load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
     std::fs::remove_dir_all(&folder).unwrap();
     let error = load("quik", &[]).unwrap_err().to_string();
