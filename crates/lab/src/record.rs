@@ -26,6 +26,9 @@ pub struct Run {
     pub seed: u64,
     /// Version of weir that measured.
     pub version: String,
+    /// Process that measures, as `pid-start time`: tells a run in progress from one that was killed.
+    #[serde(default)]
+    pub process: String,
     /// Where it was measured.
     pub machine: Machine,
     /// How the tester sends and receives, and on which CPUs.
@@ -101,6 +104,9 @@ pub struct Point {
     pub cpus_shared: Vec<usize>,
     /// Theoretical maximum in frames/s, all directions together, at the plan's line rate; `None` if it has none.
     pub line_fps: Option<f64>,
+    /// What a reader must know about this test bed, one sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Result; `None` until the point is finished.
     pub result: Option<PointResult>,
 }

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now, in UTC, as RFC 3339 with milliseconds: `2026-05-04T03:02:01.234Z`.
-pub fn now() -> String {
+pub(crate) fn now() -> String {
     rfc3339(SystemTime::now())
 }
 

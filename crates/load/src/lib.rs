@@ -15,11 +15,11 @@ pub mod packet;
 pub mod sequence;
 pub mod xdp;
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use counts::{Counts, Load, Traffic};
+use weir_port::bpf::now_ns;
 use weir_port::packet::PacketError;
 use xdp::{Interface, XdpError, XdpTester};
 
@@ -36,14 +36,15 @@ fn grace(duration: Duration) -> Duration {
 /// What the outside has to do with a trial while it runs.
 pub struct Control<'a> {
     stop: &'a AtomicBool,
-    progress: &'a dyn Fn(u64, u64),
-    last: Cell<Instant>,
+    progress: &'a (dyn Fn(u64, u64) + Sync),
+    /// When progress was told last, ns.
+    last_ns: AtomicU64,
 }
 
 impl<'a> Control<'a> {
     /// `stop` ends sending; `progress` is told frames sent and received so far, ten times a second.
-    pub fn new(stop: &'a AtomicBool, progress: &'a dyn Fn(u64, u64)) -> Self {
-        Control { stop, progress, last: Cell::new(Instant::now()) }
+    pub fn new(stop: &'a AtomicBool, progress: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
+        Control { stop, progress, last_ns: AtomicU64::new(now_ns()) }
     }
 
     fn stopped(&self) -> bool {
@@ -51,8 +52,9 @@ impl<'a> Control<'a> {
     }
 
     fn report(&self, sent: u64, received: u64) {
-        if self.last.get().elapsed() >= LOOK {
-            self.last.set(Instant::now());
+        let now = now_ns();
+        if now - self.last_ns.load(Ordering::Relaxed) >= LOOK.as_nanos() as u64 {
+            self.last_ns.store(now, Ordering::Relaxed);
             (self.progress)(sent, received);
         }
     }

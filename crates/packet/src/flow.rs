@@ -24,7 +24,7 @@ pub enum FlowOrder {
 }
 
 /// Which way test frames travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From side a to side b.
     Forward,

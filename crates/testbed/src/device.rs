@@ -120,7 +120,8 @@ fn pump(mut ring: Ring, sender: &Sender, mut line: FaultLine, stop: &AtomicBool,
     while !stop.load(Ordering::Relaxed) {
         let wait = line.next_ns().map_or(5_000_000, |due| due.saturating_sub(now_ns()).min(5_000_000));
         // poll(2) counts in ms: shorter waits spin.
-        let received = ring.receive(Duration::from_nanos(wait), |frame, _| line.push(now_ns(), frame.to_vec()));
+        let received =
+            ring.receive(Duration::from_nanos(wait), |frame, _| line.push(now_ns(), frame.to_vec()));
         if received.is_err() {
             return;
         }

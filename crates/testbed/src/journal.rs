@@ -280,6 +280,19 @@ pub(crate) fn dying_with_parent(command: &mut Command) -> &mut Command {
 
 /// Start time of a process in clock ticks since boot: proc(5), /proc/PID/stat, field 22. A zombie counts
 /// as dead.
+/// Names this process so that it cannot be taken for a later one with the same number.
+pub fn this_process() -> String {
+    let pid = std::process::id();
+    let start_time = start_time(pid).expect("this process runs");
+    format!("{pid}-{start_time}")
+}
+
+/// Does the process that [`this_process`] named still run?
+pub fn is_alive(process: &str) -> bool {
+    let numbers = process.split_once('-').and_then(|(pid, at)| Some((pid.parse().ok()?, at.parse().ok()?)));
+    numbers.is_some_and(|(pid, at): (u32, u64)| start_time(pid).is_ok_and(|time| time == at))
+}
+
 fn start_time(pid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field is a name in parentheses that may hold spaces and parentheses.

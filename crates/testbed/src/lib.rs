@@ -13,9 +13,9 @@ mod testing;
 
 pub mod bed;
 pub mod conntrack;
-pub mod device;
 pub mod counters;
 pub mod cpu;
+pub mod device;
 pub mod dut;
 pub mod error;
 pub mod ethtool;

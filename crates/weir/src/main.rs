@@ -8,27 +8,43 @@ use weir_lab::plan;
 
 mod cli;
 mod docs;
+mod privilege;
+mod progress;
+mod records;
+mod run;
 mod time;
+mod units;
 
 use cli::{Cli, Command, PlanCommand};
 
-/// Exit code of an error; see [`cli`] for the others.
-const ERROR: u8 = 1;
+/// How a command ended without an error.
+pub(crate) enum Outcome {
+    Done,
+    NotAllValid,
+    Interrupted,
+}
 
+/// The exit codes are told in the help text of [`cli`].
 fn main() -> ExitCode {
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     match run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::NotAllValid) => ExitCode::from(3),
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
             eprintln!("weir: {error:#}");
-            ExitCode::from(ERROR)
+            ExitCode::from(1)
         }
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command) -> Result<Outcome> {
     let mut out = std::io::stdout().lock();
     match command {
+        Command::Run(arguments) => return run::run(&arguments),
+        Command::List(arguments) => records::list(&arguments, &mut out),
+        Command::Show(arguments) => records::show(&arguments, &mut out),
+        Command::Report(arguments) => records::report(&arguments, &mut out),
         Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets.sets, &mut out),
         Command::Plan(PlanCommand::List) => list_plans(&mut out),
         Command::Plan(PlanCommand::Show { name }) => show_plan(&name, &mut out),
@@ -40,7 +56,8 @@ fn run(command: Command) -> Result<()> {
         Command::Man { output: Some(folder) } => docs::man_pages(&folder)
             .with_context(|| format!("cannot write man pages to {}", folder.display())),
         _ => bail!("this command is not there yet"),
-    }
+    }?;
+    Ok(Outcome::Done)
 }
 
 fn check_plan(name: &str, sets: &[String], out: &mut impl Write) -> Result<()> {

@@ -8,6 +8,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use weir_testbed::fault::Faults;
+
 mod axes;
 mod mistake;
 mod read;
@@ -53,6 +55,8 @@ pub enum Experiment {
 pub struct Throughput {
     /// Devices under test.
     pub dut: DutAxes,
+    /// What the device `faulty` does wrong.
+    pub faults: Faults,
     /// Test traffic.
     pub traffic: TrafficAxes,
     /// Search at each point.

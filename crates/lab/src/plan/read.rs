@@ -6,6 +6,7 @@ use toml_edit::{Document, DocumentMut, Item, Value};
 use weir_packet::flow::{Direction, FlowOrder, IpVersion, MAX_FLOWS};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
+use weir_testbed::fault::Faults;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::mistake::{Mistake, Mistakes, Notes};
@@ -111,6 +112,7 @@ fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
     let (dut_section, traffic_section) = (root.section("dut"), root.section("traffic"));
     let dut = read_dut(&dut_section);
     let traffic = read_traffic(&traffic_section);
+    let faults = dut_section.one("faults", value::parsed::<Faults>).unwrap_or_default();
     if let (Some(dut), Some(traffic)) = (&dut, &traffic) {
         for unused in axes::unused(dut, traffic) {
             let section = if unused.section == "dut" { &dut_section } else { &traffic_section };
@@ -122,7 +124,7 @@ fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
     let search = read_search(root.section("search"));
     let repeat = read_repeat(root.section("repeat"));
     let curve = read_curve(root.section("curve"));
-    Some(Throughput { dut: dut?, traffic: traffic?, search: search?, repeat, curve })
+    Some(Throughput { dut: dut?, faults, traffic: traffic?, search: search?, repeat, curve })
 }
 
 fn read_dut(section: &Section<'_>) -> Option<DutAxes> {

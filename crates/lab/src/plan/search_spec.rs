@@ -109,6 +109,16 @@ impl SearchSpec {
         }
     }
 
+    /// Lowest load that is offered, frames/s.
+    pub fn min_fps(&self) -> f64 {
+        match self {
+            SearchSpec::Mlrsearch(spec) => spec.range.min_fps,
+            SearchSpec::Rfc2544(spec) => spec.range.min_fps,
+            SearchSpec::Classic(spec) => spec.range.min_fps,
+            SearchSpec::Fixed(spec) => spec.loads_fps.iter().copied().fold(f64::INFINITY, f64::min),
+        }
+    }
+
     /// Upper bound of the trial time of one search, repeated noisy trials not counted. Without a `max_fps`
     /// a ceiling of 20 M frames/s is assumed.
     pub fn estimate(&self) -> Duration {

@@ -113,7 +113,7 @@ pub struct Options<'a> {
     /// Set to end the run.
     pub stop: &'a AtomicBool,
     /// Told what goes on.
-    pub observe: &'a dyn Fn(Event),
+    pub observe: &'a (dyn Fn(Event) + Sync),
 }
 
 /// Runs the experiment `throughput` of a plan; returns the number of the run in the store.
@@ -131,7 +131,7 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
         tester: options.tester,
         seed: options.seed,
         limits: plan.limits.clone(),
-        tsc_hz: machine::tsc_hz_here(),
+        tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
     let run = Running { record: &record, experiment, store, options, settings, journal };
@@ -262,7 +262,11 @@ impl Running<'_> {
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
         let mut trials = Trials { run: self, point: &point, next: 0 };
         let min = self.experiment.search.min_fps().min(ceiling);
-        trials.one(&mut rig, &Load { fps: Some(min), duration: WARM_UP, max_frames: None }, Purpose::WarmUp)?;
+        trials.one(
+            &mut rig,
+            &Load { fps: Some(min), duration: WARM_UP, max_frames: None },
+            Purpose::WarmUp,
+        )?;
         let search = self.experiment.search.name().to_string();
         let goals = if let SearchSpec::Fixed(fixed) = &self.experiment.search {
             for fps in &fixed.loads_fps {
@@ -373,8 +377,8 @@ fn goal_result(
     GoalResult {
         goal: goal.to_string(),
         parameters,
-        fps_median: (!values.is_empty()).then(|| stats::median(&values)),
-        fps_interval: enough.then(|| stats::median_interval(&values, seed)),
+        fps_median: stats::median(&values),
+        fps_interval: stats::median_interval(&values, seed).filter(|_| enough),
         repetitions,
     }
 }
@@ -445,8 +449,12 @@ impl Measurer for PointMeasurer<'_, '_> {
         Ok(match trial.verdict {
             Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
             Verdict::TesterLimited => {
-                let own: u64 =
-                    trial.ledger.iter().filter(|l| l.owner == crate::record::Owner::Tester).map(|l| l.frames).sum();
+                let own: u64 = trial
+                    .ledger
+                    .iter()
+                    .filter(|l| l.owner == crate::record::Owner::Tester)
+                    .map(|l| l.frames)
+                    .sum();
                 let achieved_fps = trial.sent.saturating_sub(own) as f64 / trial.duration_s;
                 Measured::TesterLimited { achieved_fps }
             }

@@ -108,7 +108,10 @@ fn search_deviations(search: &SearchSpec) -> Vec<String> {
         SearchSpec::Rfc2544(spec) => {
             let mut list = Vec::new();
             if spec.trial < Duration::from_secs(60) {
-                list.push(format!("Trials of {}, where RFC 2544 section 24 wants 60 s.", seconds(spec.trial)));
+                list.push(format!(
+                    "Trials of {}, where RFC 2544 section 24 wants 60 s.",
+                    seconds(spec.trial)
+                ));
             }
             if spec.loss_ratio > 0.0 {
                 let percent = spec.loss_ratio * 100.0;
@@ -128,7 +131,11 @@ fn search_deviations(search: &SearchSpec) -> Vec<String> {
             differs("Trials at each load", spec.trials.to_string(), published.trials.to_string());
             differs("Worst trials discarded", spec.discard.to_string(), published.discarded.to_string());
             differs("Mean loss", spec.mean_loss.to_string(), published.mean_loss.to_string());
-            differs("Loss of half of the trials", spec.half_loss.to_string(), published.typical_loss.to_string());
+            differs(
+                "Loss of half of the trials",
+                spec.half_loss.to_string(),
+                published.typical_loss.to_string(),
+            );
             list
         }
         SearchSpec::Fixed(_) => Vec::new(),

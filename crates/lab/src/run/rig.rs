@@ -22,9 +22,7 @@ use weir_testbed::topology;
 use super::RunError;
 use super::verdict::{Books, judge};
 use crate::plan::{Cpus, Limits, PointSpec};
-use crate::record::{
-    Cost, CpuUse, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict,
-};
+use crate::record::{Cost, CpuUse, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
 use crate::time;
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
@@ -152,14 +150,7 @@ impl Rig {
         })
     }
 
-    fn outcome(
-        &self,
-        counts: &Counts,
-        load: &Load,
-        purpose: Purpose,
-        used: &Used,
-        at: Started,
-    ) -> Outcome {
+    fn outcome(&self, counts: &Counts, load: &Load, purpose: Purpose, used: &Used, at: Started) -> Outcome {
         let books = self.books(counts, used);
         let noise = self.noise(counts, used);
         let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
@@ -315,10 +306,9 @@ impl Used {
 
     fn memory(&self, conntrack_entries: u64) -> Vec<(String, i64)> {
         let conntrack = self.after.memory.conntrack_bytes(conntrack_entries);
-        let growth = self.after.memory.slab_bytes as i64 - self.before.memory.slab_bytes as i64;
-        let mut list = vec![("slab growth".to_string(), growth)];
-        list.extend(conntrack.map(|bytes| ("conntrack".to_string(), bytes as i64)));
-        list
+        let slab = self.after.memory.slab_bytes.zip(self.before.memory.slab_bytes);
+        let growth = slab.map(|(after, before)| ("slab growth".to_string(), after as i64 - before as i64));
+        growth.into_iter().chain(conntrack.map(|bytes| ("conntrack".to_string(), bytes as i64))).collect()
     }
 }
 
@@ -403,8 +393,7 @@ fn latency_record(counts: &weir_load::counts::GroupCounts) -> Latency {
         return Latency::default();
     }
     // A percentile is the middle of a bucket and may lie outside of what was really seen.
-    let percentile =
-        |p| counts.latency.percentile(p).clamp(counts.latency_min_ns, counts.latency_max_ns);
+    let percentile = |p| counts.latency.percentile(p).clamp(counts.latency_min_ns, counts.latency_max_ns);
     Latency {
         count,
         min_ns: counts.latency_min_ns,
@@ -423,9 +412,4 @@ fn own_time() -> u64 {
     // SAFETY: no arguments, cannot fail.
     let thread = unsafe { libc::gettid() };
     ThreadTimes::of(thread as u32).map_or(0, |times| times.run_ns)
-}
-
-/// A verdict that a repetition may change.
-pub(super) fn worth_a_retry(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Noisy | Verdict::Invalid)
 }

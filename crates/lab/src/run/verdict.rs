@@ -177,10 +177,16 @@ mod tests {
         check(books(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
         check(books(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
         check(books(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "1.000 %");
-        check(books(10_000, 10_000, 9_000, &[(Tester, 1_000)]), quiet.clone(), TesterLimited, "itself lost 1000");
+        check(
+            books(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
+            quiet.clone(),
+            TesterLimited,
+            "itself lost 1000",
+        );
         check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
         check(books(10, 10, 11, &[]), quiet, Invalid, "");
-        let noise = |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
+        let noise =
+            |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
         check(books(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
         check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
         check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");

@@ -1,0 +1,76 @@
+//! What this process may do, and how to get by with less.
+//!
+//! Root with full capabilities uses XDP. Anybody else gets a user namespace of their own, in which they may
+//! make network namespaces and packet sockets, but load no eBPF and place no kernel thread.
+
+use std::fs;
+use std::io;
+
+use anyhow::{Context, Result, bail};
+use weir_load::TesterKind;
+use weir_load::xdp;
+
+use crate::cli;
+
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// How the tester will work, and what is weaker than it could be.
+pub(crate) struct Means {
+    pub(crate) tester: TesterKind,
+    pub(crate) limits: Vec<String>,
+}
+
+/// Finds out, and enters a user namespace where that is needed. Call it before any thread is started.
+pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
+    let mut limits = Vec::new();
+    if !has_capabilities() {
+        if wanted == cli::TesterKind::Xdp {
+            bail!(
+                "the XDP tester needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run weir as root, or choose --tester packet"
+            );
+        }
+        enter_user_namespace().context(
+            "without root, weir needs an unprivileged user namespace: run it as root, or allow them \
+             (kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)",
+        )?;
+        limits.push(
+            "Not root: frames go through AF_PACKET sockets in an unprivileged user namespace. The ceiling is \
+             several times lower, departures are less exact, and the kernel's receive threads are not bound \
+             to CPUs, so that tester and DUT disturb each other."
+                .to_string(),
+        );
+        return Ok(Means { tester: TesterKind::Packet, limits });
+    }
+    if wanted == cli::TesterKind::Packet {
+        return Ok(Means { tester: TesterKind::Packet, limits });
+    }
+    match xdp::probe() {
+        Ok(()) => Ok(Means { tester: TesterKind::Xdp, limits }),
+        Err(error) if wanted == cli::TesterKind::Xdp => Err(error.into()),
+        Err(error) => {
+            limits.push(format!("No XDP, AF_PACKET sockets instead: {error}."));
+            Ok(Means { tester: TesterKind::Packet, limits })
+        }
+    }
+}
+
+/// May this process make network namespaces and change interfaces?
+pub(crate) fn has_capabilities() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    [CAP_NET_ADMIN, CAP_SYS_ADMIN].iter().all(|cap| bits & (1 << cap) != 0)
+}
+
+fn enter_user_namespace() -> io::Result<()> {
+    // SAFETY: no arguments, cannot fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // SAFETY: no pointers; the kernel refuses it in a process with several threads.
+    if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+}

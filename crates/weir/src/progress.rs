@@ -1,0 +1,135 @@
+//! What a user sees while a plan runs: a bar with the time left on a terminal, plain lines in a log.
+
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
+use weir_lab::run::Event;
+
+use crate::time::in_words;
+use crate::units::rate;
+
+/// Tells what goes on, on standard error.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    estimate: Duration,
+    state: Mutex<State>,
+}
+
+/// Where the run is.
+#[derive(Default)]
+struct State {
+    place: String,
+    done: usize,
+    count: usize,
+    trials: usize,
+    not_valid: usize,
+    offered: String,
+}
+
+impl Progress {
+    /// `estimate` is the longest time that the plan can take.
+    pub(crate) fn new(estimate: Duration) -> Self {
+        let bar = if std::io::stderr().is_terminal() {
+            let style = ProgressStyle::with_template("{bar:24} {msg}").expect("a valid template");
+            ProgressBar::new(1000).with_style(style)
+        } else {
+            ProgressBar::hidden()
+        };
+        Progress { bar, started: Instant::now(), estimate, state: Mutex::default() }
+    }
+
+    /// Takes an event of the run.
+    pub(crate) fn tell(&self, event: Event) {
+        let mut state = self.state.lock().expect("telling does not panic");
+        match event {
+            Event::Run(run) => self.line(&format!("run {}: {}", run.id, run.question)),
+            Event::Point { index, count, point } => {
+                (state.done, state.count) = (index.unwrap_or(0), count);
+                state.place = place(point);
+                self.show(&state);
+            }
+            Event::Trial { offered_fps, .. } => {
+                state.offered = offered_fps.map_or("full speed".to_string(), rate);
+                self.show(&state);
+            }
+            Event::Progress { .. } => self.show(&state),
+            Event::Ended(trial) => self.ended(&mut state, trial),
+            Event::Result(point, result) => {
+                self.line(&result_line(point, result, &state));
+                (state.trials, state.not_valid) = (0, 0);
+            }
+            Event::Note(note) => self.line(&format!("note: {note}")),
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn ended(&self, state: &mut State, trial: &Trial) {
+        state.trials += 1;
+        if trial.verdict != Verdict::Valid {
+            state.not_valid += 1;
+        }
+        self.show(state);
+    }
+
+    fn show(&self, state: &State) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let done = if state.count == 0 { 0.0 } else { state.done as f64 / state.count as f64 };
+        self.bar.set_position((done * 1000.0) as u64);
+        self.bar.set_message(format!(
+            "{}/{} {} at {}, {}",
+            state.done + 1,
+            state.count,
+            state.place,
+            state.offered,
+            self.time_left(done)
+        ));
+    }
+
+    fn time_left(&self, done: f64) -> String {
+        let elapsed = self.started.elapsed();
+        let left = if done > 0.0 {
+            elapsed.mul_f64((1.0 - done) / done)
+        } else {
+            self.estimate.saturating_sub(elapsed)
+        };
+        format!("{}{} left", if done > 0.0 { "about " } else { "at most " }, in_words(left))
+    }
+
+    fn line(&self, text: &str) {
+        if self.bar.is_hidden() { eprintln!("{text}") } else { self.bar.println(text) }
+    }
+}
+
+fn place(point: &Point) -> String {
+    let cpus = match point.cpus.len() {
+        0 => String::new(),
+        1 => ", 1 CPU".to_string(),
+        n => format!(", {n} CPUs"),
+    };
+    format!("{} {} bytes{cpus}", point.dut, point.frame)
+}
+
+fn result_line(point: &Point, result: &PointResult, state: &State) -> String {
+    let goals: Vec<String> = result.goals.iter().map(goal).collect();
+    let doubts = match state.not_valid {
+        0 => String::new(),
+        n => format!(", {n} not valid"),
+    };
+    format!("{}: {} ({} trials{doubts})", place(point), goals.join(", "), state.trials)
+}
+
+fn goal(goal: &GoalResult) -> String {
+    let irregular = goal.repetitions.iter().find_map(|r| r.irregular.as_deref());
+    let why = irregular.map_or(String::new(), |why| format!(" [{why}]"));
+    format!("{} {}{why}", goal.goal, goal.fps_median.map_or("none found".to_string(), rate))
+}
