@@ -1,0 +1,165 @@
+# shellcheck shell=bash
+# What ./weir and ./test need before they can build: Debian packages and a Rust toolchain. Sourced, not run.
+# Everything that it installs or builds is announced on standard error; where nothing is to be done it costs
+# a few file look-ups and says nothing.
+#
+# In:  $here, the folder of the checkout.
+# Out: $target, the build folder; build, which runs a command as the one who builds, in the checkout.
+
+: "${here:?}"
+oldest_rust=85 # 1.85, the first with edition 2024; rust-version in Cargo.toml says the same
+PATH=$PATH:/usr/sbin:/sbin # nft and runuser; plain users often lack these
+
+say() { printf 'weir: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+# Is a program or header here?
+have() {
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# need PROBE=PACKAGE...: installs the packages whose probe is not there.
+need() {
+    local missing=() pair
+    for pair in "$@"; do
+        have "${pair%%=*}" || missing+=("${pair#*=}")
+    done
+    [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+}
+
+install() {
+    local command="apt-get update && apt-get install -y --no-install-recommends $*"
+    have apt-get || die "these Debian packages, or what corresponds to them here, are missing: $*"
+    local as_root=()
+    if [ "$EUID" -ne 0 ]; then
+        have sudo || die "packages are missing. As root, run: $command"
+        as_root=(sudo)
+    fi
+    say "installing packages${as_root[*]:+ with sudo}: $*"
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300) log
+    log=$(mktemp)
+    if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        die "that failed. As root, run: $command"
+    fi
+    rm -f "$log"
+}
+
+need_build_packages() {
+    need gcc=gcc /usr/include/stdio.h=libc6-dev make=make pkg-config=pkg-config \
+        /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev nft=nftables
+}
+
+# Who builds. Under sudo that is the user who called it, unless only root has Rust, or both have and the checkout
+# is not the user's: what is built stays with whom the sources belong to. Sets $builder_home and $as_builder.
+choose_builder() {
+    builder_home=${HOME:-/root}
+    as_builder=()
+    [ "$EUID" -eq 0 ] && [ "${SUDO_USER:-root}" != root ] || return 0
+    local home root_has=0 user_has=0 owner
+    home=$(getent passwd "$SUDO_USER" | cut -d: -f6)
+    owner=$(stat -c %U "$here")
+    if have cargo || [ -x "$builder_home/.cargo/bin/cargo" ]; then root_has=1; fi
+    if [ -x "$home/.cargo/bin/cargo" ] || [ -x /usr/bin/cargo ]; then user_has=1; fi
+    if [ "$user_has" -gt "$root_has" ] || { [ "$user_has" = "$root_has" ] && [ "$owner" = "$SUDO_USER" ]; }; then
+        builder_home=$home
+        as_builder=(runuser -u "$SUDO_USER" -- env -u CARGO_HOME -u RUSTUP_HOME "HOME=$home")
+    fi
+}
+
+# Runs a command as the builder, in the checkout, with the builder's Rust first.
+build() {
+    local path="${CARGO_HOME:-$builder_home/.cargo}/bin:$PATH"
+    [ ${#as_builder[@]} -eq 0 ] || path="$builder_home/.cargo/bin:$PATH"
+    (cd "$here" && exec "${as_builder[@]}" env "PATH=$path" "$@")
+}
+
+has_cargo() { build sh -c 'command -v cargo' >/dev/null; }
+
+rust_is_new() {
+    local version
+    version=$(build rustc --version 2>/dev/null) && [[ $version =~ ^rustc\ 1\.([0-9]+) ]] &&
+        [ "${BASH_REMATCH[1]}" -ge "$oldest_rust" ]
+}
+
+# A toolchain that is new enough: the default one, or rustup's stable, or a new installation.
+need_rust() {
+    rust_is_new && return
+    export RUSTUP_TOOLCHAIN=stable
+    rust_is_new && return
+    if ! build rustup --version >/dev/null 2>&1; then
+        install_rustup
+    fi
+    say "installing the stable Rust toolchain below $builder_home"
+    build rustup toolchain install stable --profile minimal --no-self-update >&2 || die "rustup failed, see above"
+    rust_is_new || die "Rust 1.$oldest_rust or newer is needed: see https://rustup.rs"
+}
+
+install_rustup() {
+    if have apt-cache && [ -n "$(apt-cache madison rustup 2>/dev/null)" ]; then
+        install rustup
+        return
+    fi
+    need curl=curl /etc/ssl/certs/ca-certificates.crt=ca-certificates
+    local script
+    # The second address is where the first one leads to; some networks know only that.
+    script=$(fetch https://sh.rustup.rs) || script=$(fetch https://static.rust-lang.org/rustup/rustup-init.sh) ||
+        die "Rust 1.$oldest_rust or newer is missing and https://sh.rustup.rs is out of reach"
+    build sh -s -- -y --quiet --profile minimal --default-toolchain none --no-modify-path <<<"$script" >&2 ||
+        die "the installation of rustup failed, see above"
+}
+
+fetch() {
+    say "installing rustup from $1 below $builder_home"
+    curl --proto '=https' --tlsv1.2 -sSf "$1"
+}
+
+# The build folder: in the checkout, or where the checkout is someone else's, in the builder's cache.
+choose_target() {
+    target=$here/target
+    local folder=$target
+    [ -d "$folder" ] || folder=$here
+    "${as_builder[@]}" test -w "$folder" || target=${XDG_CACHE_HOME:-$builder_home/.cache}/weir/target
+}
+
+# Was the program built after the last change? Only asked where cargo cannot be: it knows better.
+is_fresh() {
+    [ -x "$1" ] && [ -z "$(cd "$here" && find Cargo.* crates plans bpf -newer "$1" -print -quit 2>/dev/null)" ]
+}
+
+# Builds the program. Silent if there is nothing to do.
+build_weir() {
+    local log status=0
+    log=$(mktemp)
+    build env CARGO_TERM_COLOR=never cargo build --release -p weir --target-dir "$target" 2>&1 |
+        show_build "$log" || status=$?
+    if [ "$status" -ne 0 ]; then
+        cat "$log" >&2
+        rm -f "$log"
+        die "the build failed, see above"
+    fi
+    rm -f "$log"
+}
+
+# Announces a build when it turns out that there is something to build; on a terminal names the crates.
+show_build() {
+    local line announced=
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$1"
+        case $line in
+        *Compiling*)
+            [ "$announced" ] || say "building (the first time takes a minute or two)"
+            announced=yes
+            [ ! -t 2 ] || printf '\r\033[K%s' "$line" >&2
+            ;;
+        esac
+    done
+    [ -z "$announced" ] || [ ! -t 2 ] || printf '\r\033[K' >&2
+}
