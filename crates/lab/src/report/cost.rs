@@ -56,8 +56,12 @@ fn per_frame(all: &Comparison<'_>) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let chart =
-        BarChart { groups, unit: "ns of CPU time per received frame".into(), limit_name: String::new() };
+    let chart = BarChart {
+        groups,
+        unit: "CPU time per received frame".into(),
+        number: time_ns,
+        limit_name: String::new(),
+    };
     let drawing = chart.draw("CPU time of the device per frame", "The table has the values.");
     let side = format!("<div>{}</div>", table.html());
     format!("<h3>CPU time per frame</h3>\n{}", figure("pair", &[drawing, side], "", &Table::default()))
