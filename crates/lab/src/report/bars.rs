@@ -54,7 +54,7 @@ pub(crate) struct BarChart {
     pub(crate) limit_name: String,
 }
 
-const WIDTH: f64 = 560.0;
+const WIDTH: f64 = 520.0;
 const ROW: f64 = 21.0;
 const BAR: f64 = 13.0;
 const HEAD: f64 = 24.0;

@@ -43,8 +43,8 @@ impl Table {
             row.iter().enumerate().map(cell).collect::<String>()
         };
         let rows = self.rows.iter().enumerate().map(|(i, row)| {
-            let begins = i > 0 && self.rows[i - 1][0] != row[0];
-            format!("<tr{}>{}</tr>\n", if begins { " class=\"g\"" } else { "" }, cells(row, "td"))
+            let ends = self.rows.get(i + 1).is_some_and(|next| next[0] != row[0]);
+            format!("<tr{}>{}</tr>\n", if ends { " class=\"g\"" } else { "" }, cells(row, "td"))
         });
         let rows: String = rows.collect();
         format!(
