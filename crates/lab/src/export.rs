@@ -242,7 +242,7 @@ mod tests {
             "64 kernel-forward NDR 412 k 211 M 410 k – 415 k 3.00 ms 17 16"
         );
         assert!(text.lines().any(|l| l.contains("wire") && l.contains("≥ 4.12 M")), "{text}");
-        assert!(list(&[data.run.clone()]).contains("quick"));
+        assert!(list(std::slice::from_ref(&data.run)).contains("quick"));
         assert_eq!(list(&[]), "no runs are recorded\n");
         let empty = RunData { run: data.run, points: Vec::new() };
         assert!(show(&empty).ends_with("\nno points were measured\n"));

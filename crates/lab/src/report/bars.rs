@@ -6,7 +6,7 @@
 //!   wire           |============//   4.12 M     (cut: the axis is for the devices)
 //! ```
 
-use super::format::si;
+use super::format::tick;
 use super::scale::Scale;
 use super::series::Style;
 use super::svg::{Anchor, Svg, class, shorten, text_width};
@@ -48,11 +48,13 @@ pub(crate) struct BarChart {
     pub(crate) groups: Vec<Group>,
     /// Unit of the axis.
     pub(crate) unit: String,
+    /// Text for a value.
+    pub(crate) number: fn(f64) -> String,
     /// What the limit of a group is called.
     pub(crate) limit_name: String,
 }
 
-const WIDTH: f64 = 560.0;
+const WIDTH: f64 = 520.0;
 const ROW: f64 = 21.0;
 const BAR: f64 = 13.0;
 const HEAD: f64 = 24.0;
@@ -92,15 +94,15 @@ impl BarChart {
         let right = WIDTH - self.bars().map(|b| text_width(&b.text)).fold(40.0, f64::max).min(150.0) - 12.0;
         let all = longest(false);
         let highest =
-            Some(longest(true)).filter(|devices| *devices > 0.0 && all > devices * 3.0).unwrap_or(all);
+            Some(longest(true)).filter(|devices| *devices > 0.0 && all > devices * 2.0).unwrap_or(all);
         Scale::linear(highest, self.left(), right)
     }
 
     fn draw_axis(&self, svg: &mut Svg, scale: Scale, y: f64) {
-        for tick in scale.ticks() {
-            let x = scale.at(tick);
+        for value in scale.ticks() {
+            let x = scale.at(value);
             svg.line((x, 18.0), (x, y), "grid");
-            svg.text((x, y + 14.0), Anchor::Middle, "tick", &si(tick));
+            svg.text((x, y + 14.0), Anchor::Middle, "tick", &tick(&(self.number)(value)));
         }
         svg.text((scale.at(scale.high()), y + 30.0), Anchor::End, "axis", &self.unit);
     }
@@ -108,45 +110,50 @@ impl BarChart {
     fn draw_group(&self, svg: &mut Svg, scale: Scale, group: &Group, top: f64) {
         svg.text((0.0, top + 16.0), Anchor::Start, "head", &group.label);
         if let Some(limit) = group.limit {
-            let text = format!("{} {}", self.limit_name, si(limit));
+            let text = format!("{} {}", self.limit_name, (self.number)(limit));
             svg.text((WIDTH, top + 16.0), Anchor::End, "tick", &text);
         }
-        for (i, bar) in group.bars.iter().enumerate() {
-            self.draw_bar(svg, scale, bar, top + HEAD + ROW * i as f64);
+        let rows = || group.bars.iter().enumerate().map(|(i, bar)| (bar, top + HEAD + ROW * i as f64));
+        for (bar, y) in rows() {
+            draw_bar(svg, scale, bar, y + ROW / 2.0 - 1.0);
         }
         let end = top + HEAD + ROW * group.bars.len() as f64;
         if let Some(limit) = group.limit.filter(|limit| *limit <= scale.high()) {
             svg.line((scale.at(limit), top + HEAD - 4.0), (scale.at(limit), end), "limit");
         }
+        for (bar, y) in rows() {
+            self.draw_texts(svg, scale, bar, y + ROW / 2.0 + 3.0);
+        }
     }
 
-    fn draw_bar(&self, svg: &mut Svg, scale: Scale, bar: &Bar, top: f64) {
-        let (left, middle) = (scale.at(0.0), top + ROW / 2.0 - 1.0);
-        let baseline = middle + 4.0;
+    fn draw_texts(&self, svg: &mut Svg, scale: Scale, bar: &Bar, baseline: f64) {
+        let left = scale.at(0.0);
         svg.text((left - 8.0, baseline), Anchor::End, "label", &shorten(&bar.label, self.left() - 8.0));
-        let Some(value) = bar.value else {
-            svg.text((left + 6.0, baseline), Anchor::Start, "none", &bar.text);
-            return;
-        };
-        let end = scale.at(value);
-        let class = format!("bar {}", class(bar.style));
-        svg.rect((left, middle - BAR / 2.0), (end - left, BAR), &class, &bar.title);
-        let mut text_at = end;
-        if value > scale.high() {
-            let (x, y) = (end - 18.0, middle + BAR / 2.0 + 2.0);
-            svg.path(&format!("M{x:.1} {y:.1}l5-17h5l-5 17Z"), "cut", "longer than the axis");
-        } else {
-            for tick in bar.ticks.iter().filter(|t| **t <= scale.high()) {
-                let x = scale.at(*tick);
-                svg.line((x, middle - BAR / 2.0), (x, middle + BAR / 2.0), "second");
-                text_at = text_at.max(x);
-            }
-            if let Some((low, high)) = bar.interval {
-                whisker(svg, (scale.at(low), scale.at(high)), middle);
-                text_at = text_at.max(scale.at(high));
-            }
-        }
-        svg.text((text_at + 6.0, baseline), Anchor::Start, "value", &bar.text);
+        let ends = [bar.value, bar.interval.map(|i| i.1)];
+        let longest =
+            ends.into_iter().chain(bar.ticks.iter().map(|t| Some(*t))).flatten().fold(0.0, f64::max);
+        let class = if bar.value.is_some() { "value" } else { "none" };
+        svg.text((scale.at(longest) + 6.0, baseline), Anchor::Start, class, &bar.text);
+    }
+}
+
+/// The bar with whiskers and ticks, or its beginning with a cut where it is longer than the axis.
+fn draw_bar(svg: &mut Svg, scale: Scale, bar: &Bar, middle: f64) {
+    let Some(value) = bar.value else { return };
+    let (left, end) = (scale.at(0.0), scale.at(value));
+    let class = format!("bar {}", class(bar.style));
+    svg.rect((left, middle - BAR / 2.0), (end - left, BAR), &class, &bar.title);
+    if value > scale.high() {
+        let (x, y) = (end - 18.0, middle + BAR / 2.0 + 2.0);
+        svg.path(&format!("M{x:.1} {y:.1}l5-17h5l-5 17Z"), "cut", "longer than the axis");
+        return;
+    }
+    for tick in bar.ticks.iter().filter(|t| **t <= scale.high()) {
+        let x = scale.at(*tick);
+        svg.line((x, middle - BAR / 2.0 - 2.0), (x, middle + BAR / 2.0 + 2.0), "second");
+    }
+    if let Some((low, high)) = bar.interval {
+        whisker(svg, (scale.at(low), scale.at(high)), middle);
     }
 }
 
@@ -169,14 +176,19 @@ mod tests {
 
     fn chart(bars: Vec<Bar>) -> BarChart {
         let groups = vec![Group { label: "64 bytes".into(), bars, limit: Some(1e9) }];
-        BarChart { groups, unit: "frames/s".into(), limit_name: "line".into() }
+        BarChart {
+            groups,
+            unit: "frames/s".into(),
+            number: super::super::format::si,
+            limit_name: "line".into(),
+        }
     }
 
     #[test]
     fn a_much_longer_ceiling_is_cut_and_a_longer_one_is_not() {
         let cut = |bars| chart(bars).draw("t", "d").contains("longer than the axis");
         assert!(cut(vec![bar(Some(400e3), true), bar(Some(4e6), false)]));
-        assert!(!cut(vec![bar(Some(400e3), true), bar(Some(1e6), false)]));
+        assert!(!cut(vec![bar(Some(400e3), true), bar(Some(700e3), false)]));
         assert!(!cut(vec![bar(None, true), bar(Some(4e6), false)]), "the only bar sets the axis");
     }
 

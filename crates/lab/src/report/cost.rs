@@ -2,7 +2,7 @@
 
 use super::bars::{Bar, BarChart, Group};
 use super::columns;
-use super::format::{bytes, full, or_dash, percent, significant, time_ns};
+use super::format::{full, or_dash, percent, significant, time_ns};
 use super::loss::drawn;
 use super::page::{figure, fill_legend, note, section};
 use super::series::{Comparison, Series, frame_name};
@@ -56,8 +56,12 @@ fn per_frame(all: &Comparison<'_>) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let chart =
-        BarChart { groups, unit: "ns of CPU time per received frame".into(), limit_name: String::new() };
+    let chart = BarChart {
+        groups,
+        unit: "CPU time per received frame".into(),
+        number: time_ns,
+        limit_name: String::new(),
+    };
     let drawing = chart.draw("CPU time of the device per frame", "The table has the values.");
     let side = format!("<div>{}</div>", table.html());
     format!("<h3>CPU time per frame</h3>\n{}", figure("pair", &[drawing, side], "", &Table::default()))
@@ -114,32 +118,31 @@ fn balance(all: &Comparison<'_>) -> String {
 }
 
 fn memory(all: &Comparison<'_>) -> String {
-    let mut table =
-        Table::new(&["Frame", "Device", "What", "Most in any trial", "Bytes", "Conntrack entries"]);
+    let mut kinds: Vec<&str> = Vec::new();
+    for (what, _) in all.all().iter().flat_map(|(_, p)| p.valid()).flat_map(|t| &t.cost.memory_bytes) {
+        if !kinds.contains(&what.as_str()) {
+            kinds.push(what);
+        }
+    }
+    if kinds.is_empty() {
+        return String::new();
+    }
+    let mut head: Vec<String> = ["Frame", "Device"].map(String::from).to_vec();
+    head.extend(kinds.iter().map(|what| format!("{what}, bytes")));
+    head.push("Conntrack entries".into());
+    let mut table = Table::new(&head);
     for (series, point) in all.all() {
         let entries = point.valid().filter_map(|t| t.cost.conntrack_entries).max();
-        for (what, most) in most_memory(point) {
-            table.push(vec![
-                point.point.frame.clone(),
-                series.label.clone(),
-                what,
-                bytes(most as f64),
-                full(most as f64),
-                or_dash(entries, |n| full(n as f64)),
-            ]);
-        }
+        let mut row = vec![point.point.frame.clone(), series.label.clone()];
+        row.extend(kinds.iter().map(|what| or_dash(most_memory(point, what), |n| full(n as f64))));
+        row.push(or_dash(entries, |n| full(n as f64)));
+        table.push(row);
     }
-    if table.is_empty() { String::new() } else { format!("<h3>Memory</h3>\n{}", table.html()) }
+    format!("<h3>Memory</h3>\n{}{}", note("The largest values of all valid trials."), table.html())
 }
 
-/// Largest value of each kind of memory over the valid trials.
-fn most_memory(point: &PointData) -> Vec<(String, i64)> {
-    let mut most: Vec<(String, i64)> = Vec::new();
-    for (what, value) in point.valid().flat_map(|t| &t.cost.memory_bytes) {
-        match most.iter_mut().find(|(name, _)| name == what) {
-            Some((_, largest)) => *largest = (*largest).max(*value),
-            None => most.push((what.clone(), *value)),
-        }
-    }
-    most
+/// Largest value of a kind of memory over the valid trials, bytes.
+fn most_memory(point: &PointData, what: &str) -> Option<i64> {
+    let all = point.valid().flat_map(|t| &t.cost.memory_bytes);
+    all.filter(|(name, _)| name == what).map(|(_, bytes)| *bytes).max()
 }

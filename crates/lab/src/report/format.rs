@@ -25,6 +25,19 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
+/// Three significant digits without a prefix: `43 100`, `4.31`.
+pub(crate) fn unprefixed(value: f64) -> String {
+    if value.abs() >= 999.5 { full(round3(value)) } else { significant(value) }
+}
+
+/// A round number for an axis, without zeros that say nothing: `2.00 M` becomes `2 M`.
+pub(crate) fn tick(text: &str) -> String {
+    let (number, unit) = text.split_at(text.find(NARROW).unwrap_or(text.len()));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number}{unit}")
+}
+
 /// A number rounded to three significant digits.
 fn round3(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
@@ -136,6 +149,16 @@ mod tests {
             &[(0.0, "0"), (999.0, "999"), (1000.0, "1 000"), (412_300.4, "412 300"), (-4096.0, "−4 096")],
             full,
         );
+    }
+
+    #[test]
+    fn ticks_have_no_needless_zeros() {
+        check(&[(2e6, "2 M"), (2.5e6, "2.5 M"), (100.0, "100"), (0.0, "0")], |v| tick(&si(v)));
+        check(&[(10e6, "10 ms"), (100e3, "100 µs")], |v| tick(&time_ns(v)));
+        check(&[(0.1, "10 %"), (0.001, "0.1 %"), (1.0, "100 %"), (0.00001, "0.001 %")], |v| {
+            tick(&percent(v))
+        });
+        check(&[(999.6, "1 000"), (43_123.0, "43 100"), (4.312, "4.31")], unprefixed);
     }
 
     #[test]

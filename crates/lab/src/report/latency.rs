@@ -9,8 +9,11 @@ use super::table::Table;
 use crate::record::{Latency, Trial};
 use crate::run_data::{PointData, latency};
 
+/// A value of a latency distribution, ns.
+type Value = fn(&Latency) -> u64;
+
 /// What is drawn.
-const PERCENTILES: [(&str, fn(&Latency) -> u64); 3] =
+const PERCENTILES: [(&str, Value); 3] =
     [("median", |l| l.p50_ns), ("99th percentile", |l| l.p99_ns), ("99.9th percentile", |l| l.p999_ns)];
 
 /// The section; without timed trials it says so.
@@ -53,7 +56,7 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
     }
     let x_range = range(all().map(|(t, _)| t.offered_fps));
     let y_range = range(all().flat_map(|(_, l)| PERCENTILES.map(|(_, of)| of(l) as f64)));
-    let panel = |(name, of): (&str, fn(&Latency) -> u64)| {
+    let panel = |(name, of): (&str, Value)| {
         let lines = points.iter().map(|(series, point, trials)| line(series, point, trials, of));
         let panel = Panel {
             heading: format!("{}, {name}", frame_name(frame)),
@@ -72,12 +75,7 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
     PERCENTILES.map(panel).to_vec()
 }
 
-fn line(
-    series: &Series<'_>,
-    point: &PointData,
-    trials: &[(&Trial, Latency)],
-    of: fn(&Latency) -> u64,
-) -> Line {
+fn line(series: &Series<'_>, point: &PointData, trials: &[(&Trial, Latency)], of: Value) -> Line {
     let at = |(t, l): &(&Trial, Latency)| (t.offered_fps, of(l) as f64);
     let dots = trials.iter().map(|trial| {
         let (load, ns) = at(trial);

@@ -1,5 +1,6 @@
 //! Lines with markers over an axis of loads: one panel of a row of small multiples.
 
+use super::format;
 use super::scale::Scale;
 use super::series::Style;
 use super::svg::{Anchor, Svg, class, marker};
@@ -62,7 +63,7 @@ const RIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 44.0;
 /// Height of the lane for zero.
-const LANE: f64 = 18.0;
+const LANE: f64 = 22.0;
 
 impl Panel {
     /// Draws the panel.
@@ -103,7 +104,7 @@ impl Panel {
         for tick in y.ticks() {
             let at = y.at(tick);
             svg.line((LEFT, at), (right, at), "grid");
-            svg.text((LEFT - 6.0, at + 4.0), Anchor::End, "tick", &(self.y_text)(tick));
+            svg.text((LEFT - 6.0, at + 4.0), Anchor::End, "tick", &format::tick(&(self.y_text)(tick)));
         }
         if self.zero {
             svg.line((LEFT, bottom), (right, bottom), "zero");
@@ -111,7 +112,7 @@ impl Panel {
         }
         let mut free = f64::MIN;
         for tick in x.ticks() {
-            let (at, text) = (x.at(tick), super::format::si(tick));
+            let (at, text) = (x.at(tick), format::tick(&format::si(tick)));
             svg.line((at, TOP), (at, bottom), "grid");
             let half = super::svg::text_width(&text) / 2.0;
             if at - half >= free {
@@ -173,7 +174,7 @@ mod tests {
             let panel = Panel {
                 heading: "64".into(),
                 x_name: "x".into(),
-                y_text: super::super::format::si,
+                y_text: format::si,
                 x_range: range(std::iter::empty()),
                 y_range: (1e-5, 1.0),
                 zero: true,

@@ -1,6 +1,6 @@
 //! Loss against load, one panel per frame size.
 
-use super::format::{full, percent, significant};
+use super::format::{full, percent};
 use super::lines::{Dot, DotKind, Line, Panel, range};
 use super::page::{figure, legend, note, portion_name, portions, section};
 use super::series::{Comparison, Series, frame_name};
@@ -51,7 +51,7 @@ fn panel(series: &[&Series<'_>], frame: &str) -> String {
     let panel = Panel {
         heading: frame_name(frame),
         x_name: "offered load, frames/s".into(),
-        y_text: |loss| format!("{} %", plain(loss * 100.0)),
+        y_text: percent,
         x_range: range(loads),
         y_range: (LEAST_LOSS, 1.0),
         zero: true,
@@ -59,12 +59,6 @@ fn panel(series: &[&Series<'_>], frame: &str) -> String {
     };
     let marks = points.iter().filter_map(|(s, p)| p.headline_fps().map(|fps| mark(s, fps)));
     panel.draw(&format!("Loss against load, {}", frame_name(frame)), &marks.collect::<Vec<_>>().join("; "))
-}
-
-/// A number without needless zeros.
-fn plain(value: f64) -> String {
-    let text = significant(value);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 fn mark(series: &Series<'_>, fps: f64) -> String {

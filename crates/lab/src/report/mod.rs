@@ -82,7 +82,12 @@ fn findings(all: &Comparison<'_>) -> String {
     if found.is_empty() {
         return page::paragraph("There is nothing to report: no run was given.");
     }
-    format!("<div class=\"findings\">\n{}</div>\n", page::bullets(&found))
+    let groups = found.iter().map(|group| {
+        let heading =
+            if group.heading.is_empty() { "" } else { &format!("<h2>{}</h2>\n", escape(&group.heading)) };
+        format!("{heading}{}", page::bullets(&group.sentences))
+    });
+    format!("<div class=\"findings\">\n{}</div>\n", groups.collect::<String>())
 }
 
 #[cfg(test)]

@@ -33,10 +33,14 @@ pub(crate) fn section(id: &str, heading: &str, body: &str) -> String {
 
 /// Drawings side by side, with what they show and the numbers behind them.
 pub(crate) fn figure(class: &str, drawings: &[String], caption: &str, data: &Table) -> String {
+    let caption = if caption.is_empty() {
+        String::new()
+    } else {
+        format!("<figcaption>{}</figcaption>\n", escape(caption))
+    };
     format!(
-        "<figure>\n<div class=\"{class}\">\n{}</div>\n<figcaption>{}</figcaption>\n{}</figure>\n",
+        "<figure>\n<div class=\"{class}\">\n{}</div>\n{caption}{}</figure>\n",
         drawings.concat(),
-        escape(caption),
         details("The numbers of this figure", &data.html())
     )
 }

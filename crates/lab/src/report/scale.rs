@@ -51,7 +51,7 @@ impl Scale {
     }
 
     /// Values for the ticks: round numbers, about five on a linear axis; on a logarithmic one the powers of
-    /// ten, with 2 and 5 times them where there are few, and only each second or third where there are many.
+    /// ten, with 2 and 5 times, or 3 times them where there are few, and only each second or third where there are many.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         if !self.log {
             let step = nice_step(self.high / 4.0);
@@ -60,7 +60,11 @@ impl Scale {
         }
         let inside = |x: &f64| (self.low * 0.999..=self.high * 1.001).contains(x);
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
-        let factors: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let factors: &[f64] = match self.high / self.low {
+            ratio if ratio < 101.0 => &[1.0, 2.0, 5.0],
+            ratio if ratio < 1001.0 => &[1.0, 3.0],
+            _ => &[1.0],
+        };
         let stride = ((last - first) as usize / 6 + 1).max(1);
         let decades = (first..=last).step_by(stride).map(|e| 10f64.powi(e));
         decades.flat_map(|d| factors.iter().map(move |f| f * d)).filter(inside).collect()
@@ -112,6 +116,7 @@ mod tests {
     #[test]
     fn log_ticks_are_powers_of_ten() {
         check(Scale::log(12e3, 800e3, 0.0, 1.0), &[1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6]);
+        check(Scale::log(25e3, 2.4e6, 0.0, 1.0), &[3e4, 1e5, 3e5, 1e6, 3e6]);
         check(Scale::log(1.0, 1e4, 0.0, 1.0), &[1.0, 10.0, 100.0, 1e3, 1e4]);
         check(Scale::log(1e-3, 1e9, 0.0, 1.0), &[1e-3, 1.0, 1e3, 1e6, 1e9]);
         check(Scale::log(30.0, 30.0, 0.0, 1.0), &[10.0, 20.0, 50.0, 100.0]);

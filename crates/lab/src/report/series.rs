@@ -19,7 +19,9 @@ pub(crate) struct Comparison<'a> {
 
 /// Points of one run that differ only in the frame size.
 pub(crate) struct Series<'a> {
-    /// Device and the settings that vary: `kernel-nat · cpus 2 · run 3`.
+    /// Device and the settings that vary: `kernel-nat · cpus 2`.
+    pub(crate) name: String,
+    /// The name, with the run where there are several: `kernel-nat · cpus 2 · run 3`.
     pub(crate) label: String,
     /// Run of the points.
     pub(crate) run: &'a Run,
@@ -81,9 +83,9 @@ impl<'a> Comparison<'a> {
 
 impl<'a> Series<'a> {
     fn new(name: String, data: &'a RunData, point: &'a PointData, several: bool) -> Self {
-        let label = if several { format!("{name} · run {}", data.run.id) } else { name };
+        let label = if several { format!("{name} · run {}", data.run.id) } else { name.clone() };
         let style = Style { colour: 0, marker: 0, pattern: 0 };
-        Series { label, run: &data.run, points: vec![point], style }
+        Series { name, label, run: &data.run, points: vec![point], style }
     }
 
     /// The point of a frame size.

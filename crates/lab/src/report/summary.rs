@@ -18,32 +18,43 @@ const CEILING_MARGIN: f64 = 1.5;
 /// Unexplained share of the lost frames that is worth a sentence.
 const UNEXPLAINED: f64 = 0.01;
 
-/// The findings, most important first, one or two sentences each.
-pub(crate) fn findings(all: &Comparison<'_>) -> Vec<String> {
-    let mut found = Vec::new();
+/// Sentences about one run, or about what differs between runs.
+pub(crate) struct Findings {
+    /// What they are about; empty in the report of a single run.
+    pub(crate) heading: String,
+    /// One or two sentences each, most important first.
+    pub(crate) sentences: Vec<String>,
+}
+
+/// All findings: differences between runs first, then run by run.
+pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
+    let mut found = vec![Findings { heading: "Between the runs".into(), sentences: between_runs(all) }];
     for data in all.runs {
-        found.extend(run_findings(all, data));
+        let heading = if all.runs.len() > 1 { format!("Run {}", data.run.id) } else { String::new() };
+        let parts = [state(data).into_iter().collect(), results(all, data), trust(data)];
+        found.push(Findings { heading, sentences: parts.concat() });
     }
-    found.extend(between_runs(all));
-    for data in all.runs {
-        found.extend(state(data, all.runs.len() > 1));
-        found.extend(trust(data, all.runs.len() > 1));
-    }
+    found.retain(|f| !f.sentences.is_empty());
     found
 }
 
-fn run_findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
-    let series: Vec<_> = all.series.iter().filter(|s| s.run.id == data.run.id && !s.is_wire()).collect();
-    let Some(base) = series.iter().find(|s| s.points[0].point.dut == "kernel-forward").or(series.first())
-    else {
-        return Vec::new();
-    };
+/// What was found out in one run.
+fn results(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
+    let (wire, devices): (Vec<_>, Vec<_>) =
+        all.series.iter().filter(|s| s.run.id == data.run.id).partition(|s| s.is_wire());
+    let first = devices.iter().find(|s| s.points[0].point.dut == "kernel-forward").or(devices.first());
+    let Some(base) = first.or(wire.first()) else { return Vec::new() };
     let frames: Vec<&str> = all.frames.iter().copied().filter(|f| base.at(f).is_some()).collect();
-    let Some(smallest) = frames.first().copied() else { return Vec::new() };
-    let mut found = vec![lead(base, smallest)];
-    found.extend(comparisons(base, &series, smallest));
-    if let Some(largest) = frames.last().copied().filter(|f| *f != smallest) {
-        found.push(lead(base, largest));
+    let (Some(smallest), Some(largest)) = (frames.first(), frames.last()) else { return Vec::new() };
+    let mut found = vec![reach(base, smallest) + " Rates are those of all directions together."];
+    if devices.is_empty() {
+        found
+            .push("Only the tester without a device was measured: nothing is known about any device.".into());
+        return found;
+    }
+    found.extend(comparisons(base, &devices, smallest));
+    if largest != smallest {
+        found.push(reach(base, largest));
     }
     found.extend(one_cpu(base, smallest));
     found.extend(delay(base, smallest));
@@ -52,8 +63,8 @@ fn run_findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
 }
 
 /// What the device reaches at one frame size.
-fn lead(series: &Series<'_>, frame: &str) -> String {
-    let (size, label) = (frame_name(frame), &series.label);
+fn reach(series: &Series<'_>, frame: &str) -> String {
+    let (size, label) = (frame_name(frame), &series.name);
     let Some(point) = series.at(frame) else { return String::new() };
     let Some(goal) = point.goals().first() else {
         return match point.peak_received_fps() {
@@ -69,7 +80,7 @@ fn lead(series: &Series<'_>, frame: &str) -> String {
     };
     let line = point.point.line_fps.map(|line| format!(", {} of the line rate", percent(rate.fps / line)));
     format!(
-        "At {size} {label} forwards {} frames/s ({}bit/s{}){} with goal {}, all directions together.{}",
+        "At {size} {label} forwards {} frames/s ({}bit/s{}){} with goal {}.{}",
         rate.words(),
         si(point.mbit_per_s(rate.fps) * 1e6),
         line.unwrap_or_default(),
@@ -101,19 +112,25 @@ fn why_bound(point: &PointData, bound: Bound) -> String {
 
 /// The other devices of a run against the base, at one frame size.
 fn comparisons(base: &Series<'_>, series: &[&Series<'_>], frame: &str) -> Vec<String> {
-    let others: Vec<_> = series.iter().filter(|s| s.label != base.label).collect();
-    let mut found: Vec<String> = others.iter().filter_map(|other| compared(base, other, frame)).collect();
+    let others = series.iter().filter(|s| s.name != base.name);
+    let compare = |other: &&Series<'_>| compared((&base.name, base), (&what(other), other), frame);
+    at_most(others.filter_map(compare).collect())
+}
+
+/// The first comparisons, and how many more there are.
+fn at_most(mut found: Vec<String>) -> Vec<String> {
     if found.len() > COMPARISONS {
         let more = found.len() - COMPARISONS;
         found.truncate(COMPARISONS);
-        found.push(format!("{} in the table below.", count(more, "further comparison")));
+        found.push(format!("The table below allows {}.", count(more, "further comparison")));
     }
     found
 }
 
-fn compared(base: &Series<'_>, other: &Series<'_>, frame: &str) -> Option<String> {
+/// A series against another, each with the name it has in the sentence.
+fn compared(base: (&str, &Series<'_>), other: (&str, &Series<'_>), frame: &str) -> Option<String> {
     let rate = |s: &Series<'_>| s.at(frame)?.goals().first().map(|goal| (goal.goal.clone(), Rate::of(goal)));
-    let ((base_goal, base_rate), (goal, other_rate)) = (rate(base)?, rate(other)?);
+    let ((base_goal, base_rate), (goal, other_rate)) = (rate(base.1)?, rate(other.1)?);
     let (base_rate, other_rate) = (base_rate?, other_rate?);
     if goal != base_goal {
         return None;
@@ -121,22 +138,22 @@ fn compared(base: &Series<'_>, other: &Series<'_>, frame: &str) -> Option<String
     let Some(ratio) = other_rate.over(&base_rate) else {
         return Some(format!(
             "{} reaches {} frames/s; it cannot be compared with {}, whose rate is not exact.",
-            what(other),
+            other.0,
             other_rate.words(),
-            base.label
+            base.0
         ));
     };
-    Some(sentence(&what(other), &base.label, &other_rate, &ratio))
+    Some(sentence(other.0, base.0, &other_rate, &ratio))
 }
 
 /// What a device does, where its name alone would need explaining.
 fn what(series: &Series<'_>) -> String {
-    let label = &series.label;
+    let name = &series.name;
     match series.points[0].point.dut.as_str() {
-        "kernel-stateless" => format!("Stateless filtering ({label})"),
-        "kernel-stateful" => format!("Stateful filtering ({label})"),
-        "kernel-nat" => format!("Source NAT ({label})"),
-        _ => label.clone(),
+        "kernel-stateless" => format!("Stateless filtering ({name})"),
+        "kernel-stateful" => format!("Stateful filtering ({name})"),
+        "kernel-nat" => format!("Source NAT ({name})"),
+        _ => name.clone(),
     }
 }
 
@@ -186,14 +203,14 @@ fn one_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
     if most.dut / total >= ALL_ON_ONE && given > 1 {
         return Some(format!(
             "One CPU does all the work of {} although it may use {given}: near the throughput {busy}.",
-            series.label
+            series.name
         ));
     }
     Some(match full(cpus, &point.point.cpus) {
-        true => format!("Near its throughput the CPU of {} is full: {busy}.", series.label),
+        true => format!("Near its throughput the CPU of {} is full: {busy}.", series.name),
         false => format!(
             "Near its throughput {} does not fill a CPU ({busy}): something else limits it.",
-            series.label
+            series.name
         ),
     })
 }
@@ -217,7 +234,7 @@ fn delay(series: &Series<'_>, frame: &str) -> Option<String> {
         time_ns(l.p50_ns as f64),
         time_ns(l.p99_ns as f64),
         time_ns(l.p999_ns as f64),
-        series.label
+        series.name
     ))
 }
 
@@ -251,50 +268,35 @@ fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
     }
 }
 
-/// The same points in later runs against the first run.
+/// The same points in later runs against the first run, at the smallest frame size.
 fn between_runs(all: &Comparison<'_>) -> Vec<String> {
-    let Some(frame) = all.frames.first() else { return Vec::new() };
-    let mut found = Vec::new();
-    for series in all.series.iter().filter(|s| !s.is_wire()) {
-        let twin = |s: &&Series<'_>| {
-            s.style.colour == series.style.colour
-                && s.style.marker == series.style.marker
-                && s.run.id == all.runs[0].run.id
-        };
-        let first = all.series.iter().find(twin).filter(|first| first.run.id != series.run.id);
-        found.extend(first.and_then(|first| compared(first, series, frame)));
-    }
-    if found.len() > COMPARISONS {
-        let more = found.len() - COMPARISONS;
-        found.truncate(COMPARISONS);
-        found.push(format!("{} between runs in the table below.", count(more, "further comparison")));
-    }
-    found
+    let (Some(first), Some(frame)) = (all.runs.first(), all.frames.first()) else { return Vec::new() };
+    let later = all.series.iter().filter(|s| !s.is_wire() && s.run.id != first.run.id);
+    let compare = |series: &Series<'_>| {
+        let twin = all.series.iter().find(|s| s.run.id == first.run.id && s.name == series.name)?;
+        compared((&twin.label, twin), (&series.label, series), frame)
+    };
+    at_most(later.filter_map(compare).collect())
 }
 
 /// How the run ended, unless it is complete.
-fn state(data: &RunData, several: bool) -> Option<String> {
+fn state(data: &RunData) -> Option<String> {
+    if data.points.is_empty() {
+        return Some("The run has no points: nothing was measured, and nothing can be concluded.".into());
+    }
     let measured = data.points.iter().filter(|p| p.point.result.is_some()).count();
     let of = format!("{measured} of {} have a result", count(data.points.len(), "point"));
-    let run = if several { format!("Run {}", data.run.id) } else { "The run".into() };
-    if data.points.is_empty() {
-        return Some(format!("{run} has no points: nothing was measured, and nothing can be concluded."));
-    }
     match data.run.state {
         RunState::Complete => None,
-        RunState::Running => Some(format!("{run} has not ended: {of} so far.")),
-        RunState::Interrupted => {
-            Some(format!("{run} was interrupted: {of}; what was measured until then is shown."))
-        }
-        RunState::Failed => Some(format!("{run} failed: {of}; what was measured until then is shown.")),
+        RunState::Running => Some(format!("The run has not ended: {of} so far.")),
+        RunState::Interrupted => Some(format!("The run was interrupted: {of}; what was measured is shown.")),
+        RunState::Failed => Some(format!("The run failed: {of}; what was measured is shown.")),
     }
 }
 
 /// What weakens the result.
-fn trust(data: &RunData, several: bool) -> Vec<String> {
-    let of = if several { format!("Run {}: ", data.run.id) } else { String::new() };
-    let notes = [repetitions(data), verdicts(data), unexplained(data), shared(data)];
-    notes.into_iter().flatten().map(|note| format!("{of}{note}")).collect()
+fn trust(data: &RunData) -> Vec<String> {
+    [repetitions(data), verdicts(data), unexplained(data), shared(data)].into_iter().flatten().collect()
 }
 
 fn repetitions(data: &RunData) -> Option<String> {

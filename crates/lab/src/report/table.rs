@@ -2,6 +2,9 @@
 
 use super::svg::escape;
 
+/// Cells with more letters than this may be broken into lines.
+const LONG: usize = 44;
+
 /// A table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -33,10 +36,17 @@ impl Table {
         }
         let class = |column: usize| if self.is_numeric(column) { " class=\"n\"" } else { "" };
         let cells = |row: &[String], tag: &str| {
-            let cell = |(i, text): (usize, &String)| format!("<{tag}{}>{}</{tag}>", class(i), escape(text));
+            let cell = |(i, text): (usize, &String)| {
+                let class = if text.chars().count() > LONG { " class=\"w\"" } else { class(i) };
+                format!("<{tag}{class}>{}</{tag}>", escape(text))
+            };
             row.iter().enumerate().map(cell).collect::<String>()
         };
-        let rows: String = self.rows.iter().map(|r| format!("<tr>{}</tr>\n", cells(r, "td"))).collect();
+        let rows = self.rows.iter().enumerate().map(|(i, row)| {
+            let ends = self.rows.get(i + 1).is_some_and(|next| next[0] != row[0]);
+            format!("<tr{}>{}</tr>\n", if ends { " class=\"g\"" } else { "" }, cells(row, "td"))
+        });
+        let rows: String = rows.collect();
         format!(
             "<div class=\"scroll\"><table><thead><tr>{}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n",
             cells(&self.head, "th")

@@ -1,7 +1,7 @@
 //! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of wire and line.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{full, or_dash, percent, si, significant};
+use super::format::{full, or_dash, percent, si, significant, unprefixed};
 use super::page::{figure, note, section};
 use super::rate::Rate;
 use super::series::{Comparison, Series, frame_name};
@@ -60,7 +60,7 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
         chart(all, frames, unit).draw(&title, &description)
     });
     let caption = format!(
-        "Median of the repetitions for the goal {}; whiskers: 95 % interval of the median; dashed ticks: the \
+        "Median of the repetitions for the goal {}; whiskers: 95 % interval of the median; thin ticks: the \
          other goals of the point. Bars of the wire that are much longer than those of the devices are cut.",
         goals.join(", ")
     );
@@ -88,8 +88,15 @@ impl Unit {
         }
     }
 
+    fn number(self) -> fn(f64) -> String {
+        match self {
+            Unit::Frames => si,
+            Unit::Bits => unprefixed,
+        }
+    }
+
     fn text(self, point: &PointData, rate: &Rate) -> String {
-        format!("{}{}", rate.bound.sign(), si(self.of(point, rate.fps)))
+        format!("{}{}", rate.bound.sign(), (self.number())(self.of(point, rate.fps)))
     }
 }
 
@@ -104,7 +111,7 @@ fn chart(all: &Comparison<'_>, frames: &[&str], unit: Unit) -> BarChart {
         }
     });
     let limit_name = "line rate".into();
-    BarChart { groups: groups.collect(), unit: unit.name().into(), limit_name }
+    BarChart { groups: groups.collect(), unit: unit.name().into(), number: unit.number(), limit_name }
 }
 
 fn bar(series: &Series<'_>, point: &PointData, unit: Unit) -> Bar {

@@ -129,7 +129,7 @@ impl Table {
         db: &Connection,
         record: &R,
     ) -> Result<i64, RowError> {
-        let row = self.to_row(record).map_err(|e| RowError::Record(0, e))?;
+        let row = self.write_row(record).map_err(|e| RowError::Record(0, e))?;
         let places: Vec<_> = (1..=row.len()).map(|i| format!("?{i}")).collect();
         let sql = format!(
             "INSERT INTO {} ({}, rest) VALUES ({})",
@@ -157,13 +157,13 @@ impl Table {
         let mut rows = statement.query(params_from_iter(parent))?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
-            records.push(self.from_row(row)?);
+            records.push(self.read_row(row)?);
         }
         Ok(records)
     }
 
     /// The columns' values in order, `rest` last.
-    fn to_row<R: Serialize + DeserializeOwned>(
+    fn write_row<R: Serialize + DeserializeOwned>(
         &self,
         record: &R,
     ) -> Result<Vec<SqlValue>, serde_json::Error> {
@@ -181,7 +181,7 @@ impl Table {
         Ok(row)
     }
 
-    fn from_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, RowError> {
+    fn read_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, RowError> {
         let id: i64 = row.get(0)?;
         let rest: String = row.get(self.columns.len() + 1)?;
         let damaged = |e| RowError::Record(id, e);
