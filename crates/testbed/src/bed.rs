@@ -114,7 +114,8 @@ impl Bed {
     /// program was attached or detached, since that may replace NAPI instances.
     pub fn place_receivers(&mut self) {
         let mut notes = Vec::new();
-        let threads = self.ends().flat_map(|end| receive::thread(end, &mut notes)).collect::<Vec<_>>();
+        let threads =
+            self.ends().flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect::<Vec<_>>();
         receive::place(&threads, &self.spec, &mut notes);
         if self.spread_by_rps() {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {

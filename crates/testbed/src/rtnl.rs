@@ -16,7 +16,9 @@ const VETH_INFO_PEER: u16 = 1;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFINFOMSG_BYTES: usize = 16;
+const IFLA_OPERSTATE: u16 = 16;
 const IFLA_CARRIER: u16 = 33;
+const IF_OPER_UP: u8 = 6;
 const RTNH_F_ONLINK: u32 = 4;
 
 /// A socket to rtnetlink in one network namespace.
@@ -57,6 +59,8 @@ pub struct Link {
     pub mtu: u32,
     /// Whether both ends are up.
     pub carrier: bool,
+    /// Whether the stack has noticed the carrier (IF_OPER_UP): only then are frames sent and routes used.
+    pub operational: bool,
     /// Its counters.
     pub stats: LinkStats,
 }
@@ -192,6 +196,7 @@ fn read_link(reply: &Reply) -> Option<Link> {
         mac: attrs.find(libc::IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
         mtu: attrs.find_u32(libc::IFLA_MTU)?,
         carrier: attrs.find(IFLA_CARRIER).is_some_and(|carrier| carrier == [1]),
+        operational: attrs.find(IFLA_OPERSTATE).is_some_and(|state| state == [IF_OPER_UP]),
         stats: read_stats(&attrs)?,
     })
 }

@@ -14,6 +14,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use weir_packet::flow::IpVersion;
 
@@ -129,7 +130,24 @@ pub(crate) fn wire_up(tester: &Namespace, dut: Option<&Namespace>, config: VethC
             end.ifindex = namespace.run(|| prepare(end.name))?;
         }
     }
+    for end in wires.iter().flatten() {
+        end.namespace.run(|| wait_until_operational(end.name))?;
+    }
     Ok(wires)
+}
+
+/// The carrier comes with the second end, but the kernel takes note in a work queue of its own, and drops
+/// all frames (noop qdisc) until then. Asking for the link makes it take note (rtnl_getlink, linkwatch).
+fn wait_until_operational(name: &str) -> Result<()> {
+    let mut rtnl = Rtnl::open()?;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !rtnl.link(name)?.operational {
+        if Instant::now() > deadline {
+            return Err(Error::Input(format!("interface {name} did not come up within 10 s")));
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Switches of one end; then it is set up. GRO on a veth is what creates its NAPI, without which neither
