@@ -93,12 +93,12 @@ impl Bed {
         let dut = if spec.dut == DutKind::Wire { None } else { Some(Namespace::new()?) };
         tester.run(topology::silence)?;
         if let Some(dut) = &dut {
-            dut.run(|| topology::enable_forwarding(spec.ip))?;
+            dut.run(|| topology::configure(spec.ip))?;
         }
         let config = VethConfig { mtu: spec.mtu, queues: spec.rx_queues };
         let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
         if let Some(dut) = &dut {
-            dut.run(|| topology::address(&wires, spec.ip))?;
+            dut.run(|| topology::route(&wires, spec.ip))?;
             if let Some(rules) = &rules {
                 dut.run(|| rules.install())?;
             }

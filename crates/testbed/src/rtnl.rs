@@ -111,6 +111,15 @@ impl Rtnl {
         self.socket.request(&what, Message::new(libc::RTM_NEWLINK, 0, &header))
     }
 
+    /// Keeps the stack from sending frames of its own on an interface that is down: neither neighbour
+    /// discovery nor ARP (IFF_NOARP), no multicast listener reports.
+    pub fn keep_quiet(&mut self, ifindex: u32) -> Result<()> {
+        let change = (libc::IFF_NOARP | libc::IFF_MULTICAST) as u32;
+        let header = ifinfomsg(ifindex, libc::IFF_NOARP as u32, change);
+        self.socket
+            .request(&format!("silence interface {ifindex}"), Message::new(libc::RTM_NEWLINK, 0, &header))
+    }
+
     /// Adds an address without duplicate address detection.
     pub fn add_address(&mut self, ifindex: u32, address: IpAddr, prefix: u8) -> Result<()> {
         let mut header = vec![family(address), prefix, libc::IFA_F_NODAD as u8, libc::RT_SCOPE_UNIVERSE];
