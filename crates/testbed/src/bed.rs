@@ -93,12 +93,12 @@ impl Bed {
         let dut = if spec.dut == DutKind::Wire { None } else { Some(Namespace::new()?) };
         tester.run(topology::silence)?;
         if let Some(dut) = &dut {
-            dut.run(|| topology::enable_forwarding(spec.ip))?;
+            dut.run(|| topology::configure(spec.ip))?;
         }
         let config = VethConfig { mtu: spec.mtu, queues: spec.rx_queues };
         let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
         if let Some(dut) = &dut {
-            dut.run(|| topology::address(&wires, spec.ip))?;
+            dut.run(|| topology::route(&wires, spec.ip))?;
             if let Some(rules) = &rules {
                 dut.run(|| rules.install())?;
             }
@@ -114,7 +114,8 @@ impl Bed {
     /// program was attached or detached, since that may replace NAPI instances.
     pub fn place_receivers(&mut self) {
         let mut notes = Vec::new();
-        let threads = self.ends().flat_map(|end| receive::thread(end, &mut notes)).collect::<Vec<_>>();
+        let threads =
+            self.ends().flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect::<Vec<_>>();
         receive::place(&threads, &self.spec, &mut notes);
         if self.spread_by_rps() {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::error::{Error, Result};
-use crate::namespace::Namespace;
 use crate::netlink::{Message, Socket, u16_at};
 
 // linux/genetlink.h and linux/netdev.h; the latter is younger than the libc crate's list.
@@ -56,18 +55,18 @@ pub fn list() -> Result<Vec<Napi>> {
 /// NAPI threads of interfaces of this name in all namespaces, found by their names: for kernels without
 /// [`list`]. Interfaces of the same name are told apart by comparing before and after.
 pub(crate) fn threads_by_name(device: &str) -> BTreeSet<u32> {
-    let prefix = format!("napi/{device}-");
-    let is_napi = |pid: u32| {
-        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(&prefix))
-    };
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|&pid| is_napi(pid))
+        .filter(|&pid| is_thread_of(pid, device))
         .collect()
 }
 
-/// What [`threads_by_name`] finds now, if the kernel lacks [`list`], to be compared with later.
-pub(crate) fn threads_by_name_if_needed(namespace: &Namespace, device: &str) -> Option<BTreeSet<u32>> {
-    namespace.run(list).is_err().then(|| threads_by_name(device))
+/// Whether this process is a NAPI thread of an interface of this name. In a PID namespace, the kernel's
+/// numbers may name somebody else.
+pub(crate) fn is_thread_of(pid: u32, device: &str) -> bool {
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    comm.strip_prefix("napi/")
+        .and_then(|rest| rest.strip_prefix(device))
+        .is_some_and(|rest| rest.starts_with('-'))
 }

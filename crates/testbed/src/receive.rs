@@ -23,16 +23,10 @@ pub struct NapiThread {
     pub pid: u32,
 }
 
-/// Makes NAPI of this end threaded and returns its threads.
-pub(crate) fn thread(end: &End, notes: &mut Vec<String>) -> Vec<NapiThread> {
-    let before = napi::threads_by_name_if_needed(&end.namespace, end.name);
-    let path = format!("/sys/class/net/{}/threaded", end.name);
-    let written = if end.namespace.has_sysfs() {
-        end.namespace.run(|| fs::write(&path, "1"))
-    } else {
-        Err(io::Error::other("/sys cannot be mounted here"))
-    };
-    if let Err(error) = written {
+/// Makes NAPI of this end threaded and returns its threads. `known` are those found by an earlier call.
+pub(crate) fn thread(end: &End, known: &[NapiThread], notes: &mut Vec<String>) -> Vec<NapiThread> {
+    let strangers = strangers(end, known);
+    if let Err(error) = switch_on(end) {
         notes.push(format!(
             "{} has no receive thread of its own ({error}): its frames are received on the CPU time of \
              whoever sends them, so that tester and DUT slow each other down.",
@@ -40,19 +34,36 @@ pub(crate) fn thread(end: &End, notes: &mut Vec<String>) -> Vec<NapiThread> {
         ));
         return Vec::new();
     }
-    let pids = find(end, &before);
+    let pids = find(end, strangers);
     if pids.is_empty() {
         notes.push(format!("The receive threads of {} could not be found, and are not placed.", end.name));
     }
     pids.into_iter().map(|pid| NapiThread { device: end.name, owner: end.owner, pid }).collect()
 }
 
-fn find(end: &End, before: &Option<BTreeSet<u32>>) -> Vec<u32> {
-    match before {
-        Some(before) => napi::threads_by_name(end.name).difference(before).copied().collect(),
+fn switch_on(end: &End) -> io::Result<()> {
+    if !end.namespace.has_sysfs() {
+        return Err(io::Error::other("/sys cannot be mounted here"));
+    }
+    end.namespace.run(|| fs::write(format!("/sys/class/net/{}/threaded", end.name), "1"))
+}
+
+/// Threads of interfaces of the same name elsewhere; None where the kernel tells which are this end's.
+fn strangers(end: &End, known: &[NapiThread]) -> Option<BTreeSet<u32>> {
+    let is_known = |pid: &u32| known.iter().any(|thread| thread.pid == *pid);
+    end.namespace
+        .run(napi::list)
+        .is_err()
+        .then(|| napi::threads_by_name(end.name).into_iter().filter(|pid| !is_known(pid)).collect())
+}
+
+fn find(end: &End, strangers: Option<BTreeSet<u32>>) -> Vec<u32> {
+    match strangers {
+        Some(strangers) => napi::threads_by_name(end.name).difference(&strangers).copied().collect(),
         None => {
             let all = end.namespace.run(napi::list).unwrap_or_default();
-            all.iter().filter(|napi| napi.ifindex == end.ifindex).filter_map(|napi| napi.pid).collect()
+            let pids = all.iter().filter(|napi| napi.ifindex == end.ifindex).filter_map(|napi| napi.pid);
+            pids.filter(|&pid| napi::is_thread_of(pid, end.name)).collect()
         }
     }
 }

@@ -16,7 +16,9 @@ const VETH_INFO_PEER: u16 = 1;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFINFOMSG_BYTES: usize = 16;
+const IFLA_OPERSTATE: u16 = 16;
 const IFLA_CARRIER: u16 = 33;
+const IF_OPER_UP: u8 = 6;
 const RTNH_F_ONLINK: u32 = 4;
 
 /// A socket to rtnetlink in one network namespace.
@@ -57,6 +59,8 @@ pub struct Link {
     pub mtu: u32,
     /// Whether both ends are up.
     pub carrier: bool,
+    /// Whether the stack has noticed the carrier (IF_OPER_UP): only then are frames sent and routes used.
+    pub operational: bool,
     /// Its counters.
     pub stats: LinkStats,
 }
@@ -105,6 +109,15 @@ impl Rtnl {
         let header = ifinfomsg(ifindex, flags, libc::IFF_UP as u32);
         let what = format!("set interface {ifindex} {}", if up { "up" } else { "down" });
         self.socket.request(&what, Message::new(libc::RTM_NEWLINK, 0, &header))
+    }
+
+    /// Keeps the stack from sending frames of its own on an interface that is down: neither neighbour
+    /// discovery nor ARP (IFF_NOARP), no multicast listener reports.
+    pub fn keep_quiet(&mut self, ifindex: u32) -> Result<()> {
+        let change = (libc::IFF_NOARP | libc::IFF_MULTICAST) as u32;
+        let header = ifinfomsg(ifindex, libc::IFF_NOARP as u32, change);
+        self.socket
+            .request(&format!("silence interface {ifindex}"), Message::new(libc::RTM_NEWLINK, 0, &header))
     }
 
     /// Adds an address without duplicate address detection.
@@ -192,6 +205,7 @@ fn read_link(reply: &Reply) -> Option<Link> {
         mac: attrs.find(libc::IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
         mtu: attrs.find_u32(libc::IFLA_MTU)?,
         carrier: attrs.find(IFLA_CARRIER).is_some_and(|carrier| carrier == [1]),
+        operational: attrs.find(IFLA_OPERSTATE).is_some_and(|state| state == [IF_OPER_UP]),
         stats: read_stats(&attrs)?,
     })
 }

@@ -128,6 +128,7 @@ pub(crate) fn lock(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Whether the effective user is root (of its user namespace).
+#[cfg(test)]
 pub(crate) fn is_root() -> bool {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::geteuid() == 0 }

@@ -14,6 +14,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use weir_packet::flow::IpVersion;
 
@@ -126,23 +127,48 @@ pub(crate) fn wire_up(tester: &Namespace, dut: Option<&Namespace>, config: VethC
         tester.run(|| Rtnl::open()?.add_veth([wire[0].as_veth(), wire[1].as_veth()], config))?;
         for end in wire {
             let namespace = end.namespace.clone();
-            end.ifindex = namespace.run(|| prepare(end.name))?;
+            end.ifindex = namespace.run(|| prepare(end))?;
         }
+    }
+    for end in wires.iter().flatten() {
+        end.namespace.run(|| Rtnl::open()?.set_up(end.ifindex, true))?;
+    }
+    for end in wires.iter().flatten() {
+        end.namespace.run(|| wait_until_operational(end.name))?;
     }
     Ok(wires)
 }
 
-/// Switches of one end; then it is set up. GRO on a veth is what creates its NAPI, without which neither
-/// threads nor redirected frames work; all else is off, so that frames stay as the tester made them and
-/// go through the receiver's ring (a sender with TSO on bypasses it).
-fn prepare(name: &str) -> Result<u32> {
-    for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
-        set_offload(name, offload, false)?;
-    }
-    set_offload(name, Offload::Gro, true)?;
+/// The carrier comes with the second end, but the kernel takes note in a work queue of its own, and drops
+/// all frames (noop qdisc) until then. Asking for the link makes it take note (rtnl_getlink, linkwatch).
+fn wait_until_operational(name: &str) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
-    let ifindex = rtnl.link(name)?.ifindex;
-    rtnl.set_up(ifindex, true)?;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !rtnl.link(name)?.operational {
+        if Instant::now() > deadline {
+            return Err(Error::Input(format!("interface {name} did not come up within 10 s")));
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Switches of one end, while it is down; returns its number. GRO on a veth is what creates its NAPI,
+/// without which neither threads nor redirected frames work; all else is off, so that frames stay as the
+/// tester made them and go through the receiver's ring (a sender with TSO on bypasses it).
+///
+/// Both ends are prepared before one is set up: a veth takes redirected frames only if its peer had GRO on
+/// when it was opened, and drops them in silence otherwise (veth_open, veth_set_xdp_features).
+fn prepare(end: &End) -> Result<u32> {
+    for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
+        set_offload(end.name, offload, false)?;
+    }
+    set_offload(end.name, Offload::Gro, true)?;
+    let mut rtnl = Rtnl::open()?;
+    let ifindex = rtnl.link(end.name)?.ifindex;
+    if end.owner == Owner::Dut {
+        rtnl.keep_quiet(ifindex)?;
+    }
     Ok(ifindex)
 }
 
@@ -155,21 +181,18 @@ pub(crate) fn silence() -> Result<()> {
 }
 
 /// Sysctls of the DUT's namespace, before its interfaces exist, so that they are born with them.
-pub(crate) fn enable_forwarding(ip: IpVersion) -> Result<()> {
-    match ip {
-        IpVersion::V4 => {
-            silence()?;
-            // First, since it resets others.
-            sysctl("ipv4/ip_forward", "1")?;
-            for which in ["all", "default"] {
+pub(crate) fn configure(ip: IpVersion) -> Result<()> {
+    if ip == IpVersion::V4 {
+        silence()?;
+    }
+    for which in ["all", "default"] {
+        match ip {
+            IpVersion::V4 => {
                 for name in ["rp_filter", "send_redirects", "accept_redirects"] {
                     sysctl(&format!("ipv4/conf/{which}/{name}"), "0")?;
                 }
             }
-        }
-        IpVersion::V6 => {
-            for which in ["all", "default"] {
-                sysctl(&format!("ipv6/conf/{which}/forwarding"), "1")?;
+            IpVersion::V6 => {
                 // No link-local address (1 = none), hence no solicitations from it.
                 sysctl(&format!("ipv6/conf/{which}/addr_gen_mode"), "1")?;
                 for name in ["accept_ra", "autoconf", "accept_dad", "dad_transmits", "accept_redirects"] {
@@ -181,8 +204,14 @@ pub(crate) fn enable_forwarding(ip: IpVersion) -> Result<()> {
     Ok(())
 }
 
-/// Addresses, routes and neighbours of the DUT, in its namespace.
-pub(crate) fn address(wires: &Wires, ip: IpVersion) -> Result<()> {
+/// Makes the DUT's namespace a router: forwarding, addresses, routes and neighbours.
+pub(crate) fn route(wires: &Wires, ip: IpVersion) -> Result<()> {
+    // Only now: an interface that is born with forwarding on joins the group of all routers and reports that,
+    // before it can be kept quiet.
+    match ip {
+        IpVersion::V4 => sysctl("ipv4/ip_forward", "1")?,
+        IpVersion::V6 => sysctl("ipv6/conf/all/forwarding", "1")?,
+    }
     let mut rtnl = Rtnl::open()?;
     for [tester, dut] in wires {
         let (side, host_prefix) = (dut.side, if ip == IpVersion::V4 { 32 } else { 128 });

@@ -1,1 +1,365 @@
+use std::time::{Duration, Instant};
+
+use weir_packet::flow::IpVersion::{V4, V6};
+
 use super::*;
+use crate::counters::Delta;
+use crate::sys;
+use crate::testing::{TempDir, need_root};
+
+mod frames;
+mod xdp;
+
+use frames::{Frame, PacketSocket};
+
+const KINDS: [DutKind; 7] = [
+    DutKind::Wire,
+    DutKind::KernelForward,
+    DutKind::KernelStateless,
+    DutKind::KernelStateful,
+    DutKind::KernelNat,
+    DutKind::XdpForward,
+    DutKind::Faulty,
+];
+
+fn spec(dut: DutKind, ip: IpVersion) -> BedSpec {
+    let cpus = sys::affinity(0).unwrap();
+    BedSpec {
+        dut,
+        rules: 25,
+        ip,
+        mtu: 1500,
+        tester_cpus: vec![cpus[0]],
+        dut_cpus: vec![*cpus.last().unwrap()],
+        rx_queues: 1,
+        tester_priority: TesterPriority::Normal,
+        publish: None,
+    }
+}
+
+fn build(spec: &BedSpec) -> Bed {
+    let dir = TempDir::new();
+    Bed::build(spec, &mut Journal::in_dir(dir.path())).unwrap()
+}
+
+/// Sends one frame of each of these flows from t0 and waits until all have come out at t1.
+fn pass(bed: &Bed, flows: std::ops::Range<u16>) -> Vec<Frame> {
+    let [a, b] = bed.ports();
+    let (from, to) = (PacketSocket::open(&a), PacketSocket::open(&b));
+    for flow in flows.clone() {
+        from.send(&Frame::new(bed.spec().ip, Side::A, flow).to(&a)).unwrap();
+    }
+    flows.map(|_| to.receive()).collect()
+}
+
+#[test]
+fn every_kind_forwards_both_ip_versions() {
+    need_root!();
+    for ip in [V4, V6] {
+        for kind in KINDS {
+            let bed = build(&spec(kind, ip));
+            let [a, b] = bed.ports();
+            let sent = Frame::new(ip, Side::A, 7);
+            let got = &pass(&bed, 7..8)[0];
+            assert_eq!(got.destination, sent.destination, "{kind} {ip}");
+            assert_eq!(got.payload, sent.payload, "{kind} {ip}");
+            if kind == DutKind::Wire {
+                assert_eq!((got.to_mac, got.from_mac, got.hops), (b.mac, a.mac, sent.hops));
+            } else {
+                assert_eq!((got.to_mac, got.from_mac, got.hops), (b.mac, b.next_hop_mac, sent.hops - 1));
+            }
+            let translated = kind == DutKind::KernelNat;
+            let source = if translated { bed.dut_address(Side::B) } else { sent.source };
+            assert_eq!(got.source, source, "{kind} {ip}");
+
+            // The way back: through a NAT, to the address and port that it chose.
+            let (back, home) = (PacketSocket::open(&b), PacketSocket::open(&a));
+            back.send(&got.reply().to(&b)).unwrap();
+            let answer = home.receive();
+            assert_eq!((answer.destination, answer.source), (sent.source, sent.destination), "{kind} {ip}");
+            assert_eq!((answer.ports.1, answer.to_mac), (sent.ports.0, a.mac), "{kind} {ip}");
+            let drops = bed.snapshot().unwrap().since(&Default::default()).drops();
+            assert!(
+                drops.iter().all(|drop| drop.owner == Owner::Dut && drop.name == "addressed to the dut"),
+                "{drops:?}"
+            );
+            assert!(!translated || drops.is_empty(), "{drops:?}");
+        }
+    }
+}
+
+#[test]
+fn only_the_last_rule_matches_and_only_stateful_and_nat_track() {
+    need_root!();
+    for ip in [V4, V6] {
+        for (kind, tracked, rules) in [
+            (DutKind::KernelForward, 0, 0),
+            (DutKind::KernelStateless, 0, 25),
+            (DutKind::KernelStateful, 10, 25),
+            (DutKind::KernelNat, 10, 0),
+        ] {
+            let bed = build(&spec(kind, ip));
+            pass(&bed, 0..10);
+            pass(&bed, 0..10);
+            let snapshot = bed.snapshot().unwrap();
+            assert_eq!(snapshot.conntrack.entries, tracked, "{kind} {ip}");
+            let counters = bed.rule_counters().unwrap();
+            assert_eq!(counters.len(), rules, "{kind} {ip}");
+            if let Some((last, others)) = counters.split_last() {
+                assert_eq!(last.packets, 20, "every frame is compared with every rule: {kind} {ip}");
+                assert!(others.iter().all(|rule| rule.packets == 0), "{others:?}");
+                assert_eq!(snapshot.filter.unwrap().accepted, 20);
+            }
+
+            bed.reset().unwrap();
+            let snapshot = bed.snapshot().unwrap();
+            assert_eq!(snapshot.conntrack.entries, 0, "{kind} {ip}");
+            assert!(bed.rule_counters().unwrap().iter().all(|rule| (rule.packets, rule.bytes) == (0, 0)));
+            pass(&bed, 0..10);
+            assert_eq!(bed.snapshot().unwrap().conntrack.entries, tracked, "{kind} {ip}: works after reset");
+        }
+    }
+}
+
+/// Sends frames that the DUT must drop, then one that passes, and checks what the drops are called.
+fn check_drops(bed: &Bed, bad: Frame, name: &str) {
+    let before = bed.snapshot().unwrap();
+    let port = &bed.ports()[0];
+    let socket = PacketSocket::open(port);
+    for _ in 0..5 {
+        socket.send(&bad.clone().to(port)).unwrap();
+    }
+    // Frames of one queue stay in order: when this one is through, the others have met their fate.
+    pass(bed, 0..1);
+    let drops = bed.snapshot().unwrap().since(&before).drops();
+    let found: Vec<_> = drops.iter().map(|drop| (drop.name, drop.owner, drop.frames)).collect();
+    assert_eq!(found, [(name, Owner::Dut, 5)], "{} {}", bed.spec().dut, bed.spec().ip);
+}
+
+#[test]
+fn losses_in_the_dut_have_names() {
+    need_root!();
+    for ip in [V4, V6] {
+        let good = || Frame::new(ip, Side::A, 0);
+        let bed = build(&spec(DutKind::KernelForward, ip));
+        check_drops(&bed, Frame { hops: 1, ..good() }, "ttl expired");
+        check_drops(&bed, Frame { destination: bed.dut_address(Side::B), ..good() }, "addressed to the dut");
+        let bed = build(&spec(DutKind::KernelStateful, ip));
+        check_drops(&bed, Frame { spoilt: true, ..good() }, "filter");
+    }
+    let bed = build(&spec(DutKind::KernelForward, V6));
+    let nowhere = Frame { destination: "2001:db8:77::1".parse().unwrap(), ..Frame::new(V6, Side::A, 0) };
+    check_drops(&bed, nowhere, "no route");
+}
+
+/// Sent, received at the other port, and what the counters name, once all frames are accounted for.
+fn ledger(bed: &Bed, before: &Snapshot, sent: u64) -> Delta {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let delta = bed.snapshot().unwrap().since(before);
+        let received = delta.0.devices["t1"].link.rx_packets;
+        let lost: u64 = delta.drops().iter().map(|drop| drop.frames).sum();
+        // Frames that are still on their way are missing; too many would stay too many.
+        assert!(received + lost <= sent, "sent {sent} received {received} {:#?}", delta.drops());
+        if received + lost == sent {
+            return delta;
+        }
+        assert!(Instant::now() < deadline, "sent {sent} received {received} {:#?}", delta.drops());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_overload_from_a_socket_is_accounted_for() {
+    need_root!();
+    for (kind, ip) in
+        [(DutKind::KernelStateless, V4), (DutKind::KernelStateful, V6), (DutKind::KernelNat, V4)]
+    {
+        let bed = build(&BedSpec { rules: 5000, ..spec(kind, ip) });
+        let port = &bed.ports()[0];
+        let socket = PacketSocket::open(port);
+        let frames: Vec<_> = (0..16).map(|flow| Frame::new(ip, Side::A, flow).to(port)).collect();
+        let before = bed.snapshot().unwrap();
+        let sent = 60_000;
+        for n in 0..sent {
+            // A full ring answers ENOBUFS to a socket; the frame is counted as dropped there.
+            let _ = socket.send(&frames[n % frames.len()]);
+        }
+        let delta = ledger(&bed, &before, sent as u64);
+        eprintln!("{kind} {ip}: {:?}", delta.drops());
+        if kind != DutKind::KernelNat {
+            assert!(delta.drops().iter().any(|drop| drop.name == "dut ring full"), "the DUT was overloaded");
+        }
+    }
+}
+
+#[test]
+fn an_overload_by_redirect_is_accounted_for() {
+    need_root!();
+    let all = sys::affinity(0).unwrap();
+    for (kind, cpus) in [(DutKind::Wire, 1), (DutKind::KernelForward, 1), (DutKind::KernelForward, all.len())]
+    {
+        let mut wanted = spec(kind, V4);
+        wanted.dut_cpus = all.iter().rev().take(cpus).copied().collect();
+        let bed = build(&wanted);
+        let port = bed.ports()[0].clone();
+        let frame = Frame::new(V4, Side::A, 3).to(&port);
+        let before = bed.snapshot().unwrap();
+        let sent = 2_000_000;
+        let Some(result) = port.namespace.run(|| xdp::send_live(port.ifindex, &frame, sent)) else {
+            eprintln!("SKIP: {} needs bpf(2) with live frames", module_path!());
+            return;
+        };
+        result.unwrap();
+        let delta = ledger(&bed, &before, u64::from(sent));
+        eprintln!("{kind}, {cpus} CPU: {:?}", delta.drops());
+        assert!(!delta.drops().is_empty(), "millions per second are an overload for the kernel");
+    }
+}
+
+#[test]
+fn receive_threads_are_pinned_and_their_time_is_counted() {
+    need_root!();
+    let cpus = sys::affinity(0).unwrap();
+    for queues in [1, 2] {
+        let mut wanted = spec(DutKind::KernelForward, V4);
+        wanted.tester_priority = TesterPriority::Fifo;
+        wanted.rx_queues = queues;
+        let mut bed = build(&wanted);
+        assert_eq!(bed.notes(), [""; 0]);
+        for _ in 0..2 {
+            assert_eq!(bed.threads().len(), 4 * queues as usize);
+            for thread in bed.threads() {
+                let (cpu, policy) = match thread.owner {
+                    Owner::Tester => (cpus[0], libc::SCHED_FIFO),
+                    Owner::Dut => (*cpus.last().unwrap(), libc::SCHED_OTHER),
+                };
+                assert_eq!(sys::affinity(thread.pid).unwrap(), [cpu], "{thread:?}");
+                // SAFETY: no pointers.
+                assert_eq!(unsafe { libc::sched_getscheduler(thread.pid as i32) }, policy, "{thread:?}");
+            }
+            bed.place_receivers();
+        }
+        let before = bed.cost();
+        pass(&bed, 0..100);
+        assert!(bed.cost().since(&before).dut_run_ns > 0);
+    }
+}
+
+#[test]
+fn several_cpus_share_a_queue_through_rps() {
+    need_root!();
+    let mut wanted = spec(DutKind::KernelForward, V4);
+    wanted.dut_cpus = sys::affinity(0).unwrap();
+    if wanted.dut_cpus.len() < 2 {
+        eprintln!("SKIP: {} needs two CPUs", module_path!());
+        return;
+    }
+    let bed = build(&wanted);
+    assert!(bed.notes().iter().any(|note| note.contains("RPS")), "{:?}", bed.notes());
+    let mask = bed.dut().unwrap().run(|| std::fs::read_to_string("/sys/class/net/d0/queues/rx-0/rps_cpus"));
+    assert_ne!(mask.unwrap().trim(), "0");
+    assert_eq!(pass(&bed, 0..50).len(), 50);
+}
+
+#[test]
+fn what_cannot_be_built_is_refused_with_a_remedy() {
+    let dir = TempDir::new();
+    let mut journal = Journal::in_dir(dir.path());
+    let base = || spec(DutKind::KernelStateful, V4);
+    let mut check = |spec: BedSpec, words: &str| match Bed::build(&spec, &mut journal).err() {
+        Some(Error::Input(text)) => assert!(text.contains(words), "{text}"),
+        other => panic!("{spec:?}: {other:?}"),
+    };
+    check(BedSpec { rules: 0, ..base() }, "use 1 to 10000");
+    check(BedSpec { rules: 10_001, ..base() }, "use 1 to 10000");
+    check(BedSpec { mtu: 1279, ..base() }, "use 1280 to 65535");
+    check(BedSpec { mtu: 65_536, ..base() }, "use 1280 to 65535");
+    check(BedSpec { rx_queues: 0, ..base() }, "use 1 to 64");
+    check(BedSpec { tester_cpus: vec![], ..base() }, "the tester has no CPU");
+    check(BedSpec { dut_cpus: vec![100_000], ..base() }, "CPU 100000 of the DUT does not exist");
+}
+
+#[test]
+fn published_names_go_with_the_journal() {
+    need_root!();
+    let (outside, dir) = (Namespace::new().unwrap(), TempDir::new());
+    // A mount namespace whose /run is its own: the host's stays as it is.
+    outside.run(|| {
+        sys::mount("none".as_ref(), "/run".as_ref(), "tmpfs", 0).unwrap();
+        let names = || std::fs::read_dir("/run/netns").unwrap().count();
+        let mut journal = Journal::in_dir(dir.path());
+        let wanted = BedSpec { publish: Some("weir-bed".into()), ..spec(DutKind::KernelForward, V4) };
+        let bed = Bed::build(&wanted, &mut journal).unwrap();
+        assert_eq!(names(), 2);
+        drop(bed);
+        drop(journal);
+        assert_eq!(names(), 0);
+    });
+}
+
+/// The inner half of the next test.
+#[test]
+fn bed_in_a_user_namespace() {
+    if std::env::var_os("WEIR_TEST_USER_NAMESPACE").is_none() {
+        return;
+    }
+    for kind in KINDS {
+        let bed = build(&spec(kind, V4));
+        assert_eq!(pass(&bed, 0..3).len(), 3, "{kind}");
+        bed.reset().unwrap();
+        println!("\nnotes of {kind}: {:#?}", bed.notes());
+    }
+}
+
+#[test]
+fn a_user_without_rights_gets_a_bed_and_notes() {
+    need_root!();
+    let dir = TempDir::new();
+    // A copy, since others need not be able to reach the build directory.
+    let test = dir.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urnm"])
+        .arg(&test)
+        .args(["--exact", "bed::tests::bed_in_a_user_namespace", "--nocapture"])
+        .env("WEIR_TEST_USER_NAMESPACE", "1")
+        .env("TMPDIR", "/tmp")
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => return eprintln!("SKIP: {} needs setpriv ({error})", module_path!()),
+    };
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if text.contains("unshare failed") {
+        return eprintln!("SKIP: {} needs unprivileged user namespaces", module_path!());
+    }
+    assert!(output.status.success(), "{text}");
+    eprintln!("{text}");
+    assert!(text.contains("run as root to pin") || text.contains("no receive thread"), "{text}");
+}
+
+/// How long a bed takes; run with `--release --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn build_time() {
+    need_root!();
+    for kind in [DutKind::Wire, DutKind::KernelForward, DutKind::KernelStateful] {
+        let mut times: Vec<_> = (0..30)
+            .map(|_| {
+                let start = Instant::now();
+                let bed = build(&spec(kind, V4));
+                let built = start.elapsed();
+                let start = Instant::now();
+                drop(bed);
+                (built, start.elapsed())
+            })
+            .collect();
+        times.sort();
+        println!(
+            "{kind}: build min {:?} median {:?} max {:?}, (build, drop)",
+            times[0], times[15], times[29]
+        );
+    }
+}
