@@ -7,6 +7,7 @@
 //! One file per process, `PID-STARTTIME.json`: the start time tells a dead process from a new one with
 //! the same number. The file exists only while there is something to undo. Undoing twice does no harm.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -48,6 +49,16 @@ pub enum Change {
         /// Its content before.
         before: String,
     },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::PublishedNamespace { name, .. } => write!(f, "network namespace {name}"),
+            Change::Child { pid, command, .. } => write!(f, "process {pid} ({command})"),
+            Change::FileValue { path, before } => write!(f, "{} was {}", path.display(), before.trim()),
+        }
+    }
 }
 
 /// Names a journal's entry.
