@@ -74,7 +74,7 @@ impl PointData {
                 .collect();
         };
         let distance = |t: &Trial| (t.offered_fps / fps - 1.0).abs();
-        let mut near: Vec<_> = self.valid().filter(|t| distance(t) <= NEAR).collect();
+        let mut near: Vec<_> = self.valid().filter(|t| is_near(t, fps)).collect();
         near.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
         if !near.is_empty() {
             return near;
@@ -86,6 +86,11 @@ impl PointData {
 /// The name of a unit variant as records have it (`warm-up`).
 pub(crate) fn name<T: Serialize>(variant: &T) -> String {
     serde_json::to_value(variant).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
+}
+
+/// True if a trial was measured at about this rate (within 5 %).
+pub(crate) fn is_near(trial: &Trial, fps: f64) -> bool {
+    (trial.offered_fps / fps - 1.0).abs() <= NEAR
 }
 
 /// Received frames/s over the time of sending.

@@ -9,7 +9,7 @@ mod table;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -55,13 +55,9 @@ impl Store {
         let mut store = Store { db, path: path.to_path_buf(), busy_timeout };
         store.db.busy_timeout(busy_timeout).map_err(error)?;
         store.check_version()?;
+        store.use_wal()?;
         // NORMAL: a commit survives the death of the process; the last ones may be lost with the power.
-        store
-            .db
-            .execute_batch(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
-            )
-            .map_err(error)?;
+        store.db.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(error)?;
         store.migrate()?;
         Ok(store)
     }
@@ -162,6 +158,20 @@ impl Store {
             return Err(StoreError::Newer { path, found, known });
         }
         Ok(())
+    }
+
+    /// Turns on the write-ahead log, so that readers never wait. The change needs the file for itself, and
+    /// SQLite does not wait for that, whatever its busy timeout.
+    fn use_wal(&self) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        loop {
+            match self.db.execute_batch("PRAGMA journal_mode = WAL").map_err(|e| self.error(e)) {
+                Err(StoreError::Locked { .. }) if begun.elapsed() < self.busy_timeout => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Brings the schema up to date.

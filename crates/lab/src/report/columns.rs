@@ -4,7 +4,7 @@ use super::format::percent;
 use super::svg::{Anchor, Svg, shorten};
 use crate::record::CpuUse;
 
-const WIDTH: f64 = 270.0;
+const WIDTH: f64 = 212.0;
 const HEIGHT: f64 = 136.0;
 const LEFT: f64 = 40.0;
 const TOP: f64 = 26.0;

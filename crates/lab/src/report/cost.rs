@@ -2,7 +2,7 @@
 
 use super::bars::{Bar, BarChart, Group};
 use super::columns;
-use super::format::{full, or_dash, percent, significant, time_ns};
+use super::format::{exact, full, or_dash, percent, time_ns};
 use super::loss::drawn;
 use super::page::{figure, fill_legend, note, section};
 use super::series::{Comparison, Series, frame_name};
@@ -17,8 +17,8 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
     section("cost", "What it costs the device", &body)
 }
 
-const EXPLANATION: &str = "From the valid trials at the throughput (loads within 5 %, else the closest one): the \
-    median of their values. Reference cycles are CPU time times the rate of the time stamp counter, not \
+const EXPLANATION: &str = "From the valid trials at the throughput (loads within 5 %, else the closest one; \
+    without a search the one that received most per second): the median of their values. Reference cycles are CPU time times the rate of the time stamp counter, not \
     cycles of a core at its momentary clock.";
 
 /// Median of a cost over the trials near the throughput.
@@ -30,8 +30,7 @@ fn median(point: &PointData, of: fn(&Cost) -> Option<f64>) -> Option<f64> {
 }
 
 fn per_frame(all: &Comparison<'_>) -> String {
-    let mut table =
-        Table::new(&["Frame", "Device", "ns per frame", "Reference cycles", "At frames/s", "Trials"]);
+    let mut table = Table::new(&["Frame", "Device", "ns per frame", "ref. cycles", "at frames/s", "trials"]);
     let mut groups = Vec::new();
     for frame in &all.frames {
         let known =
@@ -42,7 +41,7 @@ fn per_frame(all: &Comparison<'_>) -> String {
             table.push(vec![
                 point.point.frame.clone(),
                 series.label.clone(),
-                significant(*ns),
+                exact(*ns),
                 or_dash(median(point, |c| c.cycles_per_frame), full),
                 or_dash(trials.first(), |t| full(t.offered_fps)),
                 trials.len().to_string(),

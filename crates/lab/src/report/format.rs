@@ -63,6 +63,11 @@ pub(crate) fn full(value: f64) -> String {
     text
 }
 
+/// All digits of values that are large enough, three significant digits of others: for tables.
+pub(crate) fn exact(value: f64) -> String {
+    if value.abs() >= 100.0 { full(value) } else { significant(value) }
+}
+
 /// A value that may be missing.
 pub(crate) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".into(), text)
@@ -149,6 +154,7 @@ mod tests {
             &[(0.0, "0"), (999.0, "999"), (1000.0, "1 000"), (412_300.4, "412 300"), (-4096.0, "−4 096")],
             full,
         );
+        check(&[(2381.4, "2 381"), (100.4, "100"), (4.316, "4.32")], exact);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A rate as it may be claimed: with its interval, and "at least" where the search ended without an upper bound.
 
 use super::format::si;
-use crate::record::{GoalResult, GoalValue};
+use crate::record::{GoalResult, GoalValue, Purpose, Trial, Verdict};
+use crate::run_data::{PointData, received_fps};
 
 /// How a rate relates to the device's true rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,16 @@ impl Rate {
         let bound =
             goal.repetitions.iter().filter_map(bound).max_by_key(|b| *b as u8).unwrap_or(Bound::Exact);
         goal.fps_median.map(|fps| Rate { fps, interval: goal.fps_interval, bound })
+    }
+
+    /// The rate of a point's first goal. A wire without one is judged by what came through it in trials that
+    /// were valid or asked for more than the tester has.
+    pub(crate) fn headline(point: &PointData) -> Option<Rate> {
+        let searched = point.goals().first().and_then(Rate::of);
+        let usable = |t: &&Trial| t.verdict == Verdict::Valid || t.purpose == Purpose::Ceiling;
+        let most = || point.measured().filter(usable).map(received_fps).max_by(f64::total_cmp);
+        let wire = || most().map(|fps| Rate { fps, interval: None, bound: Bound::AtLeast });
+        searched.or_else(|| if point.is_wire() { wire() } else { None })
     }
 
     /// This rate divided by another; `None` where nothing can be said.
@@ -122,6 +133,19 @@ mod tests {
         assert_eq!(words(&[None, Some("tester-limited")]), "at least 1.00 k");
         assert_eq!(words(&[Some("max load is not an upper bound")]), "at least 1.00 k");
         assert_eq!(words(&[Some("tester-limited"), Some("time limit")]), "roughly 1.00 k");
+    }
+
+    #[test]
+    fn a_wire_that_was_not_searched_has_a_ceiling() {
+        let mut wire = crate::report::fixture::point(0, "wire", 64, 4e6);
+        wire.point.result = None;
+        assert_eq!(Rate::headline(&wire).unwrap().fps, 4e6);
+        wire.trials.iter_mut().for_each(|t| t.verdict = Verdict::TesterLimited);
+        assert_eq!(Rate::headline(&wire), None);
+        wire.trials[1].purpose = Purpose::Ceiling;
+        assert_eq!(Rate::headline(&wire).unwrap().bound, Bound::AtLeast);
+        wire.point.dut = "kernel-forward".into();
+        assert_eq!(Rate::headline(&wire), None, "a device needs a goal");
     }
 
     #[test]

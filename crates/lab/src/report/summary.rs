@@ -4,8 +4,8 @@
 use super::format::{count, list, percent, si, time_ns, whole_percent};
 use super::rate::{Bound, Rate, Ratio};
 use super::series::{Comparison, Series, frame_name};
-use crate::record::{CpuUse, RunState, Verdict};
-use crate::run_data::{PointData, RunData, latency};
+use crate::record::{CpuUse, GoalResult, RunState, Verdict};
+use crate::run_data::{PointData, RunData, is_near, latency};
 
 /// Comparisons spelled out; the rest is in the table.
 const COMPARISONS: usize = 6;
@@ -80,14 +80,21 @@ fn reach(series: &Series<'_>, frame: &str) -> String {
     };
     let line = point.point.line_fps.map(|line| format!(", {} of the line rate", percent(rate.fps / line)));
     format!(
-        "At {size} {label} forwards {} frames/s ({}bit/s{}){} with goal {}.{}",
+        "At {size} {label} forwards {} frames/s ({}bit/s{}){} with goal {}{}.{}",
         rate.words(),
         si(point.mbit_per_s(rate.fps) * 1e6),
         line.unwrap_or_default(),
         cpus(point),
         goal.goal,
+        allowed_loss(goal),
         why_bound(point, rate.bound),
     )
+}
+
+/// What the goal allows, as far as its parameters say.
+fn allowed_loss(goal: &GoalResult) -> String {
+    let loss = goal.parameters.iter().find(|(name, _)| name.contains("loss"));
+    loss.map_or_else(String::new, |(name, value)| format!(" ({name} {value})"))
 }
 
 fn cpus(point: &PointData) -> String {
@@ -195,7 +202,9 @@ fn sentence(other: &str, base: &str, rate: &Rate, ratio: &Ratio) -> String {
 /// Whether one CPU does all the work, at the throughput of a point.
 fn one_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
     let point = series.at(frame)?;
-    let cpus = &point.at_headline().first()?.cost.cpus;
+    let fps = point.headline_fps()?;
+    let trial = point.at_headline().into_iter().find(|t| is_near(t, fps))?;
+    let cpus = &trial.cost.cpus;
     let total: f64 = cpus.iter().map(|c| c.dut).sum();
     let most = cpus.iter().max_by(|a, b| a.dut.total_cmp(&b.dut)).filter(|_| total > 0.0)?;
     let given = point.point.cpus.len();
@@ -243,8 +252,8 @@ fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
     let mut closest: Option<(f64, &str, Rate)> = None;
     for frame in &all.frames {
         let here = || data.points.iter().filter(|p| p.point.frame == *frame);
-        let rate = |p: &PointData| p.goals().first().and_then(Rate::of);
-        let wire = here().filter(|p| p.is_wire()).filter_map(rate).max_by(|a, b| a.fps.total_cmp(&b.fps));
+        let wire =
+            here().filter(|p| p.is_wire()).filter_map(Rate::headline).max_by(|a, b| a.fps.total_cmp(&b.fps));
         let fastest =
             here().filter(|p| !p.is_wire()).filter_map(PointData::headline_fps).max_by(f64::total_cmp);
         let Some((wire, fastest)) = wire.zip(fastest).filter(|(_, fastest)| *fastest > 0.0) else { continue };

@@ -1,7 +1,7 @@
 //! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of wire and line.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{full, or_dash, percent, si, significant, unprefixed};
+use super::format::{exact, full, or_dash, percent, si, unprefixed};
 use super::page::{figure, note, section};
 use super::rate::Rate;
 use super::series::{Comparison, Series, frame_name};
@@ -14,7 +14,7 @@ const ROWS: usize = 40;
 
 /// The section; empty when no point was searched.
 pub(crate) fn html(all: &Comparison<'_>) -> String {
-    let searched = all.all().iter().any(|(_, p)| !p.goals().is_empty());
+    let searched = all.all().iter().any(|(_, p)| Rate::headline(p).is_some());
     let table = table(all);
     if table.is_empty() {
         return String::new();
@@ -53,7 +53,7 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
     let drawings = [Unit::Frames, Unit::Bits].map(|unit| {
         let title = format!("Throughput in {}", unit.name());
         let texts = frames.iter().flat_map(|f| all.at(f)).map(|(s, p)| {
-            let rate = or_dash(p.goals().first().and_then(Rate::of), |r| unit.text(p, &r));
+            let rate = or_dash(Rate::headline(p), |r| unit.text(p, &r));
             format!("{}, {}: {rate}", frame_name(&p.point.frame), s.label)
         });
         let description = texts.collect::<Vec<_>>().join("; ");
@@ -115,7 +115,7 @@ fn chart(all: &Comparison<'_>, frames: &[&str], unit: Unit) -> BarChart {
 }
 
 fn bar(series: &Series<'_>, point: &PointData, unit: Unit) -> Bar {
-    let rate = point.goals().first().and_then(Rate::of);
+    let rate = Rate::headline(point);
     let others = point.goals().iter().skip(1).filter_map(Rate::of);
     let text = match &rate {
         Some(rate) => unit.text(point, rate),
@@ -149,23 +149,24 @@ fn table(all: &Comparison<'_>) -> Table {
         "Remark",
     ]);
     for (series, point) in all.all() {
-        let wire = all
-            .at(&point.point.frame)
-            .into_iter()
-            .find(|(s, p)| s.run.id == series.run.id && p.point.dut == WIRE)
-            .and_then(|(_, p)| p.headline_fps());
+        let wire = |goal: &GoalResult| {
+            let same_run =
+                |(s, p): &(&Series<'_>, &PointData)| s.run.id == series.run.id && p.point.dut == WIRE;
+            let (_, wire) = all.at(&point.point.frame).into_iter().find(same_run)?;
+            wire.goals().iter().find(|g| g.goal == goal.goal)?.fps_median
+        };
         if point.goals().is_empty() {
-            table.push(row(series, point, None, wire));
+            table.push(row(series, point, None, None));
         }
         for goal in point.goals() {
-            table.push(row(series, point, Some(goal), wire));
+            table.push(row(series, point, Some(goal), wire(goal)));
         }
     }
     table
 }
 
 fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: Option<f64>) -> Vec<String> {
-    let rate = goal.and_then(Rate::of);
+    let rate = goal.map_or_else(|| Rate::headline(point), Rate::of);
     let share = |of: Option<f64>| or_dash(rate.zip(of), |(r, of)| percent(r.fps / of));
     vec![
         point.point.frame.clone(),
@@ -173,17 +174,13 @@ fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: 
         goal.map_or_else(|| "not searched".into(), |g| g.goal.clone()),
         or_dash(rate, |r| format!("{}{}", r.bound.sign(), full(r.fps))),
         or_dash(rate.and_then(|r| r.interval), |(a, b)| format!("{} – {}", full(a), full(b))),
-        or_dash(rate, |r| significant_or_full(point.mbit_per_s(r.fps))),
+        or_dash(rate, |r| exact(point.mbit_per_s(r.fps))),
         share(point.point.line_fps),
         share(wire),
         goal.map_or_else(|| "–".into(), |g| g.repetitions.len().to_string()),
         or_dash(point.peak_received_fps(), full),
         goal.map_or_else(String::new, remark),
     ]
-}
-
-fn significant_or_full(mbit: f64) -> String {
-    if mbit >= 1000.0 { full(mbit) } else { significant(mbit) }
 }
 
 fn remark(goal: &GoalResult) -> String {

@@ -85,7 +85,10 @@ fn people_can_query_it() {
 fn a_crash_keeps_finished_trials_and_the_next_process_appends() {
     let dir = Dir::new("crash");
     let mut data = running();
-    write(&Store::open(&dir.file()).unwrap(), &mut data);
+    let killed = Store::open(&dir.file()).unwrap();
+    write(&killed, &mut data);
+    // Never closed: the write-ahead log stays as a killed process leaves it.
+    std::mem::forget(killed);
 
     let store = Store::open(&dir.file()).unwrap();
     assert_eq!(store.run(1).unwrap().state, RunState::Running);
@@ -160,6 +163,29 @@ fn a_locked_file_is_waited_for_and_then_named() {
     assert!(store.runs().unwrap().is_empty(), "reading goes on");
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(store.begin_run(&fixture::run(1)).unwrap(), 1);
+}
+
+#[test]
+fn several_processes_may_open_a_new_file_at_once() {
+    let dir = Dir::new("race");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| Store::open(&dir.file()).unwrap().begin_run(&fixture::run(1)).unwrap());
+        }
+    });
+    assert_eq!(Store::open(&dir.file()).unwrap().runs().unwrap().len(), 8);
+}
+
+#[test]
+fn a_full_disk_is_named_and_keeps_what_is_there() {
+    let dir = Dir::new("full");
+    let store = Store::open(&dir.file()).unwrap();
+    let mut data = running();
+    write(&store, &mut data);
+    store.db.pragma_update(None, "max_page_count", 1).unwrap();
+    let fill = (0..10_000).find_map(|_| store.begin_run(&data.run).err()).unwrap();
+    assert!(matches!(fill, StoreError::Full { .. }), "{fill}");
+    assert_eq!(store.run_data(1).unwrap(), data);
 }
 
 #[test]
