@@ -104,7 +104,16 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
         if let Ok(process) = grandchild {
             wait_until_dead(process.as_fd());
         }
+        assert!(!holders().contains(&numbers[1]), "the namespace is gone");
     });
+}
+
+/// Network namespaces of all processes.
+fn holders() -> Vec<u64> {
+    let processes = fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|process| Some(fs::metadata(process.ok()?.path().join("ns/net")).ok()?.ino()))
+        .collect()
 }
 
 /// A process descriptor becomes readable when its process ends.
