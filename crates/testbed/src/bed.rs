@@ -150,10 +150,7 @@ impl Bed {
     }
 
     fn port(&self, owner: Owner, side: Side) -> Option<Port> {
-        let (end, peer) = self
-            .directions()
-            .map(|(sender, receiver)| (sender, receiver))
-            .find(|(end, _)| end.owner == owner && end.side == side)?;
+        let (end, peer) = self.directions().find(|(end, _)| end.owner == owner && end.side == side)?;
         Some(Port {
             ifname: end.name.into(),
             ifindex: end.ifindex,

@@ -1,4 +1,4 @@
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use super::*;
@@ -46,9 +46,12 @@ fn journals_of_living_processes_and_other_files_are_left_alone() {
 
 #[test]
 fn a_process_with_the_same_number_but_another_start_is_not_touched() {
-    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     end_child(child.id(), start_time(child.id()).unwrap() + 1).unwrap();
-    assert!(child.try_wait().unwrap().is_none(), "it lives");
+    child.stdin.as_mut().unwrap().write_all(b"alive").unwrap();
+    let mut echo = [0; 5];
+    child.stdout.as_mut().unwrap().read_exact(&mut echo).unwrap();
+    assert_eq!(&echo, b"alive");
     end_child(child.id(), start_time(child.id()).unwrap()).unwrap();
     assert!(!child.wait().unwrap().success());
     end_child(child.id(), 0).unwrap();
@@ -104,7 +107,16 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
         if let Ok(process) = grandchild {
             wait_until_dead(process.as_fd());
         }
+        assert!(!holders().contains(&numbers[1]), "the namespace is gone");
     });
+}
+
+/// Network namespaces of all processes.
+fn holders() -> Vec<u64> {
+    let processes = fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|process| Some(fs::metadata(process.ok()?.path().join("ns/net")).ok()?.ino()))
+        .collect()
 }
 
 /// A process descriptor becomes readable when its process ends.
