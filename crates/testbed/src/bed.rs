@@ -32,25 +32,12 @@ pub struct BedSpec {
     pub ip: IpVersion,
     /// Largest IP packet in bytes, see [`MTU_RANGE`].
     pub mtu: u32,
-    /// CPUs of the threads that receive for the tester.
-    pub tester_cpus: Vec<usize>,
     /// CPUs of the DUT. With more than one, RPS spreads the frames of each receive queue over them.
     pub dut_cpus: Vec<usize>,
     /// Receive queues of each interface, see [`QUEUES`]; each has a ring of 256 frames.
     pub rx_queues: u32,
-    /// Priority of the threads that receive for the tester.
-    pub tester_priority: TesterPriority,
     /// Makes the namespaces visible to ip(8) as NAME-tester and NAME-dut while the bed stands.
     pub publish: Option<String>,
-}
-
-/// Priority of the tester's receive threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TesterPriority {
-    /// As any thread.
-    Normal,
-    /// SCHED_FIFO 1: the receiver preempts a busy generator on the same CPU.
-    Fifo,
 }
 
 /// One of the tester's two ports, or of the DUT's.
@@ -110,12 +97,12 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Gives each interface receive threads and places them. Called by `build`; call it again when an XDP
+    /// Gives the DUT's interfaces receive threads and places them. Called by `build`; call it again when an XDP
     /// program was attached or detached, since that may replace NAPI instances.
     pub fn place_receivers(&mut self) {
         let mut notes = Vec::new();
-        let threads =
-            self.ends().flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect::<Vec<_>>();
+        let ends = self.ends().filter(|end| end.owner == Owner::Dut);
+        let threads: Vec<_> = ends.flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect();
         receive::place(&threads, &self.spec, &mut notes);
         if self.spread_by_rps() {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {
@@ -180,7 +167,7 @@ impl Bed {
         self.dut.as_ref()
     }
 
-    /// The kernel threads that receive, and whose they are.
+    /// The kernel threads that receive for the DUT.
     pub fn threads(&self) -> &[NapiThread] {
         &self.threads
     }
@@ -215,8 +202,7 @@ impl Bed {
 
     /// What the DUT's threads and all CPUs have used until now.
     pub fn cost(&self) -> CostSample {
-        let dut = self.threads.iter().filter(|thread| thread.owner == Owner::Dut);
-        CostSample::take(&dut.map(|thread| thread.pid).collect::<Vec<_>>())
+        CostSample::take(&self.threads.iter().map(|thread| thread.pid).collect::<Vec<_>>())
     }
 
     /// Whether frames of the DUT go through per-CPU backlogs.
@@ -251,18 +237,12 @@ fn check(spec: &BedSpec) -> Result<()> {
             QUEUES.end()
         ));
     }
-    for (who, cpus) in [("tester", &spec.tester_cpus), ("DUT", &spec.dut_cpus)] {
-        if cpus.is_empty() {
-            return input(format!("the {who} has no CPU: name at least one"));
-        }
-        if let Some(cpu) = cpus
-            .iter()
-            .find(|&&cpu| !std::path::Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists())
-        {
-            return input(format!(
-                "CPU {cpu} of the {who} does not exist: see /sys/devices/system/cpu/online"
-            ));
-        }
+    if spec.dut_cpus.is_empty() {
+        return input("the DUT has no CPU: name at least one".into());
+    }
+    let exists = |cpu: &usize| std::path::Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists();
+    if let Some(cpu) = spec.dut_cpus.iter().find(|cpu| !exists(cpu)) {
+        return input(format!("CPU {cpu} of the DUT does not exist: see /sys/devices/system/cpu/online"));
     }
     Ok(())
 }

@@ -1,4 +1,10 @@
-//! Who receives: NAPI threads of the test bed's interfaces, their CPUs and priority, and RPS.
+//! Who receives: NAPI threads of the DUT's interfaces, their CPUs, and RPS.
+//!
+//! The DUT's frames are received by kernel threads of its own, so that the tester does not work for it. The
+//! tester's ports have none: a veth runs their receiver right where the DUT transmits, on the DUT's CPU. That
+//! costs the DUT about 50 ns a frame, no more than a driver's work for a frame that leaves; a thread on the
+//! tester's CPU would cost it a wake-up per frame (an interrupt to another CPU, 1 us on a virtual machine),
+//! and take the generator's CPU away.
 //!
 //! What the kernel or the user's rights do not allow becomes a note, not an error: the trial is still
 //! possible, only less separated, and the report must say so.
@@ -7,18 +13,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-use crate::bed::{BedSpec, TesterPriority};
+use crate::bed::BedSpec;
 use crate::napi;
 use crate::sys;
-use crate::topology::{End, Owner};
+use crate::topology::End;
 
-/// A kernel thread that receives the frames of one interface.
+/// A kernel thread that receives the frames of one of the DUT's interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NapiThread {
     /// The interface.
     pub device: &'static str,
-    /// Whose it is.
-    pub owner: Owner,
     /// Its process number.
     pub pid: u32,
 }
@@ -38,7 +42,7 @@ pub(crate) fn thread(end: &End, known: &[NapiThread], notes: &mut Vec<String>) -
     if pids.is_empty() {
         notes.push(format!("The receive threads of {} could not be found, and are not placed.", end.name));
     }
-    pids.into_iter().map(|pid| NapiThread { device: end.name, owner: end.owner, pid }).collect()
+    pids.into_iter().map(|pid| NapiThread { device: end.name, pid }).collect()
 }
 
 fn switch_on(end: &End) -> io::Result<()> {
@@ -68,27 +72,14 @@ fn find(end: &End, strangers: Option<BTreeSet<u32>>) -> Vec<u32> {
     }
 }
 
-/// Binds the threads to their CPUs and gives the tester's the priority that the specification asks for.
+/// Binds the threads to the DUT's CPUs.
 pub(crate) fn place(threads: &[NapiThread], spec: &BedSpec, notes: &mut Vec<String>) {
     for thread in threads {
-        let (cpus, priority) = match thread.owner {
-            Owner::Tester => (&spec.tester_cpus, spec.tester_priority),
-            Owner::Dut => (&spec.dut_cpus, TesterPriority::Normal),
-        };
-        if let Err(error) = sys::set_affinity(thread.pid, cpus) {
+        if let Err(error) = sys::set_affinity(thread.pid, &spec.dut_cpus) {
             notes.push(format!(
-                "The receive thread of {} runs on any CPU instead of {cpus:?} ({error}): run as root to \
+                "The receive thread of {} runs on any CPU instead of {:?} ({error}): run as root to \
                  pin kernel threads.",
-                thread.device
-            ));
-        }
-        if priority == TesterPriority::Fifo
-            && let Err(error) = sys::set_fifo(thread.pid, 1)
-        {
-            notes.push(format!(
-                "The receive thread of {} has normal priority instead of SCHED_FIFO 1 ({error}): a busy \
-                 generator on the same CPU may delay it until its ring is full.",
-                thread.device
+                thread.device, spec.dut_cpus
             ));
         }
     }

@@ -85,13 +85,6 @@ pub(crate) fn affinity(tid: u32) -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
-/// Gives a thread SCHED_FIFO with this priority.
-pub(crate) fn set_fifo(tid: u32, priority: i32) -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: priority };
-    // SAFETY: the pointer outlives the call.
-    check(unsafe { libc::sched_setscheduler(tid as i32, libc::SCHED_FIFO, &param) }).map(drop)
-}
-
 /// Asks the kernel to kill the calling process when the thread that started it ends.
 /// Async-signal-safe, for use between fork and exec.
 pub(crate) fn die_with_parent() -> io::Result<()> {

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &cli::Run) -> Result<Outcome> {
         print!("{}", export::show(&data));
     }
     if !arguments.no_report {
-        let path = write_report(&[data.clone()], arguments.report.as_deref())?;
+        let path = write_report(std::slice::from_ref(&data), arguments.report.as_deref())?;
         eprintln!("report: {}", path.display());
     }
     Ok(match (interrupted, all_valid(&data)) {

@@ -135,13 +135,11 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
     );
     let rules = section.axis("rules", value::count(1..=10_000));
     let cpus = section.axis("cpus", value::parsed::<Cpus>);
-    if let (Some(kind), Some(_)) = (&kind, &rules) {
-        if !kind.iter().any(|&kind| axes::has_rules(kind)) {
-            section.wrong(
-                "rules",
-                "only kernel-stateless and kernel-stateful have rules: leave it out".to_string(),
-            );
-        }
+    if let (Some(kind), Some(_)) = (&kind, &rules)
+        && !kind.iter().any(|&kind| axes::has_rules(kind))
+    {
+        section
+            .wrong("rules", "only kernel-stateless and kernel-stateful have rules: leave it out".to_string());
     }
     Some(DutAxes { kind: kind?, rules: rules.unwrap_or(vec![25]), cpus: cpus.unwrap_or(vec![Cpus::All]) })
 }

@@ -56,6 +56,7 @@ pub(crate) fn run(id: i64) -> Run {
         finished: Some("2026-03-01T10:14:31Z".into()),
         state: RunState::Complete,
         seed: u64::MAX - 41,
+        process: String::new(),
         version: "0.1.0".into(),
         machine: Machine {
             cpu: "Example 9000 @ 2.6 GHz".into(),
@@ -116,6 +117,7 @@ pub(crate) fn point(index: usize, dut: &str, frame: u16, capacity: f64) -> Point
         cpus: vec![1],
         cpus_shared: Vec::new(),
         line_fps: Some(2.0 * LINE_BITS_PER_S / ((mean + 20.0) * 8.0)),
+        notes: Vec::new(),
         result: Some(PointResult {
             search: "mlrsearch".into(),
             goals: vec![goal("NDR", "0 %", 1.0), goal("PDR 0.5%", "0.5 %", 1.021)],

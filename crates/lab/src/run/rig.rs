@@ -9,7 +9,7 @@ use weir_packet::flow::{Direction, FlowSpec, IpVersion};
 use weir_packet::frame::Ends;
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
-use weir_testbed::bed::{Bed, BedSpec, Port, TesterPriority};
+use weir_testbed::bed::{Bed, BedSpec, Port};
 use weir_testbed::counters::Snapshot;
 use weir_testbed::cpu::{CpuPlan, CpuTimes, DutCpus, ThreadTimes};
 use weir_testbed::device::Device;
@@ -139,12 +139,9 @@ impl Rig {
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
-        let threads = self.bed.threads().iter();
-        let receivers = threads.filter(|t| t.owner == topology::Owner::Tester);
         Ok(Sample {
             snapshot: self.bed.snapshot()?,
             cost: self.bed.cost(),
-            receiver_ns: receivers.filter_map(|t| ThreadTimes::of(t.pid)).map(|t| t.run_ns).sum(),
             memory: KernelMemory::now(),
             device_dropped: self.device.dropped(),
         })
@@ -251,10 +248,9 @@ impl Rig {
         let cost = used.after.cost.since(&used.before.cost);
         let elapsed = used.elapsed.as_nanos() as f64;
         // With RPS, and without receive threads, the DUT works in softirqs that belong to no thread of its own.
-        let threads = self.bed.threads().iter().any(|t| t.owner == topology::Owner::Dut);
-        let dut_cpu_ns = (threads && self.cpus.dut.len() == 1).then_some(cost.dut_run_ns);
+        let dut_cpu_ns =
+            (!self.bed.threads().is_empty() && self.cpus.dut.len() == 1).then_some(cost.dut_run_ns);
         let per_frame = dut_cpu_ns.filter(|_| books.received > 0).map(|ns| ns as f64 / books.received as f64);
-        let receiver_ns = used.after.receiver_ns - used.before.receiver_ns;
         let share = |cpus: &[usize], cpu: usize, ns: u64| {
             if cpus.contains(&cpu) { ns as f64 / elapsed / cpus.len() as f64 } else { 0.0 }
         };
@@ -262,7 +258,7 @@ impl Rig {
             cpu,
             busy: (times.busy_ns as f64 / elapsed).min(1.0),
             dut: share(&self.cpus.dut, cpu, dut_cpu_ns.unwrap_or(0)),
-            tester: share(&self.cpus.tester, cpu, used.tester_ns + receiver_ns),
+            tester: share(&self.cpus.tester, cpu, used.tester_ns),
         };
         let entries = used.after.snapshot.conntrack.entries;
         Cost {
@@ -286,7 +282,6 @@ struct Started {
 struct Sample {
     snapshot: Snapshot,
     cost: weir_testbed::cpu::CostSample,
-    receiver_ns: u64,
     memory: KernelMemory,
     device_dropped: u64,
 }
@@ -318,10 +313,8 @@ fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
         rules: spec.rules.unwrap_or(1),
         ip: spec.ip,
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
-        tester_cpus: cpus.tester.clone(),
         dut_cpus: cpus.dut.clone(),
         rx_queues: 1,
-        tester_priority: TesterPriority::Fifo,
         publish: None,
     }
 }
