@@ -342,10 +342,14 @@ pub struct Noise {
     pub steal: f64,
     /// Share of the trial in which DUT threads wanted to run but a foreign task had the CPU, 0..1.
     pub dut_wait: f64,
-    /// (sent - offered) / offered.
+    /// (sent rate - offered rate) / offered rate, from what was not sent and how late the last frame left.
     pub rate_error: f64,
     /// Departure lateness, 99.9th percentile, ns.
     pub late_p999_ns: u64,
     /// Largest departure lateness, ns.
     pub late_max_ns: u64,
+    /// Time of a cache line from the tester's CPU to the DUT's just before the trial, ns. On a virtual machine
+    /// it tells where the host had put the virtual CPUs.
+    #[serde(default)]
+    pub handover_ns: Option<f64>,
 }

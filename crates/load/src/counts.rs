@@ -102,6 +102,8 @@ pub struct StreamCounts {
     pub late: Histogram,
     /// Largest lateness, ns.
     pub late_max_ns: u64,
+    /// How late the last frame left, ns.
+    pub late_end_ns: u64,
     /// What arrived, per flow group.
     pub groups: Vec<GroupCounts>,
 }

@@ -162,6 +162,7 @@ impl<'a> Transmitter<'a> {
                 sent_bytes: 0,
                 late: empty_lateness(),
                 late_max_ns: 0,
+                late_end_ns: 0,
                 groups: vec![GroupCounts::empty(); usize::from(traffic.flows.groups)],
             },
             gap_ns: per_stream.map_or(0.0, |fps| 1e9 / fps),
@@ -232,6 +233,7 @@ impl<'a> Transmitter<'a> {
                 let late = elapsed_ns.saturating_sub(stream.due_ns());
                 stream.counts.late.record(late);
                 stream.counts.late_max_ns = stream.counts.late_max_ns.max(late);
+                stream.counts.late_end_ns = late;
             }
             let flow = &self.flows[(stream.counts.sent % self.flows.len() as u64) as usize];
             stream.seq[usize::from(flow.group)] += 1;

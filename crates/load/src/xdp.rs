@@ -240,6 +240,7 @@ impl XdpTester {
             sent_bytes: sent.bytes,
             late,
             late_max_ns: sent.late_max_ns,
+            late_end_ns: late_end_ns(sent),
             groups,
         })
     }
@@ -286,6 +287,12 @@ impl Receiver {
             reflected: state.reflected,
         }
     }
+}
+
+/// The frame after the last one is due one gap later.
+fn late_end_ns(sent: &Stream) -> u64 {
+    let last_due = sent.due_q16.saturating_sub(sent.gap_q16) >> 16;
+    if sent.gap_q16 == 0 { 0 } else { sent.last_ns.saturating_sub(last_due) }
 }
 
 fn add_cpu(counts: &mut GroupCounts, cpu: &Group) {

@@ -20,6 +20,7 @@ pub mod dut;
 pub mod error;
 pub mod ethtool;
 pub mod fault;
+pub mod handover;
 pub mod journal;
 pub mod memory;
 pub mod namespace;

@@ -48,7 +48,7 @@ fn each_mistake_has_its_line_and_remedy() {
         ("\"How fast?\"", "3", "p:1: question: takes a text: write it in quotes"),
         ("[dut]", "[dut", "p:2: this is not TOML: unclosed table, expected `]`"),
         ("rules = 25", "rulez = 25", "p:4: `rulez` is no option of [dut]: did you mean `rules`?"),
-        ("rules = 25", "colour = 1", "p:4: `colour` is no option of [dut]: use kind, rules, cpus"),
+        ("rules = 25", "colour = 1", "p:4: `colour` is no option of [dut]: use kind, rules, cpus, faults"),
         (
             "kernel-forward\"",
             "kernel-foward\"",

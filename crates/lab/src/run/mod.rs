@@ -420,8 +420,14 @@ impl Trials<'_> {
     ) -> Result<rig::Outcome, RunError> {
         let load = Load { fps: Some(fps), duration, max_frames: None };
         let mut outcome = self.one(rig, &load, purpose)?;
-        for _ in 0..self.run.settings.limits.retries {
-            if outcome.trial.verdict == Verdict::Valid {
+        for retry in 0..self.run.settings.limits.retries {
+            let again = match outcome.trial.verdict {
+                Verdict::Valid => false,
+                // A stall can look like it once; twice, it is the tester's limit.
+                Verdict::TesterLimited => retry == 0,
+                Verdict::Noisy | Verdict::Invalid => true,
+            };
+            if !again {
                 break;
             }
             outcome = self.one(rig, &load, purpose)?;
@@ -446,8 +452,13 @@ impl Measurer for PointMeasurer<'_, '_> {
             stop
         })?;
         let trial = &outcome.trial;
+        // Too slow again and again, but never by much: that is no noise.
+        let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
         Ok(match trial.verdict {
             Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
+            Verdict::Noisy if slow => {
+                Measured::TesterLimited { achieved_fps: load_fps * (1.0 + trial.noise.rate_error) }
+            }
             Verdict::TesterLimited => {
                 let own: u64 = trial
                     .ledger

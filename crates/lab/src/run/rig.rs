@@ -15,6 +15,7 @@ use weir_testbed::cpu::{CpuPlan, CpuTimes, DutCpus, ThreadTimes};
 use weir_testbed::device::Device;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
+use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{Journal, measuring_lock};
 use weir_testbed::memory::KernelMemory;
 use weir_testbed::topology;
@@ -122,6 +123,7 @@ impl Rig {
         let _turn = measuring_lock()?;
         let begin = Instant::now();
         let started = time::now();
+        let handover_ns = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
         let before = self.sample()?;
         let cpu = self.cpus.tester[0];
         let tester = &mut self.tester;
@@ -134,7 +136,7 @@ impl Rig {
         });
         let counts = counts?;
         let after = self.sample()?;
-        let used = Used { before, after, tester_ns, elapsed: sending };
+        let used = Used { before, after, tester_ns, elapsed: sending, duration: load.duration, handover_ns };
         Ok(self.outcome(&counts, load, purpose, &used, Started { started, begin }))
     }
 
@@ -208,14 +210,20 @@ impl Rig {
         // Two directions on one CPU wait for each other: that is the DUT's own doing.
         let own_wait = if self.direction == Direction::Forward { 0 } else { cost.dut_run_ns };
         let foreign_wait = if self.cpus.shared { 0 } else { cost.dut_wait_ns.saturating_sub(own_wait) };
-        let (offered, sent) = counts.streams.iter().fold((0, 0), |(o, s), c| (o + c.offered, s + c.sent));
         Noise {
             steal: steal as f64 / (elapsed * cpus.len() as f64),
             dut_wait: foreign_wait as f64 / elapsed,
-            rate_error: if offered == 0 { 0.0 } else { sent as f64 / offered as f64 - 1.0 },
+            rate_error: rate_error(counts, used.duration),
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
+            handover_ns: used.handover_ns,
         }
+    }
+
+    /// The DUT's CPU, where it has one to itself.
+    fn dut_cpu(&self) -> Option<usize> {
+        self.bed.dut()?;
+        (!self.cpus.shared).then_some(self.cpus.dut[0])
     }
 
     fn cpus_used(&self) -> Vec<usize> {
@@ -291,7 +299,11 @@ struct Used {
     before: Sample,
     after: Sample,
     tester_ns: u64,
+    /// Time of sending and draining.
     elapsed: Duration,
+    /// Time that sending should have taken.
+    duration: Duration,
+    handover_ns: Option<f64>,
 }
 
 impl Used {
@@ -345,6 +357,19 @@ fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
         },
         ends: [ends(0, 1), ends(1, 0)],
         seed,
+    }
+}
+
+/// Relative difference between the rate that was sent and the one that was asked for: frames that were not
+/// sent, and the time that the others took beyond theirs.
+fn rate_error(counts: &Counts, duration: Duration) -> f64 {
+    let (offered, sent) = counts.streams.iter().fold((0, 0), |(o, s), c| (o + c.offered, s + c.sent));
+    let late_ns = counts.streams.iter().map(|s| s.late_end_ns).max().unwrap_or(0);
+    let duration_ns = duration.as_nanos() as f64;
+    if offered == 0 {
+        0.0
+    } else {
+        sent as f64 / offered as f64 * duration_ns / (duration_ns + late_ns as f64) - 1.0
     }
 }
 

@@ -51,8 +51,8 @@ impl Books {
 /// The verdict on a trial and its reasons; the gravest comes first.
 pub(super) fn judge(books: &Books, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
     let mut found = invalid(books, limits);
-    found.extend(tester_limited(books, limits));
-    found.extend(noisy(books, noise, limits));
+    found.extend(tester_limited(books, noise, limits));
+    found.extend(noisy(noise, limits));
     found.sort_by_key(|(verdict, _)| gravity(*verdict));
     let verdict = found.first().map_or(Verdict::Valid, |(verdict, _)| *verdict);
     (verdict, found.into_iter().map(|(_, reason)| reason).collect())
@@ -97,12 +97,11 @@ fn invalid(books: &Books, limits: &Limits) -> Vec<(Verdict, String)> {
     found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
 }
 
-fn tester_limited(books: &Books, limits: &Limits) -> Option<(Verdict, String)> {
-    let unsent = share(books.offered.saturating_sub(books.sent), books.offered);
+fn tester_limited(books: &Books, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
     let own = books.dropped_by(Owner::Tester);
-    if unsent > TOO_SLOW {
-        let sent = percent(1.0 - unsent);
-        Some((Verdict::TesterLimited, format!("the tester sent only {sent} of the offered frames")))
+    if noise.rate_error < -TOO_SLOW {
+        let sent = percent(1.0 + noise.rate_error);
+        Some((Verdict::TesterLimited, format!("the tester sent at only {sent} of the offered rate")))
     } else if share(own, books.sent) > limits.rate_error {
         let reason = format!("the tester itself lost {own} of {} frames", books.sent);
         Some((Verdict::TesterLimited, reason))
@@ -111,13 +110,12 @@ fn tester_limited(books: &Books, limits: &Limits) -> Option<(Verdict, String)> {
     }
 }
 
-fn noisy(books: &Books, noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
-    let unsent = share(books.offered.saturating_sub(books.sent), books.offered);
+fn noisy(noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
     let mut found = Vec::new();
-    if unsent > limits.rate_error && unsent <= TOO_SLOW {
+    if noise.rate_error.abs() > limits.rate_error && noise.rate_error >= -TOO_SLOW {
         found.push(format!(
-            "{} of the offered frames were not sent in time (limit {})",
-            percent(unsent),
+            "the sent rate is {} off the offered one (limit {})",
+            percent(noise.rate_error),
             percent(limits.rate_error)
         ));
     }
@@ -159,7 +157,8 @@ mod tests {
         Books { offered, sent, received, ledger: drops.iter().map(line).collect(), strays: 0 }
     }
 
-    fn check(books: Books, noise: Noise, expected: Verdict, reason: &str) {
+    fn check(books: Books, mut noise: Noise, expected: Verdict, reason: &str) {
+        noise.rate_error = books.sent as f64 / books.offered as f64 - 1.0;
         let (verdict, reasons) = judge(&books, &noise, &Limits::default());
         assert_eq!(verdict, expected, "{reasons:?}");
         assert!(reasons.first().map_or("", String::as_str).contains(reason), "{reasons:?}");
@@ -176,7 +175,7 @@ mod tests {
         check(books(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, "20 of 10000");
         check(books(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
         check(books(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
-        check(books(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "1.000 %");
+        check(books(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "-1.000 %");
         check(
             books(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
             quiet.clone(),
