@@ -22,7 +22,7 @@ use weir_testbed::journal::{self, Journal};
 use crate::machine;
 use crate::plan::{Cpus, Experiment, Plan, PointSpec, SearchSpec, Throughput};
 use crate::record::{
-    GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
+    GoalResult, GoalValue, Owner, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
 };
 use crate::search::{GoalOutcome, Measured, Measurer, Stop};
 use crate::stats;
@@ -456,22 +456,18 @@ impl Measurer for PointMeasurer<'_, '_> {
         let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
         Ok(match trial.verdict {
             Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
-            Verdict::Noisy if slow => {
-                Measured::TesterLimited { achieved_fps: load_fps * (1.0 + trial.noise.rate_error) }
-            }
-            Verdict::TesterLimited => {
-                let own: u64 = trial
-                    .ledger
-                    .iter()
-                    .filter(|l| l.owner == crate::record::Owner::Tester)
-                    .map(|l| l.frames)
-                    .sum();
-                let achieved_fps = trial.sent.saturating_sub(own) as f64 / trial.duration_s;
-                Measured::TesterLimited { achieved_fps }
-            }
+            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
+            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
             Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
         })
     }
+}
+
+/// The rate at which the tester both sent and received.
+fn achieved_fps(trial: &Trial) -> f64 {
+    let own_losses = trial.ledger.iter().filter(|line| line.owner == Owner::Tester).map(|line| line.frames);
+    let kept = 1.0 - own_losses.sum::<u64>() as f64 / trial.sent.max(1) as f64;
+    trial.offered_fps * (1.0 + trial.noise.rate_error) * kept.max(0.0)
 }
 
 impl From<XdpError> for RunError {

@@ -195,7 +195,9 @@ struct Controller<'a, 'm> {
     trials: Trials,
     /// Highest load that can be offered, as far as is known; -1 when there is none.
     ceiling: Steps,
-    /// How far below a load that could not be offered the next attempt is at most; doubles.
+    /// Lowest load that the tester could not offer.
+    refused: Option<Steps>,
+    /// How far below a refused load the next attempt is, where the tester misjudges itself; doubles.
     retreat: Steps,
     /// Unusable trials since the last valid one.
     strikes: u32,
@@ -215,6 +217,7 @@ impl<'a, 'm> Controller<'a, 'm> {
             chains,
             trials: Trials::default(),
             ceiling: grid.top,
+            refused: None,
             retreat: widths.iter().map(|width| grid.width(*width)).min().unwrap_or(1),
             grid,
             strikes: 0,
@@ -284,6 +287,9 @@ impl<'a, 'm> Controller<'a, 'm> {
             let field = self.field(outward);
             let wanted = selectors.iter_mut().enumerate().filter_map(|(i, s)| Some((i, s.nominate(&field)?)));
             let Some((winner, candidate)) = wanted.min_by_key(|(_, candidate)| urgency(candidate)) else {
+                if self.raise_ceiling() {
+                    continue;
+                }
                 break;
             };
             self.trial(candidate.load, candidate.duration)?;
@@ -315,12 +321,7 @@ impl<'a, 'm> Controller<'a, 'm> {
                 self.trials.add(load, Trial { duration, effective, loss_ratio });
                 return Ok(Some(loss_ratio));
             }
-            Measured::TesterLimited { achieved_fps } => {
-                let below = self.grid.at_or_below(achieved_fps).min(load - self.retreat);
-                // The lowest load is worth an attempt of its own.
-                self.ceiling = if load > 0 { below.max(0) } else { -1 };
-                self.retreat *= 2;
-            }
+            Measured::TesterLimited { achieved_fps } => self.refuse(load, achieved_fps),
             Measured::Unusable => {
                 self.strikes += 1;
                 if self.strikes == STRIKES {
@@ -330,6 +331,43 @@ impl<'a, 'm> Controller<'a, 'm> {
             }
         }
         Ok(None)
+    }
+
+    /// The tester could not offer `load`: lowers the ceiling to what it achieved, or, where it misjudges
+    /// itself, to what it has offered before, or else further and further.
+    fn refuse(&mut self, load: Steps, achieved_fps: f64) {
+        self.refused = Some(self.refused.map_or(load, |refused| refused.min(load)));
+        let achieved = self.grid.at_or_below(achieved_fps);
+        let offered = self.trials.highest_below(load);
+        let below = match offered {
+            Some(offered) if achieved > load - self.finest_width() => offered,
+            Some(offered) => achieved.max(offered),
+            None => {
+                let below = achieved.min(load - self.retreat);
+                self.retreat *= 2;
+                below
+            }
+        };
+        // The lowest load is worth an attempt of its own.
+        self.ceiling = if load > 0 { below.max(0) } else { -1 };
+    }
+
+    /// Where the ceiling was lowered further than needed and a goal ended there, goes half of the way back.
+    fn raise_ceiling(&mut self) -> bool {
+        let ends_here = |chain: &Vec<Stage>| {
+            let stage = &chain[chain.len() - 1];
+            self.irregular(self.trials.bounds(&stage.target), stage.width) == Some(Irregular::TesterLimited)
+        };
+        let gap = self.refused.map_or(0, |refused| refused - self.ceiling);
+        let raise = gap > self.finest_width() && self.chains.iter().any(ends_here);
+        if raise {
+            self.ceiling += gap / 2;
+        }
+        raise
+    }
+
+    fn finest_width(&self) -> Steps {
+        self.chains.iter().flatten().map(|stage| stage.width).min().unwrap_or(1)
     }
 
     fn outcomes(&self) -> Vec<GoalOutcome> {

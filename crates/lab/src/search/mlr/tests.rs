@@ -98,9 +98,9 @@ impl Measurer for Optimist {
 }
 
 #[test]
-fn a_tester_that_misjudges_itself_costs_few_trials() {
+fn a_tester_that_misjudges_itself_is_found_out_in_few_trials() {
     let search = Search::Mlr(config(&[Goal::ndr()], 9001.0, 14.88 * MPPS));
     let value = &search.run(&mut Optimist { max_fps: 1e5 }).expect("it does not stop")[0].value;
     assert_eq!(value.irregular.as_deref(), Some("tester-limited"));
-    assert!(value.trials <= 30 && value.fps.is_some_and(|fps| fps > 9001.0 && fps <= 1e5), "{value:?}");
+    assert!(value.trials <= 80 && value.fps.is_some_and(|fps| fps > 0.99e5 && fps <= 1e5), "{value:?}");
 }

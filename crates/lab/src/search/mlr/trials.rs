@@ -29,6 +29,11 @@ impl Trials {
         self.0.get(&load).map_or(&[], Vec::as_slice)
     }
 
+    /// Highest load below `load` that has a trial.
+    pub(super) fn highest_below(&self, load: Steps) -> Option<Steps> {
+        self.0.range(..load).next_back().map(|(load, _)| *load)
+    }
+
     /// Relevant bounds for `target`.
     pub(super) fn bounds(&self, target: &Target) -> Bounds {
         let mut bounds = Bounds::default();
