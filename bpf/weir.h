@@ -12,6 +12,7 @@
 #define WEIR_SIZES 64              /* sizes in a cycle */
 #define WEIR_LATE_BUCKETS 256      /* lateness: 8 buckets per octave */
 #define WEIR_LATENCY_BUCKETS 1920  /* latency: 64 buckets per octave, error below 1 % */
+#define WEIR_GROUP_NS 24000        /* frames of twice the longest batch may leave together */
 #define WEIR_WINDOW_WORDS 1024     /* duplicate detection reaches back 64 K frames */
 
 /* Follows the UDP header of a test frame, 18 bytes: the smallest IPv4 frame has just that room (RFC 2544),
@@ -52,6 +53,7 @@ struct weir_stream {
 
 	__u64 sent;
 	__u64 due_q16;        /* when the next frame is due, ns * 65536 after the start */
+	__u64 allowed_q16;    /* when the next frame may leave even if it is late; see due_stream() */
 	__u64 last_ns;        /* when the last frame left, ns after the start */
 	__u64 late_sum_ns;
 	__u64 late_max_ns;
@@ -66,11 +68,15 @@ struct weir_gen {
 	__u64 start_ns;       /* CLOCK_MONOTONIC */
 	__u64 stop_ns;        /* no frame leaves later, sent or not */
 	__u64 seed;           /* state of the generator of random sizes */
+	__u32 batch;          /* runs between two flushes of the kernel */
+	__u32 hold;           /* first runs of a batch in which no frame leaves */
+	__u32 run;            /* runs so far in this batch */
 	__u32 size_count;     /* 0: random between size[0] and size[1] */
 	__u16 size[WEIR_SIZES];   /* bytes without FCS */
 	__u16 size_max;       /* length of the frames handed in */
 	__u8 epoch;           /* number of the trial: frames of an earlier one are not counted */
 	__u8 active;          /* user space: go; program: cleared when nothing is left to send */
+	__u32 pad;
 	struct weir_stream stream[WEIR_STREAMS];
 };
 
@@ -113,8 +119,8 @@ struct weir_recv {
 };
 
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
-_Static_assert(sizeof(struct weir_stream) == 160 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
-_Static_assert(sizeof(struct weir_gen) == 160 + 2 * sizeof(struct weir_stream), "shared.rs");
+_Static_assert(sizeof(struct weir_stream) == 168 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_gen) == 176 + 2 * sizeof(struct weir_stream), "shared.rs");
 _Static_assert(sizeof(struct weir_group) == 72 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_window) == 8 + WEIR_WINDOW_WORDS * 16, "shared.rs");
 _Static_assert(sizeof(struct weir_recv) == 64, "shared.rs");

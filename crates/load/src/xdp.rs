@@ -114,11 +114,13 @@ impl XdpTester {
         state.start_ns = now_ns() + LEAD.as_nanos() as u64;
         let grace = if load.fps.is_some() { grace(load.duration) } else { Duration::ZERO };
         state.stop_ns = state.start_ns + (load.duration + grace).as_nanos() as u64;
+        let batch = Batch::of(load.fps);
+        (state.batch, state.hold) = (batch.runs, batch.hold);
         self.memory.set(0, &state);
         let frame = self.first_frame();
-        let batch = batch(load.fps);
         while self.memory.field(0, |g| field!(g, active)) != 0 && !control.stopped() {
-            self.generator.run_live(&frame, RUNS_PER_CALL, batch)?;
+            self.memory.set_field(0, 0, |g| field!(g, run));
+            self.generator.run_live(&frame, RUNS_PER_CALL, batch.runs)?;
             let (sent, received) = self.progress();
             control.report(sent, received);
         }
@@ -127,7 +129,7 @@ impl XdpTester {
         self.collect(sending)
     }
 
-    /// Frames sent so far by both streams and received so far,.
+    /// Frames sent so far by both streams and received so far.
     fn progress(&self) -> (u64, u64) {
         let sent = (0..2).map(|i| self.memory.field(0, |g| field!(g, stream[i].sent))).sum();
         (sent, self.arrived())
@@ -178,6 +180,7 @@ impl XdpTester {
             flow_count: self.flow_count,
             sent: 0,
             due_q16: 0,
+            allowed_q16: 0,
             last_ns: 0,
             late_sum_ns: 0,
             late_max_ns: 0,
@@ -357,13 +360,34 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
     }
 }
 
-/// Frames per batch. A frame leaves at the end of its batch of program runs, some 45 ns each: a small batch
-/// gives exact departures; a large one wakes a sleeping receiver less often, which costs a microsecond.
-fn batch(fps: Option<f64>) -> u32 {
-    match fps {
-        Some(fps) if fps < 1e5 => 4,
-        Some(fps) if fps < 5e5 => 16,
-        _ => 64,
+/// Program runs of a batch, and how many of them pass before frames may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Batch {
+    runs: u32,
+    hold: u32,
+}
+
+/// Up to here each frame leaves alone, at its time.
+const ALONE_FPS: f64 = 80e3;
+/// From here on there is no time to hold frames back, and a receiver hardly sleeps.
+const STEADY_FPS: f64 = 3e6;
+/// Longest batch of the kernel, in runs, and the time of a run that only waits.
+const LONGEST_BATCH: u32 = 256;
+const WAITING_RUN_S: f64 = 45e-9;
+
+impl Batch {
+    /// A small batch gives exact departures; a long one, some 12 us, wakes a sleeping receiver less often.
+    fn of(fps: Option<f64>) -> Batch {
+        match fps {
+            Some(fps) if fps < ALONE_FPS => Batch { runs: 4, hold: 0 },
+            Some(fps) if fps < STEADY_FPS => {
+                let frames = fps * WAITING_RUN_S * f64::from(LONGEST_BATCH);
+                // Room for a late generator that catches up at 1.25 times the rate, and for rounding.
+                let sending = (frames * 1.4) as u32 + 4;
+                Batch { runs: LONGEST_BATCH, hold: LONGEST_BATCH - sending }
+            }
+            _ => Batch { runs: 64, hold: 0 },
+        }
     }
 }
 
@@ -383,4 +407,22 @@ pub fn pin_to(cpu: usize) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_room_for_the_frames_that_are_due_in_it() {
+        for fps in [1e3, 79e3, 80e3, 1e6, 2.99e6, 3e6, 1e7] {
+            let batch = Batch::of(Some(fps));
+            let waiting_s = f64::from(batch.runs) * WAITING_RUN_S;
+            assert!(
+                f64::from(batch.runs - batch.hold) > 1.25 * fps.min(STEADY_FPS) * waiting_s,
+                "{fps}: {batch:?}"
+            );
+            assert_eq!(RUNS_PER_CALL % batch.runs, 0, "{fps}: a call ends with a whole batch");
+        }
+    }
 }

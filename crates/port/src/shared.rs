@@ -57,6 +57,8 @@ pub struct Stream {
     pub sent: u64,
     /// When the next frame is due, ns * 65536 after the start.
     pub due_q16: u64,
+    /// When the next frame may leave even if it is late, ns * 65536 after the start.
+    pub allowed_q16: u64,
     /// When the last frame left, ns after the start.
     pub last_ns: u64,
     /// Sum of lateness, ns.
@@ -85,6 +87,12 @@ pub struct Gen {
     pub stop_ns: u64,
     /// State of the generator of random sizes.
     pub seed: u64,
+    /// Program runs between two flushes of the kernel.
+    pub batch: u32,
+    /// First runs of a batch in which no frame leaves.
+    pub hold: u32,
+    /// Runs so far in this batch.
+    pub run: u32,
     /// Entries of `size` in use; 0 = random between the first two.
     pub size_count: u32,
     /// Frame lengths without FCS.
@@ -95,6 +103,7 @@ pub struct Gen {
     pub epoch: u8,
     /// 1 while there is something to send.
     pub active: u8,
+    pad: u32,
     /// Both directions.
     pub stream: [Stream; STREAMS],
 }
@@ -163,8 +172,8 @@ pub struct Recv {
 }
 
 const _: () = assert!(size_of::<Flow>() == 16);
-const _: () = assert!(size_of::<Stream>() == 160 + GROUPS * 4 + LATE_BUCKETS * 8);
-const _: () = assert!(size_of::<Gen>() == 160 + 2 * size_of::<Stream>());
+const _: () = assert!(size_of::<Stream>() == 168 + GROUPS * 4 + LATE_BUCKETS * 8);
+const _: () = assert!(size_of::<Gen>() == 176 + 2 * size_of::<Stream>());
 const _: () = assert!(size_of::<Group>() == 72 + LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Window>() == 8 + 1024 * 16);
 const _: () = assert!(size_of::<Recv>() == 64);
