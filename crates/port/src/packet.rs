@@ -124,9 +124,7 @@ impl Sender {
         }
         // SAFETY: the first n headers point to vectors, and those to frames, which all live through the call;
         // the kernel only reads the frames.
-        let sent = unsafe {
-            libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), n as u32, 0)
-        };
+        let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), n as u32, 0) };
         if sent >= 0 {
             // A call that stops early does not say why. It waits for its buffer, so that a full ring is the reason.
             return Ok((sent as usize + 1).min(n));

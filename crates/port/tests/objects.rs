@@ -7,7 +7,9 @@ use std::process::Command;
 fn the_committed_objects_are_what_their_sources_make() {
     let here = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !here("clang") || !here("llvm-strip") {
-        return println!("skipped: eBPF objects are not compared, because clang or llvm-strip is not installed");
+        return println!(
+            "skipped: eBPF objects are not compared, because clang or llvm-strip is not installed"
+        );
     }
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let fresh = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -18,6 +20,9 @@ fn the_committed_objects_are_what_their_sources_make() {
     assert!(!objects.is_empty());
     for name in objects {
         let read = |folder: &Path| std::fs::read(folder.join(&name)).expect("an object");
-        assert!(read(&bpf) == read(fresh), "{name:?} is not what its source makes: run bpf/build and commit it");
+        assert!(
+            read(&bpf) == read(fresh),
+            "{name:?} is not what its source makes: run bpf/build and commit it"
+        );
     }
 }

@@ -25,7 +25,12 @@ struct Seen {
 fn seen(stream: &Stream, trial: &Trial) -> Seen {
     let named = |name: &str| trial.ledger.iter().filter(|l| l.name == name).map(|l| l.frames).sum::<u64>();
     let dropped = named("dropped by the faulty device");
-    assert_eq!(named("corrupted"), trial.streams.iter().map(|s| s.corrupted).sum::<u64>(), "{:#?}", trial.ledger);
+    assert_eq!(
+        named("corrupted"),
+        trial.streams.iter().map(|s| s.corrupted).sum::<u64>(),
+        "{:#?}",
+        trial.ledger
+    );
     let Stream { corrupted, duplicated, reordered, .. } = *stream;
     Seen { dropped, corrupted, duplicated, reordered }
 }

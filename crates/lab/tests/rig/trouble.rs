@@ -147,7 +147,10 @@ fn an_interface_that_vanishes_is_an_error_that_names_it() {
             let error = result.err().unwrap_or_else(|| panic!("{tester:?} {name}: no error")).to_string();
             println!("{tester:?} {name}: {error}");
             let peer = name.replace('d', "t");
-            assert!(["vanished", "No such device", "is down"].iter().any(|why| error.contains(why)), "{tester:?} {name}: {error}");
+            assert!(
+                ["vanished", "No such device", "is down"].iter().any(|why| error.contains(why)),
+                "{tester:?} {name}: {error}"
+            );
             assert!(error.contains(name) || error.contains(&peer) || error.contains("interface"), "{error}");
             // And again: still no panic.
             assert!(bench.trial(100, 10).is_err());
