@@ -124,8 +124,9 @@ static __always_inline void note(__u32 group, __u32 seq, __u64 sent_ns, __u64 no
 		g->latency[bucket]++;
 }
 
-/* Swaps both ends of MAC, IP and UDP and restores the hop limit. */
-static __always_inline int reflect(void *data, int ip6)
+/* Swaps both ends of MAC, IP and UDP, restores the hop limit, and sends the frame out where it came in: by
+ * redirect, since veth wakes the other end after XDP_TX only if that has an XDP program too (veth_xdp_flush). */
+static __always_inline int reflect(struct xdp_md *ctx, void *data, int ip6)
 {
 	__u16 *mac = data;
 	__u16 m0 = mac[0], m1 = mac[1], m2 = mac[2];
@@ -152,7 +153,7 @@ static __always_inline int reflect(void *data, int ip6)
 	port[0] = port[1];
 	port[1] = p;
 	count(reflected);
-	return XDP_TX;
+	return bpf_redirect(ctx->ingress_ifindex, 0);
 }
 
 SEC("xdp.frags")
@@ -218,7 +219,7 @@ int receive(struct xdp_md *ctx)
 	}
 	count(received);
 	if (recv.reflect)
-		return reflect(data, ip6);
+		return reflect(ctx, data, ip6);
 	note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now, wire);
 	return XDP_DROP;
 

@@ -319,8 +319,9 @@ impl<'a> Receiver<'a> {
         Received { ring, result: result.map(|()| self) }
     }
 
+    /// Frames of the trial, each once: a duplicate does not stand for one that is still under way.
     fn counted(&self) -> u64 {
-        self.groups.iter().map(|(g, _)| g.received + g.duplicated).sum()
+        self.groups.iter().map(|(g, _)| g.received).sum()
     }
 
     fn take(&mut self, frame: &[u8], realtime_ns: u64) {

@@ -210,7 +210,7 @@ impl XdpTester {
         let mut last = (self.arrived(), Instant::now());
         while last.1.elapsed() < QUIET {
             let (sent, now) = (self.progress().0, self.arrived());
-            if now >= sent {
+            if now >= sent && now >= sent + self.duplicated() {
                 return;
             }
             if now != last.0 {
@@ -218,6 +218,13 @@ impl XdpTester {
             }
             std::thread::sleep(Duration::from_micros(200));
         }
+    }
+
+    /// Arrivals that stand for no frame of their own.
+    fn duplicated(&self) -> u64 {
+        let groups = 0..u32::from(self.traffic.flows.groups);
+        let of = |receiver: &Receiver, group| receiver.group(group, 0).map_or(0, |counts| counts.duplicated);
+        self.receivers.iter().flat_map(|r| groups.clone().map(|group| of(r, group))).sum()
     }
 
     fn collect(&self, sending: Duration) -> Result<Counts, XdpError> {

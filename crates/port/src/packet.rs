@@ -15,6 +15,8 @@ use std::time::Duration;
 const BLOCK_BYTES: u32 = 1 << 20;
 /// A block that is not full is handed over after this many ms.
 const RETIRE_MS: u32 = 2;
+/// A sender waits this long for room in its buffer.
+const SEND_TIMEOUT_MS: i64 = 20;
 /// Frames of a batch.
 pub const BATCH: usize = 64;
 
@@ -49,11 +51,15 @@ fn raw_socket() -> io::Result<OwnedFd> {
 }
 
 fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
+    set_at(fd, libc::SOL_PACKET, option, value)
+}
+
+fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: pointer and length describe `value`, which lives through the call.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_PACKET,
+            level,
             option,
             std::ptr::from_ref(value).cast(),
             size_of::<T>() as u32,
@@ -75,6 +81,16 @@ fn bind(fd: &OwnedFd, ifindex: u32, protocol: u16) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A buffer that holds more frames than a ring, so that the ring is what overflows, and a time limit for those
+/// who may not have such a buffer, or whose frames are never taken out.
+fn set_buffer(fd: &OwnedFd) -> io::Result<()> {
+    let bytes = 16 << 20;
+    let set_to = |option| set_at(fd, libc::SOL_SOCKET, option, &bytes);
+    set_to(libc::SO_SNDBUFFORCE).or_else(|_: io::Error| set_to(libc::SO_SNDBUF))?;
+    let time = libc::timeval { tv_sec: 0, tv_usec: SEND_TIMEOUT_MS * 1000 };
+    set_at(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &time)
+}
+
 /// Sends frames out of one interface.
 #[derive(Debug)]
 pub struct Sender {
@@ -88,11 +104,14 @@ impl Sender {
         let fail = |step| move |source| PacketError { ifindex, step, source };
         let fd = raw_socket().map_err(fail("opening"))?;
         set(&fd, libc::PACKET_QDISC_BYPASS, &1i32).map_err(fail("bypassing the queue"))?;
+        set_buffer(&fd).map_err(fail("sizing the buffer"))?;
         bind(&fd, ifindex, 0).map_err(fail("binding"))?;
         Ok(Sender { fd, ifindex })
     }
 
-    /// Sends at most [`BATCH`] frames; returns how many the kernel took. 0 means that its buffers are full.
+    /// Sends at most [`BATCH`] frames; returns how many the kernel took, including one that the interface
+    /// dropped because its ring was full: that one is in the interface's tx_dropped. 0 means that the socket's
+    /// buffer has been full for [`SEND_TIMEOUT_MS`].
     pub fn send(&self, frames: &[Vec<u8>]) -> Result<usize, PacketError> {
         let n = frames.len().min(BATCH);
         // SAFETY: all-zero vectors and headers are valid and empty.
@@ -105,15 +124,15 @@ impl Sender {
         }
         // SAFETY: the first n headers point to vectors, and those to frames, which all live through the call;
         // the kernel only reads the frames.
-        let sent = unsafe {
-            libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT)
-        };
+        let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), n as u32, 0) };
         if sent >= 0 {
-            return Ok(sent as usize);
+            // A call that stops early does not say why. It waits for its buffer, so that a full ring is the reason.
+            return Ok((sent as usize + 1).min(n));
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => Ok(0),
+            Some(libc::ENOBUFS) => Ok(1),
+            Some(libc::EAGAIN | libc::EINTR) => Ok(0),
             _ => Err(PacketError { ifindex: self.ifindex, step: "sending", source: error }),
         }
     }

@@ -189,7 +189,7 @@ mod tests {
     fn a_thread_s_time_grows_with_its_work() {
         let pid = std::process::id();
         let Some(before) = ThreadTimes::of(pid) else {
-            eprintln!("SKIP: {} needs CONFIG_SCHED_INFO", module_path!());
+            eprintln!("skipped: {} needs CONFIG_SCHED_INFO", module_path!());
             return;
         };
         let sample = CostSample::take(&[pid]);

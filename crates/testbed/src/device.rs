@@ -64,7 +64,7 @@ impl Device {
     /// Frames that the device says it has dropped since its start; only a faulty one says so.
     pub fn dropped(&self) -> u64 {
         match self {
-            Device::Faulty(pumps) => pumps.dropped.load(Ordering::Relaxed),
+            Device::Faulty(pumps) => pumps.dropped.iter().map(|n| n.load(Ordering::Relaxed)).sum(),
             _ => 0,
         }
     }
@@ -82,20 +82,21 @@ fn stop_forwarding(ip: IpVersion) {
 /// The two directions of a faulty device.
 pub struct Pumps {
     stop: Arc<AtomicBool>,
-    dropped: Arc<AtomicU64>,
+    /// By each direction.
+    dropped: [Arc<AtomicU64>; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pumps {
     fn start(ports: &[Port; 2], faults: &Faults, cpus: &[usize]) -> Result<Pumps, PacketError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let dropped = Arc::new(AtomicU64::new(0));
+        let dropped = <[Arc<AtomicU64>; 2]>::default();
         let mut pumps = Pumps { stop, dropped, threads: Vec::new() };
         for (from, to) in [(0, 1), (1, 0)] {
             let ring = Ring::open(ports[from].ifindex, RING_BLOCKS)?;
             let sender = Sender::open(ports[to].ifindex)?;
             let line = FaultLine::new(faults.clone());
-            let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped.clone(), cpus[0]);
+            let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped[from].clone(), cpus[0]);
             pumps.threads.push(std::thread::spawn(move || {
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 macro_rules! need_root {
     () => {
         if !crate::sys::is_root() {
-            eprintln!("SKIP: {} needs root (network namespaces)", module_path!());
+            eprintln!("skipped: {} needs root (network namespaces)", module_path!());
             return;
         }
     };

@@ -108,6 +108,11 @@ impl Rig {
         &self.notes
     }
 
+    /// Where the trials take place, to look at its counters.
+    pub fn bed(&self) -> &Bed {
+        &self.bed
+    }
+
     /// Who runs where.
     pub fn cpus(&self) -> &CpuPlan {
         &self.cpus
@@ -207,8 +212,13 @@ impl Rig {
         let cpus = self.cpus_used();
         let steal: u64 = cpus.iter().filter_map(|cpu| cost.cpus.get(cpu)).map(|c| c.steal_ns).sum();
         let elapsed = used.elapsed.as_nanos() as f64;
-        // Two directions on one CPU wait for each other: that is the DUT's own doing.
-        let own_wait = if self.direction == Direction::Forward { 0 } else { cost.dut_run_ns };
+        // Two directions on one CPU wait for each other: that is the DUT's own doing. A faulty device has threads
+        // on that CPU that are not counted among its receive threads.
+        let own_wait = match (self.bed.spec().dut, self.direction) {
+            (DutKind::Faulty, _) => cost.dut_wait_ns,
+            (_, Direction::Forward) => 0,
+            _ => cost.dut_run_ns,
+        };
         let foreign_wait = if self.cpus.shared { 0 } else { cost.dut_wait_ns.saturating_sub(own_wait) };
         Noise {
             steal: steal as f64 / (elapsed * cpus.len() as f64),

@@ -189,7 +189,7 @@ fn an_overload_from_a_socket_is_accounted_for() {
 /// The ledger has closed either way; without drops it only says less.
 fn skip_unless_overloaded(delta: &Delta) {
     if delta.drops().is_empty() {
-        eprintln!("SKIP: {} found this machine too busy to overload a DUT", module_path!());
+        eprintln!("skipped: {} found this machine too busy to overload a DUT", module_path!());
     }
 }
 
@@ -198,7 +198,7 @@ fn a_full_backlog_is_named() {
     need_root!();
     let cpus = sys::affinity(0).unwrap();
     let (Some(&first), Some(&last)) = (cpus.first(), cpus.last().filter(|_| cpus.len() > 1)) else {
-        return eprintln!("SKIP: {} needs two CPUs", module_path!());
+        return eprintln!("skipped: {} needs two CPUs", module_path!());
     };
     // Received on one CPU, which hands the frames to the backlog of another that cannot keep up.
     let wanted = BedSpec { rules: 10_000, dut_cpus: vec![last], ..spec(DutKind::KernelStateless, V4) };
@@ -234,7 +234,7 @@ fn an_overload_by_redirect_is_accounted_for() {
         let before = bed.snapshot().unwrap();
         let sent = 2_000_000;
         let Some(result) = port.namespace.run(|| xdp::send_live(port.ifindex, &frame, sent)) else {
-            eprintln!("SKIP: {} needs bpf(2) with live frames", module_path!());
+            eprintln!("skipped: {} needs bpf(2) with live frames", module_path!());
             return;
         };
         result.unwrap();
@@ -272,7 +272,7 @@ fn several_cpus_share_a_queue_through_rps() {
     let mut wanted = spec(DutKind::KernelForward, V4);
     wanted.dut_cpus = sys::affinity(0).unwrap();
     if wanted.dut_cpus.len() < 2 {
-        eprintln!("SKIP: {} needs two CPUs", module_path!());
+        eprintln!("skipped: {} needs two CPUs", module_path!());
         return;
     }
     let bed = build(&wanted);
@@ -347,12 +347,12 @@ fn a_user_without_rights_gets_a_bed_and_notes() {
         .output();
     let output = match output {
         Ok(output) => output,
-        Err(error) => return eprintln!("SKIP: {} needs setpriv ({error})", module_path!()),
+        Err(error) => return eprintln!("skipped: {} needs setpriv ({error})", module_path!()),
     };
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if text.contains("unshare failed") {
-        return eprintln!("SKIP: {} needs unprivileged user namespaces", module_path!());
+        return eprintln!("skipped: {} needs unprivileged user namespaces", module_path!());
     }
     assert!(output.status.success(), "{text}");
     eprintln!("{text}");

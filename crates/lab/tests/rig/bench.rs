@@ -1,0 +1,128 @@
+//! A rig with a plain point, and trials that a busy machine may spoil but not falsify.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use weir_lab::plan::{Cpus, Limits, PointSpec};
+use weir_lab::record::{Owner, Purpose, Trial, Verdict};
+use weir_lab::run::{Rig, RunError, Settings};
+use weir_load::counts::Load;
+use weir_load::{Control, TesterKind};
+use weir_packet::flow::{Direction, FlowOrder, IpVersion};
+use weir_packet::size::FrameSizes;
+use weir_testbed::dut::DutKind;
+use weir_testbed::fault::Faults;
+use weir_testbed::journal::Journal;
+
+/// Trials until one is calm.
+const ATTEMPTS: usize = 20;
+
+/// One rig at a time: two would take each other's CPUs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves a test, aloud, where rigs with XDP cannot be built; else waits for its turn.
+macro_rules! need_rig {
+    () => {{
+        // SAFETY: no arguments, cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
+            return;
+        }
+        $crate::bench::alone()
+    }};
+}
+pub(crate) use need_rig;
+
+/// A point of small frames from a to b, in 10 flows.
+pub(crate) fn point(dut: DutKind) -> PointSpec {
+    PointSpec {
+        dut,
+        rules: Some(25),
+        cpus: Cpus::Count(1),
+        frame: FrameSizes::Fixed(128),
+        ip: IpVersion::V4,
+        flows: 10,
+        order: FlowOrder::Sequential,
+        direction: Direction::Forward,
+        groups: 1,
+        line_bits_per_s: None,
+    }
+}
+
+/// Not one frame may be unexplained; what the hypervisor takes is not the business of these tests.
+pub(crate) fn settings(tester: TesterKind) -> Settings {
+    let limits = Limits { unexplained: 0.0, steal: 1.0, ..Limits::default() };
+    Settings { tester, seed: 1, limits, tsc_hz: None }
+}
+
+/// A rig and how to use it.
+pub(crate) struct Bench {
+    pub(crate) rig: Rig,
+}
+
+impl Bench {
+    pub(crate) fn new(point: &PointSpec, tester: TesterKind, faults: &str) -> Bench {
+        let faults: Faults = faults.parse().expect("written as faults are");
+        let mut journal = Journal::in_dir(&std::env::temp_dir());
+        let rig = Rig::build(point, &settings(tester), &faults, &mut journal).expect("root builds rigs");
+        Bench { rig }
+    }
+
+    /// `frames` in `ms` milliseconds, whatever comes of it.
+    pub(crate) fn trial(&mut self, frames: u64, ms: u64) -> Result<Trial, RunError> {
+        let duration = Duration::from_millis(ms);
+        let load = Load { fps: Some(frames as f64 / duration.as_secs_f64()), duration, max_frames: None };
+        self.offer(&load)
+    }
+
+    pub(crate) fn offer(&mut self, load: &Load) -> Result<Trial, RunError> {
+        let stop = AtomicBool::new(false);
+        let outcome = self.rig.trial(load, Purpose::Search, &Control::new(&stop, &|_, _| {}))?;
+        let (trial, loss) = (outcome.trial, outcome.dut_loss_ratio);
+        let own = dropped_by(&trial, Owner::Tester);
+        assert_eq!(loss, trial.lost.saturating_sub(own) as f64 / trial.sent.max(1) as f64, "{trial:#?}");
+        Ok(trial)
+    }
+
+    /// A trial in which all frames were sent in time and all arrived. Others may come before it, but whatever
+    /// they lost has a name.
+    pub(crate) fn calm(&mut self, frames: u64, ms: u64) -> Trial {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let trial = self.trial(frames, ms).expect("a trial");
+            assert_books_close(&trial);
+            if trial.verdict == Verdict::Valid && trial.lost == 0 {
+                assert_eq!(trial.offered, frames, "{trial:#?}");
+                assert_eq!((trial.sent, trial.received), (frames, frames), "{trial:#?}");
+                assert_eq!(trial.ledger, [], "nothing was lost");
+                return trial;
+            }
+            println!("not calm: {:?} {:?} {:?}", trial.verdict, trial.reasons, trial.ledger);
+            last = Some(trial);
+        }
+        panic!("none of {ATTEMPTS} trials was calm, last: {:#?}", last.as_ref().map(brief));
+    }
+}
+
+/// Every frame is received, or lost with a name.
+pub(crate) fn assert_books_close(trial: &Trial) {
+    let named = dropped_by(trial, Owner::Tester) + dropped_by(trial, Owner::Dut);
+    assert_eq!(trial.sent, trial.received + named, "{:#?}", brief(trial));
+    assert_eq!((trial.lost, trial.unexplained), (named, 0), "{:#?}", brief(trial));
+    assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
+}
+
+pub(crate) fn dropped_by(trial: &Trial, owner: Owner) -> u64 {
+    trial.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+}
+
+/// A trial without its histograms, for messages.
+pub(crate) fn brief(trial: &Trial) -> Trial {
+    let mut trial = trial.clone();
+    trial.streams.iter_mut().for_each(|stream| stream.latency.buckets.clear());
+    trial
+}

@@ -1,0 +1,153 @@
+//! Every kind of device really forwards, filters, tracks or translates.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use weir_lab::plan::PointSpec;
+use weir_load::TesterKind;
+use weir_packet::flow::{Direction, IpVersion};
+use weir_port::packet::Ring;
+use weir_testbed::dut::DutKind;
+use weir_testbed::topology::Side;
+
+use crate::bench::{Bench, need_rig, point};
+
+const FRAMES: u64 = 1000;
+const FLOWS: u64 = 10;
+
+/// All directions that mean something for this device.
+fn directions(dut: DutKind) -> &'static [Direction] {
+    match dut {
+        // Side b cannot begin a flow through a NAT.
+        DutKind::KernelNat => &[Direction::Forward, Direction::Reflect],
+        _ => &[Direction::Forward, Direction::Both, Direction::Reflect],
+    }
+}
+
+/// Sends through the device both ways of sending can, and proves by its own counters that it did its work.
+fn check(dut: DutKind, tester: TesterKind) {
+    for ip in [IpVersion::V4, IpVersion::V6] {
+        for &direction in directions(dut) {
+            let place = format!("{dut} {ip} {direction:?} {tester:?}");
+            println!("{place}");
+            let mut bench = Bench::new(&PointSpec { ip, direction, ..point(dut) }, tester, "");
+            bench.rig.reset().expect(&place);
+            let trial = bench.calm(FRAMES, 100);
+            let streams: Vec<&str> = trial.streams.iter().map(|s| s.direction.as_str()).collect();
+            let expected = match direction {
+                Direction::Forward => &["a>b"][..],
+                Direction::Both => &["a>b", "b>a"],
+                Direction::Reflect => &["a>b>a"],
+            };
+            assert_eq!(streams, expected, "{place}");
+            for stream in &trial.streams {
+                let wrong = stream.lost + stream.reordered + stream.duplicated + stream.corrupted;
+                assert_eq!((stream.latency.count, wrong), (stream.sent, 0), "{place}");
+            }
+            let tracked = match dut {
+                DutKind::Wire => None,
+                DutKind::KernelStateful | DutKind::KernelNat => Some(FLOWS),
+                _ => Some(0),
+            };
+            assert_eq!(trial.cost.conntrack_entries, tracked, "{place}");
+            check_rules(&mut bench, dut, direction, &place);
+        }
+    }
+}
+
+/// From zero, one calm trial: each frame was accepted by the last rule, and by no other.
+fn check_rules(bench: &mut Bench, dut: DutKind, direction: Direction, place: &str) {
+    let filters = matches!(dut, DutKind::KernelStateless | DutKind::KernelStateful);
+    bench.rig.reset().expect(place);
+    let before = sent_by(bench);
+    bench.calm(FRAMES, 100);
+    let counters = bench.rig.bed().rule_counters().expect(place);
+    assert_eq!(counters.len(), if filters { 25 } else { 0 }, "{place}");
+    if let Some((last, others)) = counters.split_last() {
+        // A reflected frame comes through twice. Trials that were not calm sent frames too.
+        let ways = if direction == Direction::Reflect { 2 } else { 1 };
+        assert!(last.packets >= ways * FRAMES, "{place}: {last:?}");
+        assert_eq!(last.packets, sent_by(bench) - before, "{place}");
+        assert!(others.iter().all(|rule| rule.packets == 0), "{place}: {others:?}");
+    }
+}
+
+/// Frames that the device has transmitted so far.
+fn sent_by(bench: &Bench) -> u64 {
+    let snapshot = bench.rig.bed().snapshot().expect("a snapshot");
+    let sent = |name: &str| snapshot.devices.get(name).map_or(0, |device| device.link.tx_packets);
+    sent("d0") + sent("d1")
+}
+
+#[test]
+fn the_wire_carries_frames() {
+    let _turn = need_rig!();
+    check(DutKind::Wire, TesterKind::Xdp);
+    check(DutKind::Wire, TesterKind::Packet);
+}
+
+#[test]
+fn the_kernel_forwards() {
+    let _turn = need_rig!();
+    check(DutKind::KernelForward, TesterKind::Xdp);
+    check(DutKind::KernelForward, TesterKind::Packet);
+}
+
+#[test]
+fn the_stateless_filter_compares_every_rule_and_tracks_nothing() {
+    let _turn = need_rig!();
+    check(DutKind::KernelStateless, TesterKind::Xdp);
+}
+
+#[test]
+fn the_stateful_filter_compares_every_rule_and_tracks_every_flow() {
+    let _turn = need_rig!();
+    check(DutKind::KernelStateful, TesterKind::Xdp);
+}
+
+#[test]
+fn the_nat_tracks_every_flow() {
+    let _turn = need_rig!();
+    check(DutKind::KernelNat, TesterKind::Xdp);
+}
+
+#[test]
+fn the_xdp_router_forwards() {
+    let _turn = need_rig!();
+    check(DutKind::XdpForward, TesterKind::Xdp);
+    check(DutKind::XdpForward, TesterKind::Packet);
+}
+
+/// Source addresses of the frames that arrive at the tester's port b.
+fn sources_at_b(dut: DutKind, ip: IpVersion) -> (BTreeSet<IpAddr>, IpAddr) {
+    let mut bench = Bench::new(&PointSpec { ip, ..point(dut) }, TesterKind::Packet, "");
+    let port = bench.rig.bed().ports()[1].ifindex;
+    let mut ring = bench.rig.bed().tester().run(|| Ring::open(port, 8)).expect("a packet ring");
+    bench.calm(FRAMES, 100);
+    let mut sources = BTreeSet::new();
+    // The first frames are there; how many more a small ring had room for does not matter.
+    let mut wait = Duration::from_secs(60);
+    while ring.receive(wait, |frame, _| sources.extend([source(frame, ip)])).expect("frames") > 0 {
+        wait = Duration::ZERO;
+    }
+    (sources, bench.rig.bed().dut_address(Side::B))
+}
+
+fn source(frame: &[u8], ip: IpVersion) -> IpAddr {
+    match ip {
+        IpVersion::V4 => <[u8; 4]>::try_from(&frame[26..30]).expect("4 bytes").into(),
+        IpVersion::V6 => <[u8; 16]>::try_from(&frame[22..38]).expect("16 bytes").into(),
+    }
+}
+
+#[test]
+fn the_nat_translates_every_source_and_the_router_none() {
+    let _turn = need_rig!();
+    for ip in [IpVersion::V4, IpVersion::V6] {
+        let (sources, dut) = sources_at_b(DutKind::KernelNat, ip);
+        assert_eq!(sources, [dut].into());
+        let (sources, dut) = sources_at_b(DutKind::KernelForward, ip);
+        assert!(!sources.is_empty() && !sources.contains(&dut), "{sources:?}");
+    }
+}

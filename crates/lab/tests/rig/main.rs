@@ -1,0 +1,10 @@
+//! Whole rigs with real frames: every device forwards, faults are reported as what they are, and what the
+//! tester or the machine did wrong is never loss of the device.
+//!
+//! A loaded machine may disturb any trial, but never in silence: [`bench::Bench::calm`] repeats a trial until
+//! one was left in peace, and checks the books of every single one.
+
+mod bench;
+mod devices;
+mod faults;
+mod trouble;

@@ -1,0 +1,159 @@
+//! What goes wrong outside of the device: the tester starves, frames vanish, interfaces vanish.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_lab::record::{Owner, Purpose, Verdict};
+use weir_load::counts::Load;
+use weir_load::{Control, TesterKind};
+use weir_testbed::dut::DutKind;
+use weir_testbed::namespace::Namespace;
+
+use crate::bench::{Bench, assert_books_close, brief, dropped_by, need_rig, point};
+
+/// Runs a program in a namespace.
+fn run_in(namespace: &Namespace, program: &str, arguments: &[&str]) {
+    let output = namespace.run(|| Command::new(program).args(arguments).output()).expect(program);
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+}
+
+#[test]
+fn the_wire_loses_nothing_at_half_of_its_ceiling() {
+    let _turn = need_rig!();
+    for tester in [TesterKind::Xdp, TesterKind::Packet] {
+        let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+        let load = Load { fps: None, duration: Duration::from_millis(100), max_frames: None };
+        let ceiling = bench.offer(&load).expect("a trial");
+        let half = ceiling.received / 2;
+        println!("{tester:?}: {half} frames in 100 ms");
+        for _ in 0..5 {
+            let trial = bench.trial(half, 100).expect("a trial");
+            assert_books_close(&trial);
+            let late = trial.verdict != Verdict::Valid;
+            assert!(late || trial.lost == 0, "{:#?}", brief(&trial));
+            assert_eq!(dropped_by(&trial, Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
+        }
+        // Departures in time cost the tester more than departures as fast as it can.
+        bench.calm(half / 2, 100);
+    }
+}
+
+#[test]
+fn a_tester_that_cannot_send_that_much_is_tester_limited() {
+    let _turn = need_rig!();
+    for dut in [DutKind::Wire, DutKind::KernelForward] {
+        let mut bench = Bench::new(&point(dut), TesterKind::Packet, "");
+        // 20 million frames/s, far beyond any socket.
+        let trial = bench.trial(4_000_000, 200).expect("a trial");
+        assert_books_close(&trial);
+        assert_eq!(trial.verdict, Verdict::TesterLimited, "{:#?}", brief(&trial));
+        assert!(trial.reasons[0].contains("the tester"), "{:?}", trial.reasons);
+    }
+}
+
+/// Takes a CPU away from all ordinary threads, until dropped.
+struct Hog {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Hog {
+    /// None where this process may not have real-time threads.
+    fn on(cpu: usize) -> Option<Hog> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (seen, started) = (stop.clone(), std::sync::mpsc::channel());
+        let thread = std::thread::spawn(move || {
+            let placed = weir_load::xdp::pin_to(cpu);
+            let priority = libc::sched_param { sched_priority: 1 };
+            // SAFETY: the parameter lives through the call.
+            let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
+            started.0.send(placed.is_ok() && result == 0).expect("somebody waits");
+            while result == 0 && !seen.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let hog = Hog { stop, thread: Some(thread) };
+        started.1.recv().expect("the hog says so").then_some(hog)
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("a hog does not panic");
+        }
+    }
+}
+
+#[test]
+fn a_tester_without_cpu_time_is_not_believed_and_the_device_not_blamed() {
+    let _turn = need_rig!();
+    for tester in [TesterKind::Xdp, TesterKind::Packet] {
+        let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+        if bench.rig.cpus().shared {
+            return println!("skipped: a starved tester needs two CPUs, or the device starves with it");
+        }
+        bench.calm(2000, 200);
+        let Some(hog) = Hog::on(bench.rig.cpus().tester[0]) else {
+            return println!("skipped: a starved tester needs real-time threads");
+        };
+        let trial = bench.trial(2000, 200).expect("a trial");
+        drop(hog);
+        assert_books_close(&trial);
+        let told = [Verdict::TesterLimited, Verdict::Noisy].contains(&trial.verdict);
+        assert!(told, "{tester:?}: {:#?}", brief(&trial));
+        assert_eq!(dropped_by(&trial, Owner::Dut), 0, "{tester:?}: {:#?}", trial.ledger);
+    }
+}
+
+#[test]
+fn loss_that_nobody_explains_makes_a_trial_invalid() {
+    let _turn = need_rig!();
+    for tester in [TesterKind::Xdp, TesterKind::Packet] {
+        let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+        bench.calm(1000, 100);
+        let rules = "table ip t { chain c { type filter hook forward priority 10; \
+                     numgen inc mod 100 == 0 drop; }; }";
+        let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
+        run_in(&dut, "nft", &[rules]);
+        let trial = bench.trial(1000, 100).expect("a trial");
+        assert_eq!(trial.verdict, Verdict::Invalid, "{tester:?}: {:#?}", brief(&trial));
+        assert!(trial.reasons[0].contains("the books do not close"), "{:?}", trial.reasons);
+        assert_eq!(trial.unexplained as u64, trial.sent.div_ceil(100), "{tester:?}: {:#?}", trial.ledger);
+    }
+}
+
+#[test]
+fn an_interface_that_vanishes_is_an_error_that_names_it() {
+    let _turn = need_rig!();
+    for tester in [TesterKind::Xdp, TesterKind::Packet] {
+        for name in ["d0", "d1"] {
+            let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+            bench.calm(1000, 100);
+            let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
+            let gone = AtomicBool::new(false);
+            // The first look at a running trial.
+            let remove = |_, _| {
+                if !gone.swap(true, Ordering::Relaxed) {
+                    run_in(&dut, "ip", &["link", "del", name]);
+                }
+            };
+            let load = Load { fps: Some(1e4), duration: Duration::from_secs(1), max_frames: None };
+            let stop = AtomicBool::new(false);
+            let result = bench.rig.trial(&load, Purpose::Search, &Control::new(&stop, &remove));
+            let error = result.err().unwrap_or_else(|| panic!("{tester:?} {name}: no error")).to_string();
+            println!("{tester:?} {name}: {error}");
+            let peer = name.replace('d', "t");
+            assert!(
+                ["vanished", "No such device", "is down"].iter().any(|why| error.contains(why)),
+                "{tester:?} {name}: {error}"
+            );
+            assert!(error.contains(name) || error.contains(&peer) || error.contains("interface"), "{error}");
+            // And again: still no panic.
+            assert!(bench.trial(100, 10).is_err());
+        }
+    }
+}

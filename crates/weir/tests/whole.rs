@@ -1,0 +1,301 @@
+//! The program as a user runs it: killed, interrupted, twice at once, without rights; and its report.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A home of its own, gone after the test.
+struct Home(PathBuf);
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+const PLAN: &str = r#"question = "Does it forward?"
+[dut]
+kind = "kernel-forward"
+cpus = 1
+[traffic]
+frame_bytes = 128
+flows = 10
+[search]
+kind = "fixed"
+loads_fps = ["10k", "20k"]
+trial_s = 0.1
+"#;
+
+impl Home {
+    fn new() -> Home {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir-whole-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let home = Home(std::env::temp_dir().join(name));
+        fs::create_dir(&home.0).expect("a temporary folder");
+        fs::set_permissions(&home.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        fs::write(home.path("tiny.toml"), PLAN).expect("room for a plan");
+        // Ten minutes of trials: whoever starts this one ends it.
+        fs::write(home.path("long.toml"), PLAN.replace("trial_s = 0.1", "trial_s = 300")).expect("room");
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// `WORDS ARGUMENTS` with the files of this home.
+    fn command(&self, words: &[&str], arguments: &[&str]) -> Command {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(arguments).current_dir(&self.0);
+        command.env("HOME", &self.0).env_remove("WEIR_STORE");
+        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_DATA_HOME", self.path("data"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        self.command(&[WEIR], arguments).output().expect("weir starts")
+    }
+
+    fn record(&self) -> Value {
+        let output = self.weir(&["show", "last", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    }
+
+    /// Starts the long plan and returns when its first trials are kept.
+    fn in_mid_run(&self) -> Child {
+        let mut child = self.command(&[WEIR], &["run", "long.toml"]).spawn().expect("weir starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let told = lines.any(|line| line.expect("text").contains("trials)"));
+        assert!(told, "weir ended before its first trials: {:?}", child.wait());
+        // Whatever else it says must not stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        child
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A folder that stays in /tmp is no reason to fail.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn is_root() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
+    }
+    root
+}
+
+fn trials(record: &Value) -> Vec<&Value> {
+    let points = record["points"].as_array().expect("points");
+    points.iter().flat_map(|point| point["trials"].as_array().expect("trials")).collect()
+}
+
+/// Network namespaces that the threads of a process are in, other than our own.
+fn namespaces(process: &Path) -> BTreeSet<u64> {
+    let own = fs::metadata("/proc/self/ns/net").expect("proc").ino();
+    let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|t| Some(fs::metadata(t.path().join("ns/net")).ok()?.ino()))
+        .filter(|i| *i != own)
+        .collect()
+}
+
+/// Numbers of the eBPF programs that a process holds.
+fn programs(pid: u32) -> BTreeSet<u64> {
+    let fds = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let texts = fds.filter_map(|fd| fs::read_to_string(fd.path()).ok());
+    let number = |text: String| text.lines().find_map(|l| l.strip_prefix("prog_id:")?.trim().parse().ok());
+    texts.filter_map(number).collect()
+}
+
+/// Numbers of all eBPF programs, by BPF_PROG_GET_NEXT_ID.
+fn all_programs() -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    // start_id, next_id, open_flags of union bpf_attr
+    let mut attr = [0_u32; 3];
+    // SAFETY: the attributes live through the call, and their length is passed.
+    while unsafe { libc::syscall(libc::SYS_bpf, 11, attr.as_mut_ptr(), size_of_val(&attr)) } == 0 {
+        found.insert(attr[1].into());
+        attr[0] = attr[1];
+    }
+    found
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let mut child = home.in_mid_run();
+    let held = namespaces(Path::new(&format!("/proc/{}", child.id())));
+    let loaded = programs(child.id());
+    assert!(!held.is_empty() && !loaded.is_empty(), "a run has namespaces {held:?}, programs {loaded:?}");
+    assert!(loaded.is_subset(&all_programs()), "{loaded:?}");
+    child.kill().expect("it runs");
+    assert_eq!(child.wait().expect("it ran").signal(), Some(libc::SIGKILL));
+
+    let next = home.weir(&["run", "tiny.toml", "--no-report"]);
+    assert!(matches!(next.status.code(), Some(0 | 3)), "{next:?}");
+    let said = String::from_utf8_lossy(&next.stderr);
+    assert!(said.contains("run 1 was killed; its finished trials are kept"), "{said}");
+    let first = home.weir(&["show", "1", "--json"]);
+    let first: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert_eq!(first["run"]["state"], "interrupted");
+    assert!(trials(&first).len() >= 3, "{first}");
+    assert_eq!(home.record()["run"]["state"], "complete");
+
+    // The kernel takes programs and namespaces down in its own time.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !loaded.is_disjoint(&all_programs()) {
+        assert!(Instant::now() < deadline, "programs {loaded:?} are still loaded");
+        std::thread::yield_now();
+    }
+    for process in fs::read_dir("/proc").expect("proc").flatten() {
+        assert!(namespaces(&process.path()).is_disjoint(&held), "{:?} lives in a dead bed", process.path());
+    }
+    let journal = fs::read_dir(home.path("state/weir/journal")).into_iter().flatten().count();
+    assert_eq!(journal, 0, "entries in the journal");
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let mut child = home.in_mid_run();
+    // SAFETY: a signal to a child that is not yet waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(child.wait().expect("it ran").code(), Some(130));
+    let record = home.record();
+    assert_eq!(record["run"]["state"], "interrupted");
+    assert!(trials(&record).len() >= 3, "{record}");
+    assert!(fs::read_to_string(home.path("weir-long-1.html")).expect("a report").contains("interrupted"));
+}
+
+#[test]
+fn two_runs_at_once_take_turns() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let start =
+        || home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--json"]).spawn().expect("weir");
+    for child in [start(), start()] {
+        let output = child.wait_with_output().expect("it ran");
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(record["run"]["state"], "complete");
+        for trial in trials(&record) {
+            assert_ne!(trial["verdict"], "invalid", "{}", trial["reasons"]);
+            assert_eq!(trial["unexplained"], 0, "{}", trial["ledger"]);
+        }
+    }
+}
+
+#[test]
+fn without_rights_it_measures_and_says_what_is_weaker() {
+    if !is_root() {
+        return;
+    }
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut attempt = Command::new(nobody[0]);
+    attempt.args(&nobody[1..]).args(["unshare", "--user", "--net", "true"]);
+    if !attempt.output().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: a run as nobody needs setpriv, unshare and unprivileged user namespaces");
+    }
+    let home = Home::new();
+    // The checkout may be closed to others.
+    let weir = home.path("weir");
+    fs::copy(WEIR, &weir).expect("a copy");
+    let mut words = nobody.to_vec();
+    words.push(weir.to_str().expect("a plain path"));
+    let mut command = home.command(&words, &["run", "tiny.toml"]);
+    let output = command.output().expect("weir starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    assert!(said.contains("note: Not root: frames go through AF_PACKET sockets"), "{said}");
+    let record = home.record();
+    assert_eq!(record["run"]["state"], "complete");
+    assert_eq!(record["run"]["tester"]["generator"], "af-packet");
+    assert!(record["run"]["tester"]["limits"][0].as_str().expect("a limit").starts_with("Not root"));
+    assert!(
+        trials(&record).iter().all(|t| t["sent"].as_u64() > Some(0) && t["verdict"] != "invalid"),
+        "{record}"
+    );
+    assert!(home.path("weir-tiny-1.html").exists(), "{said}");
+}
+
+/// Writes a run with a search, and returns its report.
+fn report(home: &Home) -> String {
+    let plan = PLAN.split("[search]").next().expect("a head").to_string()
+        + "[search]\nkind = \"rfc2544\"\nmin_fps = \"10k\"\nmax_fps = \"40k\"\ntrial_s = 0.1\nresolution = \"20%\"\n\
+           [curve]\npercent = [50, 100]\ntrial_s = 0.1\n";
+    fs::write(home.path("search.toml"), plan).expect("room for a plan");
+    let output = home.weir(&["run", "search.toml", "--report", "report.html"]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    fs::read_to_string(home.path("report.html")).expect("a report")
+}
+
+/// 12345.6 as the report writes it in tables: rounded, with thin separators left out.
+fn digits(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace() && *c != ',' && *c != '\u{202f}' && *c != '\u{a0}').collect()
+}
+
+#[test]
+fn the_numbers_of_the_report_are_those_of_the_record_and_its_charts_show() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let html = report(&home);
+    let record = home.record();
+    let table = digits(&html);
+    for point in record["points"].as_array().expect("points") {
+        for goal in point["point"]["result"]["goals"].as_array().expect("goals") {
+            let Some(fps) = goal["fps_median"].as_f64() else { continue };
+            let rounded = format!("{fps:.0}");
+            assert!(table.contains(&rounded), "{rounded} of {} is not in the report", goal["goal"]);
+        }
+    }
+    for chromium in ["/usr/bin/chromium", "/usr/bin/chromium-browser"] {
+        if Path::new(chromium).exists() {
+            return shows_its_charts(&home, chromium);
+        }
+    }
+    println!("skipped: the report is not opened, because chromium is not installed");
+}
+
+/// Opens the report with a script behind it that writes the sizes of all charts into the document.
+fn shows_its_charts(home: &Home, chromium: &str) {
+    let html = fs::read_to_string(home.path("report.html")).expect("a report");
+    let probe = "<script>document.querySelectorAll('details').forEach(d => d.open = true);\
+                 const sizes = [...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect());\
+                 document.body.setAttribute('data-charts', sizes.filter(s => s.width > 0 && s.height > 0).length \
+                 + ' of ' + sizes.length);</script></body>";
+    fs::write(home.path("probe.html"), html.replace("</body>", probe)).expect("room");
+    let profile = format!("--user-data-dir={}", home.path("chromium").display());
+    let output = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", &profile])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--dump-dom"])
+        .arg(format!("file://{}", home.path("probe.html").display()))
+        .output()
+        .expect("chromium starts");
+    let (page, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = page.split("data-charts=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let said = said.unwrap_or_else(|| panic!("no answer from the page: {log}"));
+    let (shown, all) = said.split_once(" of ").expect("two numbers");
+    assert!(shown == all && all != "0", "{said} charts have a size");
+    assert!(!log.contains("CONSOLE"), "{log}");
+}
