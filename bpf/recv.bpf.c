@@ -208,19 +208,18 @@ int receive(struct xdp_md *ctx)
 	if (*(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
 		goto other;
 
-	if (*(__u8 *)(sig + SIG_EPOCH) != recv.epoch) {
+	if (!recv.any && *(__u8 *)(sig + SIG_EPOCH) != recv.epoch) {
 		count(stale);
 		return XDP_DROP;
 	}
-	if (*(__u8 *)(sig + SIG_STREAM) != recv.stream) {
+	if (!recv.any && *(__u8 *)(sig + SIG_STREAM) != recv.stream) {
 		count(misdelivered);
 		return XDP_DROP;
 	}
 	count(received);
-	if (recv.reflect)
-		return reflect(data, ip6);
-	note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now, wire);
-	return XDP_DROP;
+	if (!recv.reflect || recv.any)
+		note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now, wire);
+	return recv.reflect ? reflect(data, ip6) : XDP_DROP;
 
 corrupted:
 	count(corrupted);
