@@ -94,12 +94,12 @@ static __always_inline int seen_before(struct weir_window *w, __u64 seq)
 	return (__sync_fetch_and_or(&w->word[slot].seen, bit) & bit) != 0;
 }
 
-static __always_inline void note(__u32 group, __u32 seq, __u64 sent_ns, __u64 now, __u32 size)
+static __always_inline int note(__u32 group, __u32 seq, __u64 sent_ns, __u64 now, __u32 size)
 {
 	struct weir_group *g = bpf_map_lookup_elem(&groups, &group);
 	struct weir_window *w = bpf_map_lookup_elem(&windows, &group);
 	if (!g || !w)
-		return;
+		return 0;
 	__u64 latency = now > sent_ns ? now - sent_ns : 0;
 	g->received++;
 	g->bytes += size + 4;
@@ -108,7 +108,7 @@ static __always_inline void note(__u32 group, __u32 seq, __u64 sent_ns, __u64 no
 	g->last_ns = now;
 	if (seen_before(w, seq)) {
 		g->duplicated++;
-		return;
+		return 0;
 	}
 	if (seq >= w->next)
 		w->next = (__u64)seq + 1;
@@ -122,6 +122,7 @@ static __always_inline void note(__u32 group, __u32 seq, __u64 sent_ns, __u64 no
 	__u32 bucket = latency_bucket(latency);
 	if (bucket < WEIR_LATENCY_BUCKETS)
 		g->latency[bucket]++;
+	return 1;
 }
 
 /* Swaps both ends of MAC, IP and UDP, restores the hop limit, and sends the frame out where it came in: by
@@ -209,19 +210,22 @@ int receive(struct xdp_md *ctx)
 	if (*(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
 		goto other;
 
-	if (*(__u8 *)(sig + SIG_EPOCH) != recv.epoch) {
+	if (!recv.any && *(__u8 *)(sig + SIG_EPOCH) != recv.epoch) {
 		count(stale);
 		return XDP_DROP;
 	}
-	if (*(__u8 *)(sig + SIG_STREAM) != recv.stream) {
+	if (!recv.any && *(__u8 *)(sig + SIG_STREAM) != recv.stream) {
 		count(misdelivered);
 		return XDP_DROP;
 	}
-	count(received);
-	if (recv.reflect)
-		return reflect(ctx, data, ip6);
-	note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now, wire);
-	return XDP_DROP;
+	/* A duplicate does not stand for a frame that is still under way. */
+	int fresh = 1;
+	if (!recv.reflect || recv.any)
+		fresh = note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now,
+			     wire);
+	if (fresh)
+		count(received);
+	return recv.reflect ? reflect(ctx, data, ip6) : XDP_DROP;
 
 corrupted:
 	count(corrupted);

@@ -109,8 +109,9 @@ struct weir_recv {
 	__u32 pass;           /* 1: other frames go on to the kernel; 0: they are dropped */
 	__u8 epoch;
 	__u8 stream;          /* the stream that is expected here */
-	__u8 pad[6];
-	__u64 received;       /* all test frames of this epoch, for a cheap look while the trial runs */
+	__u8 any;             /* 1: every epoch and stream counts, and reflected frames are counted too */
+	__u8 pad[5];
+	__u64 received;       /* test frames of this epoch, each once, for a cheap look while the trial runs */
 	__u64 corrupted;      /* wrong checksum, length or signature */
 	__u64 stale;          /* of an earlier epoch */
 	__u64 misdelivered;   /* of another stream */

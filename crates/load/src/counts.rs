@@ -167,6 +167,51 @@ pub struct PortCounts {
     pub reflected: u64,
 }
 
+/// Which test frames a receiver counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Those of one trial and stream; all others are stale or misdelivered, and dropped.
+    Only {
+        /// Number of the trial, modulo 256.
+        epoch: u8,
+        /// `None` where no stream arrives.
+        stream: Option<u8>,
+    },
+    /// All, whoever sends them, reflected ones too; frames that are not test frames go on to the kernel.
+    Any,
+}
+
+/// What a receiver has counted, of senders it knows nothing of.
+#[derive(Debug, Clone, Default)]
+pub struct Arrivals {
+    /// Test frames, each once.
+    pub frames: u64,
+    /// Flow groups of which anything arrived.
+    pub groups: Vec<Arrived>,
+    /// Frames that belong to no group.
+    pub port: PortCounts,
+    /// Frames lost in the receiver itself.
+    pub ring_drops: u64,
+}
+
+/// What arrived of one flow group.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    /// Its number.
+    pub group: u16,
+    /// Frames by what became of them; how many were sent is not known, and 0.
+    pub counts: GroupCounts,
+    /// Highest sequence number that arrived, + 1.
+    pub next: u64,
+}
+
+impl Arrived {
+    /// Numbers below the highest that never arrived. What was lost after it cannot be seen here.
+    pub fn lost(&self) -> u64 {
+        self.next.saturating_sub(self.counts.received)
+    }
+}
+
 /// An empty lateness histogram.
 pub fn empty_lateness() -> Histogram {
     Histogram::new(LATE_BITS, weir_port::shared::LATE_BUCKETS)

@@ -10,8 +10,10 @@
 //! (live frames out, counting in the driver) and AF_PACKET sockets for those who may not load eBPF.
 
 pub mod counts;
+pub mod generate;
 pub mod histogram;
 pub mod packet;
+pub mod receive;
 pub mod sequence;
 pub mod xdp;
 
@@ -66,6 +68,9 @@ pub enum LoadError {
     /// In the XDP tester.
     #[error(transparent)]
     Xdp(#[from] XdpError),
+    /// An eBPF program.
+    #[error(transparent)]
+    Bpf(#[from] weir_port::bpf::BpfError),
     /// In the AF_PACKET tester.
     #[error(transparent)]
     Packet(#[from] PacketError),

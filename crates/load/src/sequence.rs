@@ -32,6 +32,11 @@ impl Default for Window {
 }
 
 impl Window {
+    /// Highest number that arrived, + 1.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Notes that `seq` arrived.
     pub fn arrive(&mut self, seq: u32) -> Arrival {
         let seq = u64::from(seq);

@@ -1,4 +1,5 @@
-//! The XDP tester: live frames out of an eBPF program, counted by another one where they arrive.
+//! The XDP tester: live frames out of an eBPF program (here), counted by another one where they arrive
+//! ([`receiver`]).
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,9 +9,9 @@ use weir_packet::flow::{Flow, IpVersion};
 use weir_packet::frame::{self, Ends, MAGIC};
 use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
-use weir_port::shared::{self, EMPTY_GROUP, GROUPS, Gen, Group, LATENCY_BUCKETS, Recv, Stream, Window};
+use weir_port::shared::{self, GROUPS, Gen, Stream};
 
-use crate::counts::{Counts, GroupCounts, Load, PortCounts, StreamCounts, Traffic, empty_lateness};
+use crate::counts::{GroupCounts, Load, StreamCounts, Traffic, empty_lateness};
 use crate::{Control, grace};
 
 /// Largest frame that live-frames mode takes (one page less its overhead), FCS included.
@@ -18,8 +19,6 @@ pub const MAX_FRAME_BYTES: u16 = 3392 + FCS_BYTES as u16;
 
 /// Time from arming the generator to the first frame: all programs must be running by then.
 const LEAD: Duration = Duration::from_micros(500);
-/// Nothing arriving for this long means that nothing is under way any more.
-const QUIET: Duration = Duration::from_millis(10);
 /// Program runs in one call of the generator while it waits for due times (some milliseconds).
 const RUNS_PER_CALL: u32 = 1 << 16;
 
@@ -30,6 +29,13 @@ macro_rules! field {
         unsafe { std::ptr::addr_of_mut!((*$pointer).$($path)+) }
     };
 }
+
+mod receiver;
+mod tester;
+
+pub use receiver::XdpReceiver;
+pub use tester::XdpTester;
+
 /// What can go wrong with the XDP tester.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
@@ -52,22 +58,14 @@ pub struct Interface {
     pub mode: Mode,
 }
 
-/// Sends from and counts at two ports. Everything must be called in the network namespace of the ports.
-pub struct XdpTester {
-    generator: Program,
+/// Sends live frames out of one or two interfaces.
+pub struct XdpGenerator {
+    program: Program,
     memory: Memory<Gen>,
-    receivers: [Receiver; 2],
     traffic: Traffic,
     ifindex: [u32; 2],
     flow_count: u32,
-    epoch: u8,
-    _slot: Option<Link>,
-}
-
-struct Receiver {
-    program: Program,
-    memory: Memory<Recv>,
-    _link: Option<Link>,
+    slot: Option<Link>,
 }
 
 /// Where a program can be attached without doing anything, so that the kernel keeps its dispatcher slot and
@@ -75,41 +73,44 @@ struct Receiver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleLoopback(pub u32);
 
-impl XdpTester {
-    /// Loads and attaches everything. A port without ifindex (0) neither sends nor receives.
-    pub fn new(
-        ports: [Interface; 2],
-        traffic: Traffic,
-        slot: Option<IdleLoopback>,
-    ) -> Result<Self, XdpError> {
+impl XdpGenerator {
+    /// Loads the program and its flows; stream i leaves at interface i.
+    pub fn new(ifindex: [u32; 2], traffic: Traffic) -> Result<Self, XdpError> {
         if traffic.sizes.max() > MAX_FRAME_BYTES {
             return Err(XdpError::TooLong(traffic.sizes.max()));
         }
         let flows = traffic.flows.sequence();
         let streams = if traffic.sends(1) { 2 } else { 1 };
-        let generator =
+        let program =
             Program::load("generator", object::GENERATOR, &[("flows", flows.len() as u32 * streams)])?;
-        let table = generator.memory::<shared::Flow>("flows", flows.len() * streams as usize)?;
+        let table = program.memory::<shared::Flow>("flows", flows.len() * streams as usize)?;
         for (i, flow) in flows.iter().enumerate() {
             table.set(i, &table_entry(*flow));
             if traffic.sends(1) {
                 table.set(flows.len() + i, &table_entry(flow.reversed()));
             }
         }
-        let memory = generator.memory("bss", 1)?;
-        let slot = slot.map(|lo| generator.attach(lo.0, Mode::Generic)).transpose()?;
-        let groups = u32::from(traffic.flows.groups);
-        let receivers = [Receiver::new(ports[0], groups)?, Receiver::new(ports[1], groups)?];
-        let ifindex = [ports[0].ifindex, ports[1].ifindex];
+        let memory = program.memory("bss", 1)?;
         let flow_count = flows.len() as u32;
-        Ok(XdpTester { generator, memory, receivers, traffic, ifindex, flow_count, epoch: 0, _slot: slot })
+        Ok(XdpGenerator { program, memory, traffic, ifindex, flow_count, slot: None })
     }
 
-    /// Sends `load`, waits until all has arrived, returns what was counted.
-    pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
-        self.epoch = self.epoch.wrapping_add(1);
-        self.arm_receivers()?;
-        let mut state = self.armed(load);
+    /// Keeps the dispatcher's slot; call this in the network namespace of that loopback interface.
+    pub fn hold_slot(&mut self, lo: IdleLoopback) -> Result<(), XdpError> {
+        self.slot = Some(self.program.attach(lo.0, Mode::Generic)?);
+        Ok(())
+    }
+
+    /// Sends `load` in the calling thread's network namespace and returns how long that took; `arrived` is
+    /// what `control` is told beside what was sent.
+    pub fn send(
+        &self,
+        load: &Load,
+        epoch: u8,
+        control: &Control,
+        arrived: impl Fn() -> u64,
+    ) -> Result<Duration, XdpError> {
+        let mut state = self.armed(load, epoch);
         let started = Instant::now();
         state.start_ns = now_ns() + LEAD.as_nanos() as u64;
         let grace = if load.fps.is_some() { grace(load.duration) } else { Duration::ZERO };
@@ -120,53 +121,64 @@ impl XdpTester {
         let frame = self.first_frame();
         while self.memory.field(0, |g| field!(g, active)) != 0 && !control.stopped() {
             self.memory.set_field(0, 0, |g| field!(g, run));
-            self.generator.run_live(&frame, RUNS_PER_CALL, batch.runs)?;
-            let (sent, received) = self.progress();
-            control.report(sent, received);
+            self.program.run_live(&frame, RUNS_PER_CALL, batch.runs)?;
+            control.report(self.sent(), arrived());
         }
-        let sending = started.elapsed().saturating_sub(LEAD);
-        self.wait_until_quiet();
-        self.collect(sending)
+        Ok(started.elapsed().saturating_sub(LEAD))
     }
 
-    /// Frames sent so far by both streams and received so far.
-    fn progress(&self) -> (u64, u64) {
-        let sent = (0..2).map(|i| self.memory.field(0, |g| field!(g, stream[i].sent))).sum();
-        (sent, self.arrived())
+    /// Frames sent so far, all streams together.
+    pub(crate) fn sent(&self) -> u64 {
+        (0..2).map(|i| self.memory.field(0, |g| field!(g, stream[i].sent))).sum()
     }
 
-    fn arm_receivers(&self) -> Result<(), BpfError> {
-        for (port, receiver) in self.receivers.iter().enumerate() {
-            let stream = (0..2).find(|&s| self.traffic.sends(s) && self.traffic.arrival(s) == port);
-            let reflects = self.traffic.direction == weir_packet::flow::Direction::Reflect && port == 1;
-            receiver.arm(self.epoch, stream.unwrap_or(0) as u8, reflects, self.traffic.flows.groups)?;
+    /// What was sent, per stream, with the frames sent of each group.
+    pub fn streams(&self) -> Vec<StreamCounts> {
+        let state = self.memory.get(0);
+        let streams = (0..2).filter(|&i| self.traffic.sends(i));
+        streams.map(|i| self.stream_counts(i, &state.stream[i])).collect()
+    }
+
+    fn stream_counts(&self, i: usize, sent: &Stream) -> StreamCounts {
+        let groups = usize::from(self.traffic.flows.groups);
+        let group = |&seq: &u32| GroupCounts { sent: u64::from(seq), ..GroupCounts::empty() };
+        let mut late = empty_lateness();
+        late.add(&sent.late);
+        StreamCounts {
+            stream: i,
+            offered: if sent.total == u64::MAX { sent.sent } else { sent.total },
+            sent: sent.sent,
+            sent_bytes: sent.bytes,
+            late,
+            late_max_ns: sent.late_max_ns,
+            late_end_ns: late_end_ns(sent),
+            groups: sent.seq[..groups].iter().map(group).collect(),
         }
-        Ok(())
     }
 
     /// The generator's memory at the start of a trial.
-    fn armed(&self, load: &Load) -> Gen {
+    fn armed(&self, load: &Load, epoch: u8) -> Gen {
         let mut state = self.memory.get(0);
-        state.epoch = self.epoch;
+        state.epoch = epoch;
         state.active = 1;
         state.seed = self.traffic.seed;
         state.size_max = self.traffic.sizes.max() - FCS_BYTES as u16;
         (state.size_count, state.size) = size_table(&self.traffic.sizes);
         let streams = self.traffic.streams() as f64;
         for i in 0..2 {
-            state.stream[i] = self.armed_stream(i, load, load.fps.map(|fps| fps / streams));
+            state.stream[i] = self.armed_stream(i, epoch, load, load.fps.map(|fps| fps / streams));
         }
         // Both directions are interleaved, not simultaneous.
         state.stream[1].due_q16 = state.stream[1].gap_q16 / 2;
         state
     }
 
-    fn armed_stream(&self, i: usize, load: &Load, fps: Option<f64>) -> Stream {
+    fn armed_stream(&self, i: usize, epoch: u8, load: &Load, fps: Option<f64>) -> Stream {
         let ends = &self.traffic.ends[i];
         let mut header = [0; 64];
         let bytes = ends.header(&NO_FLOW, self.traffic.sizes.max());
         header[..bytes.len()].copy_from_slice(&bytes);
-        let (ip_sum, udp_sum) = constant_sums(ends, i as u8, self.epoch);
+        let (ip_sum, udp_sum) = constant_sums(ends, i as u8, epoch);
         let paced = fps.map(|fps| (fps * load.duration.as_secs_f64()).round() as u64);
         Stream {
             ifindex: if self.traffic.sends(i) { self.ifindex[i] } else { 0 },
@@ -196,126 +208,12 @@ impl XdpTester {
     fn first_frame(&self) -> Vec<u8> {
         vec![0; usize::from(self.traffic.sizes.max()) - FCS_BYTES]
     }
-
-    fn arrived(&self) -> u64 {
-        let received = |r: &Receiver| r.memory.field(0, |m| field!(m, received));
-        match self.traffic.direction {
-            weir_packet::flow::Direction::Reflect => received(&self.receivers[0]),
-            _ => self.receivers.iter().map(received).sum(),
-        }
-    }
-
-    /// Returns when all that was sent has arrived, or nothing more does.
-    fn wait_until_quiet(&self) {
-        let mut last = (self.arrived(), Instant::now());
-        while last.1.elapsed() < QUIET {
-            let (sent, now) = (self.progress().0, self.arrived());
-            if now >= sent && now >= sent + self.duplicated() {
-                return;
-            }
-            if now != last.0 {
-                last = (now, Instant::now());
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
-
-    /// Arrivals that stand for no frame of their own.
-    fn duplicated(&self) -> u64 {
-        let groups = 0..u32::from(self.traffic.flows.groups);
-        let of = |receiver: &Receiver, group| receiver.group(group, 0).map_or(0, |counts| counts.duplicated);
-        self.receivers.iter().flat_map(|r| groups.clone().map(|group| of(r, group))).sum()
-    }
-
-    fn collect(&self, sending: Duration) -> Result<Counts, XdpError> {
-        let state = self.memory.get(0);
-        let streams = (0..2).filter(|&i| self.traffic.sends(i));
-        let streams = streams.map(|i| self.stream_counts(i, &state.stream[i])).collect::<Result<_, _>>()?;
-        let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
-        Ok(Counts { streams, ports, sending, drops: Vec::new() })
-    }
-
-    fn stream_counts(&self, i: usize, sent: &Stream) -> Result<StreamCounts, BpfError> {
-        let receiver = &self.receivers[self.traffic.arrival(i)];
-        let groups = (0..self.traffic.flows.groups)
-            .map(|g| receiver.group(u32::from(g), u64::from(sent.seq[usize::from(g)])))
-            .collect::<Result<_, _>>()?;
-        let mut late = empty_lateness();
-        late.add(&sent.late);
-        let offered = if sent.total == u64::MAX { sent.sent } else { sent.total };
-        Ok(StreamCounts {
-            stream: i,
-            offered,
-            sent: sent.sent,
-            sent_bytes: sent.bytes,
-            late,
-            late_max_ns: sent.late_max_ns,
-            late_end_ns: late_end_ns(sent),
-            groups,
-        })
-    }
-}
-
-impl Receiver {
-    fn new(port: Interface, groups: u32) -> Result<Self, BpfError> {
-        let program =
-            Program::load("receiver", object::RECEIVER, &[("groups", groups), ("windows", groups)])?;
-        let memory = program.memory("bss", 1)?;
-        let link = (port.ifindex != 0).then(|| program.attach(port.ifindex, port.mode)).transpose()?;
-        Ok(Receiver { program, memory, _link: link })
-    }
-
-    /// Forgets the last trial and expects `stream` of the next.
-    fn arm(&self, epoch: u8, stream: u8, reflects: bool, groups: u16) -> Result<(), BpfError> {
-        for group in 0..u32::from(groups) {
-            self.program.write_per_cpu("groups", group, &EMPTY_GROUP)?;
-            self.program.write("windows", group, &Window { next: 0, word: [(0, 0); 1024] })?;
-        }
-        let mut state = self.memory.get(0);
-        (state.epoch, state.stream, state.reflect) = (epoch, stream, u32::from(reflects));
-        (state.received, state.corrupted, state.stale) = (0, 0, 0);
-        (state.misdelivered, state.other, state.reflected) = (0, 0, 0);
-        self.memory.set(0, &state);
-        Ok(())
-    }
-
-    fn group(&self, group: u32, sent: u64) -> Result<GroupCounts, BpfError> {
-        let mut counts = GroupCounts { sent, ..GroupCounts::empty() };
-        for cpu in self.program.read_per_cpu::<Group>("groups", group)? {
-            add_cpu(&mut counts, &cpu);
-        }
-        Ok(counts)
-    }
-
-    fn port_counts(&self) -> PortCounts {
-        let state = self.memory.get(0);
-        PortCounts {
-            corrupted: state.corrupted,
-            stale: state.stale,
-            misdelivered: state.misdelivered,
-            other: state.other,
-            reflected: state.reflected,
-        }
-    }
 }
 
 /// The frame after the last one is due one gap later.
 fn late_end_ns(sent: &Stream) -> u64 {
     let last_due = sent.due_q16.saturating_sub(sent.gap_q16) >> 16;
     if sent.gap_q16 == 0 { 0 } else { sent.last_ns.saturating_sub(last_due) }
-}
-
-fn add_cpu(counts: &mut GroupCounts, cpu: &Group) {
-    let seen_before = counts.latency_min_ns != 0;
-    counts.received += cpu.received - cpu.duplicated;
-    counts.duplicated += cpu.duplicated;
-    counts.reordered += cpu.reordered;
-    counts.latency.add(&cpu.latency[..LATENCY_BUCKETS]);
-    counts.latency_sum_ns += cpu.latency_sum_ns;
-    counts.latency_max_ns = counts.latency_max_ns.max(cpu.latency_max_ns);
-    if cpu.latency_min_ns != 0 && (!seen_before || cpu.latency_min_ns < counts.latency_min_ns) {
-        counts.latency_min_ns = cpu.latency_min_ns;
-    }
 }
 
 const NO_FLOW: Flow = Flow { src: 0, dst: 0, sport: 0, dport: 0, group: 0 };

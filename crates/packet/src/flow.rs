@@ -121,7 +121,7 @@ pub struct FlowSpec {
     pub seed: u64,
 }
 
-/// Source hosts; more flows than these differ in their source ports.
+/// Source hosts; more flows than these differ in their source ports. Destinations are as many at most.
 const HOSTS: u32 = 4096;
 /// RFC 4814, section 4.5: source ports are 1024 to 65535, destination ports 1 to 49151.
 const FIRST_SOURCE_PORT: u32 = 1024;
@@ -139,8 +139,8 @@ impl FlowSpec {
         let sport = (first_port + u64::from(turn) * 4093) % u64::from(SOURCE_PORTS);
         let far = mix(self.seed.wrapping_add(u64::from(i) << 20));
         Flow {
-            src: self.src + host,
-            dst: self.dst + (far % u64::from(HOSTS)) as u32,
+            src: self.src.wrapping_add(host),
+            dst: self.dst.wrapping_add((far % u64::from(HOSTS.min(self.count))) as u32),
             sport: (FIRST_SOURCE_PORT + sport as u32) as u16,
             dport: (1 + (far >> 32) % DESTINATION_PORTS) as u16,
             group: (i % u32::from(self.groups)) as u16,

@@ -155,6 +155,13 @@ impl Program {
         self.map(name).update(&key.to_ne_bytes(), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
     }
 
+    /// Reads entry `key` of an array.
+    pub fn read<T: Shared>(&self, name: &'static str, key: u32) -> Result<T, BpfError> {
+        let value = self.map(name).lookup(&key.to_ne_bytes(), MapFlags::ANY).map_err(map_error(name))?;
+        let missing = || BpfError::Map { name, source: io::ErrorKind::NotFound.into() };
+        value.map(|bytes| from_bytes(&bytes)).ok_or_else(missing)
+    }
+
     /// Runs the program `repeat` times on live frames that hold `frame` at first, `batch` at a time.
     /// Returns early, with success, when a signal arrives.
     pub fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> Result<(), BpfError> {

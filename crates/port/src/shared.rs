@@ -156,7 +156,9 @@ pub struct Recv {
     pub epoch: u8,
     /// Stream expected here.
     pub stream: u8,
-    pad: [u8; 6],
+    /// 1: every epoch and stream counts, and reflected frames are counted too.
+    pub any: u8,
+    pad: [u8; 5],
     /// Test frames of this epoch and stream.
     pub received: u64,
     /// Frames with a wrong checksum, length or signature.

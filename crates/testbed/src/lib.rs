@@ -25,6 +25,7 @@ pub mod journal;
 pub mod memory;
 pub mod namespace;
 pub mod napi;
+pub mod netdev;
 mod netlink;
 pub mod nft;
 pub mod receive;

@@ -6,18 +6,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::error::{Error, Result};
-use crate::netlink::{Message, Socket, u16_at};
+use crate::error::Result;
+use crate::netdev::{self, GENL_HEADER_BYTES};
+use crate::netlink::{Message, Socket};
 
-// linux/genetlink.h and linux/netdev.h; the latter is younger than the libc crate's list.
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+// linux/netdev.h, younger than the libc crate's list.
 const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_PID: u16 = 4;
-const GENL_HEADER_BYTES: usize = 4;
 
 /// One NAPI instance of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +30,7 @@ pub struct Napi {
 /// All NAPI instances of the calling thread's network namespace (netdev family, Linux 6.8 and later).
 pub fn list() -> Result<Vec<Napi>> {
     let mut socket = Socket::open(libc::NETLINK_GENERIC)?;
-    let request = Message::new(libc::GENL_ID_CTRL as u16, 0, &[CTRL_CMD_GETFAMILY, 2, 0, 0])
-        .attr_text(CTRL_ATTR_FAMILY_NAME, "netdev");
-    let family = socket.get("find the netdev family", request)?;
-    let id = family
-        .first()
-        .and_then(|reply| u16_at(reply.attrs(GENL_HEADER_BYTES).find(CTRL_ATTR_FAMILY_ID)?, 0))
-        .ok_or_else(|| Error::Input("the kernel has no netdev family".into()))?;
+    let id = netdev::family(&mut socket)?;
     let replies = socket.dump("list NAPI instances", Message::new(id, 0, &[NETDEV_CMD_NAPI_GET, 1, 0, 0]))?;
     let napi = replies.iter().filter_map(|reply| {
         let attrs = reply.attrs(GENL_HEADER_BYTES);

@@ -57,6 +57,8 @@ pub struct Link {
     pub mac: Mac,
     /// Largest payload in bytes.
     pub mtu: u32,
+    /// Whether it is set up.
+    pub up: bool,
     /// Whether both ends are up.
     pub carrier: bool,
     /// Whether the stack has noticed the carrier (IF_OPER_UP): only then are frames sent and routes used.
@@ -204,6 +206,7 @@ fn read_link(reply: &Reply) -> Option<Link> {
         name: c_text(attrs.find(libc::IFLA_IFNAME)?),
         mac: attrs.find(libc::IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
         mtu: attrs.find_u32(libc::IFLA_MTU)?,
+        up: u32_at(reply.payload(), 8)? & libc::IFF_UP as u32 != 0,
         carrier: attrs.find(IFLA_CARRIER).is_some_and(|carrier| carrier == [1]),
         operational: attrs.find(IFLA_OPERSTATE).is_some_and(|state| state == [IF_OPER_UP]),
         stats: read_stats(&attrs)?,

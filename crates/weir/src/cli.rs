@@ -70,9 +70,9 @@ pub(crate) enum Command {
     /// Count test frames on an interface: loss, order, duplicates, latency
     Receive(Receive),
     /// Say what this machine can measure and what is in the way
-    Doctor,
+    Doctor(Doctor),
     /// Undo what a killed run left behind
-    Clean,
+    Clean(Store),
     /// Write the completions of a shell
     #[command(after_help = "Example:\n  weir completions bash > /etc/bash_completion.d/weir")]
     Completions {
@@ -220,6 +220,9 @@ pub(crate) struct Generate {
     /// Number of flows, for example 1000 or 1M
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub(crate) flows: u32,
+    /// Number of flow groups, which are counted apart: 1 to 64
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) groups: u16,
     /// Order of the flows: sequential, random (RFC 4814) or unique (each once before any comes again)
     #[arg(long, default_value = "sequential")]
     pub(crate) order: FlowOrder,
@@ -231,13 +234,13 @@ pub(crate) struct Generate {
     /// Stop after this many frames, for example 1M
     #[arg(long, value_name = "N", value_parser = frame_count)]
     pub(crate) count: Option<u64>,
-    /// Stop after this many seconds [default: at Ctrl-C]
+    /// Stop after this many seconds [default: at Ctrl-C, or after three days]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// How frames are sent
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tester: TesterKind,
-    /// Write the result as JSON to standard output
+    /// Write the result as one JSON document to standard output
     #[arg(long)]
     pub(crate) json: bool,
     /// Send even if the default route goes through the interface
@@ -267,10 +270,10 @@ impl Generate {
 /// Addresses of test frames; flows count up from them.
 #[derive(Debug, Args)]
 pub(crate) struct Addresses {
-    /// First source address [default: 198.18.0.1 or 2001:2:0:1::1]
+    /// First source address [default: 198.18.0.1 or 2001:db8:18::1]
     #[arg(long, value_name = "IP")]
     pub(crate) src: Option<IpAddr>,
-    /// First destination address [default: 198.19.0.1 or 2001:2:0:2::1]
+    /// First destination address; as many as there are flows, 4096 at most, follow it [default: 198.19.0.1 or 2001:db8:19::1]
     #[arg(long, value_name = "IP")]
     pub(crate) dst: Option<IpAddr>,
     /// Source MAC [default: that of the interface]
@@ -287,7 +290,13 @@ pub(crate) struct Addresses {
 Examples:
   weir receive -i eth2
   weir receive -i eth2 --duration 10 --json
-  weir receive -i eth2 --reflect            send each frame back, for round-trip times")]
+  weir receive -i eth2 --reflect            send each frame back, for round-trip times
+
+Start it before `weir generate`, and anew for each: sequence numbers begin at 0.
+Lost are the numbers below the highest one that arrived; what was lost after that one shows only beside the
+count of `weir generate`. Latency is the difference of two clocks: it has a meaning where the sender runs on
+this machine, or a reflector sends its frames back here. For round-trip times, run `weir receive --reflect`
+at the far end and `weir receive` beside `weir generate`, on the same interface.")]
 pub(crate) struct Receive {
     /// Interface that receives
     #[arg(short, long, value_name = "IF")]
@@ -298,10 +307,26 @@ pub(crate) struct Receive {
     /// Stop after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
+    /// Stop after this many test frames, for example 1M
+    #[arg(long, value_name = "N", value_parser = frame_count)]
+    pub(crate) count: Option<u64>,
     /// How frames are received
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tester: TesterKind,
     /// Write the result as JSON to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each line is ok, weaker (measures, but less well) or missing, with the remedy.
+The exit code is 0 if `weir run quick` can run here, and 1 if not.")]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

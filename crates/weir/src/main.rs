@@ -3,13 +3,19 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use weir_lab::plan;
 
+mod clean;
 mod cli;
 mod docs;
+mod doctor;
+mod generate;
+mod interface;
+mod live;
 mod privilege;
 mod progress;
+mod receive;
 mod records;
 mod run;
 mod time;
@@ -22,6 +28,8 @@ pub(crate) enum Outcome {
     Done,
     NotAllValid,
     Interrupted,
+    /// `weir doctor`: a run is not possible here.
+    Unfit,
 }
 
 /// The exit codes are told in the help text of [`cli`].
@@ -31,6 +39,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::NotAllValid) => ExitCode::from(3),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Ok(Outcome::Unfit) => ExitCode::from(1),
         Err(error) => {
             eprintln!("weir: {error:#}");
             ExitCode::from(1)
@@ -42,6 +51,10 @@ fn run(command: Command) -> Result<Outcome> {
     let mut out = std::io::stdout().lock();
     match command {
         Command::Run(arguments) => return run::run(&arguments),
+        Command::Generate(arguments) => return generate::send(&arguments),
+        Command::Receive(arguments) => return receive::count(&arguments),
+        Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
+        Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
         Command::Show(arguments) => records::show(&arguments, &mut out),
         Command::Report(arguments) => records::report(&arguments, &mut out),
@@ -55,7 +68,6 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Man { output: None } => docs::man_page(&mut out).context("cannot write the man page"),
         Command::Man { output: Some(folder) } => docs::man_pages(&folder)
             .with_context(|| format!("cannot write man pages to {}", folder.display())),
-        _ => bail!("this command is not there yet"),
     }?;
     Ok(Outcome::Done)
 }

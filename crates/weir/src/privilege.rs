@@ -13,6 +13,7 @@ use weir_load::xdp;
 use crate::cli;
 
 const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
 /// How the tester will work, and what is weaker than it could be.
@@ -57,10 +58,19 @@ pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
 
 /// May this process make network namespaces and change interfaces?
 pub(crate) fn has_capabilities() -> bool {
+    [CAP_NET_ADMIN, CAP_SYS_ADMIN].into_iter().all(has)
+}
+
+/// May this process open packet sockets?
+pub(crate) fn may_use_packet_sockets() -> bool {
+    has(CAP_NET_RAW)
+}
+
+fn has(capability: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    [CAP_NET_ADMIN, CAP_SYS_ADMIN].iter().all(|cap| bits & (1 << cap) != 0)
+    bits & (1 << capability) != 0
 }
 
 fn enter_user_namespace() -> io::Result<()> {

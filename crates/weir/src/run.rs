@@ -11,10 +11,9 @@ use weir_lab::record::{Purpose, Verdict};
 use weir_lab::run::{self, Options, RunError};
 use weir_lab::run_data::RunData;
 use weir_lab::{export, report};
-use weir_testbed::journal;
 
 use crate::progress::Progress;
-use crate::{Outcome, cli, privilege, records, time};
+use crate::{Outcome, clean, cli, privilege, records, time};
 
 /// Runs the plan, writes its report, says where it is.
 pub(crate) fn run(arguments: &cli::Run) -> Result<Outcome> {
@@ -22,7 +21,9 @@ pub(crate) fn run(arguments: &cli::Run) -> Result<Outcome> {
     let means = privilege::obtain(cli::TesterKind::Auto)?;
     let stop = stop_flag()?;
     let store = records::open(&arguments.store)?;
-    clean_up(&store)?;
+    for line in clean::undo(&store)? {
+        eprintln!("note: {line}");
+    }
     announce(&plan);
     let progress = Progress::new(plan.estimate());
     for limit in &means.limits {
@@ -67,17 +68,6 @@ pub(crate) fn write_report(runs: &[RunData], path: Option<&Path>) -> Result<Path
     std::fs::write(&path, report::html(runs))
         .with_context(|| format!("cannot write the report to {}", path.display()))?;
     Ok(path)
-}
-
-/// Ends what runs that were killed have left behind.
-fn clean_up(store: &weir_lab::store::Store) -> Result<()> {
-    for change in journal::clean(&journal::default_dir())? {
-        eprintln!("note: undone after a run that was killed: {change}");
-    }
-    for id in run::mark_dead_runs(store)? {
-        eprintln!("note: run {id} was killed; its finished trials are kept");
-    }
-    Ok(())
 }
 
 fn announce(plan: &Plan) {

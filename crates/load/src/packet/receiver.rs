@@ -1,0 +1,171 @@
+//! Counts test frames that arrive in a packet ring.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use weir_packet::frame::{self, Parsed, Signature};
+use weir_port::bpf::now_ns;
+use weir_port::packet::{PacketError, Ring, Sender};
+
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, PortCounts};
+use crate::sequence::{Arrival, Window};
+
+/// MiB of the receive ring: half a second of small frames at 0.4 Mpps.
+const RING_BLOCKS: u32 = 32;
+/// How long one look at the ring waits for frames.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Counts at one interface.
+pub struct PacketReceiver {
+    ring: Ring,
+    tally: Tally,
+    ring_drops: u64,
+}
+
+/// What was counted, apart from the ring that is being read meanwhile.
+struct Tally {
+    expected: Expected,
+    clock_offset_ns: i128,
+    reflector: Option<Arc<Sender>>,
+    groups: Vec<(GroupCounts, Window)>,
+    port: PortCounts,
+    frames: u64,
+}
+
+impl PacketReceiver {
+    /// Opens the ring. With a `reflector`, test frames are sent back through it.
+    pub fn open(ifindex: u32, groups: u16, reflector: Option<Arc<Sender>>) -> Result<Self, PacketError> {
+        let tally = Tally {
+            expected: Expected::Any,
+            clock_offset_ns: clock_offset_ns(),
+            reflector,
+            groups: no_groups(usize::from(groups)),
+            port: PortCounts::default(),
+            frames: 0,
+        };
+        Ok(PacketReceiver { ring: Ring::open(ifindex, RING_BLOCKS)?, tally, ring_drops: 0 })
+    }
+
+    /// Forgets all that was counted, and counts what is expected from now on.
+    pub fn arm(&mut self, expected: Expected) {
+        self.ring.stats();
+        self.ring_drops = 0;
+        let tally = &mut self.tally;
+        (tally.expected, tally.clock_offset_ns) = (expected, clock_offset_ns());
+        tally.groups = no_groups(tally.groups.len());
+        (tally.port, tally.frames) = (PortCounts::default(), 0);
+    }
+
+    /// Counts what is in the ring, or comes within a few milliseconds. Returns the number of frames of all
+    /// kinds.
+    pub fn look(&mut self) -> Result<usize, PacketError> {
+        let PacketReceiver { ring, tally, .. } = self;
+        ring.receive(LOOK, |frame, time| tally.take(frame, time))
+    }
+
+    /// Counts until `done` is set and nothing more is there; `arrived` grows with the test frames.
+    pub(super) fn run(&mut self, done: &AtomicBool, arrived: &AtomicU64) -> Result<(), PacketError> {
+        loop {
+            let last = done.load(Ordering::Acquire);
+            let before = self.received();
+            if self.look()? == 0 && last {
+                return Ok(());
+            }
+            arrived.fetch_add(self.received() - before, Ordering::Relaxed);
+        }
+    }
+
+    /// Test frames so far, each once.
+    pub fn received(&self) -> u64 {
+        self.tally.frames
+    }
+
+    /// All that was counted so far, groups without a frame left out.
+    pub fn arrivals(&mut self) -> Arrivals {
+        // The kernel forgets its count when it is asked.
+        self.ring_drops += self.ring.stats().drops;
+        let groups = self.tally.groups.iter().enumerate();
+        let arrived = groups.filter(|(_, (counts, _))| counts.received + counts.duplicated > 0);
+        let arrived = arrived.map(|(group, (counts, window))| Arrived {
+            group: group as u16,
+            counts: counts.clone(),
+            next: window.next(),
+        });
+        Arrivals {
+            frames: self.tally.frames,
+            groups: arrived.collect(),
+            port: self.tally.port,
+            ring_drops: self.ring_drops,
+        }
+    }
+
+    /// What arrived of a group.
+    pub(super) fn group(&self, group: usize) -> &GroupCounts {
+        &self.tally.groups[group].0
+    }
+}
+
+impl Tally {
+    fn take(&mut self, frame: &[u8], realtime_ns: u64) {
+        let signature = match frame::parse(frame) {
+            Parsed::Test(signature) => signature,
+            Parsed::Corrupted => return self.port.corrupted += 1,
+            Parsed::Other => return self.port.other += 1,
+        };
+        if let Expected::Only { epoch, stream } = self.expected {
+            if signature.epoch != epoch {
+                return self.port.stale += 1;
+            }
+            if Some(signature.stream) != stream {
+                return self.port.misdelivered += 1;
+            }
+        }
+        if let Some((group, window)) = self.groups.get_mut(usize::from(signature.group)) {
+            let now = i128::from(realtime_ns) - self.clock_offset_ns;
+            let latency_ns = now.saturating_sub(signature.time_ns.into()).max(0) as u64;
+            // A duplicate does not stand for a frame that is still under way.
+            self.frames += u64::from(count(group, window, signature, latency_ns));
+        }
+        if let Some(sender) = &self.reflector {
+            let mut back = vec![frame.to_vec()];
+            frame::reflect(&mut back[0]);
+            self.port.reflected += sender.send(&back).unwrap_or(0) as u64;
+        }
+    }
+}
+
+fn no_groups(n: usize) -> Vec<(GroupCounts, Window)> {
+    vec![(GroupCounts::empty(), Window::default()); n]
+}
+
+/// Counts a frame; true if it came for the first time.
+fn count(group: &mut GroupCounts, window: &mut Window, signature: Signature, latency_ns: u64) -> bool {
+    match window.arrive(signature.seq) {
+        Arrival::Duplicate => {
+            group.duplicated += 1;
+            return false;
+        }
+        Arrival::Reordered => group.reordered += 1,
+        Arrival::InOrder => {}
+    }
+    if group.received == 0 || latency_ns < group.latency_min_ns {
+        group.latency_min_ns = latency_ns;
+    }
+    group.received += 1;
+    group.latency.record(latency_ns);
+    group.latency_sum_ns += latency_ns;
+    group.latency_max_ns = group.latency_max_ns.max(latency_ns);
+    true
+}
+
+/// What to subtract from the ring's time stamps (CLOCK_REALTIME) to get those of signatures.
+fn clock_offset_ns() -> i128 {
+    realtime_ns() - i128::from(now_ns())
+}
+
+/// CLOCK_REALTIME, the clock of the ring's time stamps.
+fn realtime_ns() -> i128 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| d.as_nanos() as i128)
+}

@@ -1,0 +1,98 @@
+//! Counts test frames where they arrive, in an XDP program.
+
+use weir_port::bpf::{BpfError, Link, Memory, Program, object};
+use weir_port::shared::{EMPTY_GROUP, Group, LATENCY_BUCKETS, Recv, Window};
+
+use super::Interface;
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, PortCounts};
+
+/// A receiving program on one interface; detached when dropped.
+pub struct XdpReceiver {
+    program: Program,
+    memory: Memory<Recv>,
+    groups: u16,
+    _link: Option<Link>,
+}
+
+impl XdpReceiver {
+    /// Loads the program, and attaches it unless the interface has index 0. Nothing is counted sensibly before
+    /// [`XdpReceiver::arm`].
+    pub fn new(port: Interface, groups: u16) -> Result<Self, BpfError> {
+        let entries = u32::from(groups);
+        let program =
+            Program::load("receiver", object::RECEIVER, &[("groups", entries), ("windows", entries)])?;
+        let memory = program.memory("bss", 1)?;
+        let link = (port.ifindex != 0).then(|| program.attach(port.ifindex, port.mode)).transpose()?;
+        Ok(XdpReceiver { program, memory, groups, _link: link })
+    }
+
+    /// Forgets all that was counted, and counts what is expected from now on. `reflects` sends it back.
+    pub fn arm(&self, expected: Expected, reflects: bool) -> Result<(), BpfError> {
+        for group in 0..u32::from(self.groups) {
+            self.program.write_per_cpu("groups", group, &EMPTY_GROUP)?;
+            self.program.write("windows", group, &Window { next: 0, word: [(0, 0); 1024] })?;
+        }
+        let mut state = self.memory.get(0);
+        (state.any, state.epoch, state.stream) = match expected {
+            Expected::Any => (1, 0, 0),
+            Expected::Only { epoch, stream } => (0, epoch, stream.unwrap_or(0)),
+        };
+        (state.pass, state.reflect) = (u32::from(expected == Expected::Any), u32::from(reflects));
+        (state.received, state.corrupted, state.stale) = (0, 0, 0);
+        (state.misdelivered, state.other, state.reflected) = (0, 0, 0);
+        self.memory.set(0, &state);
+        Ok(())
+    }
+
+    /// Test frames so far, each once.
+    pub fn received(&self) -> u64 {
+        self.memory.field(0, |recv| field!(recv, received))
+    }
+
+    /// All that was counted so far, groups without a frame left out.
+    pub fn arrivals(&self) -> Result<Arrivals, BpfError> {
+        let mut arrivals =
+            Arrivals { frames: self.received(), port: self.port_counts(), ..Arrivals::default() };
+        for group in 0..self.groups {
+            let counts = self.group(u32::from(group), 0)?;
+            if counts.received + counts.duplicated > 0 {
+                let next: Window = self.program.read("windows", u32::from(group))?;
+                arrivals.groups.push(Arrived { group, counts, next: next.next });
+            }
+        }
+        Ok(arrivals)
+    }
+
+    /// What arrived of a group of which `sent` frames were sent.
+    pub(super) fn group(&self, group: u32, sent: u64) -> Result<GroupCounts, BpfError> {
+        let mut counts = GroupCounts { sent, ..GroupCounts::empty() };
+        for cpu in self.program.read_per_cpu::<Group>("groups", group)? {
+            add_cpu(&mut counts, &cpu);
+        }
+        Ok(counts)
+    }
+
+    pub(super) fn port_counts(&self) -> PortCounts {
+        let state = self.memory.get(0);
+        PortCounts {
+            corrupted: state.corrupted,
+            stale: state.stale,
+            misdelivered: state.misdelivered,
+            other: state.other,
+            reflected: state.reflected,
+        }
+    }
+}
+
+fn add_cpu(counts: &mut GroupCounts, cpu: &Group) {
+    let seen_before = counts.latency_min_ns != 0;
+    counts.received += cpu.received - cpu.duplicated;
+    counts.duplicated += cpu.duplicated;
+    counts.reordered += cpu.reordered;
+    counts.latency.add(&cpu.latency[..LATENCY_BUCKETS]);
+    counts.latency_sum_ns += cpu.latency_sum_ns;
+    counts.latency_max_ns = counts.latency_max_ns.max(cpu.latency_max_ns);
+    if cpu.latency_min_ns != 0 && (!seen_before || cpu.latency_min_ns < counts.latency_min_ns) {
+        counts.latency_min_ns = cpu.latency_min_ns;
+    }
+}

@@ -1,0 +1,86 @@
+//! Generator and receivers together: one trial after the other at two ports.
+
+use std::time::{Duration, Instant};
+
+use weir_packet::flow::Direction;
+use weir_port::bpf::BpfError;
+
+use super::{IdleLoopback, Interface, XdpError, XdpGenerator, XdpReceiver};
+use crate::Control;
+use crate::counts::{Counts, Expected, GroupCounts, Load, StreamCounts, Traffic};
+
+/// Nothing arriving for this long means that nothing is under way any more.
+const QUIET: Duration = Duration::from_millis(10);
+
+/// Sends from and counts at two ports. Everything must be called in the network namespace of the ports.
+pub struct XdpTester {
+    generator: XdpGenerator,
+    receivers: [XdpReceiver; 2],
+    traffic: Traffic,
+    epoch: u8,
+}
+
+impl XdpTester {
+    /// Loads and attaches everything. A port without ifindex (0) neither sends nor receives.
+    pub fn new(
+        ports: [Interface; 2],
+        traffic: Traffic,
+        slot: Option<IdleLoopback>,
+    ) -> Result<Self, XdpError> {
+        let mut generator = XdpGenerator::new(ports.map(|port| port.ifindex), traffic.clone())?;
+        if let Some(lo) = slot {
+            generator.hold_slot(lo)?;
+        }
+        let groups = traffic.flows.groups;
+        let receivers = [XdpReceiver::new(ports[0], groups)?, XdpReceiver::new(ports[1], groups)?];
+        Ok(XdpTester { generator, receivers, traffic, epoch: 0 })
+    }
+
+    /// Sends `load`, waits until all has arrived, returns what was counted.
+    pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.arm_receivers()?;
+        let sending = self.generator.send(load, self.epoch, control, || self.arrived())?;
+        self.wait_until_quiet();
+        let streams = self.generator.streams().into_iter().map(|s| self.with_arrivals(s));
+        let streams = streams.collect::<Result<_, _>>()?;
+        let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
+        Ok(Counts { streams, ports, sending, drops: Vec::new() })
+    }
+
+    fn arm_receivers(&self) -> Result<(), BpfError> {
+        for (port, receiver) in self.receivers.iter().enumerate() {
+            let stream = (0..2).find(|&s| self.traffic.sends(s) && self.traffic.arrival(s) == port);
+            let expected = Expected::Only { epoch: self.epoch, stream: stream.map(|s| s as u8) };
+            receiver.arm(expected, self.traffic.direction == Direction::Reflect && port == 1)?;
+        }
+        Ok(())
+    }
+
+    fn arrived(&self) -> u64 {
+        match self.traffic.direction {
+            Direction::Reflect => self.receivers[0].received(),
+            Direction::Forward | Direction::Both => self.receivers.iter().map(XdpReceiver::received).sum(),
+        }
+    }
+
+    /// Returns when all that was sent has arrived, or nothing more does.
+    fn wait_until_quiet(&self) {
+        let sent = self.generator.sent();
+        let mut last = (self.arrived(), Instant::now());
+        while last.0 < sent && last.1.elapsed() < QUIET {
+            let now = self.arrived();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn with_arrivals(&self, mut stream: StreamCounts) -> Result<StreamCounts, BpfError> {
+        let receiver = &self.receivers[self.traffic.arrival(stream.stream)];
+        let arrived = |(i, group): (usize, &GroupCounts)| receiver.group(i as u32, group.sent);
+        stream.groups = stream.groups.iter().enumerate().map(arrived).collect::<Result<_, _>>()?;
+        Ok(stream)
+    }
+}

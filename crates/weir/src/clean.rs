@@ -1,0 +1,32 @@
+//! `weir clean`: ends what runs that were killed have left behind. Each `weir run` begins with it too.
+
+use std::io::Write;
+
+use anyhow::Result;
+use weir_lab::run;
+use weir_lab::store::Store;
+use weir_testbed::journal;
+
+use crate::{cli, records};
+
+pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
+    let done = undo(&records::open(store)?)?;
+    if done.is_empty() {
+        writeln!(out, "nothing to do: no run was killed, or its traces are gone")?;
+    }
+    for line in done {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Undoes what is in the journals of dead processes and marks their runs; returns what was done.
+pub(crate) fn undo(store: &Store) -> Result<Vec<String>> {
+    let changes = journal::clean(&journal::default_dir())?;
+    let mut done: Vec<String> =
+        changes.iter().map(|change| format!("undone after a run that was killed: {change}")).collect();
+    for id in run::mark_dead_runs(store)? {
+        done.push(format!("run {id} was killed; its finished trials are kept"));
+    }
+    Ok(done)
+}

@@ -1,0 +1,54 @@
+//! What a user sees each second while frames are sent or received: one line that is rewritten on a terminal,
+//! lines in a log.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::units::rate;
+
+/// Tells on standard error how a count grows.
+pub(crate) struct Live {
+    terminal: bool,
+    last: Mutex<Last>,
+}
+
+struct Last {
+    at: Instant,
+    frames: u64,
+    width: usize,
+}
+
+impl Live {
+    pub(crate) fn new() -> Self {
+        let last = Last { at: Instant::now(), frames: 0, width: 0 };
+        Live { terminal: std::io::stderr().is_terminal(), last: Mutex::new(last) }
+    }
+
+    /// Called at any rate; speaks once a second. `more` is said after the rate.
+    pub(crate) fn tell(&self, verb: &str, frames: u64, more: &str) {
+        let mut last = self.last.lock().expect("telling does not panic");
+        let elapsed = last.at.elapsed();
+        if elapsed < Duration::from_millis(950) {
+            return;
+        }
+        let fps = frames.saturating_sub(last.frames) as f64 / elapsed.as_secs_f64();
+        let line = format!("{verb} {frames} frames, {}{more}", rate(fps));
+        if self.terminal {
+            // Spaces cover what a longer line has left.
+            eprint!("\r{line:width$}", width = last.width);
+            // A terminal that is gone is no reason to stop measuring.
+            let _ = std::io::stderr().flush();
+        } else {
+            eprintln!("{line}");
+        }
+        *last = Last { at: Instant::now(), frames, width: line.len() };
+    }
+
+    /// Ends the line.
+    pub(crate) fn finish(&self) {
+        if self.terminal && self.last.lock().is_ok_and(|last| last.width > 0) {
+            eprintln!();
+        }
+    }
+}
