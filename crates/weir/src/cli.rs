@@ -68,6 +68,14 @@ pub(crate) enum Command {
     /// Send test frames on an interface
     Generate(Box<Generate>),
     /// Count test frames on an interface: loss, order, duplicates, latency
+    ///
+    /// Start it before `weir generate`, and anew for each: sequence numbers begin at 0. Lost are the numbers
+    /// below the highest one that arrived; what was lost after that one shows only beside the count of
+    /// `weir generate`.
+    ///
+    /// Latency is the difference of two clocks: it has a meaning where the sender runs on this machine, or a
+    /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the far end and
+    /// `weir receive` beside `weir generate`, on the same interface.
     Receive(Receive),
     /// Say what this machine can measure and what is in the way
     Doctor(Doctor),
@@ -290,13 +298,7 @@ pub(crate) struct Addresses {
 Examples:
   weir receive -i eth2
   weir receive -i eth2 --duration 10 --json
-  weir receive -i eth2 --reflect            send each frame back, for round-trip times
-
-Start it before `weir generate`, and anew for each: sequence numbers begin at 0.
-Lost are the numbers below the highest one that arrived; what was lost after that one shows only beside the
-count of `weir generate`. Latency is the difference of two clocks: it has a meaning where the sender runs on
-this machine, or a reflector sends its frames back here. For round-trip times, run `weir receive --reflect`
-at the far end and `weir receive` beside `weir generate`, on the same interface.")]
+  weir receive -i eth2 --reflect            send each frame back, for round-trip times")]
 pub(crate) struct Receive {
     /// Interface that receives
     #[arg(short, long, value_name = "IF")]
@@ -322,7 +324,7 @@ pub(crate) struct Receive {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each line is ok, weaker (measures, but less well) or missing, with the remedy.
-The exit code is 0 if `weir run quick` can run here, and 1 if not.")]
+The exit code is 0 if the plan quick can run here, and 1 if not.")]
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) store: Store,
