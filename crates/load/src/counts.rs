@@ -102,6 +102,8 @@ pub struct StreamCounts {
     pub late: Histogram,
     /// Largest lateness, ns.
     pub late_max_ns: u64,
+    /// When the last frame left, ns after the first one was due; 0 when not paced.
+    pub last_ns: u64,
     /// What arrived, per flow group.
     pub groups: Vec<GroupCounts>,
 }

@@ -162,6 +162,7 @@ impl<'a> Transmitter<'a> {
                 sent_bytes: 0,
                 late: empty_lateness(),
                 late_max_ns: 0,
+                last_ns: 0,
                 groups: vec![GroupCounts::empty(); usize::from(traffic.flows.groups)],
             },
             gap_ns: per_stream.map_or(0.0, |fps| 1e9 / fps),
@@ -246,6 +247,9 @@ fn finished(stream: Outgoing) -> StreamCounts {
     let mut counts = stream.counts;
     for (group, sent) in counts.groups.iter_mut().zip(stream.seq) {
         group.sent = u64::from(sent);
+    }
+    if stream.gap_ns > 0.0 {
+        counts.last_ns = stream.last_ns;
     }
     if counts.offered == u64::MAX {
         counts.offered = counts.sent;

@@ -240,6 +240,7 @@ impl XdpTester {
             sent_bytes: sent.bytes,
             late,
             late_max_ns: sent.late_max_ns,
+            last_ns: sent.last_ns,
             groups,
         })
     }
