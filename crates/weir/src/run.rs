@@ -81,8 +81,13 @@ fn clean_up(store: &weir_lab::store::Store) -> Result<()> {
 }
 
 fn announce(plan: &Plan) {
-    let (points, estimate) = (plan.points().len(), time::in_words(plan.estimate()));
-    eprintln!("plan {}: {points} points, at most {estimate} of trials", plan.name);
+    let estimate = time::in_words(plan.estimate());
+    let points = match plan.points().len() {
+        // An experiment without a device under test.
+        0 => String::new(),
+        n => format!("{n} points, "),
+    };
+    eprintln!("plan {}: {points}at most {estimate} of trials", plan.name);
 }
 
 /// A point whose last word is not valid cannot be trusted; single trials that were repeated do not matter.

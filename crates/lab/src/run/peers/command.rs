@@ -125,7 +125,7 @@ pub(super) fn iperf3_server(address: std::net::IpAddr) -> Command {
 pub(super) fn cannot(peer: Peer, frame_bytes: u16) -> Option<String> {
     match peer {
         // 16 bytes of its own header per datagram.
-        Peer::Iperf3 if frame_bytes < UDP_OVERHEAD + 16 || frame_bytes > 1518 => {
+        Peer::Iperf3 if !(UDP_OVERHEAD + 16..=1518).contains(&frame_bytes) => {
             Some("it sends frames of 62 to 1518 bytes here".into())
         }
         Peer::XdpTrafficgen if frame_bytes != 64 => Some("it sends frames of 64 bytes only".into()),

@@ -59,13 +59,40 @@ struct Entrant {
     next: usize,
 }
 
+impl Entrant {
+    fn generator(&self) -> Option<(Generator, u32)> {
+        if let Source::Generator(generator, _) = &self.source { Some((*generator, self.flows)) } else { None }
+    }
+}
+
 enum Source {
     /// As fast as it can, into an XDP drop.
     Generator(Generator, Box<Contestant>),
     /// The whole tester on the wire, at this load.
-    Wire(Box<Rig>, Option<f64>),
+    Wire(Box<Rig>, WireLoad),
     /// Cannot take part; the point's notes say why.
     Absent,
+}
+
+/// What the whole tester sends itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum WireLoad {
+    /// Frames/s, to see how exactly they leave.
+    Paced(f64),
+    /// As much as generator and receiver manage together on one CPU.
+    Full,
+    /// More than the receiver takes on a CPU of its own: to see its ceiling, which is no fault of the trial.
+    Overload,
+}
+
+impl WireLoad {
+    fn fps(self) -> Option<f64> {
+        if let WireLoad::Paced(fps) = self { Some(fps) } else { None }
+    }
+
+    fn measures(self) -> Measures {
+        if let WireLoad::Paced(_) = self { Measures::Pacing } else { Measures::Receiver }
+    }
 }
 
 impl Contest<'_> {
@@ -85,8 +112,8 @@ impl Contest<'_> {
                 entrant.rates.push(rate);
             }
         }
-        for (i, entrant) in entrants.iter().enumerate() {
-            let result = self.result(entrant, &entrants, i);
+        for entrant in &entrants {
+            let result = self.result(entrant, &entrants);
             self.store.finish_point(entrant.point.id, &result)?;
             (self.options.observe)(Event::Result(&entrant.point, &result));
         }
@@ -109,11 +136,9 @@ impl Contest<'_> {
             }
         }
         let (frame_bytes, flows) = (experiment.frame_bytes[0], experiment.flows[0]);
-        for fps in Peers::PACES_FPS {
-            self.enter_wire(Measures::Pacing, Some(fps), false, (frame_bytes, flows), &mut list)?;
-        }
-        for own_cpu in [false, true] {
-            self.enter_wire(Measures::Receiver, None, own_cpu, (frame_bytes, flows), &mut list)?;
+        let loads = Peers::PACES_FPS.map(WireLoad::Paced).into_iter();
+        for load in loads.chain([WireLoad::Full, WireLoad::Overload]) {
+            self.enter_wire(load, (frame_bytes, flows), &mut list)?;
         }
         Ok(list)
     }
@@ -170,17 +195,16 @@ impl Contest<'_> {
 
     fn enter_wire(
         &mut self,
-        measures: Measures,
-        fps: Option<f64>,
-        own_cpu: bool,
+        load: WireLoad,
         (frame_bytes, flows): (u16, u32),
         list: &mut Vec<Entrant>,
     ) -> Result<(), RunError> {
         let spec = spec(frame_bytes, flows);
-        let mut settings = settings(measures, "weir", frame_bytes, flows);
-        settings.extend(fps.map(|fps| ("offered_fps".to_string(), fps.to_string())));
+        let mut settings = settings(load.measures(), "weir", frame_bytes, flows);
+        settings.extend(load.fps().map(|fps| ("offered_fps".to_string(), fps.to_string())));
         let mut rig = Rig::build(&spec, &self.settings, &Faults::default(), &mut self.journal)?;
         let mut point = self.point("wire", &spec, settings, list.len());
+        let own_cpu = load == WireLoad::Overload;
         if own_cpu {
             if rig.cpus().shared {
                 return Ok(());
@@ -194,7 +218,7 @@ impl Contest<'_> {
         point.settings.push(("receiver_cpu".into(), if own_cpu { "own" } else { "the sender's" }.into()));
         point.cpus = rig.cpus().tester.clone();
         point.id = self.store.add_point(&point)?;
-        let source = Source::Wire(Box::new(rig), fps);
+        let source = Source::Wire(Box::new(rig), load);
         let mut entrant = Entrant { point, source, frame_bytes, flows, rates: Vec::new(), next: 0 };
         self.trial(&mut entrant, WARM_UP, Purpose::WarmUp)?;
         list.push(entrant);
@@ -226,12 +250,12 @@ impl Contest<'_> {
         purpose: Purpose,
     ) -> Result<Option<f64>, RunError> {
         let Options { observe, stop, .. } = self.options;
-        let offered_fps = if let Source::Wire(_, fps) = &entrant.source { *fps } else { None };
+        let offered_fps = if let Source::Wire(_, load) = &entrant.source { load.fps() } else { None };
         observe(Event::Trial { offered_fps, duration });
         let progress = |sent, received| observe(Event::Progress { sent, received });
         let mut trial = match &mut entrant.source {
-            Source::Wire(rig, fps) => {
-                let load = Load { fps: *fps, duration, max_frames: None };
+            Source::Wire(rig, load) => {
+                let load = Load { fps: load.fps(), duration, max_frames: None };
                 rig.trial(&load, purpose, &Control::new(stop, &progress))?.trial
             }
             Source::Generator(_, contestant) => {
@@ -254,7 +278,9 @@ impl Contest<'_> {
             return Err(RunError::Interrupted(self.record.id));
         }
         trial.purpose = purpose;
-        overloaded_on_purpose(&mut trial, &entrant.point);
+        if let Source::Wire(_, WireLoad::Overload) = entrant.source {
+            excuse_overload(&mut trial);
+        }
         (trial.point_id, trial.index) = (entrant.point.id, entrant.next);
         entrant.next += 1;
         trial.id = self.store.append_trial(&trial)?;
@@ -303,45 +329,41 @@ impl Contest<'_> {
         }
     }
 
-    fn result(&self, entrant: &Entrant, all: &[Entrant], index: usize) -> PointResult {
+    fn result(&self, entrant: &Entrant, all: &[Entrant]) -> PointResult {
         if entrant.rates.is_empty() {
             return PointResult { search: "left out".into(), ..PointResult::default() };
         }
         let (trial_s, seed) = (self.experiment.trial.as_secs_f64(), self.settings.seed);
         let goal = result::goal(goal_name(&entrant.source), &entrant.rates, trial_s, seed);
-        let others = all.iter().enumerate().filter(|(i, other)| *i != index && compares(entrant, other));
-        let comparison = |(i, other): (usize, &Entrant)| -> Option<Comparison> {
-            result::comparison(&entrant.rates, (i, &other.rates), seed)
+        let comparison = |other: &Entrant| -> Option<Comparison> {
+            let alike = entrant.frame_bytes == other.frame_bytes
+                && compares(entrant.generator()?, other.generator()?);
+            alike.then(|| result::comparison(&entrant.rates, (other.point.index, &other.rates), seed))?
         };
-        let comparisons = others.filter_map(comparison).collect();
+        let comparisons = all.iter().filter_map(comparison).collect();
         PointResult { search: "rounds".into(), goals: vec![goal], comparisons }
     }
 }
 
-/// Our generators against all peers with the same frames, and with many flows against themselves with few.
-fn compares(own: &Entrant, other: &Entrant) -> bool {
-    let (Source::Generator(Generator::Weir(kind), _), Source::Generator(generator, _)) =
-        (&own.source, &other.source)
-    else {
-        return false;
-    };
-    own.frame_bytes == other.frame_bytes
-        && match generator {
-            Generator::Peer(_) => true,
-            Generator::Weir(other_kind) => kind == other_kind && other.flows < own.flows,
-        }
+/// Our generators against all peers, and with many flows against themselves with few.
+fn compares((own, own_flows): (Generator, u32), (other, flows): (Generator, u32)) -> bool {
+    match (own, other) {
+        (Generator::Weir(_), Generator::Peer(_)) => true,
+        (Generator::Weir(_), Generator::Weir(_)) => own == other && flows < own_flows,
+        (Generator::Peer(_), _) => false,
+    }
 }
 
 fn goal_name(source: &Source) -> &'static str {
     match source {
-        Source::Wire(_, Some(_)) => "pace",
-        Source::Wire(_, None) => "received",
+        Source::Wire(_, WireLoad::Paced(_)) => "pace",
+        Source::Wire(..) => "received",
         Source::Generator(..) | Source::Absent => "rate",
     }
 }
 
 fn purpose(source: &Source) -> Purpose {
-    if let Source::Wire(_, Some(_)) = source { Purpose::Pacing } else { Purpose::Ceiling }
+    if let Source::Wire(_, WireLoad::Paced(_)) = source { Purpose::Pacing } else { Purpose::Ceiling }
 }
 
 /// The rate that a trial stands for: of departures where they were timed, else what arrived.
@@ -352,10 +374,8 @@ fn rate(trial: &Trial) -> Option<f64> {
 }
 
 /// A receiver's ceiling is found by sending more than it takes; its losses are no fault.
-fn overloaded_on_purpose(trial: &mut Trial, point: &Point) {
-    if point.notes.iter().any(|note| note.contains("overloaded on purpose"))
-        && trial.verdict == Verdict::TesterLimited
-    {
+fn excuse_overload(trial: &mut Trial) {
+    if trial.verdict == Verdict::TesterLimited {
         trial.verdict = Verdict::Valid;
         trial.reasons.insert(0, "more was sent than the receiver takes, on purpose".into());
     }
