@@ -352,11 +352,14 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
 }
 
 /// Frames per batch. A frame leaves at the end of its batch of program runs, some 45 ns each: a small batch
-/// gives exact departures; a large one wakes a sleeping receiver less often, which costs a microsecond.
+/// gives exact departures; a large one wakes a sleeping receiver less often, which costs a microsecond. At
+/// high rates the time between two batches makes frames late, and catching up has its limit: a batch must be
+/// long against that time, or the rate stays below what was asked.
 fn batch(fps: Option<f64>) -> u32 {
     match fps {
         Some(fps) if fps < 1e5 => 4,
         Some(fps) if fps < 5e5 => 16,
+        Some(fps) if fps > 1.5e6 => 256,
         _ => 64,
     }
 }
