@@ -2,7 +2,7 @@
 
 use crate::record::{Run, Stream, Trial};
 use crate::report::format::{or_dash, si, time_ns};
-use crate::report::{Comparison, Rate, Table};
+use crate::report::{Comparison, Rate, Table, generators_text};
 use crate::run_data::{PointData, RunData, latency, loss_ratio, name};
 
 /// The columns of [`csv`]. Units are in the names; fields without a value are empty.
@@ -168,8 +168,13 @@ pub fn show(data: &RunData) -> String {
         run.machine.cpus,
         run.machine.kernel
     );
-    let table = points(data);
-    if table.is_empty() { head + "\nno points were measured\n" } else { format!("{head}\n{}", table.text()) }
+    let points = points(data);
+    let tables: Vec<String> =
+        std::iter::once(points.text()).filter(|_| !points.is_empty()).chain(generators_text(data)).collect();
+    if tables.is_empty() {
+        return head + "\nno points were measured\n";
+    }
+    format!("{head}\n{}", tables.join("\n"))
 }
 
 fn points(data: &RunData) -> Table {

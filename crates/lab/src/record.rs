@@ -118,6 +118,22 @@ pub struct PointResult {
     pub search: String,
     /// One entry per goal.
     pub goals: Vec<GoalResult>,
+    /// How the rate relates to those of others that were measured in turns with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
+}
+
+/// The first goal's rate divided by that of another point, round by round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Order of the other point in the run.
+    pub point_index: usize,
+    /// Median of this point / median of the other one.
+    pub ratio: f64,
+    /// Bootstrap interval (95 %) over the rounds, when there are at least three.
+    pub interval: Option<(f64, f64)>,
+    /// Rounds in which both have a rate.
+    pub rounds: usize,
 }
 
 /// The result for one goal of a search. Rates are frames/s, all directions together.
@@ -208,6 +224,8 @@ pub enum Purpose {
     Curve,
     /// The tester's own ceiling.
     Ceiling,
+    /// How exactly frames leave at an asked rate.
+    Pacing,
 }
 
 /// Is a trial to be believed?
@@ -352,4 +370,26 @@ pub struct Noise {
     /// it tells where the host had put the virtual CPUs.
     #[serde(default)]
     pub handover_ns: Option<f64>,
+    /// When frames left, in a trial that was made to find this out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departures: Option<Departures>,
+}
+
+/// How exactly the frames of a paced trial left.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Departures {
+    /// Frames/s between the due time of the first frame and the departure of the last one.
+    pub rate_fps: f64,
+    /// Frames.
+    pub count: u64,
+    /// Lateness: median.
+    pub late_p50_ns: u64,
+    /// 99th percentile.
+    pub late_p99_ns: u64,
+    /// 99.9th percentile.
+    pub late_p999_ns: u64,
+    /// Largest value.
+    pub late_max_ns: u64,
+    /// The histogram: (upper bound of bucket in ns, frames), empty buckets left out.
+    pub buckets: Vec<(u64, u64)>,
 }

@@ -24,10 +24,47 @@ pub struct PointData {
 
 /// Name of the pseudo device that is only the tester's own cable.
 pub(crate) const WIRE: &str = "wire";
+/// Setting of points that are no device under test but a part of the tester, see [`Measures`].
+pub(crate) const MEASURES: &str = "measures";
 /// Trials whose load is within this share of a rate count as measured at that rate.
 const NEAR: f64 = 0.05;
 
+/// Which part of a tester a point measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measures {
+    /// How many frames/s a generator sends.
+    Generator,
+    /// How exactly frames leave.
+    Pacing,
+    /// How many frames/s the receiver counts.
+    Receiver,
+}
+
+impl Measures {
+    const ALL: [Measures; 3] = [Measures::Generator, Measures::Pacing, Measures::Receiver];
+
+    /// The name in records.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Measures::Generator => "generator",
+            Measures::Pacing => "pacing",
+            Measures::Receiver => "receiver",
+        }
+    }
+}
+
 impl PointData {
+    /// The value of a setting.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.point.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The part of the tester that was measured; `None` for a device under test.
+    pub(crate) fn measures(&self) -> Option<Measures> {
+        let value = self.setting(MEASURES)?;
+        Measures::ALL.into_iter().find(|m| m.name() == value)
+    }
+
     /// Trials that say something about the device: all but the warm-up.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|t| t.purpose != Purpose::WarmUp)

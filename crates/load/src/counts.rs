@@ -104,6 +104,8 @@ pub struct StreamCounts {
     pub late_max_ns: u64,
     /// How late the last frame left, ns.
     pub late_end_ns: u64,
+    /// When the last frame left, ns after the first one was due; 0 when not paced.
+    pub last_ns: u64,
     /// What arrived, per flow group.
     pub groups: Vec<GroupCounts>,
 }

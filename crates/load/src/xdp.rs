@@ -152,6 +152,7 @@ impl XdpGenerator {
             late,
             late_max_ns: sent.late_max_ns,
             late_end_ns: late_end_ns(sent),
+            last_ns: sent.last_ns,
             groups: sent.seq[..groups].iter().map(group).collect(),
         }
     }

@@ -22,6 +22,8 @@ pub mod object {
     pub static GENERATOR: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/gen.bpf.o"));
     /// Frame receiver.
     pub static RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/recv.bpf.o"));
+    /// Sink.
+    pub static DROP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/drop.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 }

@@ -103,7 +103,7 @@ impl Bed {
         let mut notes = Vec::new();
         let ends = self.ends().filter(|end| end.owner == Owner::Dut);
         let threads: Vec<_> = ends.flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect();
-        receive::place(&threads, &self.spec, &mut notes);
+        receive::place(&threads, &self.spec.dut_cpus, &mut notes);
         if self.spread_by_rps() {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {
                 receive::spread(end, &self.spec, &mut notes);
@@ -115,6 +115,15 @@ impl Bed {
             ));
         }
         (self.threads, self.notes) = (threads, notes);
+    }
+
+    /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the
+    /// CPU time of whoever sends to it. Call it after the last program was attached there.
+    pub fn receive_on(&mut self, side: Side, cpus: &[usize]) {
+        let is_port = |end: &&End| end.owner == Owner::Tester && end.side == side;
+        let end = self.ends().find(is_port).expect("the tester has both ports").clone();
+        let threads = receive::thread(&end, &self.threads, &mut self.notes);
+        receive::place(&threads, cpus, &mut self.notes);
     }
 
     fn publish(&self, journal: &mut Journal) -> Result<()> {

@@ -72,14 +72,14 @@ fn find(end: &End, strangers: Option<BTreeSet<u32>>) -> Vec<u32> {
     }
 }
 
-/// Binds the threads to the DUT's CPUs.
-pub(crate) fn place(threads: &[NapiThread], spec: &BedSpec, notes: &mut Vec<String>) {
+/// Binds the threads to CPUs.
+pub(crate) fn place(threads: &[NapiThread], cpus: &[usize], notes: &mut Vec<String>) {
     for thread in threads {
-        if let Err(error) = sys::set_affinity(thread.pid, &spec.dut_cpus) {
+        if let Err(error) = sys::set_affinity(thread.pid, cpus) {
             notes.push(format!(
                 "The receive thread of {} runs on any CPU instead of {:?} ({error}): run as root to \
                  pin kernel threads.",
-                thread.device, spec.dut_cpus
+                thread.device, cpus
             ));
         }
     }

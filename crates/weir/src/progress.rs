@@ -1,5 +1,6 @@
 //! What a user sees while a plan runs: a bar with the time left on a terminal, plain lines in a log.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -25,8 +26,9 @@ struct State {
     place: String,
     done: usize,
     count: usize,
-    trials: usize,
-    not_valid: usize,
+    /// Trials of each point by its number in the store, and how many of them are not valid: an experiment
+    /// may take its points in turns.
+    trials: HashMap<i64, (usize, usize)>,
     offered: String,
 }
 
@@ -59,8 +61,8 @@ impl Progress {
             Event::Progress { .. } => self.show(&state),
             Event::Ended(trial) => self.ended(&mut state, trial),
             Event::Result(point, result) => {
-                self.line(&result_line(point, result, &state));
-                (state.trials, state.not_valid) = (0, 0);
+                let trials = state.trials.remove(&point.id).unwrap_or_default();
+                self.line(&result_line(point, result, trials));
             }
             Event::Note(note) => self.line(&format!("note: {note}")),
         }
@@ -72,10 +74,9 @@ impl Progress {
     }
 
     fn ended(&self, state: &mut State, trial: &Trial) {
-        state.trials += 1;
-        if trial.verdict != Verdict::Valid {
-            state.not_valid += 1;
-        }
+        let (trials, not_valid) = state.trials.entry(trial.point_id).or_default();
+        *trials += 1;
+        *not_valid += usize::from(trial.verdict != Verdict::Valid);
         self.show(state);
     }
 
@@ -119,13 +120,16 @@ fn place(point: &Point) -> String {
     format!("{} {} bytes{cpus}", point.dut, point.frame)
 }
 
-fn result_line(point: &Point, result: &PointResult, state: &State) -> String {
+fn result_line(point: &Point, result: &PointResult, (trials, not_valid): (usize, usize)) -> String {
     let goals: Vec<String> = result.goals.iter().map(goal).collect();
-    let doubts = match state.not_valid {
+    if goals.is_empty() && trials == 0 {
+        return format!("{}: {}", place(point), result.search);
+    }
+    let doubts = match not_valid {
         0 => String::new(),
         n => format!(", {n} not valid"),
     };
-    format!("{}: {} ({} trials{doubts})", place(point), goals.join(", "), state.trials)
+    format!("{}: {} ({} trials{doubts})", place(point), goals.join(", "), trials)
 }
 
 fn goal(goal: &GoalResult) -> String {

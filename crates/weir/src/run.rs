@@ -71,8 +71,13 @@ pub(crate) fn write_report(runs: &[RunData], path: Option<&Path>) -> Result<Path
 }
 
 fn announce(plan: &Plan) {
-    let (points, estimate) = (plan.points().len(), time::in_words(plan.estimate()));
-    eprintln!("plan {}: {points} points, at most {estimate} of trials", plan.name);
+    let estimate = time::in_words(plan.estimate());
+    let points = match plan.points().len() {
+        // An experiment without a device under test.
+        0 => String::new(),
+        n => format!("{n} points, "),
+    };
+    eprintln!("plan {}: {points}at most {estimate} of trials", plan.name);
 }
 
 /// A point whose last word is not valid cannot be trusted; single trials that were repeated do not matter.

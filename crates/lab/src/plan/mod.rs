@@ -91,6 +91,13 @@ pub struct Peers {
     pub flows: Vec<u32>,
 }
 
+impl Peers {
+    /// Rates at which the generator's pacing is measured, frames/s.
+    pub const PACES_FPS: [f64; 5] = [1e3, 1e4, 1e5, 1e6, 2e6];
+    /// Measurements of the receiver: on the sender's CPU, and on one of its own.
+    const RECEIVERS: usize = 2;
+}
+
 /// A frame generator by somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
@@ -157,8 +164,10 @@ impl Plan {
                 (t.search.estimate() * t.repeat + curve) * self.points().len() as u32
             }
             Experiment::PeersGenerator(p) => {
-                let generators = p.names.len() + 1;
-                p.trial * p.rounds * (generators * p.frame_bytes.len() * p.flows.len()) as u32
+                // Two generators of ours with each number of flows; peers repeat one frame.
+                let generators = (p.names.len() + 2 * p.flows.len()) * p.frame_bytes.len();
+                let others = Peers::PACES_FPS.len() + Peers::RECEIVERS;
+                p.trial * p.rounds * (generators + others) as u32
             }
         }
     }

@@ -10,6 +10,7 @@ mod bars;
 mod columns;
 mod cost;
 pub(crate) mod format;
+mod generators;
 mod latency;
 mod ledger;
 mod lines;
@@ -24,6 +25,7 @@ mod svg;
 mod table;
 mod throughput;
 
+pub(crate) use generators::text as generators_text;
 pub(crate) use rate::Rate;
 pub(crate) use series::Comparison;
 pub(crate) use table::Table;
@@ -39,6 +41,7 @@ pub fn html(runs: &[RunData]) -> String {
         head(runs, &title),
         findings(&all),
         throughput::html(&all),
+        generators::html(runs),
         loss::html(&all),
         latency::html(&all),
         cost::html(&all),

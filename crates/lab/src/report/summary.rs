@@ -2,6 +2,7 @@
 //! bounds are called so, differences come with their interval, and what weakens the result is said as well.
 
 use super::format::{count, list, percent, si, time_ns, whole_percent};
+use super::generators;
 use super::rate::{Bound, Rate, Ratio};
 use super::series::{Comparison, Series, frame_name};
 use crate::record::{CpuUse, GoalResult, RunState, Verdict};
@@ -31,7 +32,8 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
     let mut found = vec![Findings { heading: "Between the runs".into(), sentences: between_runs(all) }];
     for data in all.runs {
         let heading = if all.runs.len() > 1 { format!("Run {}", data.run.id) } else { String::new() };
-        let parts = [state(data).into_iter().collect(), results(all, data), trust(data)];
+        let parts =
+            [state(data).into_iter().collect(), results(all, data), generators::findings(data), trust(data)];
         found.push(Findings { heading, sentences: parts.concat() });
     }
     found.retain(|f| !f.sentences.is_empty());

@@ -29,6 +29,7 @@ use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
+mod peers;
 mod procedure;
 mod rig;
 mod verdict;
@@ -116,14 +117,11 @@ pub struct Options<'a> {
     pub observe: &'a (dyn Fn(Event) + Sync),
 }
 
-/// Runs the experiment `throughput` of a plan; returns the number of the run in the store.
+/// Runs the experiment of a plan; returns the number of the run in the store.
 ///
 /// # Errors
 /// See [`RunError`]. Trials that ended before are kept in any case, and the run is marked accordingly.
 pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunError> {
-    let Experiment::Throughput(experiment) = &plan.experiment else {
-        return Err(RunError::Search("this plan has no device under test".into()));
-    };
     let mut record = begin(plan, options);
     record.id = store.begin_run(&record)?;
     (options.observe)(Event::Run(&record));
@@ -134,8 +132,15 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
-    let run = Running { record: &record, experiment, store, options, settings, journal };
-    let result = run.all_points(&plan.points());
+    let result = match &plan.experiment {
+        Experiment::Throughput(experiment) => {
+            let run = Running { record: &record, experiment, store, options, settings, journal };
+            run.all_points(&plan.points())
+        }
+        Experiment::PeersGenerator(experiment) => {
+            peers::Contest { record: &record, experiment, store, options, settings, journal }.all_rounds()
+        }
+    };
     let state = match &result {
         Ok(()) => RunState::Complete,
         Err(RunError::Interrupted(_)) => RunState::Interrupted,
@@ -246,7 +251,10 @@ impl Running<'_> {
         let parameters = vec![("trial".to_string(), format!("{} s", CEILING_TRIAL.as_secs_f64()))];
         let goal = goal_result("ceiling", parameters, rates.iter().map(value).collect(), self.settings.seed);
         let fps = goal.fps_median.unwrap_or(0.0);
-        self.close(&point, PointResult { search: "fixed".into(), goals: vec![goal] })?;
+        self.close(
+            &point,
+            PointResult { search: "fixed".into(), goals: vec![goal], ..PointResult::default() },
+        )?;
         Ok(fps)
     }
 
@@ -277,7 +285,7 @@ impl Running<'_> {
             self.search(&mut trials, &mut rig, ceiling)?
         };
         self.curve(&mut trials, &mut rig, &goals, ceiling)?;
-        self.close(&point, PointResult { search, goals })
+        self.close(&point, PointResult { search, goals, ..PointResult::default() })
     }
 
     /// All repetitions of the search.

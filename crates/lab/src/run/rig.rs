@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_load::counts::{Counts, Load, Traffic};
+use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
 use weir_load::{Control, Tester, TesterKind};
 use weir_packet::flow::{Direction, FlowSpec, IpVersion};
@@ -18,12 +18,12 @@ use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{Journal, measuring_lock};
 use weir_testbed::memory::KernelMemory;
-use weir_testbed::topology;
+use weir_testbed::topology::{self, Side};
 
 use super::RunError;
 use super::verdict::{Books, judge};
 use crate::plan::{Cpus, Limits, PointSpec};
-use crate::record::{Cost, CpuUse, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
+use crate::record::{Cost, CpuUse, Departures, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
 use crate::time;
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
@@ -118,6 +118,12 @@ impl Rig {
         &self.cpus
     }
 
+    /// Lets port b receive on a CPU of the DUT in place of whoever sends: for a wire, where that CPU is free.
+    pub fn receive_apart(&mut self) {
+        self.bed.receive_on(Side::B, &self.cpus.dut);
+        self.notes.extend_from_slice(self.bed.notes());
+    }
+
     /// Forgets all connections of the DUT.
     pub fn reset(&self) -> Result<(), RunError> {
         Ok(self.bed.reset()?)
@@ -156,7 +162,10 @@ impl Rig {
 
     fn outcome(&self, counts: &Counts, load: &Load, purpose: Purpose, used: &Used, at: Started) -> Outcome {
         let books = self.books(counts, used);
-        let noise = self.noise(counts, used);
+        let mut noise = self.noise(counts, used);
+        if purpose == Purpose::Pacing {
+            noise.departures = counts.streams.first().map(departures);
+        }
         let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
         reasons.extend(remarks(counts));
         let duration_s = load.duration.as_secs_f64();
@@ -227,6 +236,7 @@ impl Rig {
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
             handover_ns: used.handover_ns,
+            departures: None,
         }
     }
 
@@ -329,7 +339,7 @@ impl Used {
     }
 }
 
-fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
+pub(super) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
     BedSpec {
         dut: spec.dut,
         rules: spec.rules.unwrap_or(1),
@@ -345,7 +355,7 @@ fn tester_kind(sizes: &FrameSizes, wanted: TesterKind) -> TesterKind {
     if sizes.max() > MAX_FRAME_BYTES { TesterKind::Packet } else { wanted }
 }
 
-fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
+pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
     let ends = |from: usize, to: usize| Ends {
         ip: spec.ip,
         src_mac: ports[from].mac,
@@ -412,6 +422,21 @@ fn stream_record(
         duplicated: counts.duplicated,
         corrupted,
         latency: latency_record(counts),
+    }
+}
+
+fn departures(stream: &StreamCounts) -> Departures {
+    let percentile = |p| stream.late.percentile(p).min(stream.late_max_ns);
+    // The gaps between the first frame's due time and the last departure.
+    let gaps = stream.sent.saturating_sub(1) as f64;
+    Departures {
+        rate_fps: if stream.last_ns == 0 { 0.0 } else { gaps * 1e9 / stream.last_ns as f64 },
+        count: stream.sent,
+        late_p50_ns: percentile(0.5),
+        late_p99_ns: percentile(0.99),
+        late_p999_ns: percentile(0.999),
+        late_max_ns: stream.late_max_ns,
+        buckets: stream.late.buckets(),
     }
 }
 

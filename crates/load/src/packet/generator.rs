@@ -95,6 +95,7 @@ impl<'a> Transmitter<'a> {
                 late: empty_lateness(),
                 late_max_ns: 0,
                 late_end_ns: 0,
+                last_ns: 0,
                 groups: vec![GroupCounts::empty(); usize::from(traffic.flows.groups)],
             },
             gap_ns: per_stream.map_or(0.0, |fps| 1e9 / fps),
@@ -180,6 +181,9 @@ fn finished(stream: Outgoing) -> StreamCounts {
     let mut counts = stream.counts;
     for (group, sent) in counts.groups.iter_mut().zip(stream.seq) {
         group.sent = u64::from(sent);
+    }
+    if stream.gap_ns > 0.0 {
+        counts.last_ns = stream.last_ns;
     }
     if counts.offered == u64::MAX {
         counts.offered = counts.sent;

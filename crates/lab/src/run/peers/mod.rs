@@ -1,0 +1,441 @@
+//! The experiment `peers-generator`: our frame generator and those of others in turns, round by round.
+//!
+//! ```text
+//! round 1: weir  weir-packet  trafgen  tcpreplay  iperf3  pacing  receiver
+//! round 2: weir-packet  trafgen  tcpreplay  iperf3  pacing  receiver  weir      ...
+//! ```
+//! A busy minute of the machine hits all of them, and ratios are formed round by round. Pacing and the
+//! receiver are measured on the wire with the whole tester, in the same rounds.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_load::counts::Load;
+use weir_load::{Control, TesterKind};
+use weir_packet::flow::{Direction, FlowOrder, IpVersion};
+use weir_packet::size::FrameSizes;
+use weir_testbed::dut::DutKind;
+use weir_testbed::fault::Faults;
+use weir_testbed::journal::{Journal, measuring_lock};
+
+use contestant::{Contestant, Failed, Generator, Outside, Sent};
+
+use super::rig::Rig;
+use super::verdict::{Books, judge};
+use super::{Event, Options, RunError, Settings};
+use crate::plan::{Cpus, Peer, Peers, PointSpec};
+use crate::record::{
+    Comparison, Cost, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Run, Trial, Verdict,
+};
+use crate::run_data::{MEASURES, Measures};
+use crate::store::Store;
+use crate::time;
+
+mod command;
+mod contestant;
+mod result;
+
+/// Before the first round: programs warm, pages in place.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// A comparison in progress.
+pub(super) struct Contest<'a> {
+    pub(super) record: &'a Run,
+    pub(super) experiment: &'a Peers,
+    pub(super) store: &'a Store,
+    pub(super) options: &'a Options<'a>,
+    pub(super) settings: Settings,
+    pub(super) journal: Journal,
+}
+
+/// One point and what it needs in each round.
+struct Entrant {
+    point: Point,
+    source: Source,
+    frame_bytes: u16,
+    flows: u32,
+    /// One per round.
+    rates: Vec<Option<f64>>,
+    next: usize,
+}
+
+impl Entrant {
+    fn generator(&self) -> Option<(Generator, u32)> {
+        if let Source::Generator(generator, _) = &self.source { Some((*generator, self.flows)) } else { None }
+    }
+}
+
+enum Source {
+    /// As fast as it can, into an XDP drop.
+    Generator(Generator, Box<Contestant>),
+    /// The whole tester on the wire, at this load.
+    Wire(Box<Rig>, WireLoad),
+    /// Cannot take part; the point's notes say why.
+    Absent,
+}
+
+/// What the whole tester sends itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum WireLoad {
+    /// Frames/s, to see how exactly they leave.
+    Paced(f64),
+    /// As much as generator and receiver manage together on one CPU.
+    Full,
+    /// More than the receiver takes on a CPU of its own: to see its ceiling, which is no fault of the trial.
+    Overload,
+}
+
+impl WireLoad {
+    fn fps(self) -> Option<f64> {
+        if let WireLoad::Paced(fps) = self { Some(fps) } else { None }
+    }
+
+    fn measures(self) -> Measures {
+        if let WireLoad::Paced(_) = self { Measures::Pacing } else { Measures::Receiver }
+    }
+}
+
+impl Contest<'_> {
+    pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
+        let mut entrants = self.entrants()?;
+        let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
+        for round in 0..rounds {
+            for (done, i) in result::rotation(n, round).enumerate() {
+                let entrant = &mut entrants[i];
+                if matches!(entrant.source, Source::Absent) {
+                    continue;
+                }
+                let (index, point) = (Some(round * n + done), &entrant.point);
+                (self.options.observe)(Event::Point { index, count: rounds * n, point });
+                let (duration, purpose) = (self.experiment.trial, purpose(&entrant.source));
+                let rate = self.trial(entrant, duration, purpose)?;
+                entrant.rates.push(rate);
+            }
+        }
+        for entrant in &entrants {
+            let result = self.result(entrant, &entrants);
+            self.store.finish_point(entrant.point.id, &result)?;
+            (self.options.observe)(Event::Result(&entrant.point, &result));
+        }
+        Ok(())
+    }
+
+    /// Everyone who takes part, and the peers that cannot.
+    fn entrants(&mut self) -> Result<Vec<Entrant>, RunError> {
+        let experiment = self.experiment;
+        let mut list = Vec::new();
+        for &frame_bytes in &experiment.frame_bytes {
+            for (i, &flows) in experiment.flows.iter().enumerate() {
+                for kind in [TesterKind::Xdp, TesterKind::Packet] {
+                    self.enter(Generator::Weir(kind), frame_bytes, flows, &mut list)?;
+                }
+                // Peers repeat one frame: what they can do best.
+                for &peer in experiment.names.iter().filter(|_| i == 0) {
+                    self.enter(Generator::Peer(peer), frame_bytes, 1, &mut list)?;
+                }
+            }
+        }
+        let (frame_bytes, flows) = (experiment.frame_bytes[0], experiment.flows[0]);
+        let loads = Peers::PACES_FPS.map(WireLoad::Paced).into_iter();
+        for load in loads.chain([WireLoad::Full, WireLoad::Overload]) {
+            self.enter_wire(load, (frame_bytes, flows), &mut list)?;
+        }
+        Ok(list)
+    }
+
+    fn enter(
+        &mut self,
+        generator: Generator,
+        frame_bytes: u16,
+        flows: u32,
+        list: &mut Vec<Entrant>,
+    ) -> Result<(), RunError> {
+        let spec = spec(frame_bytes, flows);
+        let mut settings = settings(Measures::Generator, generator.name(), frame_bytes, flows);
+        settings.push(("sink".into(), generator.sink().into()));
+        let mut point = self.point(generator.name(), &spec, settings, list.len());
+        let absent = absent(generator, frame_bytes);
+        let source = match absent {
+            Some(why) => Err(why),
+            None => self.try_out(generator, &spec)?,
+        };
+        let source = match source {
+            Ok(contestant) => {
+                (point.cpus, point.notes) = (vec![contestant.cpu()], notes(generator));
+                point.cpus.extend(contestant.other_cpus());
+                Source::Generator(generator, Box::new(contestant))
+            }
+            Err(why) => {
+                let note = format!("{} is left out: {why}.", generator.name());
+                (self.options.observe)(Event::Note(&note));
+                point.notes.push(note);
+                Source::Absent
+            }
+        };
+        point.id = self.store.add_point(&point)?;
+        list.push(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), next: 0 });
+        Ok(())
+    }
+
+    /// Builds a generator and sends for a moment: some are installed and do not work with this kernel.
+    fn try_out(
+        &mut self,
+        generator: Generator,
+        spec: &PointSpec,
+    ) -> Result<Result<Contestant, String>, RunError> {
+        let mut contestant = Contestant::build(generator, spec, self.settings.seed, &mut self.journal)?;
+        let mut outside =
+            Outside { journal: &mut self.journal, stop: self.options.stop, progress: &|_, _| {} };
+        Ok(match contestant.trial(WARM_UP, &mut outside) {
+            Ok(_) => Ok(contestant),
+            Err(Failed::Generator(why)) => Err(why),
+            Err(Failed::Run(error)) => return Err(error),
+        })
+    }
+
+    fn enter_wire(
+        &mut self,
+        load: WireLoad,
+        (frame_bytes, flows): (u16, u32),
+        list: &mut Vec<Entrant>,
+    ) -> Result<(), RunError> {
+        let spec = spec(frame_bytes, flows);
+        let mut settings = settings(load.measures(), "weir", frame_bytes, flows);
+        settings.extend(load.fps().map(|fps| ("offered_fps".to_string(), fps.to_string())));
+        let mut rig = Rig::build(&spec, &self.settings, &Faults::default(), &mut self.journal)?;
+        let mut point = self.point("wire", &spec, settings, list.len());
+        let own_cpu = load == WireLoad::Overload;
+        if own_cpu {
+            if rig.cpus().shared {
+                return Ok(());
+            }
+            rig.receive_apart();
+            point.notes.push("The receiver has a CPU of its own and is overloaded on purpose.".into());
+        } else {
+            point.notes.push("Generator and receiver share one CPU.".into());
+        }
+        point.notes.extend(rig.notes().iter().cloned());
+        point.settings.push(("receiver_cpu".into(), if own_cpu { "own" } else { "the sender's" }.into()));
+        point.cpus = rig.cpus().tester.clone();
+        point.id = self.store.add_point(&point)?;
+        let source = Source::Wire(Box::new(rig), load);
+        let mut entrant = Entrant { point, source, frame_bytes, flows, rates: Vec::new(), next: 0 };
+        self.trial(&mut entrant, WARM_UP, Purpose::WarmUp)?;
+        list.push(entrant);
+        Ok(())
+    }
+
+    fn point(&self, dut: &str, spec: &PointSpec, settings: Vec<(String, String)>, index: usize) -> Point {
+        Point {
+            id: 0,
+            run_id: self.record.id,
+            index,
+            settings,
+            dut: dut.into(),
+            frame: spec.frame.to_string(),
+            frame_bytes_mean: spec.frame.mean(),
+            cpus: Vec::new(),
+            cpus_shared: Vec::new(),
+            line_fps: None,
+            notes: Vec::new(),
+            result: None,
+        }
+    }
+
+    /// One trial, kept and told; its rate in frames/s, if it has one.
+    fn trial(
+        &mut self,
+        entrant: &mut Entrant,
+        duration: Duration,
+        purpose: Purpose,
+    ) -> Result<Option<f64>, RunError> {
+        let Options { observe, stop, .. } = self.options;
+        let offered_fps = if let Source::Wire(_, load) = &entrant.source { load.fps() } else { None };
+        observe(Event::Trial { offered_fps, duration });
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let mut trial = match &mut entrant.source {
+            Source::Wire(rig, load) => {
+                let load = Load { fps: load.fps(), duration, max_frames: None };
+                rig.trial(&load, purpose, &Control::new(stop, &progress))?.trial
+            }
+            Source::Generator(_, contestant) => {
+                let _turn = measuring_lock()?;
+                let (begin, started) = (Instant::now(), time::now());
+                let mut outside = Outside { journal: &mut self.journal, stop, progress: &progress };
+                let sent = match contestant.trial(duration, &mut outside) {
+                    Err(Failed::Run(error)) => return Err(error),
+                    Err(Failed::Generator(why)) => Err(why),
+                    Ok(sent) => Ok(sent),
+                };
+                let mut trial = self.judged(sent, duration);
+                trial.started = started;
+                trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
+                trial
+            }
+            Source::Absent => return Ok(None),
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted(self.record.id));
+        }
+        trial.purpose = purpose;
+        if let Source::Wire(_, WireLoad::Overload) = entrant.source {
+            excuse_overload(&mut trial);
+        }
+        (trial.point_id, trial.index) = (entrant.point.id, entrant.next);
+        entrant.next += 1;
+        trial.id = self.store.append_trial(&trial)?;
+        observe(Event::Ended(&trial));
+        Ok(rate(&trial))
+    }
+
+    fn judged(&self, sent: Result<Sent, String>, duration: Duration) -> Trial {
+        let nothing = Sent { offered: 0, sent: 0, received: 0, ring_full: 0, elapsed: duration, steal: 0.0 };
+        let (sent, failure) = sent.map_or_else(|why| (nothing, Some(why)), |sent| (sent, None));
+        let full = LedgerLine {
+            name: "ring full".into(),
+            owner: Owner::Tester,
+            frames: sent.ring_full,
+            source: "tx_dropped of t0".into(),
+        };
+        let ledger: Vec<LedgerLine> = Some(full).into_iter().filter(|line| line.frames > 0).collect();
+        let books =
+            Books { offered: sent.offered, sent: sent.sent, received: sent.received, ledger, strays: 0 };
+        let noise = Noise { steal: sent.steal, ..Noise::default() };
+        let (mut verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
+        if let Some(why) = failure {
+            (verdict, reasons) = (Verdict::Invalid, vec![why]);
+        }
+        let duration_s = sent.elapsed.as_secs_f64();
+        Trial {
+            id: 0,
+            point_id: 0,
+            index: 0,
+            purpose: Purpose::Ceiling,
+            started: String::new(),
+            duration_s,
+            overhead_s: 0.0,
+            offered_fps: sent.sent as f64 / duration_s,
+            offered: sent.offered,
+            sent: sent.sent,
+            received: sent.received,
+            lost: books.lost(),
+            streams: Vec::new(),
+            unexplained: books.unexplained(),
+            ledger: books.ledger,
+            verdict,
+            reasons,
+            cost: Cost::default(),
+            noise,
+        }
+    }
+
+    fn result(&self, entrant: &Entrant, all: &[Entrant]) -> PointResult {
+        if entrant.rates.is_empty() {
+            return PointResult { search: "left out".into(), ..PointResult::default() };
+        }
+        let (trial_s, seed) = (self.experiment.trial.as_secs_f64(), self.settings.seed);
+        let goal = result::goal(goal_name(&entrant.source), &entrant.rates, trial_s, seed);
+        let comparison = |other: &Entrant| -> Option<Comparison> {
+            let alike = entrant.frame_bytes == other.frame_bytes
+                && compares(entrant.generator()?, other.generator()?);
+            alike.then(|| result::comparison(&entrant.rates, (other.point.index, &other.rates), seed))?
+        };
+        let comparisons = all.iter().filter_map(comparison).collect();
+        PointResult { search: "rounds".into(), goals: vec![goal], comparisons }
+    }
+}
+
+/// Our generators against all peers, and with many flows against themselves with few.
+fn compares((own, own_flows): (Generator, u32), (other, flows): (Generator, u32)) -> bool {
+    match (own, other) {
+        (Generator::Weir(_), Generator::Peer(_)) => true,
+        (Generator::Weir(_), Generator::Weir(_)) => own == other && flows < own_flows,
+        (Generator::Peer(_), _) => false,
+    }
+}
+
+fn goal_name(source: &Source) -> &'static str {
+    match source {
+        Source::Wire(_, WireLoad::Paced(_)) => "pace",
+        Source::Wire(..) => "received",
+        Source::Generator(..) | Source::Absent => "rate",
+    }
+}
+
+fn purpose(source: &Source) -> Purpose {
+    if let Source::Wire(_, WireLoad::Paced(_)) = source { Purpose::Pacing } else { Purpose::Ceiling }
+}
+
+/// The rate that a trial stands for: of departures where they were timed, else what arrived.
+fn rate(trial: &Trial) -> Option<f64> {
+    let departures = trial.noise.departures.as_ref().map(|d| d.rate_fps);
+    let received = (trial.received > 0).then(|| trial.received as f64 / trial.duration_s);
+    departures.or(received)
+}
+
+/// A receiver's ceiling is found by sending more than it takes; its losses are no fault.
+fn excuse_overload(trial: &mut Trial) {
+    if trial.verdict == Verdict::TesterLimited {
+        trial.verdict = Verdict::Valid;
+        trial.reasons.insert(0, "more was sent than the receiver takes, on purpose".into());
+    }
+}
+
+/// Why a generator cannot take part, as far as can be said without trying.
+fn absent(generator: Generator, frame_bytes: u16) -> Option<String> {
+    let Generator::Peer(peer) = generator else { return None };
+    let path = std::env::var("PATH").unwrap_or_default();
+    let missing = || {
+        (!command::is_installed(peer.name(), &path))
+            .then(|| format!("it is not installed (Debian package {})", command::package(peer)))
+    };
+    command::cannot(peer, frame_bytes).or_else(missing)
+}
+
+/// What a reader must know about how a generator was measured.
+fn notes(generator: Generator) -> Vec<String> {
+    let text = match generator {
+        Generator::Weir(TesterKind::Xdp) => {
+            "live frames from an XDP program, each with flow, number, time and checksums"
+        }
+        Generator::Weir(TesterKind::Packet) => "frames built one by one, sendmmsg on an AF_PACKET socket",
+        Generator::Peer(Peer::Trafgen) => {
+            "one prepared frame, one process, AF_PACKET ring without queueing discipline"
+        }
+        Generator::Peer(Peer::Tcpreplay) => "a capture of one frame, 1000 times, kept in memory, top speed",
+        Generator::Peer(Peer::Iperf3) => {
+            "UDP sockets, against its own server, which has another CPU; frames counted at the interface"
+        }
+        Generator::Peer(Peer::XdpTrafficgen) => "live frames from an XDP program, one prepared IPv6 frame",
+    };
+    vec![text.to_string()]
+}
+
+fn spec(frame_bytes: u16, flows: u32) -> PointSpec {
+    PointSpec {
+        dut: DutKind::Wire,
+        rules: None,
+        cpus: Cpus::Count(1),
+        frame: FrameSizes::Fixed(frame_bytes),
+        ip: IpVersion::V4,
+        flows,
+        order: FlowOrder::Sequential,
+        direction: Direction::Forward,
+        groups: 1,
+        line_bits_per_s: None,
+    }
+}
+
+fn settings(measures: Measures, generator: &str, frame_bytes: u16, flows: u32) -> Vec<(String, String)> {
+    [
+        (MEASURES, measures.name().to_string()),
+        ("generator", generator.to_string()),
+        ("frame_bytes", frame_bytes.to_string()),
+        ("flows", flows.to_string()),
+    ]
+    .map(|(name, value)| (name.to_string(), value))
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests;

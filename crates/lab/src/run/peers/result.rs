@@ -1,0 +1,69 @@
+//! Rounds, and what many of them say together. Pure.
+
+use crate::record::{Comparison, GoalResult, GoalValue};
+use crate::stats;
+
+/// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
+/// neighbour's heat.
+pub(super) fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..n).map(move |i| (i + round) % n)
+}
+
+/// The result of a contestant with one rate per round; `None` where a round gave none.
+pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64, seed: u64) -> GoalResult {
+    let value = |rate: &Option<f64>| GoalValue {
+        fps: *rate,
+        lower_fps: None,
+        upper_fps: None,
+        irregular: rate.is_none().then(|| "no rate".to_string()),
+        trials: 1,
+        trial_s,
+    };
+    let parameters = vec![
+        ("trial".to_string(), format!("{trial_s} s")),
+        ("order".to_string(), "all in turn within a round, rotated from round to round".to_string()),
+    ];
+    super::super::goal_result(name, parameters, rates.iter().map(value).collect(), seed)
+}
+
+/// `own` rates against those of the point `other`, paired by round.
+pub(super) fn comparison(
+    own: &[Option<f64>],
+    (point_index, other): (usize, &[Option<f64>]),
+    seed: u64,
+) -> Option<Comparison> {
+    let pairs: Vec<(f64, f64)> = own.iter().zip(other).filter_map(|(a, b)| (*a).zip(*b)).collect();
+    let ratio = stats::ratio(&pairs, seed)?;
+    Some(Comparison { point_index, ratio: ratio.value, interval: ratio.interval, rounds: pairs.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everyone_is_first_once() {
+        let order = |round| rotation(3, round).collect::<Vec<_>>();
+        assert_eq!([order(0), order(1), order(2), order(3)], [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
+        assert_eq!(rotation(0, 5).count(), 0);
+    }
+
+    #[test]
+    fn rates_are_compared_within_their_rounds() {
+        // The second round was slow for both; the fourth has no partner.
+        let own = [Some(10e6), Some(5e6), Some(10e6), Some(99e6)];
+        let other = [Some(1e6), Some(0.5e6), Some(1e6), None];
+        let found = comparison(&own, (3, &other), 1).unwrap();
+        assert_eq!((found.point_index, found.ratio, found.rounds), (3, 10.0, 3));
+        let (low, high) = found.interval.unwrap();
+        assert!((low, high) == (10.0, 10.0), "{low} to {high}");
+        assert_eq!(comparison(&own, (3, &[None; 4]), 1), None);
+    }
+
+    #[test]
+    fn a_round_without_a_rate_is_kept_and_said() {
+        let goal = goal("rate", &[Some(3.0), None, Some(1.0)], 2.0, 1);
+        assert_eq!((goal.fps_median, goal.fps_interval), (Some(2.0), None));
+        assert_eq!(goal.repetitions[1].irregular.as_deref(), Some("no rate"));
+    }
+}
