@@ -7,7 +7,7 @@
 # Out: $target, the build folder; build, which runs a command as the one who builds, in the checkout.
 
 : "${here:?}"
-oldest_rust=85 # 1.85, the first with edition 2024; rust-version in Cargo.toml says the same
+oldest_rust=93 # 1.93; rust-version in Cargo.toml says the same
 PATH=$PATH:/usr/sbin:/sbin # nft and runuser; plain users often lack these
 
 say() { printf 'weir: %s\n' "$*" >&2; }
