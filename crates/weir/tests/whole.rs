@@ -66,15 +66,19 @@ impl Home {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// Starts the long plan and returns when its first trials are kept.
-    fn in_mid_run(&self) -> Child {
+    /// Starts the long plan and returns in its first long trial: the ceiling and the warm-up are kept.
+    fn in_mid_run(&self) -> Running {
         let mut child = self.command(&[WEIR], &["run", "long.toml"]).spawn().expect("weir starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let mut running = Running(child);
         let told = lines.any(|line| line.expect("text").contains("trials)"));
-        assert!(told, "weir ended before its first trials: {:?}", child.wait());
+        assert!(told, "weir ended before its first trials: {:?}", running.0.wait());
         // Whatever else it says must not stop it.
         std::thread::spawn(move || lines.for_each(drop));
-        child
+        while trials(&self.record()).len() < 4 {
+            assert!(running.0.try_wait().expect("it is ours").is_none(), "weir ended before its first trial");
+        }
+        running
     }
 }
 
@@ -82,6 +86,17 @@ impl Drop for Home {
     fn drop(&mut self) {
         // A folder that stays in /tmp is no reason to fail.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run in progress that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already unless the test failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -136,7 +151,8 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
         return;
     }
     let home = Home::new();
-    let mut child = home.in_mid_run();
+    let mut running = home.in_mid_run();
+    let child = &mut running.0;
     let held = namespaces(Path::new(&format!("/proc/{}", child.id())));
     let loaded = programs(child.id());
     assert!(!held.is_empty() && !loaded.is_empty(), "a run has namespaces {held:?}, programs {loaded:?}");
@@ -173,7 +189,8 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
         return;
     }
     let home = Home::new();
-    let mut child = home.in_mid_run();
+    let mut running = home.in_mid_run();
+    let child = &mut running.0;
     // SAFETY: a signal to a child that is not yet waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     assert_eq!(child.wait().expect("it ran").code(), Some(130));
