@@ -166,7 +166,10 @@ int generate(struct xdp_md *ctx)
 	gen.run = run + 1 >= gen.batch ? 0 : run + 1;
 	if (!gen.active)
 		return XDP_DROP;
-	__u64 time = bpf_ktime_get_ns();
+	/* At full speed the clock would be a third of the cost of a frame: it is read in every eighth run. */
+	if (!(run & gen.clock_mask))
+		gen.clock_ns = bpf_ktime_get_ns();
+	__u64 time = gen.clock_ns;
 	if (time < gen.start_ns)
 		return XDP_DROP;
 	if (time >= gen.stop_ns) {

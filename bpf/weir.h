@@ -67,6 +67,7 @@ struct weir_stream {
 struct weir_gen {
 	__u64 start_ns;       /* CLOCK_MONOTONIC */
 	__u64 stop_ns;        /* no frame leaves later, sent or not */
+	__u64 clock_ns;       /* the clock when it was last read */
 	__u64 seed;           /* state of the generator of random sizes */
 	__u32 batch;          /* runs between two flushes of the kernel */
 	__u32 hold;           /* first runs of a batch in which no frame leaves */
@@ -76,7 +77,7 @@ struct weir_gen {
 	__u16 size_max;       /* length of the frames handed in */
 	__u8 epoch;           /* number of the trial: frames of an earlier one are not counted */
 	__u8 active;          /* user space: go; program: cleared when nothing is left to send */
-	__u32 pad;
+	__u32 clock_mask;     /* the clock is read in runs whose number has none of these bits */
 	struct weir_stream stream[WEIR_STREAMS];
 };
 
@@ -121,7 +122,7 @@ struct weir_recv {
 
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_stream) == 168 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
-_Static_assert(sizeof(struct weir_gen) == 176 + 2 * sizeof(struct weir_stream), "shared.rs");
+_Static_assert(sizeof(struct weir_gen) == 184 + 2 * sizeof(struct weir_stream), "shared.rs");
 _Static_assert(sizeof(struct weir_group) == 72 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_window) == 8 + WEIR_WINDOW_WORDS * 16, "shared.rs");
 _Static_assert(sizeof(struct weir_recv) == 64, "shared.rs");

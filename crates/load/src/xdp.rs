@@ -19,6 +19,8 @@ pub const MAX_FRAME_BYTES: u16 = 3392 + FCS_BYTES as u16;
 
 /// Time from arming the generator to the first frame: all programs must be running by then.
 const LEAD: Duration = Duration::from_micros(500);
+/// At full speed a frame's time stamp is at most eight frames old, 0.4 us.
+const FULL_SPEED_CLOCK_MASK: u32 = 7;
 /// Program runs in one call of the generator while it waits for due times (some milliseconds).
 const RUNS_PER_CALL: u32 = 1 << 16;
 
@@ -117,6 +119,7 @@ impl XdpGenerator {
         state.stop_ns = state.start_ns + (load.duration + grace).as_nanos() as u64;
         let batch = Batch::of(load.fps);
         (state.batch, state.hold) = (batch.runs, batch.hold);
+        state.clock_mask = if load.fps.is_some() { 0 } else { FULL_SPEED_CLOCK_MASK };
         self.memory.set(0, &state);
         let frame = self.first_frame();
         while self.memory.field(0, |g| field!(g, active)) != 0 && !control.stopped() {
@@ -292,7 +295,7 @@ impl Batch {
                 let sending = (frames * 1.4) as u32 + 4;
                 Batch { runs: LONGEST_BATCH, hold: LONGEST_BATCH - sending }
             }
-            _ => Batch { runs: 64, hold: 0 },
+            _ => Batch { runs: LONGEST_BATCH, hold: 0 },
         }
     }
 }

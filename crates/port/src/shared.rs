@@ -85,6 +85,8 @@ pub struct Gen {
     pub start_ns: u64,
     /// No frame leaves later.
     pub stop_ns: u64,
+    /// The clock when it was last read, CLOCK_MONOTONIC ns.
+    pub clock_ns: u64,
     /// State of the generator of random sizes.
     pub seed: u64,
     /// Program runs between two flushes of the kernel.
@@ -103,7 +105,8 @@ pub struct Gen {
     pub epoch: u8,
     /// 1 while there is something to send.
     pub active: u8,
-    pad: u32,
+    /// The clock is read in runs whose number has none of these bits.
+    pub clock_mask: u32,
     /// Both directions.
     pub stream: [Stream; STREAMS],
 }
@@ -175,7 +178,7 @@ pub struct Recv {
 
 const _: () = assert!(size_of::<Flow>() == 16);
 const _: () = assert!(size_of::<Stream>() == 168 + GROUPS * 4 + LATE_BUCKETS * 8);
-const _: () = assert!(size_of::<Gen>() == 176 + 2 * size_of::<Stream>());
+const _: () = assert!(size_of::<Gen>() == 184 + 2 * size_of::<Stream>());
 const _: () = assert!(size_of::<Group>() == 72 + LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Window>() == 8 + 1024 * 16);
 const _: () = assert!(size_of::<Recv>() == 64);
