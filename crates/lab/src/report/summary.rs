@@ -311,7 +311,8 @@ fn delay(series: &Series<'_>, frame: &str) -> Option<String> {
         .filter(|(s, _)| (0.25..=0.75).contains(s))
         .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()))?;
     Some(format!(
-        "At {} of that rate a frame takes {} (median), {} (99th percentile) and {} (99.9th) through {}.",
+        "At {} and {} of the throughput a frame takes {} (median), {} (99th percentile) and {} (99.9th) through {}.",
+        frame_name(frame),
         whole_percent(share),
         time_ns(l.p50_ns as f64),
         time_ns(l.p99_ns as f64),

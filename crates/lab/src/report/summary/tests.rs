@@ -43,7 +43,7 @@ fn a_complete_run() {
             "xdp-forward is 3.95 times as fast as kernel-forward (1.63 M frames/s; 3.90 to 4.01 times by the repetitions).",
             "At 1518 bytes kernel-forward forwards 355 k frames/s (4.31 Gbit/s",
             "the CPU of kernel-forward is full: CPU 1 is 99 % busy",
-            "At 50 % of that rate a frame takes",
+            "At 64 bytes and 50 % of the throughput a frame takes",
             "The tester itself reaches at least 4.12 M frames/s at 64 bytes with no device in between, 2.5 times the fastest device: it is not the limit.",
             "Rates rest on as few as 3 repetitions: the intervals are rough.",
             "15 of 255 trials of devices are not valid (15 noisy) and were not used.",
