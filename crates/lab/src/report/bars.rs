@@ -89,7 +89,9 @@ impl BarChart {
     fn scale(&self) -> Scale {
         let longest = |fits: bool| {
             let bars = self.bars().filter(|b| b.fits || !fits);
-            bars.flat_map(|b| [b.value, b.interval.map(|i| i.1)]).flatten().fold(0.0, f64::max)
+            let ends = bars
+                .flat_map(|b| b.ticks.iter().copied().map(Some).chain([b.value, b.interval.map(|i| i.1)]));
+            ends.flatten().fold(0.0, f64::max)
         };
         let right = WIDTH - self.bars().map(|b| text_width(&b.text)).fold(40.0, f64::max).min(150.0) - 12.0;
         let all = longest(false);
@@ -129,12 +131,20 @@ impl BarChart {
     fn draw_texts(&self, svg: &mut Svg, scale: Scale, bar: &Bar, baseline: f64) {
         let left = scale.at(0.0);
         svg.text((left - 8.0, baseline), Anchor::End, "label", &shorten(&bar.label, self.left() - 8.0));
-        let ends = [bar.value, bar.interval.map(|i| i.1)];
-        let longest =
-            ends.into_iter().chain(bar.ticks.iter().map(|t| Some(*t))).flatten().fold(0.0, f64::max);
+        let end = [bar.value, bar.interval.map(|i| i.1)].into_iter().flatten().fold(0.0, f64::max);
         let class = if bar.value.is_some() { "value" } else { "none" };
-        svg.text((scale.at(longest) + 6.0, baseline), Anchor::Start, class, &bar.text);
+        let ticks = bar.ticks.iter().map(|tick| scale.at(*tick));
+        svg.text((beside(scale.at(end), ticks, &bar.text), baseline), Anchor::Start, class, &bar.text);
     }
+}
+
+/// Where a text begins that belongs to a bar with this end: next to it, or else past the ticks in its way.
+fn beside(end: f64, ticks: impl Iterator<Item = f64>, text: &str) -> f64 {
+    let mut ticks: Vec<f64> = ticks.filter(|x| *x > end).collect();
+    ticks.sort_by(f64::total_cmp);
+    let passed =
+        ticks.into_iter().fold(end, |from, x| if x < from + text_width(text) + 12.0 { x } else { from });
+    passed + 6.0
 }
 
 /// The bar with whiskers and ticks, or its beginning with a cut where it is longer than the axis.
@@ -190,6 +200,13 @@ mod tests {
         assert!(cut(vec![bar(Some(400e3), true), bar(Some(4e6), false)]));
         assert!(!cut(vec![bar(Some(400e3), true), bar(Some(700e3), false)]));
         assert!(!cut(vec![bar(None, true), bar(Some(4e6), false)]), "the only bar sets the axis");
+    }
+
+    #[test]
+    fn a_text_stands_at_its_bar_unless_a_tick_is_in_the_way() {
+        let at = |ticks: &[f64]| beside(100.0, ticks.iter().copied(), "691 k");
+        assert_eq!([at(&[]), at(&[90.0]), at(&[300.0])], [106.0; 3]);
+        assert_eq!((at(&[120.0]), at(&[150.0, 130.0])), (126.0, 156.0));
     }
 
     #[test]

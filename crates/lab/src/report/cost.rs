@@ -3,6 +3,7 @@
 use super::bars::{Bar, BarChart, Group};
 use super::columns;
 use super::format::{exact, full, or_dash, percent, time_ns};
+use super::handover;
 use super::loss::drawn;
 use super::page::{figure, fill_legend, note, section};
 use super::series::{Comparison, Series, frame_name};
@@ -12,7 +13,7 @@ use crate::run_data::PointData;
 
 /// The section; empty when no cost is known.
 pub(crate) fn html(all: &Comparison<'_>) -> String {
-    let body = per_frame(all) + &balance(all) + &memory(all);
+    let body = per_frame(all) + &balance(all) + &handover::html(all) + &memory(all);
     let body = if body.is_empty() { body } else { note(EXPLANATION) + &body };
     section("cost", "What it costs the device", &body)
 }

@@ -1,8 +1,9 @@
 //! Latency against load: one row of panels per frame size, one panel per percentile.
 
+use super::curve::{by_load, in_line};
 use super::format::{full, time_ns};
 use super::lines::{Dot, DotKind, Line, Panel, range};
-use super::loss::drawn;
+use super::loss::{drawn, load_range};
 use super::page::{figure, legend, note, portion_name, portions, section};
 use super::series::{Comparison, Series, frame_name};
 use super::table::Table;
@@ -38,8 +39,8 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
 const EXPLANATION: &str = "Time from departure to arrival of every frame, measured by the tester; the tester's \
     own path is part of it. Only valid trials; frames that were lost have no latency, so that the values at \
     overload are those of the frames that got through a full queue.";
-const CAPTION: &str = "Logarithmic axes of time, the same for all percentiles of a frame size. Flag and dotted \
-    line: the throughput found.";
+const CAPTION: &str = "Logarithmic axes of time, the same for all percentiles of a frame size. Line: the curve, \
+    median of the trials at a load; specks: steps of the search. Flag and dotted line: the throughput found.";
 
 /// Valid trials with latency, ascending load.
 fn timed(point: &PointData) -> Vec<(&Trial, Latency)> {
@@ -54,8 +55,9 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
     if all().next().is_none() {
         return Vec::new();
     }
-    let x_range = range(all().map(|(t, _)| t.offered_fps));
-    let y_range = range(all().flat_map(|(_, l)| PERCENTILES.map(|(_, of)| of(l) as f64)));
+    let x_range = load_range(points.iter().map(|(_, point, _)| *point));
+    let shown = all().filter(|(t, _)| (x_range.0..=x_range.1).contains(&t.offered_fps));
+    let y_range = range(shown.flat_map(|(_, l)| PERCENTILES.map(|(_, of)| of(l) as f64)));
     let panel = |(name, of): (&str, Value)| {
         let lines = points.iter().map(|(series, point, trials)| line(series, point, trials, of));
         let panel = Panel {
@@ -76,16 +78,17 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
 }
 
 fn line(series: &Series<'_>, point: &PointData, trials: &[(&Trial, Latency)], of: Value) -> Line {
-    let at = |(t, l): &(&Trial, Latency)| (t.offered_fps, of(l) as f64);
-    let dots = trials.iter().map(|trial| {
-        let (load, ns) = at(trial);
+    let dots = trials.iter().map(|(t, l)| {
+        let (load, ns) = (t.offered_fps, of(l) as f64);
+        let kind = if in_line(point, t) { DotKind::Filled } else { DotKind::Faint };
         let title = format!("{}, {} frames/s: {}", series.label, full(load), time_ns(ns));
-        Dot { at: (load, ns), kind: DotKind::Filled, title }
+        Dot { at: (load, ns), kind, title }
     });
+    let dots: Vec<_> = dots.collect();
     Line {
         style: series.style,
-        line: trials.iter().map(at).collect(),
-        dots: dots.collect(),
+        line: by_load(dots.iter().filter(|d| d.kind == DotKind::Filled).map(|d| d.at)),
+        dots,
         mark: point
             .headline_fps()
             .map(|fps| (fps, format!("{}: throughput {} frames/s", series.label, full(fps)))),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::format::{full, percent};
 use super::page::{bullets, note, section};
+use super::reasons;
 use super::series::Comparison;
 use super::table::Table;
 use crate::record::{LedgerLine, Owner, Verdict};
@@ -104,17 +105,9 @@ fn verdicts(all: &Comparison<'_>) -> Table {
     table
 }
 
-/// Reasons and remarks with the number of trials that have them, most frequent first.
+/// Reasons and remarks of all trials.
 fn reasons(all: &Comparison<'_>) -> Vec<String> {
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (_, point) in all.all() {
-        for trial in point.measured() {
-            for reason in &trial.reasons {
-                *counts.entry((trial.verdict.name(), reason)).or_default() += 1;
-            }
-        }
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    counts.into_iter().map(|((verdict, reason), n)| format!("{n} × {verdict}: {reason}")).collect()
+    let points = all.all();
+    let trials = points.iter().flat_map(|(_, point)| point.measured());
+    reasons::lines(trials.flat_map(|t| t.reasons.iter().map(|reason| (t.verdict, reason.as_str()))))
 }

@@ -50,9 +50,9 @@ pub(crate) struct Dot {
 pub(crate) enum DotKind {
     /// Part of the line.
     Filled,
-    /// Valid, but not part of the line.
-    Hollow,
-    /// Not to be believed: a cross.
+    /// Valid, but not part of the line: small and faint.
+    Faint,
+    /// Not to be believed: a small cross.
     Cross,
 }
 
@@ -74,6 +74,9 @@ impl Panel {
         self.draw_axes(&mut svg, x, y);
         for line in &self.lines {
             self.draw_mark(&mut svg, x, line);
+        }
+        for line in &self.lines {
+            self.draw_dots(&mut svg, x, y, line, |kind| kind != DotKind::Filled);
         }
         for line in &self.lines {
             self.draw_line(&mut svg, x, y, line);
@@ -132,17 +135,22 @@ impl Panel {
     }
 
     fn draw_line(&self, svg: &mut Svg, x: Scale, y: Scale, line: &Line) {
-        let place = |(load, value): (f64, f64)| (x.at(load), self.y_at(y, value));
-        let class = class(line.style);
-        let points: Vec<_> = line.line.iter().map(|p| place(*p)).collect();
+        let points: Vec<_> =
+            line.line.iter().map(|(load, value)| (x.at(*load), self.y_at(y, *value))).collect();
         if points.len() > 1 {
-            svg.polyline(&points, &format!("line {class}"));
+            svg.polyline(&points, &format!("line {}", class(line.style)));
         }
-        for dot in &line.dots {
-            let at = place(dot.at);
+        self.draw_dots(svg, x, y, line, |kind| kind == DotKind::Filled);
+    }
+
+    /// The dots of some kinds. Those beyond the axis of loads have no place.
+    fn draw_dots(&self, svg: &mut Svg, x: Scale, y: Scale, line: &Line, chosen: fn(DotKind) -> bool) {
+        let class = class(line.style);
+        for dot in line.dots.iter().filter(|dot| chosen(dot.kind) && x.contains(dot.at.0)) {
+            let at = (x.at(dot.at.0), self.y_at(y, dot.at.1));
             let (kind, shape) = match dot.kind {
                 DotKind::Filled => ("dot", marker(line.style, at)),
-                DotKind::Hollow => ("hollow", marker(line.style, at)),
+                DotKind::Faint => ("faint", speck(at)),
                 DotKind::Cross => ("cross", cross(at)),
             };
             svg.path(&shape, &format!("{kind} {class}"), &dot.title);
@@ -150,8 +158,12 @@ impl Panel {
     }
 }
 
+fn speck((x, y): (f64, f64)) -> String {
+    format!("M{:.1} {y:.1}a1.8 1.8 0 1 0 3.6 0a1.8 1.8 0 1 0-3.6 0Z", x - 1.8)
+}
+
 fn cross((x, y): (f64, f64)) -> String {
-    format!("M{:.1} {:.1}l6 6m0-6l-6 6", x - 3.0, y - 3.0)
+    format!("M{:.1} {:.1}l4 4m0-4l-4 4", x - 2.0, y - 2.0)
 }
 
 /// Smallest and largest of all loads, for panels that share an axis.

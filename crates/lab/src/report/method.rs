@@ -1,7 +1,8 @@
 //! How it was measured: machine, tester, goals with all parameters, and how to repeat it.
 
-use super::format::bytes;
+use super::format::{bytes, count};
 use super::page::{bullets, details, facts, paragraph, section};
+use super::reasons;
 use super::svg::escape;
 use super::table::Table;
 use crate::record::Run;
@@ -72,6 +73,7 @@ fn method(data: &RunData) -> String {
         deviations,
         format!("<h3>Goals</h3>\n{}", goals(data)),
         format!("<h3>CPU placement</h3>\n{}", placement(data).html()),
+        test_beds(data),
         "<h3>Plan</h3>\n".into(),
         paragraph("Save it as plan.toml. To repeat the run:"),
         format!("<pre>weir run plan.toml --seed {}</pre>\n", run.seed),
@@ -110,6 +112,16 @@ fn goals(data: &RunData) -> String {
     }
     seen.into_iter().for_each(|row| table.push(row));
     table.html()
+}
+
+/// What the test beds had to say, with the number of points.
+fn test_beds(data: &RunData) -> String {
+    let notes = reasons::merged(data.points.iter().flat_map(|p| &p.point.notes).map(String::as_str));
+    if notes.is_empty() {
+        return String::new();
+    }
+    let notes: Vec<_> = notes.iter().map(|(note, n)| format!("{}: {note}", count(*n, "point"))).collect();
+    format!("<h3>Test beds</h3>\n{}", bullets(&notes))
 }
 
 /// On which CPUs the devices ran, points with the same placement together.

@@ -9,8 +9,10 @@
 mod bars;
 mod columns;
 mod cost;
+mod curve;
 pub(crate) mod format;
 mod generators;
+mod handover;
 mod latency;
 mod ledger;
 mod lines;
@@ -18,6 +20,7 @@ mod loss;
 mod method;
 mod page;
 mod rate;
+mod reasons;
 mod scale;
 mod series;
 mod summary;

@@ -33,8 +33,6 @@ pub(crate) struct Ratio {
     pub(crate) value: f64,
     /// Smallest and largest quotient that the two intervals allow: wider than a 95 % interval.
     pub(crate) interval: Option<(f64, f64)>,
-    /// What it bounds.
-    pub(crate) bound: Bound,
 }
 
 impl Rate {
@@ -55,15 +53,12 @@ impl Rate {
         searched.or_else(|| if point.is_wire() { wire() } else { None })
     }
 
-    /// This rate divided by another; `None` where nothing can be said.
+    /// This rate divided by another; `None` unless both are exact: a quotient of bounds says nothing that a
+    /// reader would take right.
     pub(crate) fn over(&self, base: &Rate) -> Option<Ratio> {
-        let bound = match (self.bound, base.bound) {
-            (bound, Bound::Exact) => bound,
-            // A quotient below a lower bound of the base says nothing that a reader would take right.
-            _ => return None,
-        };
         let interval = self.interval.zip(base.interval).map(|(a, b)| (a.0 / b.1, a.1 / b.0));
-        (base.fps > 0.0).then(|| Ratio { value: self.fps / base.fps, interval, bound })
+        let exact = [self.bound, base.bound] == [Bound::Exact; 2] && base.fps > 0.0;
+        exact.then(|| Ratio { value: self.fps / base.fps, interval })
     }
 
     /// `412 k`, `at least 4.12 M`.
@@ -154,7 +149,7 @@ mod tests {
         let at_least = Rate { bound: Bound::AtLeast, fps: 2000.0, interval: None };
         let ratio = exact.over(&exact).unwrap();
         assert_eq!((ratio.value, ratio.interval), (1.0, Some((900.0 / 1100.0, 1100.0 / 900.0))));
-        assert_eq!(at_least.over(&exact).unwrap().bound, Bound::AtLeast);
+        assert_eq!(at_least.over(&exact), None);
         assert_eq!(exact.over(&at_least), None);
         assert_eq!(exact.over(&Rate { fps: 0.0, ..exact }), None);
     }

@@ -45,6 +45,11 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
+    /// True for a value between the ends.
+    pub(crate) fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// Largest value.
     pub(crate) fn high(&self) -> f64 {
         self.high

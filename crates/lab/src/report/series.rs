@@ -122,12 +122,13 @@ fn varying(runs: &[RunData]) -> Vec<&str> {
         }
     }
     names.retain(|name| {
-        let value = |p: &'_ crate::record::Point| {
-            p.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()).unwrap_or_default()
-        };
-        let first = points().next().map(value);
-        let differs = points().any(|p| Some(value(p)) != first);
-        differs && !points().all(|p| value(p) == p.frame) && !points().all(|p| value(p) == p.dut)
+        let value =
+            |p: &'_ crate::record::Point| p.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        // A setting that only some devices have (rules of a filter) says nothing that their names do not.
+        let differs = points().filter_map(value).any(|v| Some(v) != points().find_map(value));
+        let repeats =
+            |of: fn(&crate::record::Point) -> &String| points().all(|p| value(p).as_ref() == Some(of(p)));
+        differs && !repeats(|p| &p.frame) && !repeats(|p| &p.dut)
     });
     names
 }
@@ -196,6 +197,18 @@ mod tests {
         let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
         assert!(labels.contains(&"kernel-forward · cpus 2"), "{labels:?}");
         assert!(labels.contains(&"kernel-forward · cpus 1"), "{labels:?}");
+    }
+
+    #[test]
+    fn a_setting_of_some_devices_is_named_only_where_it_varies() {
+        let mut data = fixture::quick();
+        let mut rules = |index: usize, n: &str| {
+            data.points[index].point.settings.push(("rules".into(), n.into()));
+            let runs = [data.clone()];
+            Comparison::new(&runs).series.iter().any(|s| s.label.contains("rules"))
+        };
+        assert!(!rules(6, "25"));
+        assert!(rules(9, "100"));
     }
 
     #[test]

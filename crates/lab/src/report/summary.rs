@@ -3,13 +3,17 @@
 
 use super::format::{count, list, percent, si, time_ns, whole_percent};
 use super::generators;
+use super::handover;
 use super::rate::{Bound, Rate, Ratio};
+use super::reasons;
 use super::series::{Comparison, Series, frame_name};
-use crate::record::{CpuUse, GoalResult, RunState, Verdict};
+use crate::record::{CpuUse, GoalResult, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, is_near, latency};
 
 /// Comparisons spelled out; the rest is in the table.
 const COMPARISONS: usize = 6;
+/// Notes of test beds spelled out; the rest is under the method.
+const NOTES: usize = 3;
 /// From this share of the device's CPU time on, one CPU does all the work.
 const ALL_ON_ONE: f64 = 0.9;
 /// A CPU busier than this is full.
@@ -48,7 +52,9 @@ fn results(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     let Some(base) = first.or(wire.first()) else { return Vec::new() };
     let frames: Vec<&str> = all.frames.iter().copied().filter(|f| base.at(f).is_some()).collect();
     let (Some(smallest), Some(largest)) = (frames.first(), frames.last()) else { return Vec::new() };
-    let mut found = vec![reach(base, smallest) + " Rates are those of all directions together."];
+    let mut found = vec![
+        reach(base, smallest) + &other_goals(base, smallest) + " Rates are those of all directions together.",
+    ];
     if devices.is_empty() {
         found
             .push("Only the tester without a device was measured: nothing is known about any device.".into());
@@ -58,7 +64,8 @@ fn results(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     if largest != smallest {
         found.push(reach(base, largest));
     }
-    found.extend(one_cpu(base, smallest));
+    found.extend(lopsided(&devices, smallest));
+    found.extend(full_cpu(base, smallest));
     found.extend(delay(base, smallest));
     found.push(ceiling(all, data));
     found
@@ -82,21 +89,41 @@ fn reach(series: &Series<'_>, frame: &str) -> String {
     };
     let line = point.point.line_fps.map(|line| format!(", {} of the line rate", percent(rate.fps / line)));
     format!(
-        "At {size} {label} forwards {} frames/s ({}bit/s{}){} with goal {}{}.{}",
+        "At {size} {label} forwards {} frames/s ({}bit/s{}){} {} (goal {}).{}",
         rate.words(),
         si(point.mbit_per_s(rate.fps) * 1e6),
         line.unwrap_or_default(),
         cpus(point),
-        goal.goal,
         allowed_loss(goal),
-        why_bound(point, rate.bound),
+        goal.goal,
+        why_bound(goal, rate.bound),
     )
+}
+
+/// The rates for the further goals of a point.
+fn other_goals(series: &Series<'_>, frame: &str) -> String {
+    let goals = series.at(frame).map_or(&[][..], |p| p.goals()).iter().skip(1);
+    let rates = goals.filter_map(|goal| Rate::of(goal).map(|rate| (goal, rate)));
+    let sentence = |(goal, rate): (&GoalResult, Rate)| {
+        format!(" It is {} frames/s {} (goal {}).", rate.words(), allowed_loss(goal), goal.goal)
+    };
+    rates.map(sentence).collect()
 }
 
 /// What the goal allows, as far as its parameters say.
 fn allowed_loss(goal: &GoalResult) -> String {
-    let loss = goal.parameters.iter().find(|(name, _)| name.contains("loss"));
-    loss.map_or_else(String::new, |(name, value)| format!(" ({name} {value})"))
+    let value = |name: &str| goal.parameters.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+    let loss = ["loss ratio", "loss tolerance", "mean loss of the kept trials"].into_iter().find_map(value);
+    let loss = match loss {
+        None => return "at a loss that is not recorded".into(),
+        Some("0 %") => "without loss".into(),
+        Some(loss) => format!("with at most {loss} of loss"),
+    };
+    match value("exceed ratio") {
+        None | Some("0 %") => loss,
+        Some("50 %") => format!("{loss} in at least half of the trial time"),
+        Some(exceed) => format!("{loss}, exceeded in at most {exceed} of the trial time"),
+    }
 }
 
 fn cpus(point: &PointData) -> String {
@@ -107,23 +134,53 @@ fn cpus(point: &PointData) -> String {
     }
 }
 
-fn why_bound(point: &PointData, bound: Bound) -> String {
-    if bound == Bound::Exact {
-        return String::new();
-    }
-    let reasons =
-        point.goals().iter().take(1).flat_map(|g| &g.repetitions).filter_map(|r| r.irregular.clone());
-    let mut reasons: Vec<_> = reasons.collect();
+fn why_bound(goal: &GoalResult, bound: Bound) -> String {
+    if bound == Bound::Exact { String::new() } else { format!(" The search {}.", ended(goal)) }
+}
+
+/// How the searches for a goal ended that did not end regularly.
+fn ended(goal: &GoalResult) -> String {
+    let mut reasons: Vec<_> = goal.repetitions.iter().filter_map(|r| r.irregular.clone()).collect();
     reasons.sort();
     reasons.dedup();
-    format!(" The search ended irregularly: {}.", list(&reasons))
+    format!("ended irregularly ({})", list(&reasons))
 }
 
 /// The other devices of a run against the base, at one frame size.
 fn comparisons(base: &Series<'_>, series: &[&Series<'_>], frame: &str) -> Vec<String> {
-    let others = series.iter().filter(|s| s.name != base.name);
-    let compare = |other: &&Series<'_>| compared((&base.name, base), (&what(other), other), frame);
-    at_most(others.filter_map(compare).collect())
+    let others = || series.iter().filter(|s| s.name != base.name);
+    let base_result = result(base, frame).filter(|(_, _, rate)| rate.bound != Bound::Exact);
+    match base_result {
+        Some((_, goal, _)) => side_by_side(base, goal, others().copied(), frame).into_iter().collect(),
+        None => {
+            let compare = |other: &&Series<'_>| compared((&base.name, base), (&what(other), other), frame);
+            at_most(others().filter_map(compare).collect())
+        }
+    }
+}
+
+/// The rates of the other devices where the base allows no comparison.
+fn side_by_side<'s>(
+    base: &Series<'_>,
+    base_goal: &GoalResult,
+    others: impl Iterator<Item = &'s Series<'s>>,
+    frame: &str,
+) -> Option<String> {
+    let rates = others.filter_map(|s| {
+        let goal = s.at(frame)?.goals().first().filter(|g| g.goal == base_goal.goal)?;
+        Some(format!("{} {}", s.name, Rate::of(goal)?.words()))
+    });
+    let mut rates: Vec<_> = rates.collect();
+    let more = rates.split_off(rates.len().min(COMPARISONS)).len();
+    rates.extend((more > 0).then(|| format!("{more} more in the table below")));
+    (!rates.is_empty()).then(|| {
+        format!(
+            "Frames/s of the others: {}. They cannot be compared with {}, whose search {}.",
+            list(&rates),
+            base.name,
+            ended(base_goal)
+        )
+    })
 }
 
 /// The first comparisons, and how many more there are.
@@ -138,21 +195,31 @@ fn at_most(mut found: Vec<String>) -> Vec<String> {
 
 /// A series against another, each with the name it has in the sentence.
 fn compared(base: (&str, &Series<'_>), other: (&str, &Series<'_>), frame: &str) -> Option<String> {
-    let rate = |s: &Series<'_>| s.at(frame)?.goals().first().map(|goal| (goal.goal.clone(), Rate::of(goal)));
-    let ((base_goal, base_rate), (goal, other_rate)) = (rate(base.1)?, rate(other.1)?);
-    let (base_rate, other_rate) = (base_rate?, other_rate?);
-    if goal != base_goal {
+    let ((base_point, base_goal, base_rate), (point, goal, rate)) =
+        (result(base.1, frame)?, result(other.1, frame)?);
+    if goal.goal != base_goal.goal {
         return None;
     }
-    let Some(ratio) = other_rate.over(&base_rate) else {
-        return Some(format!(
-            "{} reaches {} frames/s; it cannot be compared with {}, whose rate is not exact.",
+    let irregular = [(base.0, base_goal, base_rate), (other.0, goal, rate)]
+        .into_iter()
+        .find(|(_, _, rate)| rate.bound != Bound::Exact)
+        .map(|(name, goal, _)| format!("the search of {name} {}", ended(goal)));
+    match irregular.or_else(|| handover::apart(base_point, point)) {
+        Some(why) => Some(format!(
+            "{} reaches {} frames/s; it cannot be compared with {}: {why}.",
             other.0,
-            other_rate.words(),
-            base.0
-        ));
-    };
-    Some(sentence(other.0, base.0, &other_rate, &ratio))
+            rate.words(),
+            base.0,
+        )),
+        None => rate.over(&base_rate).map(|ratio| sentence(other.0, base.0, &rate, &ratio)),
+    }
+}
+
+/// A point with its first goal and the rate for it.
+fn result<'a>(series: &Series<'a>, frame: &str) -> Option<(&'a PointData, &'a GoalResult, Rate)> {
+    let point = series.at(frame)?;
+    let goal = point.goals().first()?;
+    Some((point, goal, Rate::of(goal)?))
 }
 
 /// What a device does, where its name alone would need explaining.
@@ -167,56 +234,60 @@ fn what(series: &Series<'_>) -> String {
 }
 
 fn sentence(other: &str, base: &str, rate: &Rate, ratio: &Ratio) -> String {
-    let (words, at) = (ratio.bound.words(), format!("{} frames/s", rate.words()));
+    let at = format!("{} frames/s", rate.words());
     let spread = |text: fn((f64, f64)) -> String| match ratio.interval {
         Some(interval) => format!("; {} by the repetitions", text(interval)),
         None => "; too few repetitions for an interval".into(),
     };
-    if ratio.bound == Bound::Exact && ratio.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0) {
+    if ratio.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0) {
         return format!("{other} reaches {at}: no difference from {base} could be shown.");
     }
     if ratio.value >= 1.5 {
-        let text = |(low, high)| format!("{low:.2} to {high:.2} times");
-        return format!(
-            "{other} is {words}{:.2} times as fast as {base} ({at}{}).",
-            ratio.value,
-            spread(text)
-        );
+        let spread = spread(|(low, high)| format!("{low:.2} to {high:.2} times"));
+        return format!("{other} is {:.2} times as fast as {base} ({at}{spread}).", ratio.value);
     }
     if ratio.value >= 1.0 {
         let text = |(low, high): (f64, f64)| {
             format!("{} to {}", whole_percent(low - 1.0), whole_percent(high - 1.0))
         };
         let gain = whole_percent(ratio.value - 1.0);
-        return format!("{other} is {words}{gain} faster than {base} ({at}{}).", spread(text));
+        return format!("{other} is {gain} faster than {base} ({at}{}).", spread(text));
     }
     let text =
         |(low, high): (f64, f64)| format!("{} to {}", whole_percent(1.0 - high), whole_percent(1.0 - low));
-    // At least this fast is at most this much slower.
-    let words = if ratio.bound == Bound::AtLeast { "at most " } else { words };
-    format!(
-        "{other} costs {words}{} against {base} ({at}{}).",
-        whole_percent(1.0 - ratio.value),
-        spread(text)
-    )
+    format!("{other} costs {} against {base} ({at}{}).", whole_percent(1.0 - ratio.value), spread(text))
 }
 
-/// Whether one CPU does all the work, at the throughput of a point.
-fn one_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
-    let point = series.at(frame)?;
+/// A trial near the throughput of a point.
+fn near_headline(point: &PointData) -> Option<&Trial> {
     let fps = point.headline_fps()?;
-    let trial = point.at_headline().into_iter().find(|t| is_near(t, fps))?;
-    let cpus = &trial.cost.cpus;
-    let total: f64 = cpus.iter().map(|c| c.dut).sum();
-    let most = cpus.iter().max_by(|a, b| a.dut.total_cmp(&b.dut)).filter(|_| total > 0.0)?;
-    let given = point.point.cpus.len();
+    point.at_headline().into_iter().find(|t| is_near(t, fps))
+}
+
+/// The devices of which one CPU does all the work although they may use several.
+fn lopsided(devices: &[&Series<'_>], frame: &str) -> Option<String> {
+    let found = devices.iter().filter_map(|series| {
+        let point = series.at(frame).filter(|p| p.point.cpus.len() > 1)?;
+        let cpus = &near_headline(point)?.cost.cpus;
+        let total: f64 = cpus.iter().map(|c| c.dut).sum();
+        let most = cpus.iter().max_by(|a, b| a.dut.total_cmp(&b.dut))?;
+        (total > 0.0 && most.dut / total >= ALL_ON_ONE).then(|| {
+            let (given, busy) = (point.point.cpus.len(), whole_percent(most.busy));
+            format!("{} (CPU {} of {given} is {busy} busy)", series.name, most.cpu)
+        })
+    });
+    let found: Vec<_> = found.collect();
+    (!found.is_empty()).then(|| {
+        format!("Near the throughput one CPU does all the work although more may be used: {}.", list(&found))
+    })
+}
+
+/// Whether a device has a CPU that is full, at its throughput.
+fn full_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
+    let point = series.at(frame)?;
+    let cpus = &near_headline(point)?.cost.cpus;
+    let most = cpus.iter().filter(|c| c.dut > 0.0).max_by(|a, b| a.dut.total_cmp(&b.dut))?;
     let busy = format!("CPU {} is {} busy", most.cpu, whole_percent(most.busy));
-    if most.dut / total >= ALL_ON_ONE && given > 1 {
-        return Some(format!(
-            "One CPU does all the work of {} although it may use {given}: near the throughput {busy}.",
-            series.name
-        ));
-    }
     Some(match full(cpus, &point.point.cpus) {
         true => format!("Near its throughput the CPU of {} is full: {busy}.", series.name),
         false => format!(
@@ -240,7 +311,8 @@ fn delay(series: &Series<'_>, frame: &str) -> Option<String> {
         .filter(|(s, _)| (0.25..=0.75).contains(s))
         .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()))?;
     Some(format!(
-        "At {} of that rate a frame takes {} (median), {} (99th percentile) and {} (99.9th) through {}.",
+        "At {} and {} of the throughput a frame takes {} (median), {} (99th percentile) and {} (99.9th) through {}.",
+        frame_name(frame),
         whole_percent(share),
         time_ns(l.p50_ns as f64),
         time_ns(l.p99_ns as f64),
@@ -307,7 +379,26 @@ fn state(data: &RunData) -> Option<String> {
 
 /// What weakens the result.
 fn trust(data: &RunData) -> Vec<String> {
-    [repetitions(data), verdicts(data), unexplained(data), shared(data)].into_iter().flatten().collect()
+    let sentences =
+        [handover::moved(data), repetitions(data), verdicts(data), unexplained(data), shared(data)];
+    sentences.into_iter().flatten().chain(notes(data)).collect()
+}
+
+/// What the test beds had to say.
+fn notes(data: &RunData) -> Vec<String> {
+    let texts = data.points.iter().flat_map(|p| &p.point.notes).map(String::as_str);
+    let merged = reasons::merged(texts);
+    let more = merged.len().saturating_sub(NOTES);
+    let mut notes: Vec<_> = merged
+        .iter()
+        .take(NOTES)
+        .map(|(note, n)| match *n == data.points.len() {
+            true => note.clone(),
+            false => format!("At {}: {note}", count(*n, "point")),
+        })
+        .collect();
+    notes.extend((more > 0).then(|| format!("Under “Test beds”: {}.", count(more, "further note"))));
+    notes
 }
 
 fn repetitions(data: &RunData) -> Option<String> {
@@ -353,7 +444,8 @@ fn unexplained(data: &RunData) -> Option<String> {
 }
 
 fn shared(data: &RunData) -> Option<String> {
-    let points = data.points.iter().filter(|p| !p.is_wire() && !p.point.cpus_shared.is_empty());
+    let silent = |p: &&PointData| !p.point.cpus_shared.is_empty() && p.point.notes.is_empty();
+    let points = data.points.iter().filter(|p| !p.is_wire()).filter(silent);
     let n = points.count();
     (n > 0).then(|| {
         format!("At {} tester and device share a CPU: the device alone would be faster.", count(n, "point"))

@@ -71,7 +71,7 @@ impl Table {
     }
 
     fn is_numeric(&self, column: usize) -> bool {
-        let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "−-–≥≤".contains(c));
+        let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "−-–≥≤~".contains(c));
         !self.is_empty() && self.rows.iter().all(|row| row[column].is_empty() || number(&row[column]))
     }
 }

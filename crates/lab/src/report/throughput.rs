@@ -2,6 +2,7 @@
 
 use super::bars::{Bar, BarChart, Group};
 use super::format::{exact, full, or_dash, percent, si, unprefixed};
+use super::loss::drawn;
 use super::page::{figure, note, section};
 use super::rate::Rate;
 use super::series::{Comparison, Series, frame_name};
@@ -26,7 +27,7 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
 
 const EXPLANATION: &str = "Rates are frames per second of all directions together; Mbit/s count the bits of \
     frames with FCS, without preamble and gap. ≥: the search ended without an upper bound, the device may be \
-    faster; ~: it ended early. “Of wire” relates to the tester without a device, “of line” to the theoretical \
+    faster; ~: it ended early. “Of wire” relates to the tester without a device (its ceiling, where it was not searched), “of line” to the theoretical \
     maximum of the plan's line rate. “Peak received” is the highest rate received in a valid trial, whatever \
     the loss.";
 
@@ -46,7 +47,8 @@ fn figures(all: &Comparison<'_>) -> String {
 }
 
 fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
-    let goals = all.all().into_iter().filter_map(|(_, p)| p.goals().first().map(|g| g.goal.clone()));
+    let points = drawn(all).into_iter().flat_map(|s| &s.points);
+    let goals = points.filter_map(|p| p.goals().first().map(|g| g.goal.clone()));
     let mut goals: Vec<_> = goals.collect();
     goals.sort();
     goals.dedup();
@@ -153,7 +155,8 @@ fn table(all: &Comparison<'_>) -> Table {
             let same_run =
                 |(s, p): &(&Series<'_>, &PointData)| s.run.id == series.run.id && p.point.dut == WIRE;
             let (_, wire) = all.at(&point.point.frame).into_iter().find(same_run)?;
-            wire.goals().iter().find(|g| g.goal == goal.goal)?.fps_median
+            let goals = wire.goals();
+            goals.iter().find(|g| g.goal == goal.goal).or(goals.first())?.fps_median
         };
         if point.goals().is_empty() {
             table.push(row(series, point, None, None));
