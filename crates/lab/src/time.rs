@@ -1,6 +1,42 @@
-//! Points in time as records have them.
+//! Points in time as records have them, and whether the clocks that tell them can be trusted.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_port::bpf::now_ns;
+
+/// How the machine's clocks stand to each other. Slewing moves all of them alike; they move apart when the time
+/// of day is set, and when the machine sleeps. clock_gettime(2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clocks {
+    /// CLOCK_REALTIME and CLOCK_BOOTTIME, ns ahead of CLOCK_MONOTONIC.
+    ahead_ns: [i64; 2],
+}
+
+impl Clocks {
+    pub(crate) fn now() -> Clocks {
+        Clocks { ahead_ns: [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME].map(ahead_ns) }
+    }
+
+    /// How far they have moved apart since `earlier`.
+    pub(crate) fn jump_since(&self, earlier: &Clocks) -> Duration {
+        let moved = self.ahead_ns.iter().zip(earlier.ahead_ns).map(|(now, then)| now.abs_diff(then));
+        Duration::from_nanos(moved.max().unwrap_or(0))
+    }
+}
+
+/// Reads `clock` between two looks at CLOCK_MONOTONIC. Of a few attempts the quickest counts, since the thread
+/// may lose its CPU in between.
+fn ahead_ns(clock: libc::clockid_t) -> i64 {
+    let attempt = |_| {
+        let before = now_ns();
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes one timespec.
+        unsafe { libc::clock_gettime(clock, &mut time) };
+        let width = now_ns() - before;
+        (width, time.tv_sec * 1_000_000_000 + time.tv_nsec - (before + width / 2) as i64)
+    };
+    (0..3).map(attempt).min().map_or(0, |(_, ahead)| ahead)
+}
 
 /// Now, in UTC, as RFC 3339 with milliseconds: `2026-05-04T03:02:01.234Z`.
 pub(crate) fn now() -> String {
@@ -31,7 +67,18 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    #[test]
+    fn a_clock_that_is_set_has_jumped() {
+        let then = Clocks { ahead_ns: [7_000_000_000, 0] };
+        for (ahead_ns, jump_ms) in
+            [([7_000_000_000, 0], 0), ([5_500_000_000, 0], 1500), ([7_000_000_000, 20_000_000], 20)]
+        {
+            assert_eq!(Clocks { ahead_ns }.jump_since(&then), Duration::from_millis(jump_ms));
+        }
+        let now = Clocks::now();
+        assert!(Clocks::now().jump_since(&now) < Duration::from_millis(1), "{now:?}");
+    }
 
     #[test]
     fn times_are_written_as_date_does() {

@@ -43,6 +43,9 @@ pub struct Stall {
     pub time: Duration,
 }
 
+/// Longest delay or stall: an hour.
+const LONGEST_US: u64 = 3_600_000_000;
+
 impl FromStr for Faults {
     type Err = String;
 
@@ -84,13 +87,11 @@ fn number(value: &str) -> Result<u64, String> {
 }
 
 fn time(value: &str) -> Result<Duration, String> {
-    let parts = [("us", 1), ("ms", 1000), ("s", 1_000_000)];
-    parts
-        .iter()
-        .find_map(|(unit, us)| {
-            Some(Duration::from_micros(value.strip_suffix(unit)?.parse::<u64>().ok()? * us))
-        })
-        .ok_or_else(|| format!("`{value}` is no time: write 500us, 2ms or 1s"))
+    let read = |(unit, us): &(&str, u64)| value.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*us);
+    let units = [("us", 1), ("ms", 1000), ("s", 1_000_000)];
+    let us = units.iter().find_map(read).filter(|us| *us <= LONGEST_US);
+    us.map(Duration::from_micros)
+        .ok_or_else(|| format!("`{value}` is no time up to an hour: write 500us, 2ms or 1s"))
 }
 
 impl fmt::Display for Faults {
@@ -148,7 +149,7 @@ impl FaultLine {
             self.ready.push_back((leave_ns, frame.clone()));
         }
         match self.faults.reorder.filter(|r| hit(Some(r.every))) {
-            Some(reorder) => self.held.push_back((n + reorder.by, frame)),
+            Some(reorder) => self.held.push_back((n.saturating_add(reorder.by), frame)),
             None => self.ready.push_back((leave_ns, frame)),
         }
         while let Some((_, frame)) = self.held.pop_front_if(|(after, _)| *after <= n) {
@@ -206,8 +207,11 @@ mod tests {
         for text in ["", "drop=1/1000 corrupt=1/7 reorder=3/500 delay=2000us stall=20000us@9"] {
             assert_eq!(text.parse::<Faults>().unwrap().to_string(), text);
         }
-        for text in ["drop", "drop=2/3", "drop=1/0", "melt=1/2", "delay=soon", "reorder=3", "stall=3"] {
+        for text in ["drop", "drop=2/3", "drop=1/0", "melt=1/2", "reorder=3", "stall=3"] {
             assert!(text.parse::<Faults>().is_err(), "{text}");
+        }
+        for text in ["delay=soon", "delay=2", "delay=3601s", "stall=18446744073709551615s@1"] {
+            assert!(text.parse::<Faults>().unwrap_err().contains("up to an hour"), "{text}");
         }
     }
 }

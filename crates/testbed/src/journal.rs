@@ -289,8 +289,6 @@ pub(crate) fn dying_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(sys::die_with_parent) }
 }
 
-/// Start time of a process in clock ticks since boot: proc(5), /proc/PID/stat, field 22. A zombie counts
-/// as dead.
 /// Names this process so that it cannot be taken for a later one with the same number.
 pub fn this_process() -> String {
     let pid = std::process::id();
@@ -304,6 +302,8 @@ pub fn is_alive(process: &str) -> bool {
     numbers.is_some_and(|(pid, at): (u32, u64)| start_time(pid).is_ok_and(|time| time == at))
 }
 
+/// Start time of a process in clock ticks since boot: proc(5), /proc/PID/stat, field 22. A zombie counts
+/// as dead.
 fn start_time(pid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field is a name in parentheses that may hold spaces and parentheses.

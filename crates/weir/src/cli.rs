@@ -32,7 +32,7 @@ Exit codes:
   0    done
   1    error; the message says what to do next
   2    wrong command line
-  3    measured, but not every verdict is valid: see the reasons in the report
+  3    measured, but a point has no trial that can be believed: see the reasons in the report
   130  interrupted; what was measured is kept
 
 Start with:  weir run quick";
@@ -103,9 +103,10 @@ Examples:
   weir run quick                                   a first answer in two minutes
   weir run router --set search.trial_s=5           the same trials, but shorter
   weir run quick --set traffic.flows=[1,1000,1M]   one more axis
-  weir run mine.toml --seed 7 --report mine.html   my own plan")]
+  weir run mine.toml --seed 7 --report mine.html   my own plan
+  weir run quick --tester packet --quiet           as a plain user would, without progress")]
 pub(crate) struct Run {
-    /// Plan that ships with weir (see `weir plan list`) or path of a plan
+    /// Plan that ships with weir (see `weir plan list`) or path of a plan (see `weir plan options`)
     #[arg(value_name = "NAME|FILE")]
     pub(crate) plan: String,
     #[command(flatten)]
@@ -113,6 +114,9 @@ pub(crate) struct Run {
     /// Seed of all randomness, so that a run can be repeated [default: a new one, kept in the record]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// How frames are sent and received; those of more than 3396 bytes always go through packet sockets
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) tester: TesterKind,
     #[command(flatten)]
     pub(crate) store: Store,
     /// Where to write the report [default: weir-PLAN-ID.html]
@@ -124,12 +128,15 @@ pub(crate) struct Run {
     /// Write the results as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
+    /// No progress, no notes: only the results, and errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 /// Changes to a plan.
 #[derive(Debug, Args)]
 pub(crate) struct Sets {
-    /// Change an option of the plan; a list makes it an axis; can be given more than once
+    /// Change an option of the plan (see `weir plan options`); a list makes it an axis; can be given more than once
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub(crate) sets: Vec<String>,
 }
@@ -137,7 +144,7 @@ pub(crate) struct Sets {
 /// Where records are.
 #[derive(Debug, Args)]
 pub(crate) struct Store {
-    /// File with the records [default: weir/records.sqlite in the XDG data folder]
+    /// File with the records [default: weir/records.db in the XDG data folder]
     #[arg(long, value_name = "FILE", env = "WEIR_STORE")]
     pub(crate) store: Option<PathBuf>,
 }
@@ -162,6 +169,9 @@ pub(crate) enum PlanCommand {
         /// Name of the plan
         name: String,
     },
+    /// Print a plan with every option, each explained
+    #[command(after_help = "Example:\n  weir plan options > mine.toml")]
+    Options,
 }
 
 /// `weir list`.
@@ -462,13 +472,15 @@ mod tests {
     #[test]
     fn a_run_is_read() {
         let Command::Run(run) =
-            parse("weir run quick --set a.b=1 --set c=[1,2] --seed 7 --no-report").unwrap()
+            parse("weir run quick --set a.b=1 --set c=[1,2] --seed 7 --tester packet --no-report -q")
+                .unwrap()
         else {
             panic!()
         };
         assert_eq!(run.plan, "quick");
         assert_eq!(run.sets.sets, ["a.b=1", "c=[1,2]"]);
-        assert_eq!((run.seed, run.no_report, run.json), (Some(7), true, false));
+        assert_eq!((run.seed, run.tester), (Some(7), TesterKind::Packet));
+        assert_eq!((run.no_report, run.json, run.quiet), (true, false, true));
     }
 
     #[test]
@@ -495,6 +507,7 @@ mod tests {
             ("weir show last --json --csv", "cannot be used with"),
             ("weir report", "ID|last"),
             ("weir run quick --report x --no-report", "cannot be used with"),
+            ("weir run quick --tester dpdk", "[possible values: auto, xdp, packet]"),
             ("weir generate", "--interface"),
             ("weir generate -i x --rate 1m", "use 1M or 500kpps"),
             ("weir generate -i x --rate 0%", "more than 0%"),

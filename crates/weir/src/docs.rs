@@ -8,9 +8,11 @@ use clap_complete::Shell;
 
 use crate::cli::Cli;
 
-/// Writes the completions of `shell`.
-pub(crate) fn completions(shell: Shell, out: &mut impl Write) {
-    clap_complete::generate(shell, &mut Cli::command(), "weir", out);
+/// The completions of `shell`. They are gathered first, since clap panics where they cannot be written.
+pub(crate) fn completions(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "weir", &mut text);
+    text
 }
 
 /// Writes the man page of weir.
@@ -32,9 +34,7 @@ mod tests {
     #[test]
     fn completions_name_the_commands() {
         for shell in Shell::value_variants() {
-            let mut text = Vec::new();
-            completions(*shell, &mut text);
-            assert!(String::from_utf8(text).unwrap().contains("generate"), "{shell}");
+            assert!(String::from_utf8(completions(*shell)).unwrap().contains("generate"), "{shell}");
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use weir_lab::machine;
+use weir_lab::record::Machine;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{Control, Tester, TesterKind};
@@ -24,6 +25,8 @@ use weir_testbed::journal::{self, Journal};
 
 use crate::{Outcome, cli, privilege, records};
 
+/// The first kernel whose BPF_PROG_RUN sends live frames.
+const OLDEST_KERNEL: (u32, u32) = (5, 18);
 /// Frames of a trial run of a tester.
 const FRAMES: u64 = 100;
 
@@ -73,107 +76,159 @@ pub(crate) fn run(arguments: &cli::Doctor, out: &mut impl Write) -> Result<Outco
 }
 
 fn examine(arguments: &cli::Doctor) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut add = |name, state, text: String| findings.push(Finding { name, state, text });
+    let mut findings = Findings::default();
     // Before anything starts a thread: without root, this enters a user namespace.
-    let means = privilege::obtain(cli::TesterKind::Auto);
-    match &means {
-        Ok(means) if means.limits.is_empty() => add("privileges", State::Ok, "root, or as good".into()),
-        Ok(means) => add("privileges", State::Weaker, means.limits.join(" ")),
-        Err(error) => add("privileges", State::Missing, format!("{error:#}")),
-    }
+    findings.privileges();
     let machine = machine::gather();
-    add("kernel", State::Ok, machine.kernel.clone());
-    let cpus = CpuPlan::choose(DutCpus::Count(1));
-    match &cpus {
-        Ok(plan) if plan.shared => {
-            let text =
-                "one CPU: tester and DUT share it, and results are lower bounds; use a machine with two";
-            add("cpus", State::Weaker, text.into());
-        }
-        Ok(plan) => {
-            add(
-                "cpus",
-                State::Ok,
-                format!("{}: tester on {:?}, DUT on {:?}", machine.cpus, plan.tester, plan.dut),
-            );
-        }
-        Err(error) => add("cpus", State::Missing, error.to_string()),
+    findings.kernel(&machine);
+    findings.cpus(&machine);
+    findings.test_bed();
+    findings.clock(&machine);
+    findings.neighbours(&machine);
+    findings.peers();
+    findings.records(&arguments.store);
+    findings.0
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, name: &'static str, state: State, text: impl Into<String>) {
+        self.0.push(Finding { name, state, text: text.into() });
     }
-    match trial(TesterKind::Xdp) {
-        Ok(()) => add("xdp tester", State::Ok, "eBPF, live frames and native XDP on a veth work".into()),
-        Err(error) => {
-            add(
-                "xdp tester",
+
+    /// Ok with one text, or what went wrong in another state.
+    fn add_result(&mut self, name: &'static str, result: Result<()>, good: &str, bad: (State, &str)) {
+        match result {
+            Ok(()) => self.add(name, State::Ok, good),
+            Err(error) => self.add(name, bad.0, format!("{error:#}{}", bad.1)),
+        }
+    }
+
+    fn privileges(&mut self) {
+        match privilege::obtain(cli::TesterKind::Auto) {
+            Ok(means) if means.limits.is_empty() => self.add("privileges", State::Ok, "root, or as good"),
+            Ok(means) => self.add("privileges", State::Weaker, means.limits.join(" ")),
+            Err(error) => self.add("privileges", State::Missing, format!("{error:#}")),
+        }
+    }
+
+    fn kernel(&mut self, machine: &Machine) {
+        let (major, minor) = OLDEST_KERNEL;
+        match version(&machine.kernel) {
+            Some(version) if version < OLDEST_KERNEL => {
+                let text = format!("{}: the XDP tester needs {major}.{minor} or newer", machine.kernel);
+                self.add("kernel", State::Weaker, text);
+            }
+            _ => self.add("kernel", State::Ok, machine.kernel.clone()),
+        }
+        match fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").unwrap_or_default().trim() {
+            "0" => self.add("bpf jit", State::Weaker, "off: sysctl -w net.core.bpf_jit_enable=1"),
+            _ => self.add("bpf jit", State::Ok, "on"),
+        }
+        match fact(machine, "btf") {
+            Some("yes") => self.add("btf", State::Ok, "the kernel describes its types"),
+            _ => self.add(
+                "btf",
                 State::Weaker,
-                format!("{error:#}: packet sockets instead, several times slower"),
-            );
+                "no /sys/kernel/btf/vmlinux: use a kernel with CONFIG_DEBUG_INFO_BTF",
+            ),
         }
     }
-    match trial(TesterKind::Packet) {
-        Ok(()) => add("packet tester", State::Ok, "packet sockets work in a namespace".into()),
-        Err(error) => add("packet tester", State::Missing, format!("{error:#}")),
-    }
-    match bed(DutKind::KernelStateful) {
-        Ok(bed) if bed.notes().is_empty() => {
-            add("filter and conntrack", State::Ok, "nft works; receive threads are placed on CPUs".into());
+
+    fn cpus(&mut self, machine: &Machine) {
+        match CpuPlan::choose(DutCpus::Count(1)) {
+            Ok(plan) if plan.shared => self.add(
+                "cpus",
+                State::Weaker,
+                "one CPU: tester and DUT share it, and results are lower bounds; use a machine with two",
+            ),
+            Ok(CpuPlan { tester, dut, .. }) => {
+                self.add("cpus", State::Ok, format!("{}: tester on {tester:?}, DUT on {dut:?}", machine.cpus))
+            }
+            Err(error) => self.add("cpus", State::Missing, error.to_string()),
         }
-        Ok(bed) => add("filter and conntrack", State::Weaker, bed.notes().join(" ")),
-        Err(error) => add("filter and conntrack", State::Missing, format!("{error:#}")),
     }
-    let jit = fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").unwrap_or_default();
-    match jit.trim() {
-        "0" => add("bpf jit", State::Weaker, "off: sysctl -w net.core.bpf_jit_enable=1".into()),
-        _ => add("bpf jit", State::Ok, "on".into()),
-    }
-    let fact =
-        |name: &str| machine.facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    match fact("clocksource") {
-        Some(source @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
-            add("clock", State::Ok, source.into());
+
+    fn test_bed(&mut self) {
+        let slower = (State::Weaker, ": packet sockets instead, several times slower");
+        let works = "eBPF, live frames and native XDP on a veth work";
+        self.add_result("xdp tester", trial(TesterKind::Xdp), works, slower);
+        let works = "packet sockets work in a namespace";
+        self.add_result("packet tester", trial(TesterKind::Packet), works, (State::Missing, ""));
+        match bed(DutKind::KernelStateful) {
+            Ok(bed) if bed.notes().is_empty() => {
+                self.add("filter and conntrack", State::Ok, "nft works; receive threads are placed on CPUs");
+            }
+            Ok(bed) => self.add("filter and conntrack", State::Weaker, bed.notes().join(" ")),
+            Err(error) => self.add("filter and conntrack", State::Missing, format!("{error:#}")),
         }
-        Some(source) => {
-            add("clock", State::Weaker, format!("{source} is slow to read: boot with clocksource=tsc"))
+    }
+
+    fn clock(&mut self, machine: &Machine) {
+        match fact(machine, "clocksource") {
+            Some(source @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
+                self.add("clock", State::Ok, source);
+            }
+            Some(source) => self.add(
+                "clock",
+                State::Weaker,
+                format!("{source} is slow to read: boot with clocksource=tsc"),
+            ),
+            None => self.add("clock", State::Weaker, "source unknown: /sys shows none"),
         }
-        None => add("clock", State::Weaker, "source unknown: /sys shows none".into()),
     }
-    match fact("btf") {
-        Some("yes") => add("btf", State::Ok, "the kernel describes its types".into()),
-        _ => add(
-            "btf",
-            State::Weaker,
-            "no /sys/kernel/btf/vmlinux: use a kernel with CONFIG_DEBUG_INFO_BTF".into(),
-        ),
-    }
-    match fact("hypervisor") {
-        None => add("hypervisor", State::Ok, "none seen".into()),
-        Some(name) => {
-            add(
+
+    /// Who else may be on this machine.
+    fn neighbours(&mut self, machine: &Machine) {
+        match fact(machine, "hypervisor") {
+            None => self.add("hypervisor", State::Ok, "none seen"),
+            Some(name) => self.add(
                 "hypervisor",
                 State::Weaker,
                 format!("a guest ({name}): others may disturb; use bare metal for tight limits"),
-            );
+            ),
+        }
+        match steal() {
+            Some(share) if share > 0.01 => {
+                let percent = share * 100.0;
+                let text = "since boot: the host gives this guest's time to others; use dedicated CPUs";
+                self.add("steal", State::Weaker, format!("{percent:.1} % {text}"));
+            }
+            Some(share) => self.add("steal", State::Ok, format!("{:.2} % since boot", share * 100.0)),
+            None => self.add("steal", State::Weaker, "unknown: /proc/stat has none"),
         }
     }
-    match steal() {
-        Some(share) if share > 0.01 => {
-            let text =
-                format!("{:.1} % since boot: the host gives this guest's time to others", share * 100.0);
-            add("steal", State::Weaker, text + "; use dedicated CPUs");
+
+    fn peers(&mut self) {
+        let names = ["trafgen", "tcpreplay", "iperf3", "xdp-trafficgen"];
+        let (here, gone): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| installed(name));
+        let state = if gone.is_empty() { State::Ok } else { State::Weaker };
+        let (here, gone) = (list(&here), list(&gone));
+        self.add(
+            "peers",
+            state,
+            format!("installed: {here}; not installed, and skipped in comparisons: {gone}"),
+        );
+    }
+
+    fn records(&mut self, store: &cli::Store) {
+        match records::open(store).and_then(|store| Ok(store.runs()?.len())) {
+            Ok(runs) => self.add("records", State::Ok, format!("the file can be written; {runs} runs in it")),
+            Err(error) => self.add("records", State::Missing, format!("{error:#}")),
         }
-        Some(share) => add("steal", State::Ok, format!("{:.2} % since boot", share * 100.0)),
-        None => add("steal", State::Weaker, "unknown: /proc/stat has none".into()),
     }
-    let (here, gone): (Vec<_>, Vec<_>) =
-        ["trafgen", "tcpreplay", "iperf3", "xdp-trafficgen"].into_iter().partition(|name| installed(name));
-    let text =
-        format!("installed: {}; not installed, and skipped in comparisons: {}", list(&here), list(&gone));
-    add("peers", if gone.is_empty() { State::Ok } else { State::Weaker }, text);
-    match records::open(&arguments.store).and_then(|store| Ok(store.runs()?.len())) {
-        Ok(runs) => add("records", State::Ok, format!("the file can be written; {runs} runs in it")),
-        Err(error) => add("records", State::Missing, format!("{error:#}: name another file with --store")),
-    }
-    findings
+}
+
+fn fact<'a>(machine: &'a Machine, name: &str) -> Option<&'a str> {
+    machine.facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+/// Major and minor number of a kernel release such as `6.1.0-9-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 fn bed(dut: DutKind) -> Result<Bed> {
@@ -238,4 +293,22 @@ fn installed(program: &str) -> bool {
 
 fn list(names: &[&str]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_compared_by_number() {
+        for (release, expected) in [
+            ("6.1.0-9-amd64 #1 SMP", Some((6, 1))),
+            ("5.18-rc1", Some((5, 18))),
+            ("5.4.0", Some((5, 4))),
+            ("unknown", None),
+        ] {
+            assert_eq!(version(release), expected, "{release}");
+        }
+        assert!(version("5.4.0") < Some(OLDEST_KERNEL) && version("6.1.0") > Some(OLDEST_KERNEL));
+    }
 }

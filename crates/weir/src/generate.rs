@@ -1,5 +1,6 @@
 //! `weir generate`: test frames out of an interface of the user's, and what really left it.
 
+use std::io::Write;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use weir_testbed::rtnl::{Link, LinkStats};
 
 use crate::live::Live;
 use crate::units::rate;
-use crate::{Outcome, cli, interface, run};
+use crate::{Outcome, cli, interface, run, say};
 
 /// Sending without an end ends here: the due times of paced frames are counted in 64 bits, 16 of which are
 /// fractions of a nanosecond.
@@ -27,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(3 * 86_400);
 const QUIET: Duration = Duration::from_millis(30);
 
 /// Sends, and says what was sent.
-pub(crate) fn send(arguments: &cli::Generate) -> Result<Outcome> {
+pub(crate) fn send(arguments: &cli::Generate, out: &mut impl Write) -> Result<Outcome> {
     let link = interface::find(&arguments.interface)?;
     if !arguments.allow_default_route {
         interface::check_not_default_route(&link.name)?;
@@ -46,11 +47,9 @@ pub(crate) fn send(arguments: &cli::Generate) -> Result<Outcome> {
         notes
             .push("No namespace of its own for the dispatcher's slot: departures pause now and then.".into());
     }
-    for note in &notes {
-        eprintln!("note: {note}");
-    }
+    say::notes(&notes);
     let pace = load.fps.map_or("as fast as it goes".to_string(), rate);
-    eprintln!("sending on {}, {}, {pace}", link.name, name(kind));
+    say::say(&format!("sending on {}, {}, {pace}", link.name, name(kind)));
     let before = counters(&link.name)?;
     let live = Live::new();
     let tell = |sent, _| live.tell("sent", sent, "");
@@ -61,9 +60,9 @@ pub(crate) fn send(arguments: &cli::Generate) -> Result<Outcome> {
     notes.extend(left.remark(&link.name, sent.sent, kind));
     let report = Report { arguments, kind, sent: &sent, time, left: &left, notes: &notes };
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report.json())?);
+        writeln!(out, "{}", serde_json::to_string_pretty(&report.json())?)?;
     } else {
-        print!("{}", report.text());
+        out.write_all(report.text().as_bytes())?;
     }
     let asked_for_end = arguments.duration.is_some() || arguments.count.is_some();
     let stopped = stop.load(std::sync::atomic::Ordering::Relaxed);

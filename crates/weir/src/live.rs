@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::say::say;
 use crate::units::rate;
 
 /// Tells on standard error how a count grows.
@@ -36,11 +37,10 @@ impl Live {
         let line = format!("{verb} {frames} frames, {}{more}", rate(fps));
         if self.terminal {
             // Spaces cover what a longer line has left.
-            eprint!("\r{line:width$}", width = last.width);
-            // A terminal that is gone is no reason to stop measuring.
-            let _ = std::io::stderr().flush();
+            // A terminal that is gone is no reason to stop measuring. Standard error is not buffered.
+            let _ = write!(std::io::stderr(), "\r{line:width$}", width = last.width);
         } else {
-            eprintln!("{line}");
+            say(&line);
         }
         *last = Last { at: Instant::now(), frames, width: line.len() };
     }
@@ -48,7 +48,7 @@ impl Live {
     /// Ends the line.
     pub(crate) fn finish(&self) {
         if self.terminal && self.last.lock().is_ok_and(|last| last.width > 0) {
-            eprintln!();
+            say("");
         }
     }
 }

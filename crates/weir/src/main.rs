@@ -1,6 +1,6 @@
 //! The program `weir`.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -18,6 +18,7 @@ mod progress;
 mod receive;
 mod records;
 mod run;
+mod say;
 mod time;
 mod units;
 
@@ -40,19 +41,34 @@ fn main() -> ExitCode {
         Ok(Outcome::NotAllValid) => ExitCode::from(3),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Unfit) => ExitCode::from(1),
+        // `weir list | head`: whoever reads has seen enough.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weir: {error:#}");
+            say::say(&format!("weir: {}", with_causes(&error)));
             ExitCode::from(1)
         }
     }
 }
 
+/// An error and its causes, each told once: some messages hold their cause, with the remedy behind it.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        told if told.contains(&cause) => text,
+        told => format!("{told}: {cause}"),
+    })
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
 fn run(command: Command) -> Result<Outcome> {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     match command {
-        Command::Run(arguments) => return run::run(&arguments),
-        Command::Generate(arguments) => return generate::send(&arguments),
-        Command::Receive(arguments) => return receive::count(&arguments),
+        Command::Run(arguments) => return run::run(&arguments, &mut out),
+        Command::Generate(arguments) => return generate::send(&arguments, &mut out),
+        Command::Receive(arguments) => return receive::count(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
@@ -61,11 +77,9 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets.sets, &mut out),
         Command::Plan(PlanCommand::List) => list_plans(&mut out),
         Command::Plan(PlanCommand::Show { name }) => show_plan(&name, &mut out),
-        Command::Completions { shell } => {
-            docs::completions(shell, &mut out);
-            Ok(())
-        }
-        Command::Man { output: None } => docs::man_page(&mut out).context("cannot write the man page"),
+        Command::Plan(PlanCommand::Options) => Ok(out.write_all(plan::options().as_bytes())?),
+        Command::Completions { shell } => Ok(out.write_all(&docs::completions(shell))?),
+        Command::Man { output: None } => Ok(docs::man_page(&mut out)?),
         Command::Man { output: Some(folder) } => docs::man_pages(&folder)
             .with_context(|| format!("cannot write man pages to {}", folder.display())),
     }?;
@@ -87,4 +101,18 @@ fn list_plans(out: &mut impl Write) -> Result<()> {
 
 fn show_plan(name: &str, out: &mut impl Write) -> Result<()> {
     Ok(out.write_all(plan::load(name, &[])?.text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let cause = || io::Error::from(ErrorKind::NotFound);
+        let error = anyhow::Error::from(cause()).context("cannot read x").context("run 1 has failed");
+        assert_eq!(with_causes(&error), "run 1 has failed: cannot read x: entity not found");
+        let error = anyhow::Error::from(cause()).context("x: entity not found; look elsewhere");
+        assert_eq!(with_causes(&error), "x: entity not found; look elsewhere");
+    }
 }

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
 
+use crate::say::say;
 use crate::time::in_words;
 use crate::units::rate;
 
@@ -107,7 +108,7 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
-        if self.bar.is_hidden() { eprintln!("{text}") } else { self.bar.println(text) }
+        if self.bar.is_hidden() { say(text) } else { self.bar.println(text) }
     }
 }
 

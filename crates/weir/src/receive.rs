@@ -1,5 +1,7 @@
 //! `weir receive`: what becomes of test frames on their way to an interface of the user's.
 
+use std::io::Write;
+
 use anyhow::Result;
 use serde_json::{Value, json};
 use weir_load::counts::{Arrivals, Arrived};
@@ -11,24 +13,22 @@ use weir_testbed::rtnl::Link;
 
 use crate::generate::name;
 use crate::live::Live;
-use crate::{Outcome, cli, interface, run};
+use crate::{Outcome, cli, interface, run, say};
 
 /// A latency beyond this is the difference of two clocks that have nothing to do with each other.
 const IMPLAUSIBLE_NS: u64 = 10_000_000_000;
 
 /// Counts, and says what was counted.
-pub(crate) fn count(arguments: &cli::Receive) -> Result<Outcome> {
+pub(crate) fn count(arguments: &cli::Receive, out: &mut impl Write) -> Result<Outcome> {
     let link = interface::find(&arguments.interface)?;
     interface::check_ready(&link)?;
     let mut notes = Vec::new();
     let kind = interface::tester_kind(arguments.tester, &mut notes)?;
     let stop = run::stop_flag()?;
     let (kind, mut receiver) = start(arguments, kind, &link, &mut notes)?;
-    for note in &notes {
-        eprintln!("note: {note}");
-    }
+    say::notes(&notes);
     // Whoever waits for this line may begin to send.
-    eprintln!("receiving on {}, {}", link.name, name(kind));
+    say::say(&format!("receiving on {}, {}", link.name, name(kind)));
     let live = Live::new();
     let until = Until { duration: arguments.duration, frames: arguments.count, stop: &stop };
     let result = receiver.run(&until, |arrivals| live.tell("received", arrivals.frames, &brief(arrivals)));
@@ -36,9 +36,9 @@ pub(crate) fn count(arguments: &cli::Receive) -> Result<Outcome> {
     let arrivals = result?;
     notes.extend(remarks(&arrivals));
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&document(arguments, kind, &arrivals, &notes))?);
+        writeln!(out, "{}", serde_json::to_string_pretty(&document(arguments, kind, &arrivals, &notes))?)?;
     } else {
-        print!("{}", text(arguments, &arrivals, &notes));
+        out.write_all(text(arguments, &arrivals, &notes).as_bytes())?;
     }
     let stopped = stop.load(std::sync::atomic::Ordering::Relaxed);
     let asked_for_end = arguments.duration.is_some() || arguments.count.is_some();

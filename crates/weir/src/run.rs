@@ -1,63 +1,82 @@
 //! `weir run`: a plan from its text to its report.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_lab::plan::{self, Plan};
 use weir_lab::record::{Purpose, Verdict};
-use weir_lab::run::{self, Options, RunError};
+use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
 use weir_lab::{export, report};
 
 use crate::progress::Progress;
-use crate::{Outcome, clean, cli, privilege, records, time};
+use crate::{Outcome, clean, cli, privilege, records, say, time};
 
 /// Runs the plan, writes its report, says where it is.
-pub(crate) fn run(arguments: &cli::Run) -> Result<Outcome> {
+pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
     let plan = plan::load(&arguments.plan, &arguments.sets.sets)?;
-    let means = privilege::obtain(cli::TesterKind::Auto)?;
+    let means = privilege::obtain(arguments.tester)?;
     let stop = stop_flag()?;
     let store = records::open(&arguments.store)?;
-    for line in clean::undo(&store)? {
-        eprintln!("note: {line}");
-    }
-    announce(&plan);
-    let progress = Progress::new(plan.estimate());
-    for limit in &means.limits {
-        eprintln!("note: {limit}");
-    }
+    let undone = clean::undo(&store)?;
+    let progress = (!arguments.quiet).then(|| {
+        say::notes(&undone);
+        announce(&plan);
+        say::notes(&means.limits);
+        Progress::new(plan.estimate())
+    });
+    let number = AtomicI64::new(0);
+    let observe = |event: Event| {
+        if let Event::Run(run) = &event {
+            number.store(run.id, Ordering::Relaxed);
+        }
+        if let Some(progress) = &progress {
+            progress.tell(event);
+        }
+    };
     let options = Options {
         seed: arguments.seed.unwrap_or_else(fresh_seed),
         tester: means.tester,
         tester_limits: means.limits,
         stop: &stop,
-        observe: &|event| progress.tell(event),
+        observe: &observe,
     };
     let result = run::run(&plan, &store, &options);
-    progress.finish();
+    progress.iter().for_each(Progress::finish);
     let (id, interrupted) = match result {
         Ok(id) => (id, false),
         Err(RunError::Interrupted(id)) => (id, true),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(failed(error, number.into_inner())),
     };
     let data = store.run_data(id)?;
-    if arguments.json {
-        println!("{}", export::json(&data));
-    } else {
-        print!("{}", export::show(&data));
-    }
+    // The report first: whoever reads the results may go away.
     if !arguments.no_report {
         let path = write_report(std::slice::from_ref(&data), arguments.report.as_deref())?;
-        eprintln!("report: {}", path.display());
+        if !arguments.quiet {
+            say::say(&format!("report: {}", path.display()));
+        }
     }
-    Ok(match (interrupted, all_valid(&data)) {
+    let text = if arguments.json { export::json(&data) + "\n" } else { export::show(&data) };
+    out.write_all(text.as_bytes())?;
+    Ok(match (interrupted, is_believable(&data)) {
         (true, _) => Outcome::Interrupted,
         (false, true) => Outcome::Done,
         (false, false) => Outcome::NotAllValid,
     })
+}
+
+/// What ended run `id`, 0 if it had not begun, and what is left of it.
+fn failed(error: RunError, id: i64) -> anyhow::Error {
+    let error = anyhow::Error::from(error);
+    match id {
+        0 => error,
+        id => error
+            .context(format!("run {id} has failed; its finished trials are kept, see `weir report {id}`")),
+    }
 }
 
 /// Writes one report of these runs and returns its path.
@@ -77,16 +96,15 @@ fn announce(plan: &Plan) {
         0 => String::new(),
         n => format!("{n} points, "),
     };
-    eprintln!("plan {}: {points}at most {estimate} of trials", plan.name);
+    say::say(&format!("plan {}: {points}at most {estimate} of trials", plan.name));
 }
 
-/// A point whose last word is not valid cannot be trusted; single trials that were repeated do not matter.
-fn all_valid(data: &RunData) -> bool {
-    let usable = |point: &weir_lab::run_data::PointData| {
+/// A point without a single valid trial says nothing; trials that were repeated do not matter.
+fn is_believable(data: &RunData) -> bool {
+    data.points.iter().all(|point| {
         let mut trials = point.trials.iter().filter(|t| t.purpose != Purpose::WarmUp);
         point.trials.is_empty() || trials.any(|t| t.verdict == Verdict::Valid)
-    };
-    data.points.iter().all(usable)
+    })
 }
 
 /// Set by Ctrl-C or SIGTERM; the second one ends the process at once.

@@ -136,8 +136,8 @@ fn refused(pair: &Pair, line: &str, message: &str) {
 #[test]
 fn what_cannot_work_is_refused_with_a_remedy() {
     let Some(pair) = Pair::new() else { return };
-    refused(&pair, "generate -i b --count 1", "did you mean a?");
-    refused(&pair, "receive -i b --count 1", "there are ");
+    refused(&pair, "generate -i b --count 1", "did you mean `a`?");
+    refused(&pair, "receive -i b --count 1", "there is no interface b");
     refused(&pair, "generate -i a --count 1 --frame 9000", "use --frame 1518 or less");
     refused(&pair, "generate -i a --count 1 --tester xdp", "start `weir receive` on its peer first");
     pair.here.run(|| {

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use weir_load::xdp::MAX_FRAME_BYTES;
 use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
@@ -108,6 +109,13 @@ impl PointSpec {
                 self.frame
             );
             list.push(Conflict { axes: ["frame_bytes", "ip"], why });
+        }
+        if self.dut == DutKind::XdpForward && self.frame.max() > MAX_FRAME_BYTES {
+            let why = format!(
+                "`{}` is too large for xdp-forward, whose program sees a page: use {MAX_FRAME_BYTES} bytes or less",
+                self.frame
+            );
+            list.push(Conflict { axes: ["frame_bytes", "kind"], why });
         }
         if self.dut == DutKind::KernelNat && self.direction == Direction::Both {
             let why =
@@ -322,6 +330,18 @@ mod tests {
         assert!(unused(&dut, &traffic).is_empty());
         // Wire: 2 directions x (2 sizes of IPv4 + 1 of IPv6); NAT: 2 CPU sets x 1 direction x 3.
         assert_eq!(points.len(), 12, "{:?}", short(&points));
+    }
+
+    #[test]
+    fn jumbo_frames_are_not_for_the_xdp_router() {
+        let (mut dut, mut traffic) = axes();
+        traffic.frame_bytes.push(FrameSizes::Fixed(9000));
+        dut.kind.push(DutKind::XdpForward);
+        assert_eq!(points(&dut, &traffic).len(), 5);
+        assert!(unused(&dut, &traffic).is_empty(), "the other router takes them");
+        dut.kind.remove(0);
+        let unused = unused(&dut, &traffic);
+        assert_eq!((unused[0].key, unused[0].index, unused.len()), ("frame_bytes", 2, 1));
     }
 
     #[test]

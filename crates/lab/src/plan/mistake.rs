@@ -93,7 +93,7 @@ impl<'a> Notes<'a> {
 }
 
 /// What to do about a wrong `word`: the candidate that was most likely meant, otherwise all of them.
-pub(super) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
+pub fn did_you_mean(word: &str, candidates: &[&str]) -> String {
     let close = candidates.iter().filter(|candidate| is_close(word, candidate));
     match close.min_by_key(|candidate| distance(word, candidate)) {
         Some(candidate) => format!("did you mean `{candidate}`?"),

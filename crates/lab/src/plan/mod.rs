@@ -20,7 +20,7 @@ mod set;
 mod value;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, TrafficAxes};
-pub use mistake::{Mistake, Mistakes, Place};
+pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
 pub use search_spec::{ClassicSpec, FixedSpec, GoalSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
 
 /// A valid plan.
@@ -204,6 +204,11 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("router", include_str!("../../../../plans/router.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
     ]
+}
+
+/// A plan with every option, each explained: the reference for those who write plans.
+pub fn options() -> &'static str {
+    include_str!("../../../../plans/options.toml")
 }
 
 /// The plan `name_or_path` with the changes `sets` (`key.path=value`). The name of a shipped plan comes

@@ -106,9 +106,9 @@ fn each_mistake_has_its_line_and_remedy() {
             "p:3: dut.kind: side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"",
         ),
         (
-            ", \"kernel-stateful\"",
-            "",
-            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave it out",
+            ", \"kernel-stateful\"]\nrules = 25",
+            "]\nrules = [25, 50]",
+            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave the list out",
         ),
         ("kind = \"rfc2544\"", "", "p:9: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]"),
         (
@@ -268,8 +268,7 @@ fn a_wrong_set_is_named() {
         ),
         (
             "dut.kind=kernel-nat",
-            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave it out\n\
-          --set dut.kind: side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"",
+            "--set dut.kind: side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"",
         ),
     ] {
         assert_eq!(read(PLAN, &[set]).unwrap_err().to_string(), expected, "--set {set}");
@@ -313,8 +312,37 @@ fn shipped_plans_are_valid() {
         "{:?} leaves no time for the wire",
         quick.estimate()
     );
+    let other = ["traffic.flows=[1,1000,1M]", "dut.kind=[kernel-nat,xdp-forward]"].map(str::to_string);
+    let other = load("quick", &other).unwrap_or_else(|error| panic!("an example of the README: {error}"));
+    assert_eq!(other.points().len(), 12);
     let router = load("router", &[]).unwrap();
     assert_eq!(router.points().len(), 18, "three modes x three sizes x one CPU and all");
+}
+
+#[test]
+fn the_reference_explains_every_option() {
+    read(options(), &[]).unwrap_or_else(|error| panic!("{error}"));
+    let defaults = read(options(), &[]).unwrap().limits;
+    assert_eq!(defaults, Limits::default());
+    let plan = |rest: &str| format!("question = \"?\"\n{rest}");
+    let search = |kind: &str| plan(&format!("[search]\nkind = \"{kind}\"\nzzzzzz = 1"));
+    let sections =
+        ["dut", "traffic", "repeat", "curve", "limits"].map(|s| plan(&format!("[{s}]\nzzzzzz = 1")));
+    let mut texts = sections.to_vec();
+    texts.extend(["mlrsearch", "rfc2544", "classic", "fixed"].map(search));
+    texts.extend([
+        plan("zzzzzz = 1"),
+        plan("[search]\nkind = \"mlrsearch\"\n[[search.goal]]\nzzzzzz = 1"),
+        plan("experiment = \"peers-generator\"\n[peers]\nzzzzzz = 1"),
+    ]);
+    for text in texts {
+        let mistakes = read(&text, &[]).unwrap_err().to_string();
+        let known = mistakes.lines().find_map(|line| line.split_once("`zzzzzz` is no option of ")).unwrap().1;
+        for option in known.split_once(": use ").expect("all options").1.split(", ") {
+            let ways = [format!("{option} = "), format!("[{option}]"), format!("[search.{option}]")];
+            assert!(ways.iter().any(|way| options().contains(way)), "`{option}` is not explained ({known})");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
 use weir_load::{Control, Tester, TesterKind};
-use weir_packet::flow::{Direction, FlowSpec, IpVersion};
+use weir_packet::flow::{Direction, FlowSpec};
 use weir_packet::frame::Ends;
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
@@ -24,7 +24,7 @@ use super::RunError;
 use super::verdict::{Books, judge};
 use crate::plan::{Cpus, Limits, PointSpec};
 use crate::record::{Cost, CpuUse, Departures, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
-use crate::time;
+use crate::time::{self, Clocks};
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
 /// addresses. IPv6 uses the same numbers as its last four bytes.
@@ -58,7 +58,7 @@ pub struct Rig {
     cpus: CpuPlan,
     settings: Settings,
     notes: Vec<String>,
-    direction: Direction,
+    traffic: Traffic,
 }
 
 /// One trial and what a search may know of it.
@@ -86,7 +86,7 @@ impl Rig {
         let kind = tester_kind(&spec.frame, settings.tester);
         let interfaces = bed.ports().map(|port| Interface { ifindex: port.ifindex, mode: Mode::Native });
         let loopback = Some(IdleLoopback(1));
-        let tester = bed.tester().run(|| Tester::new(kind, interfaces, traffic, loopback))?;
+        let tester = bed.tester().run(|| Tester::new(kind, interfaces, traffic.clone(), loopback))?;
         let device = Device::start(&bed, faults)?;
         // Attached programs may have brought new NAPI instances.
         bed.place_receivers();
@@ -100,7 +100,7 @@ impl Rig {
         if kind != settings.tester {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
-        Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, direction: spec.direction })
+        Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, traffic })
     }
 
     /// What a reader must know about this rig, one sentence each.
@@ -157,6 +157,7 @@ impl Rig {
             cost: self.bed.cost(),
             memory: KernelMemory::now(),
             device_dropped: self.device.dropped(),
+            clocks: Clocks::now(),
         })
     }
 
@@ -213,6 +214,7 @@ impl Rig {
             received: counts.streams.iter().map(|s| s.received()).sum(),
             ledger,
             strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
+            clock_jump: used.after.clocks.jump_since(&used.before.clocks),
         }
     }
 
@@ -223,7 +225,7 @@ impl Rig {
         let elapsed = used.elapsed.as_nanos() as f64;
         // Two directions on one CPU wait for each other: that is the DUT's own doing. A faulty device has threads
         // on that CPU that are not counted among its receive threads.
-        let own_wait = match (self.bed.spec().dut, self.direction) {
+        let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
             (DutKind::Faulty, _) => cost.dut_wait_ns,
             (_, Direction::Forward) => 0,
             _ => cost.dut_run_ns,
@@ -253,21 +255,12 @@ impl Rig {
     }
 
     fn streams(&self, counts: &Counts) -> Vec<Stream> {
-        let corrupted = |stream: usize| {
-            let port = if self.direction == Direction::Forward { 1 - stream } else { stream };
-            let at = if self.direction == Direction::Both { 1 - stream } else { port };
-            counts.ports[at].corrupted
-        };
-        let name = |stream| match (self.direction, stream) {
-            (Direction::Reflect, _) => "a>b>a",
-            (_, 0) => "a>b",
-            _ => "b>a",
-        };
         let groups = counts.streams.iter().flat_map(|s| s.groups.iter().enumerate().map(move |g| (s, g)));
-        let stream = |(s, (i, group)): (&weir_load::counts::StreamCounts, (usize, _))| {
+        let stream = |(s, (i, group)): (&StreamCounts, (usize, _))| {
+            let (name, port) = (self.traffic.name(s.stream), self.traffic.arrival(s.stream));
             // A corrupted frame's group is not to be trusted: all are booked on the first.
-            let corrupted = if i == 0 { corrupted(s.stream) } else { 0 };
-            stream_record(name(s.stream), i as u32, corrupted, group)
+            let corrupted = if i == 0 { counts.ports[port].corrupted } else { 0 };
+            stream_record(name, i as u32, corrupted, group)
         };
         groups.map(stream).collect()
     }
@@ -312,6 +305,7 @@ struct Sample {
     cost: weir_testbed::cpu::CostSample,
     memory: KernelMemory,
     device_dropped: u64,
+    clocks: Clocks,
 }
 
 /// What was used between two samples.
@@ -363,7 +357,6 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
         src_prefix: PREFIX[from],
         dst_prefix: PREFIX[to],
     };
-    debug_assert!(matches!(spec.ip, IpVersion::V4 | IpVersion::V6));
     Traffic {
         sizes: spec.frame.clone(),
         direction: spec.direction,

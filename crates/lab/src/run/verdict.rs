@@ -1,5 +1,7 @@
 //! Is a trial to be believed? Pure: the books of a trial and the limits of the plan in, a verdict out.
 
+use std::time::Duration;
+
 use crate::plan::Limits;
 use crate::record::{LedgerLine, Noise, Owner, Verdict};
 
@@ -16,12 +18,16 @@ pub(super) struct Books {
     pub ledger: Vec<LedgerLine>,
     /// Frames of another trial or another stream.
     pub strays: u64,
+    /// How far the machine's clocks moved apart: the time of day was set, or the machine slept.
+    pub clock_jump: Duration,
 }
 
 /// Short of what was offered by more than this, the tester is too slow; by less, it was disturbed.
 const TOO_SLOW: f64 = 0.05;
 /// The DUT's threads may wait this share of a trial for foreign tasks.
 const DUT_WAIT: f64 = 0.02;
+/// Clocks that move apart by more than this in a trial have jumped; less is the error of reading them.
+const CLOCK_JUMP: Duration = Duration::from_millis(1);
 /// One frame in a thousand may leave this late, ns.
 const LATE_P999_NS: u64 = 5_000_000;
 
@@ -94,6 +100,10 @@ fn invalid(books: &Books, limits: &Limits) -> Vec<(Verdict, String)> {
     if books.sent == 0 && books.offered > 0 {
         found.push("no frame left the tester".to_string());
     }
+    if books.clock_jump > CLOCK_JUMP {
+        let jump_s = books.clock_jump.as_secs_f64();
+        found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine slept"));
+    }
     found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
 }
 
@@ -154,7 +164,7 @@ mod tests {
             frames: *frames,
             source: "test".into(),
         };
-        Books { offered, sent, received, ledger: drops.iter().map(line).collect(), strays: 0 }
+        Books { offered, sent, received, ledger: drops.iter().map(line).collect(), ..Books::default() }
     }
 
     fn check(books: Books, mut noise: Noise, expected: Verdict, reason: &str) {
@@ -183,7 +193,10 @@ mod tests {
             "itself lost 1000",
         );
         check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
-        check(books(10, 10, 11, &[]), quiet, Invalid, "");
+        check(books(10, 10, 11, &[]), quiet.clone(), Invalid, "");
+        let jump = |ms| Books { clock_jump: Duration::from_millis(ms), ..books(9, 9, 9, &[]) };
+        check(jump(1), quiet.clone(), Valid, "");
+        check(jump(1500), quiet, Invalid, "jumped by 1.500 s");
         let noise =
             |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
         check(books(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");

@@ -7,4 +7,5 @@
 mod bench;
 mod devices;
 mod faults;
+mod sizes;
 mod trouble;

@@ -298,8 +298,13 @@ impl Contest<'_> {
             source: "tx_dropped of t0".into(),
         };
         let ledger: Vec<LedgerLine> = Some(full).into_iter().filter(|line| line.frames > 0).collect();
-        let books =
-            Books { offered: sent.offered, sent: sent.sent, received: sent.received, ledger, strays: 0 };
+        let books = Books {
+            offered: sent.offered,
+            sent: sent.sent,
+            received: sent.received,
+            ledger,
+            ..Books::default()
+        };
         let noise = Noise { steal: sent.steal, ..Noise::default() };
         let (mut verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
         if let Some(why) = failure {
