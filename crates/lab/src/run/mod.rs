@@ -24,7 +24,7 @@ use crate::plan::{Cpus, Experiment, Plan, PointSpec, SearchSpec, Throughput};
 use crate::record::{
     GoalResult, GoalValue, Owner, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
 };
-use crate::search::{GoalOutcome, Measured, Measurer, Stop};
+use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
 use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
@@ -233,7 +233,7 @@ impl Running<'_> {
         let spec = PointSpec { dut: DutKind::Wire, rules: None, cpus: Cpus::Count(1), ..spec.clone() };
         let (mut rig, point) = self.open(&spec, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
-        let trials = RefCell::new(Trials { run: self, point: &point, next: 0 });
+        let trials = RefCell::new(Trials { run: self, point: &point, next: 0, handovers: Vec::new() });
         let load = Load { fps: None, duration: CEILING_TRIAL, max_frames: None };
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
@@ -268,7 +268,7 @@ impl Running<'_> {
     ) -> Result<(), RunError> {
         let (mut rig, point) = self.open(spec, ceilings + i, told)?;
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
-        let mut trials = Trials { run: self, point: &point, next: 0 };
+        let mut trials = Trials { run: self, point: &point, next: 0, handovers: Vec::new() };
         let min = self.experiment.search.min_fps().min(ceiling);
         trials.one(
             &mut rig,
@@ -300,11 +300,12 @@ impl Running<'_> {
             if repetition > 0 {
                 rig.reset()?;
             }
-            let mut measurer = PointMeasurer { trials, rig, error: None };
-            match search.run(&mut measurer) {
-                Ok(goals) => outcomes.push(goals),
-                Err(Stop(why)) => return Err(measurer.error.unwrap_or(RunError::Search(why))),
+            let mut goals = search_once(&search, trials, rig)?;
+            if trials.cpus_moved() {
+                (self.options.observe)(Event::Note(MOVED));
+                goals = search_once(&search, trials, rig)?;
             }
+            outcomes.push(goals);
         }
         let goals = (0..outcomes[0].len()).map(|g| {
             let first = &outcomes[0][g];
@@ -391,14 +392,34 @@ fn goal_result(
     }
 }
 
+fn search_once(search: &Search, trials: &mut Trials, rig: &mut Rig) -> Result<Vec<GoalOutcome>, RunError> {
+    trials.handovers.clear();
+    let mut measurer = PointMeasurer { trials, rig, error: None };
+    search.run(&mut measurer).map_err(|Stop(why)| measurer.error.unwrap_or(RunError::Search(why)))
+}
+
+/// The time of a cache line between two CPUs differs by more than this when one of them has been moved.
+const MOVED_FACTOR: f64 = 2.0;
+const MOVED: &str = "The host moved a virtual CPU during this search (a cache line takes more than twice or less \
+                     than half of the time between the tester's CPU and the DUT's): it is made once more.";
+
 /// Trials of one point: measured, kept, told.
 struct Trials<'a> {
     run: &'a Running<'a>,
     point: &'a Point,
     next: usize,
+    /// Time of a cache line between tester and DUT before each trial of the present search, ns.
+    handovers: Vec<f64>,
 }
 
 impl Trials<'_> {
+    /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
+    /// do not count.
+    fn cpus_moved(&self) -> bool {
+        let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.handovers, p));
+        matches!(quantiles, [Some(low), Some(high)] if high > MOVED_FACTOR * low)
+    }
+
     /// One trial, whatever its verdict.
     fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<rig::Outcome, RunError> {
         let options = self.run.options;
@@ -410,6 +431,7 @@ impl Trials<'_> {
             // Cut short, it is no measurement.
             return Err(RunError::Interrupted(self.run.record.id));
         }
+        self.handovers.extend(outcome.trial.noise.handover_ns);
         outcome.trial.point_id = self.point.id;
         outcome.trial.index = self.next;
         self.next += 1;
