@@ -129,9 +129,10 @@ impl Rig {
         Ok(self.bed.reset()?)
     }
 
-    /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine.
+    /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine, unless it is
+    /// stopped meanwhile.
     pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Outcome, RunError> {
-        let _turn = measuring_lock()?;
+        let _turn = measuring_lock(|| control.stopped())?;
         let begin = Instant::now();
         let started = time::now();
         let handover_ns = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
