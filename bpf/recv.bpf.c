@@ -94,12 +94,16 @@ static __always_inline int seen_before(struct weir_window *w, __u64 seq)
 	return (__sync_fetch_and_or(&w->word[slot].seen, bit) & bit) != 0;
 }
 
-static __always_inline int note(__u32 group, __u32 seq, __u64 sent_ns, __u64 now, __u32 size)
+static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 now, __u32 size)
 {
 	struct weir_group *g = bpf_map_lookup_elem(&groups, &group);
 	struct weir_window *w = bpf_map_lookup_elem(&windows, &group);
 	if (!g || !w)
 		return 0;
+	/* The number on the wire has 32 bits: the frame is within 2^31 of the next one. */
+	__u64 seq = w->next + (__s32)(number - (__u32)w->next);
+	if (!w->next || (__s64)seq < 0)
+		seq = number;
 	__u64 latency = now > sent_ns ? now - sent_ns : 0;
 	g->received++;
 	g->bytes += size + 4;
@@ -111,7 +115,7 @@ static __always_inline int note(__u32 group, __u32 seq, __u64 sent_ns, __u64 now
 		return 0;
 	}
 	if (seq >= w->next)
-		w->next = (__u64)seq + 1;
+		w->next = seq + 1;
 	else
 		g->reordered++;
 	g->latency_sum_ns += latency;
@@ -202,6 +206,9 @@ int receive(struct xdp_md *ctx)
 			goto corrupted;
 		goto other;
 	}
+	/* On an interface of the host, what is not ours is none of our business. */
+	if (recv.pass && *(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
+		goto other;
 	/* Padding is zero in our frames, and zero does not change the sum. */
 	__u64 now = bpf_ktime_get_ns();
 	sum += __builtin_bswap16(17) + *(__u16 *)(udp + 4) + sum_from(ctx, ip6 ? 54 : 34, wire);

@@ -326,7 +326,8 @@ pub enum Owner {
 /// What a trial cost the device under test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// CPU time of the DUT's threads during the trial, ns; `None` where it cannot be told apart.
+    /// CPU time of the DUT during the trial, ns: that of its threads, or, on several CPUs, whatever the tester did
+    /// not use of them. `None` for a wire.
     pub dut_cpu_ns: Option<u64>,
     /// DUT CPU time per received frame, ns.
     pub ns_per_frame: Option<f64>,

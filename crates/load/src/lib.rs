@@ -49,7 +49,8 @@ impl<'a> Control<'a> {
         Control { stop, progress, last_ns: AtomicU64::new(now_ns()) }
     }
 
-    fn stopped(&self) -> bool {
+    /// Shall sending end?
+    pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 

@@ -39,7 +39,10 @@ impl Window {
 
     /// Notes that `seq` arrived.
     pub fn arrive(&mut self, seq: u32) -> Arrival {
-        let seq = u64::from(seq);
+        // The number on the wire has 32 bits: the frame is within 2^31 of the next one.
+        let ahead = seq.wrapping_sub(self.next as u32) as i32;
+        let near = self.next.checked_add_signed(ahead.into()).filter(|_| self.next > 0);
+        let seq = near.unwrap_or(seq.into());
         let (block, bit) = (seq >> 6, 1 << (seq & 63));
         let word = &mut self.words[block as usize % WORDS];
         if word.0 == block {
@@ -84,7 +87,8 @@ mod tests {
         check(&[0, 0, 1, 1, 0], ".d.dd");
         check(&[5, 4, 4, 5, 6], ".rdd.");
         check(&[63, 64, 63, 64, 0], "..ddr");
-        check(&[u32::MAX, 0], ".r");
+        // After 2^32 frames the numbers start again.
+        check(&[u32::MAX - 1, u32::MAX, 0, u32::MAX, 1, 0], "...d.d");
         // 64 Ki frames later the window has moved on: late, but no longer known to be a duplicate.
         check(&[0, 65_535, 0, 65_536, 0], "..d.r");
     }

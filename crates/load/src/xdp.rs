@@ -144,7 +144,9 @@ impl XdpGenerator {
 
     fn stream_counts(&self, i: usize, sent: &Stream) -> StreamCounts {
         let groups = usize::from(self.traffic.flows.groups);
-        let group = |&seq: &u32| GroupCounts { sent: u64::from(seq), ..GroupCounts::empty() };
+        // A group's number has 32 bits; where there is one group, the stream's count has 64.
+        let count = |seq: u32| if groups == 1 { sent.sent } else { u64::from(seq) };
+        let group = |&seq: &u32| GroupCounts { sent: count(seq), ..GroupCounts::empty() };
         let mut late = empty_lateness();
         late.add(&sent.late);
         StreamCounts {

@@ -15,6 +15,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -318,17 +320,31 @@ fn start_time(pid: u32) -> io::Result<u64> {
 #[derive(Debug)]
 pub struct MeasuringLock(#[allow(dead_code, reason = "closing the file is the unlock")] File);
 
-/// Waits until no other run on this machine measures, so that two runs take turns trial by trial.
-/// The kernel gives the lock back when the process dies.
-pub fn measuring_lock() -> Result<MeasuringLock> {
-    lock_file(Path::new("/tmp/weir-measuring.lock"))
+/// Waits until no other run on this machine measures, so that two runs take turns trial by trial; `None` if
+/// `give_up` becomes true before that. The kernel gives the lock back when the process dies.
+pub fn measuring_lock(give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock>> {
+    lock_file(Path::new("/tmp/weir-measuring.lock"), give_up)
 }
 
-fn lock_file(path: &Path) -> Result<MeasuringLock> {
+fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock>> {
     let name = path.display().to_string();
     let file = open_lock(path).map_err(Error::os(&name))?;
-    sys::lock(file.as_fd()).map_err(Error::os(name))?;
-    Ok(MeasuringLock(file))
+    if sys::try_lock(file.as_fd()).map_err(Error::os(&name))? {
+        return Ok(Some(MeasuringLock(file)));
+    }
+    // flock(2) queues those who wait and polling would starve, but it cannot be told to give up: a thread waits.
+    let (locked, is_locked) = mpsc::channel();
+    std::thread::spawn(move || {
+        // If nobody waits any more, the file is closed and with it the lock is free.
+        let _ = locked.send(sys::lock(file.as_fd()).map(|()| MeasuringLock(file)));
+    });
+    loop {
+        match is_locked.recv_timeout(Duration::from_millis(50)) {
+            Ok(lock) => return lock.map(Some).map_err(Error::os(&name)),
+            Err(_) if give_up() => return Ok(None),
+            Err(_) => {}
+        }
+    }
 }
 
 /// Another user's file in a sticky directory may be read but not opened for creation

@@ -120,6 +120,15 @@ pub(crate) fn lock(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
+/// Exclusive flock(2) if nobody else has it; true if it is ours now.
+pub(crate) fn try_lock(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: the descriptor is open while it is borrowed.
+    match check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        result => result.map(|_| true),
+    }
+}
+
 /// Whether the effective user is root (of its user namespace).
 #[cfg(test)]
 pub(crate) fn is_root() -> bool {

@@ -122,15 +122,16 @@ fn place(point: &Point) -> String {
 }
 
 fn result_line(point: &Point, result: &PointResult, (trials, not_valid): (usize, usize)) -> String {
-    let goals: Vec<String> = result.goals.iter().map(goal).collect();
-    if goals.is_empty() && trials == 0 {
+    if result.goals.is_empty() && trials == 0 {
         return format!("{}: {}", place(point), result.search);
     }
     let doubts = match not_valid {
         0 => String::new(),
         n => format!(", {n} not valid"),
     };
-    format!("{}: {} ({} trials{doubts})", place(point), goals.join(", "), trials)
+    let goals: Vec<String> = result.goals.iter().map(goal).collect();
+    let goals = if goals.is_empty() { result.search.clone() } else { goals.join(", ") };
+    format!("{}: {goals} ({trials} trials{doubts})", place(point))
 }
 
 fn goal(goal: &GoalResult) -> String {

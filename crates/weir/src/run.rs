@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_lab::plan::{self, Plan};
 use weir_lab::record::{Purpose, Verdict};
@@ -19,6 +19,7 @@ use crate::{Outcome, clean, cli, privilege, records, say, time};
 /// Runs the plan, writes its report, says where it is.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
     let plan = plan::load(&arguments.plan, &arguments.sets.sets)?;
+    check_folder(arguments.report.as_deref())?;
     let means = privilege::obtain(arguments.tester)?;
     let stop = stop_flag()?;
     let store = records::open(&arguments.store)?;
@@ -53,20 +54,30 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
         Err(error) => return Err(failed(error, number.into_inner())),
     };
     let data = store.run_data(id)?;
-    // The report first: whoever reads the results may go away.
-    if !arguments.no_report {
-        let path = write_report(std::slice::from_ref(&data), arguments.report.as_deref())?;
-        if !arguments.quiet {
-            say::say(&format!("report: {}", path.display()));
-        }
+    // The report first: whoever reads the results may go away. If it cannot be written, there are still the results.
+    let report = (!arguments.no_report)
+        .then(|| write_report(std::slice::from_ref(&data), arguments.report.as_deref()))
+        .transpose();
+    if let (Ok(Some(path)), false) = (&report, arguments.quiet) {
+        say::say(&format!("report: {}", path.display()));
     }
     let text = if arguments.json { export::json(&data) + "\n" } else { export::show(&data) };
     out.write_all(text.as_bytes())?;
+    report.with_context(|| format!("`weir report {id} -o FILE` writes the report elsewhere"))?;
     Ok(match (interrupted, is_believable(&data)) {
         (true, _) => Outcome::Interrupted,
         (false, true) => Outcome::Done,
         (false, false) => Outcome::NotAllValid,
     })
+}
+
+/// Refuses a report in a folder that is not there, before anything is measured.
+fn check_folder(report: Option<&Path>) -> Result<()> {
+    if let Some(folder) = report.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty()) {
+        let name = folder.display();
+        ensure!(folder.is_dir(), "there is no folder {name} for the report: make it, or change --report");
+    }
+    Ok(())
 }
 
 /// What ended run `id`, 0 if it had not begun, and what is left of it.

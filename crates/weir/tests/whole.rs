@@ -66,19 +66,26 @@ impl Home {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// Starts the long plan and returns in its first long trial: the ceiling and the warm-up are kept.
+    /// Starts the long plan and returns when its first trials are kept.
     fn in_mid_run(&self) -> Running {
-        let mut child = self.command(&[WEIR], &["run", "long.toml"]).spawn().expect("weir starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let mut running = Running(child);
-        let told = lines.any(|line| line.expect("text").contains("trials)"));
-        assert!(told, "weir ended before its first trials: {:?}", running.0.wait());
+        let mut run = Running(self.command(&[WEIR], &["run", "long.toml"]).spawn().expect("weir starts"));
+        let mut lines = BufReader::new(run.0.stderr.take().expect("piped")).lines();
+        let told = lines.any(|line| line.expect("text").contains(": ceiling "));
+        assert!(told, "weir ended before its first trials: {:?}", run.0.wait());
         // Whatever else it says must not stop it.
         std::thread::spawn(move || lines.for_each(drop));
-        while trials(&self.record()).len() < 4 {
-            assert!(running.0.try_wait().expect("it is ours").is_none(), "weir ended before its first trial");
-        }
-        running
+        run
+    }
+}
+
+/// A run that ends with its test, so that one which fails does not keep others from measuring.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -86,17 +93,6 @@ impl Drop for Home {
     fn drop(&mut self) {
         // A folder that stays in /tmp is no reason to fail.
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A run in progress that does not outlive its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended already unless the test failed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -145,20 +141,32 @@ fn all_programs() -> BTreeSet<u64> {
     found
 }
 
+/// Namespaces and programs of a run, once it has its second test bed: the first one, of the ceiling, is being taken
+/// down when its result is told.
+fn held_by(pid: u32) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let held = namespaces(Path::new(&format!("/proc/{pid}")));
+        let loaded = programs(pid);
+        // Generator, two receivers; tester and device.
+        if held.len() >= 2 && loaded.len() >= 3 && loaded.is_subset(&all_programs()) {
+            return (held, loaded);
+        }
+        assert!(Instant::now() < deadline, "a run has namespaces {held:?}, programs {loaded:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
     if !is_root() {
         return;
     }
     let home = Home::new();
-    let mut running = home.in_mid_run();
-    let child = &mut running.0;
-    let held = namespaces(Path::new(&format!("/proc/{}", child.id())));
-    let loaded = programs(child.id());
-    assert!(!held.is_empty() && !loaded.is_empty(), "a run has namespaces {held:?}, programs {loaded:?}");
-    assert!(loaded.is_subset(&all_programs()), "{loaded:?}");
-    child.kill().expect("it runs");
-    assert_eq!(child.wait().expect("it ran").signal(), Some(libc::SIGKILL));
+    let mut run = home.in_mid_run();
+    let (held, loaded) = held_by(run.0.id());
+    run.0.kill().expect("it runs");
+    assert_eq!(run.0.wait().expect("it ran").signal(), Some(libc::SIGKILL));
 
     let next = home.weir(&["run", "tiny.toml", "--no-report"]);
     assert!(matches!(next.status.code(), Some(0 | 3)), "{next:?}");
@@ -189,11 +197,10 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
         return;
     }
     let home = Home::new();
-    let mut running = home.in_mid_run();
-    let child = &mut running.0;
+    let mut run = home.in_mid_run();
     // SAFETY: a signal to a child that is not yet waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
-    assert_eq!(child.wait().expect("it ran").code(), Some(130));
+    assert_eq!(unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(run.0.wait().expect("it ran").code(), Some(130));
     let record = home.record();
     assert_eq!(record["run"]["state"], "interrupted");
     assert!(trials(&record).len() >= 3, "{record}");

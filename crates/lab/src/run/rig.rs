@@ -129,9 +129,10 @@ impl Rig {
         Ok(self.bed.reset()?)
     }
 
-    /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine.
+    /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine, unless it is
+    /// stopped meanwhile.
     pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Outcome, RunError> {
-        let _turn = measuring_lock()?;
+        let _turn = measuring_lock(|| control.stopped())?;
         let begin = Instant::now();
         let started = time::now();
         let handover_ns = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
@@ -265,28 +266,36 @@ impl Rig {
         groups.map(stream).collect()
     }
 
+    /// Who used a CPU. The DUT's threads are known to the ns. Where it works outside of them, in softirqs that
+    /// RPS spreads over several CPUs, it is whatever the tester did not use, from the tick's samples.
+    fn cpu_use(&self, cpu: usize, times: &CpuTimes, cost: &weir_testbed::cpu::Cost, used: &Used) -> CpuUse {
+        let elapsed = used.elapsed.as_nanos() as f64;
+        let busy = (times.busy_ns as f64 / elapsed).min(1.0);
+        let testers = if self.cpus.tester[0] == cpu { used.tester_ns } else { 0 };
+        let tester = (testers as f64 / elapsed).min(1.0);
+        let threads_only = !self.bed.threads().is_empty() && self.cpus.dut.len() == 1;
+        let dut = match self.cpus.dut.contains(&cpu) && self.bed.dut().is_some() {
+            false => 0.0,
+            true if threads_only => cost.dut_run_ns as f64 / elapsed,
+            true => (busy - tester).max(0.0),
+        };
+        CpuUse { cpu, busy, dut, tester }
+    }
+
     fn cost(&self, books: &Books, used: &Used) -> Cost {
         let cost = used.after.cost.since(&used.before.cost);
         let elapsed = used.elapsed.as_nanos() as f64;
-        // With RPS, and without receive threads, the DUT works in softirqs that belong to no thread of its own.
-        let dut_cpu_ns =
-            (!self.bed.threads().is_empty() && self.cpus.dut.len() == 1).then_some(cost.dut_run_ns);
+        let cpus: Vec<CpuUse> =
+            cost.cpus.iter().map(|(&cpu, times)| self.cpu_use(cpu, times, &cost, used)).collect();
+        let dut_share: f64 = cpus.iter().map(|cpu| cpu.dut).sum();
+        let dut_cpu_ns = self.bed.dut().map(|_| (dut_share * elapsed) as u64);
         let per_frame = dut_cpu_ns.filter(|_| books.received > 0).map(|ns| ns as f64 / books.received as f64);
-        let share = |cpus: &[usize], cpu: usize, ns: u64| {
-            if cpus.contains(&cpu) { ns as f64 / elapsed / cpus.len() as f64 } else { 0.0 }
-        };
-        let cpu_use = |(&cpu, times): (&usize, &CpuTimes)| CpuUse {
-            cpu,
-            busy: (times.busy_ns as f64 / elapsed).min(1.0),
-            dut: share(&self.cpus.dut, cpu, dut_cpu_ns.unwrap_or(0)),
-            tester: share(&self.cpus.tester, cpu, used.tester_ns),
-        };
         let entries = used.after.snapshot.conntrack.entries;
         Cost {
             dut_cpu_ns,
             ns_per_frame: per_frame,
             cycles_per_frame: per_frame.zip(self.settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
-            cpus: cost.cpus.iter().map(cpu_use).collect(),
+            cpus,
             conntrack_entries: self.bed.dut().map(|_| entries),
             memory_bytes: used.memory(entries),
         }

@@ -75,7 +75,7 @@ impl Outgoing {
         if now_ns < self.due_ns() {
             return 0;
         }
-        let due = ((now_ns - self.due_ns()) as f64 / self.gap_ns) as u64 + 1;
+        let due = (((now_ns - self.due_ns()) as f64 / self.gap_ns) as u64).saturating_add(1);
         let since_last = (now_ns - self.last_ns) as f64 * 1.25 / self.gap_ns;
         due.min((since_last as u64).max(1)).min(left).min(BATCH as u64)
     }
@@ -199,5 +199,41 @@ fn size_of_frame(sizes: &FrameSizes, n: u64, random: &mut u64) -> u16 {
             *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             min + ((*random >> 33) % u64::from(max - min + 1)) as u16
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing(fps: f64) -> Outgoing {
+        let counts = StreamCounts {
+            stream: 0,
+            offered: u64::MAX,
+            sent: 0,
+            sent_bytes: 0,
+            late: empty_lateness(),
+            late_max_ns: 0,
+            late_end_ns: 0,
+            last_ns: 0,
+            groups: Vec::new(),
+        };
+        Outgoing { counts, gap_ns: 1e9 / fps, total: u64::MAX, seq: Vec::new(), last_ns: 0 }
+    }
+
+    #[test]
+    fn what_is_due_may_leave_and_no_more_than_a_batch() {
+        for (fps, now_ns, expected) in [
+            (1e6, 0, 1),
+            (1e6, 10_000, 11),
+            (1e6, 1_000_000, BATCH as u64),
+            (1e30, 1, BATCH as u64),
+            (1e-9, 1_000_000, 1),
+        ] {
+            assert_eq!(outgoing(fps).allowed(now_ns), expected, "{fps} frames/s after {now_ns} ns");
+        }
+        let mut early = outgoing(1e6);
+        early.counts.sent = 11;
+        assert_eq!(early.allowed(10_000), 0);
     }
 }

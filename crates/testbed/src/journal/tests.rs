@@ -131,15 +131,16 @@ fn wait_until_dead(process: std::os::fd::BorrowedFd<'_>) {
 fn two_measurements_take_turns() {
     let dir = TempDir::new();
     let path = dir.path().join("lock");
-    let first = lock_file(&path).unwrap();
+    let first = lock_file(&path, || false).unwrap();
+    assert!(first.is_some() && lock_file(&path, || true).unwrap().is_none(), "held by the first");
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _second = lock_file(&path).unwrap();
-            sender.send("second").unwrap();
+            let second = lock_file(&path, || false).unwrap();
+            sender.send(second.map(|_| "second")).unwrap();
         });
         assert!(receiver.try_recv().is_err(), "held by the first");
         drop(first);
-        assert_eq!(receiver.recv().unwrap(), "second");
+        assert_eq!(receiver.recv().unwrap(), Some("second"));
     });
 }

@@ -259,7 +259,9 @@ impl Contest<'_> {
                 rig.trial(&load, purpose, &Control::new(stop, &progress))?.trial
             }
             Source::Generator(_, contestant) => {
-                let _turn = measuring_lock()?;
+                let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
+                    return Err(RunError::Interrupted(self.record.id));
+                };
                 let (begin, started) = (Instant::now(), time::now());
                 let mut outside = Outside { journal: &mut self.journal, stop, progress: &progress };
                 let sent = match contestant.trial(duration, &mut outside) {
