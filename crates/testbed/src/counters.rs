@@ -88,7 +88,7 @@ pub struct Drop {
 impl Snapshot {
     /// Reads all counters.
     pub(crate) fn take(bed: &Bed) -> Result<Snapshot> {
-        let mut snapshot = Snapshot { softnet: read_softnet(), ..Snapshot::default() };
+        let mut snapshot = Snapshot::default();
         for (sender, receiver) in bed.directions() {
             snapshot.directions.push(Direction {
                 sender: sender.name,
@@ -99,6 +99,8 @@ impl Snapshot {
         for end in bed.ends() {
             snapshot.devices.insert(end.name, read_device(end)?);
         }
+        // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
+        snapshot.softnet = read_softnet();
         let Some(dut) = bed.dut() else { return Ok(snapshot) };
         dut.run(|| {
             // A faulty device takes frames from sockets; what the kernel thinks of its copies is no loss.

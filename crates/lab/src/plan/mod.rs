@@ -21,7 +21,7 @@ mod value;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, TrafficAxes};
 pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
-pub use search_spec::{ClassicSpec, FixedSpec, GoalSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
+pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
 
 /// A valid plan.
 #[derive(Debug, Clone, PartialEq)]

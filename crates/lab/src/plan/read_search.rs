@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::search_spec::{ClassicSpec, FixedSpec, GoalSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
+use super::search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
 use super::section::Section;
 use super::value;
+use crate::search::mlr::Goal;
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -55,7 +56,7 @@ fn read_mlr(section: &Section<'_>) -> Option<MlrSpec> {
     if !section.has("goal") {
         section.wrong("goal", "is missing: add [[search.goal]] with a name and a loss_ratio".to_string());
     }
-    let mut goals: Vec<GoalSpec> = Vec::new();
+    let mut goals: Vec<Goal> = Vec::new();
     let count = sections.len();
     for goal_section in sections {
         let goal = read_goal(&goal_section);
@@ -69,7 +70,7 @@ fn read_mlr(section: &Section<'_>) -> Option<MlrSpec> {
 }
 
 /// What is left out is as in FD.io CSIT: trials of 1 s that sum up to 21 s, half of which may exceed.
-fn read_goal(section: &Section<'_>) -> Option<GoalSpec> {
+fn read_goal(section: &Section<'_>) -> Option<Goal> {
     let name = section.required("name", "\"NDR\"", value::text);
     let loss_ratio = section.required("loss_ratio", "\"0.5%\"", value::ratio);
     let exceed_ratio = section.one("exceed_ratio", value::ratio).unwrap_or(0.5);
@@ -77,7 +78,7 @@ fn read_goal(section: &Section<'_>) -> Option<GoalSpec> {
     let duration_sum = section.one("duration_sum_s", value::seconds).unwrap_or(final_trial * 21);
     let initial_trial = section.one("initial_trial_s", value::seconds).unwrap_or(final_trial);
     let width = section.one("width", value::width).unwrap_or(0.005);
-    Some(GoalSpec {
+    Some(Goal {
         name: name?,
         loss_ratio: loss_ratio?,
         exceed_ratio,
@@ -88,7 +89,7 @@ fn read_goal(section: &Section<'_>) -> Option<GoalSpec> {
     })
 }
 
-fn check_goal(section: &Section<'_>, goal: &GoalSpec, earlier: &[GoalSpec]) {
+fn check_goal(section: &Section<'_>, goal: &Goal, earlier: &[Goal]) {
     let final_s = goal.final_trial.as_secs_f64();
     if goal.duration_sum < goal.final_trial {
         section.wrong("duration_sum_s", format!("is below final_trial_s: use {final_s} or more"));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::search::mlr::Goal;
+
 /// The search of a plan. Rates are frames/s, all directions together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchSpec {
@@ -32,26 +34,7 @@ pub struct MlrSpec {
     /// Where it looks; the time limit is always set.
     pub range: LoadRange,
     /// At least one.
-    pub goals: Vec<GoalSpec>,
-}
-
-/// One goal of an MLRsearch, in the terms of the draft.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GoalSpec {
-    /// Short name in records and reports (`NDR`).
-    pub name: String,
-    /// Goal loss ratio, 0..1.
-    pub loss_ratio: f64,
-    /// Goal exceed ratio: share of trial time that may lose more, 0..1.
-    pub exceed_ratio: f64,
-    /// Goal final trial duration.
-    pub final_trial: Duration,
-    /// Goal duration sum, at least `final_trial`.
-    pub duration_sum: Duration,
-    /// Goal initial trial duration, at most `final_trial`.
-    pub initial_trial: Duration,
-    /// Goal width: relative distance of the bounds, above 0, below 1.
-    pub width: f64,
+    pub goals: Vec<Goal>,
 }
 
 /// Parameters of a search with [`SearchSpec::Rfc2544`].

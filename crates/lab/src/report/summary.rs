@@ -9,6 +9,7 @@ use super::reasons;
 use super::series::{Comparison, Series, frame_name};
 use crate::record::{CpuUse, GoalResult, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, is_near, latency};
+use crate::search::Irregular;
 
 /// Comparisons spelled out; the rest is in the table.
 const COMPARISONS: usize = 6;
@@ -344,11 +345,24 @@ fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
         wire.words(),
         frame_name(frame)
     );
-    if margin >= CEILING_MARGIN {
+    let limited = data.points.iter().filter(|p| !p.is_wire() && tester_limited(p)).count();
+    if limited > 0 {
+        format!(
+            "{reach}, {margin:.1} times the fastest device. With a device on another CPU a frame costs it more: it was \
+             the limit at {limited} of the points, whose rates are marked ≥."
+        )
+    } else if margin >= CEILING_MARGIN {
         format!("{reach}, {margin:.1} times the fastest device: it is not the limit.")
     } else {
         format!("{reach}, only {margin:.2} times the fastest device: there the tester may be the limit.")
     }
+}
+
+/// Did a search end at what the tester can do?
+fn tester_limited(point: &PointData) -> bool {
+    let goals = point.point.result.iter().flat_map(|result| &result.goals);
+    let irregular = goals.flat_map(|goal| &goal.repetitions).filter_map(|r| r.irregular.as_deref());
+    irregular.into_iter().any(|reason| reason == Irregular::TesterLimited.to_string())
 }
 
 /// The same points in later runs against the first run, at the smallest frame size.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{Experiment, GoalSpec, LoadRange, Plan, SearchSpec};
+use crate::plan::{Experiment, LoadRange, Plan, SearchSpec};
 use crate::search::{Search, classic, mlr, rfc2544};
 
 /// Without a limit in the plan, a search ends after this much trial time.
@@ -21,7 +21,7 @@ pub(super) fn search(spec: &SearchSpec, ceiling_fps: f64) -> Search {
         SearchSpec::Mlrsearch(spec) => {
             let (min_fps, max_fps) = bounds(&spec.range);
             Search::Mlr(mlr::Config {
-                goals: spec.goals.iter().map(goal).collect(),
+                goals: spec.goals.clone(),
                 min_fps,
                 max_fps,
                 warm_up: None,
@@ -59,18 +59,6 @@ pub(super) fn search(spec: &SearchSpec, ceiling_fps: f64) -> Search {
 
 fn resolution(relative: f64) -> rfc2544::Resolution {
     rfc2544::Resolution { relative, absolute_fps: 0.0 }
-}
-
-fn goal(spec: &GoalSpec) -> mlr::Goal {
-    mlr::Goal {
-        name: spec.name.clone(),
-        loss_ratio: spec.loss_ratio,
-        exceed_ratio: spec.exceed_ratio,
-        final_trial: spec.final_trial,
-        duration_sum: spec.duration_sum,
-        initial_trial: spec.initial_trial,
-        width: spec.width,
-    }
 }
 
 /// Where a plan departs from the procedure that it uses, one sentence each.

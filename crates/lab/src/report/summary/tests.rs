@@ -215,3 +215,14 @@ fn runs_are_compared() {
         assert!(text.contains(row), "not said: {row}\n{text}");
     }
 }
+
+#[test]
+fn a_tester_that_was_the_limit_is_said_to_be() {
+    check(
+        |data| {
+            headline(data, "kernel-forward")
+                .for_each(|g| g.repetitions[0].irregular = Some("tester-limited".into()));
+        },
+        &["it was the limit at", "!it is not the limit"],
+    );
+}
