@@ -74,12 +74,11 @@ fn a_round_with_whatever_is_installed() {
         assert!(point.headline_fps().unwrap() > 10_000.0, "{name}: {trial:?}");
         assert_eq!(trial.unexplained, 0, "{name}");
     }
-    // A debug build on a busy machine may be held up, but what is counted must agree.
+    // A machine that is busy elsewhere may let the ring of 256 frames run full, but then the ring says so.
     let weir = generators[0];
-    assert_eq!(
-        weir.trials[0].offered, weir.trials[0].received,
-        "all that the program redirected has arrived"
-    );
+    let trial = &weir.trials[0];
+    let dropped: u64 = trial.ledger.iter().map(|line| line.frames).sum();
+    assert_eq!(trial.offered, trial.received + dropped, "all that the program redirected is accounted for");
     let others =
         generators.iter().filter(|p| !p.goals().is_empty() && !p.point.dut.starts_with("weir")).count();
     assert_eq!(weir.point.result.as_ref().unwrap().comparisons.len(), others);
