@@ -28,14 +28,6 @@ struct {
 
 struct weir_gen gen;
 
-static __always_inline __u32 fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
 static __always_inline __u32 next_size(struct weir_stream *s)
 {
 	if (gen.size_count == 0) {

@@ -29,14 +29,6 @@ struct weir_recv recv;
 
 #define count(field) __sync_fetch_and_add(&recv.field, 1)
 
-static __always_inline __u32 fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
 /* Sum of the frame from `at` to its end, in fragments too. Copying through the stack costs some 20 ns and
  * spares the verifier a path per length. */
 static __always_inline __u64 sum_from(struct xdp_md *ctx, __u32 at, __u32 end)

@@ -120,6 +120,15 @@ struct weir_recv {
 	__u64 reflected;
 };
 
+/* Folds a one's complement sum into 16 bits (RFC 1071). */
+static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_stream) == 168 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_gen) == 184 + 2 * sizeof(struct weir_stream), "shared.rs");

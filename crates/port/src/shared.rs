@@ -1,7 +1,5 @@
 //! The memory that the eBPF programs and user space share, as `bpf/weir.h` lays it out.
 
-/// First two bytes of a signature.
-pub const MAGIC: u16 = 0x4557;
 /// Streams of one generator: side a and side b.
 pub const STREAMS: usize = 2;
 /// Flow groups of a stream.
@@ -10,8 +8,6 @@ pub const GROUPS: usize = 256;
 pub const LATE_BUCKETS: usize = 256;
 /// Buckets of a latency histogram, 64 per octave.
 pub const LATENCY_BUCKETS: usize = 1920;
-/// Bytes of a signature.
-pub const SIG_BYTES: usize = 18;
 
 /// One entry of the flow table; addresses and ports in network order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

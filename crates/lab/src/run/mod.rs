@@ -6,13 +6,11 @@
 //!                                                             +> store
 //! ```
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_load::counts::Load;
-use weir_load::xdp::XdpError;
 use weir_load::{Control, LoadError, TesterKind};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_testbed::device::DeviceError;
@@ -233,11 +231,11 @@ impl Running<'_> {
         let spec = PointSpec { dut: DutKind::Wire, rules: None, cpus: Cpus::Count(1), ..spec.clone() };
         let (mut rig, point) = self.open(&spec, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
-        let trials = RefCell::new(Trials { run: self, point: &point, next: 0, handovers: Vec::new() });
+        let mut trials = Trials { run: self, point: &point, next: 0, handovers: Vec::new() };
         let load = Load { fps: None, duration: CEILING_TRIAL, max_frames: None };
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
-            let trial = trials.borrow_mut().one(&mut rig, &load, Purpose::Ceiling)?.trial;
+            let trial = trials.one(&mut rig, &load, Purpose::Ceiling)?.trial;
             rates.push(trial.received as f64 / trial.duration_s);
         }
         let value = |fps: &f64| GoalValue {
@@ -498,10 +496,4 @@ fn achieved_fps(trial: &Trial) -> f64 {
     let own_losses = trial.ledger.iter().filter(|line| line.owner == Owner::Tester).map(|line| line.frames);
     let kept = 1.0 - own_losses.sum::<u64>() as f64 / trial.sent.max(1) as f64;
     trial.offered_fps * (1.0 + trial.noise.rate_error) * kept.max(0.0)
-}
-
-impl From<XdpError> for RunError {
-    fn from(error: XdpError) -> Self {
-        RunError::Load(error.into())
-    }
 }
