@@ -1,7 +1,7 @@
 //! The program as a user runs it: killed, interrupted, twice at once, without rights; and its report.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
@@ -110,14 +110,30 @@ fn trials(record: &Value) -> Vec<&Value> {
     points.iter().flat_map(|point| point["trials"].as_array().expect("trials")).collect()
 }
 
-/// Network namespaces that the threads of a process are in, other than our own.
-fn namespaces(process: &Path) -> BTreeSet<u64> {
+/// Network namespaces that the threads of a process are in, other than our own. A namespace cannot go while its
+/// file is open, so that its number is not given to another one.
+fn namespaces(process: &Path) -> BTreeMap<u64, File> {
     let own = fs::metadata("/proc/self/ns/net").expect("proc").ino();
     let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     tasks
-        .filter_map(|t| Some(fs::metadata(t.path().join("ns/net")).ok()?.ino()))
-        .filter(|i| *i != own)
+        .filter_map(|task| {
+            let file = File::open(task.path().join("ns/net")).ok()?;
+            Some((file.metadata().ok()?.ino(), file))
+        })
+        .filter(|(number, _)| *number != own)
         .collect()
+}
+
+/// Is a process in one of these namespaces? Its name, and what it runs.
+fn inhabitant(held: &BTreeMap<u64, File>) -> Option<String> {
+    let processes = fs::read_dir("/proc").expect("proc").flatten().map(|entry| entry.path());
+    let mut inside = processes.filter(|path| namespaces(path).keys().any(|number| held.contains_key(number)));
+    inside.next().map(|path| {
+        format!(
+            "{path:?} {}",
+            fs::read_to_string(path.join("cmdline")).unwrap_or_default().replace('\0', " ")
+        )
+    })
 }
 
 /// Numbers of the eBPF programs that a process holds.
@@ -143,7 +159,7 @@ fn all_programs() -> BTreeSet<u64> {
 
 /// Namespaces and programs of a run, once it has its second test bed: the first one, of the ceiling, is being taken
 /// down when its result is told.
-fn held_by(pid: u32) -> (BTreeSet<u64>, BTreeSet<u64>) {
+fn held_by(pid: u32) -> (BTreeMap<u64, File>, BTreeSet<u64>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let held = namespaces(Path::new(&format!("/proc/{pid}")));
@@ -167,6 +183,13 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
     let (held, loaded) = held_by(run.0.id());
     run.0.kill().expect("it runs");
     assert_eq!(run.0.wait().expect("it ran").signal(), Some(libc::SIGKILL));
+    // What it started dies with it, but is not waited for.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while let Some(process) = inhabitant(&held) {
+        assert!(Instant::now() < deadline, "{process} lives in a dead bed");
+        std::thread::yield_now();
+    }
+    drop(held);
 
     let next = home.weir(&["run", "tiny.toml", "--no-report"]);
     assert!(matches!(next.status.code(), Some(0 | 3)), "{next:?}");
@@ -183,9 +206,6 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
     while !loaded.is_disjoint(&all_programs()) {
         assert!(Instant::now() < deadline, "programs {loaded:?} are still loaded");
         std::thread::yield_now();
-    }
-    for process in fs::read_dir("/proc").expect("proc").flatten() {
-        assert!(namespaces(&process.path()).is_disjoint(&held), "{:?} lives in a dead bed", process.path());
     }
     let journal = fs::read_dir(home.path("state/weir/journal")).into_iter().flatten().count();
     assert_eq!(journal, 0, "entries in the journal");
