@@ -121,6 +121,52 @@ pub struct PointResult {
     /// How the rate relates to those of others that were measured in turns with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// What the procedures after the search found, in the order in which they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub procedures: Vec<ProcedureResult>,
+}
+
+/// What one procedure found at a point: latency, back-to-back frames, system recovery and the like.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcedureResult {
+    /// Its name, that of its section in the plan: `latency`, `back-to-back`, `recovery`.
+    pub procedure: String,
+    /// Where it is defined: `RFC 8219, section 7.2`.
+    pub cites: String,
+    /// All parameters as name and value with unit.
+    pub parameters: Vec<(String, String)>,
+    /// What was found; the first is the headline.
+    pub figures: Vec<Figure>,
+    /// Why figures are missing or mean less than they should, one sentence each.
+    pub irregular: Vec<String>,
+}
+
+/// One figure of a procedure with all its repetitions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is: `median latency`, `corrected buffer time`.
+    pub name: String,
+    /// Unit of all numbers: `s`, `frames`, `frames/s`, `ratio`.
+    pub unit: String,
+    /// How `value` follows from `values`.
+    pub statistic: Statistic,
+    /// The reported value; `None` if no repetition gave one.
+    pub value: Option<f64>,
+    /// One value per repetition that gave one, in order.
+    pub values: Vec<f64>,
+    /// Bootstrap interval (95 %) of `value`, when there are at least three repetitions.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// How a figure follows from its repetitions: each procedure names its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// Arithmetic mean.
+    #[default]
+    Average,
+    /// Median.
+    Median,
 }
 
 /// The first goal's rate divided by that of another point, round by round.
@@ -226,6 +272,8 @@ pub enum Purpose {
     Ceiling,
     /// How exactly frames leave at an asked rate.
     Pacing,
+    /// A trial of a procedure after the search: [`ProcedureResult`].
+    Procedure,
 }
 
 /// Is a trial to be believed?
@@ -275,6 +323,42 @@ pub struct Stream {
     pub corrupted: u64,
     /// Time from departure to arrival.
     pub latency: Latency,
+    /// Periods of loss, oldest first; only the last ones where there were too many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loss_events: Vec<LossEvent>,
+    /// How many there were.
+    #[serde(default)]
+    pub loss_event_count: u64,
+    /// Differences between the latencies of consecutive frames; `None` unless they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipdv: Option<Ipdv>,
+}
+
+/// A period in which frames were lost: gaps in the sequence with less than a millisecond between them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossEvent {
+    /// When its first lost frame was sent, ns after the first frame of the trial was due.
+    pub first_sent_ns: u64,
+    /// When its last lost frame was sent.
+    pub last_sent_ns: u64,
+    /// Frames lost between these.
+    pub lost: u64,
+    /// From the arrival of the last frame before it to that of the first frame after it, ns.
+    pub outage_ns: u64,
+}
+
+/// IP packet delay variation (RFC 3393 as used by RFC 8219, section 7.3.2): latency of a frame minus that of the one
+/// sent before it, ns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ipdv {
+    /// Pairs of consecutive frames that both arrived.
+    pub count: u64,
+    /// Smallest difference.
+    pub min_ns: i64,
+    /// Median.
+    pub p50_ns: i64,
+    /// Largest difference.
+    pub max_ns: i64,
 }
 
 /// Summary of a latency histogram, nanoseconds. All zero when `count` is zero.

@@ -121,7 +121,7 @@ pub(crate) fn point(index: usize, dut: &str, frame: u16, capacity: f64) -> Point
         result: Some(PointResult {
             search: "mlrsearch".into(),
             goals: vec![goal("NDR", "0 %", 1.0), goal("PDR 0.5%", "0.5 %", 1.021)],
-            comparisons: Vec::new(),
+            ..PointResult::default()
         }),
     };
     PointData { trials: trials(id, capacity, wire), point }

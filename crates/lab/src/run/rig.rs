@@ -424,6 +424,7 @@ fn stream_record(
         duplicated: counts.duplicated,
         corrupted,
         latency: latency_record(counts),
+        ..Stream::default()
     }
 }
 

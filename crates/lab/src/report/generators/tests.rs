@@ -16,7 +16,8 @@ fn generator(index: usize, name: &str, flows: &str, fps: Option<f64>, against: &
     };
     let comparisons = against.iter().map(comparison).collect();
     let goals = fps.map(|_| goal).into_iter().collect();
-    data.point.result = Some(PointResult { search: "rounds".into(), goals, comparisons });
+    data.point.result =
+        Some(PointResult { search: "rounds".into(), goals, comparisons, ..PointResult::default() });
     data
 }
 

@@ -348,7 +348,7 @@ impl Contest<'_> {
             alike.then(|| result::comparison(&entrant.rates, (other.point.index, &other.rates), seed))?
         };
         let comparisons = all.iter().filter_map(comparison).collect();
-        PointResult { search: "rounds".into(), goals: vec![goal], comparisons }
+        PointResult { search: "rounds".into(), goals: vec![goal], comparisons, ..PointResult::default() }
     }
 }
 
