@@ -49,7 +49,7 @@ pub struct Port {
     pub ifindex: u32,
     /// Its address: the source of frames sent here.
     pub mac: Mac,
-    /// The other end of the wire: the destination of frames sent here.
+    /// The destination of frames sent here: the other end of the wire, or what a bridge has there behind it.
     pub next_hop_mac: Mac,
     /// Where it is.
     pub namespace: Namespace,
@@ -85,7 +85,10 @@ impl Bed {
         let config = VethConfig { mtu: spec.mtu, queues: spec.rx_queues };
         let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
         if let Some(dut) = &dut {
-            dut.run(|| topology::route(&wires, spec.ip))?;
+            dut.run(|| match spec.dut {
+                DutKind::KernelBridge => topology::bridge(&wires),
+                _ => topology::route(&wires, spec.ip),
+            })?;
             if let Some(rules) = &rules {
                 dut.run(|| rules.install())?;
             }
@@ -147,11 +150,14 @@ impl Bed {
 
     fn port(&self, owner: Owner, side: Side) -> Option<Port> {
         let (end, peer) = self.directions().find(|(end, _)| end.owner == owner && end.side == side)?;
+        let is_opposite = |other: &&End| other.owner == Owner::Tester && other.side != side;
+        let bridged = owner == Owner::Tester && self.spec.dut == DutKind::KernelBridge;
+        let next_hop = self.ends().find(is_opposite).filter(|_| bridged).unwrap_or(peer);
         Some(Port {
             ifname: end.name.into(),
             ifindex: end.ifindex,
             mac: end.mac,
-            next_hop_mac: peer.mac,
+            next_hop_mac: next_hop.mac,
             namespace: end.namespace.clone(),
         })
     }
@@ -262,7 +268,11 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         DutKind::KernelStateless => Policy::Stateless { rules },
         DutKind::KernelStateful => Policy::Stateful { rules },
         DutKind::KernelNat => Policy::Masquerade,
-        DutKind::Wire | DutKind::KernelForward | DutKind::XdpForward | DutKind::Faulty => return Ok(None),
+        DutKind::Wire
+        | DutKind::KernelForward
+        | DutKind::KernelBridge
+        | DutKind::XdpForward
+        | DutKind::Faulty => return Ok(None),
     };
     RuleSet::new(policy, spec.ip).map(Some)
 }

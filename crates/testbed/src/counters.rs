@@ -11,6 +11,9 @@
 //! - what is left of Y's rx_dropped without those and without Y's own `rx_queue_N_drops` was dropped by the
 //!   core of the stack, that is, at a full per-CPU backlog, or because nothing wanted the frame.
 //!
+//! A bridge that does not know an address floods, which between two ports is forwarding: it loses only frames that
+//! are for itself. Its own interface counts them, and what IP thinks of them is no second loss.
+//!
 //! Source: drivers/net/veth.c (veth_get_stats64, veth_get_ethtool_stats), net/core/dev.c.
 
 use std::collections::BTreeMap;
@@ -23,7 +26,7 @@ use crate::error::Result;
 use crate::ethtool;
 use crate::nft::Verdicts;
 use crate::rtnl::{LinkStats, Rtnl};
-use crate::topology::{End, Owner};
+use crate::topology::{BRIDGE, Owner};
 
 /// Counters of one interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +58,7 @@ struct Direction {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
     directions: Vec<Direction>,
-    /// Interfaces by name: t0, t1, and d0, d1 unless the DUT is a wire.
+    /// Interfaces by name: t0, t1, d0 and d1 unless the DUT is a wire, br0 if it is a bridge.
     pub devices: BTreeMap<&'static str, Device>,
     /// The DUT's IP and ICMP counters, named as in /proc/net: `Ip.InDiscards`, `IpExt.InNoRoutes`,
     /// `Icmp.OutTimeExcds`, `Ip6InNoRoutes`.
@@ -97,15 +100,21 @@ impl Snapshot {
             });
         }
         for end in bed.ends() {
-            snapshot.devices.insert(end.name, read_device(end)?);
+            snapshot.devices.insert(end.name, end.namespace.run(|| read_device(end.name))?);
         }
         // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
         snapshot.softnet = read_softnet();
         let Some(dut) = bed.dut() else { return Ok(snapshot) };
         dut.run(|| {
-            // A faulty device takes frames from sockets; what the kernel thinks of its copies is no loss.
-            if bed.spec().dut != DutKind::Faulty {
-                snapshot.ip = read_ip();
+            match bed.spec().dut {
+                // It takes frames from sockets; what the kernel thinks of its copies is no loss.
+                DutKind::Faulty => {}
+                DutKind::KernelBridge => {
+                    // A bridge has no counters of a driver.
+                    let link = Rtnl::open()?.link(BRIDGE)?.stats;
+                    snapshot.devices.insert(BRIDGE, Device { link, ..Device::default() });
+                }
+                _ => snapshot.ip = read_ip(),
             }
             snapshot.conntrack = conntrack::stats()?;
             if let Some(rules) = bed.rules() {
@@ -168,6 +177,7 @@ impl Delta {
         for direction in &self.0.directions {
             self.wire_drops(direction, &mut drops);
         }
+        self.bridge_drops(&mut drops);
         self.ip_drops(&mut drops);
         self.filter_drops(&mut drops);
         drops.retain(|drop| drop.frames > 0);
@@ -198,6 +208,12 @@ impl Delta {
         let backlog = core.min(self.0.softnet.values().map(|cpu| cpu.dropped).sum());
         add("softnet backlog", backlog, format!("rx_dropped of {to} beyond its ring, softnet_stat"));
         add("unwanted frame", core - backlog, format!("rx_dropped of {to} beyond its ring"));
+    }
+
+    fn bridge_drops(&self, drops: &mut Vec<Drop>) {
+        let frames = self.0.devices.get(BRIDGE).map_or(0, |bridge| bridge.link.rx_packets);
+        let source = format!("rx_packets of {BRIDGE}");
+        drops.push(Drop { name: "addressed to the dut", owner: Owner::Dut, frames, source });
     }
 
     fn ip_drops(&self, drops: &mut Vec<Drop>) {
@@ -250,11 +266,10 @@ fn conntrack_since(now: &ConntrackStats, before: &ConntrackStats) -> ConntrackSt
     }
 }
 
-fn read_device(end: &End) -> Result<Device> {
-    end.namespace.run(|| {
-        let link = Rtnl::open()?.link(end.name)?.stats;
-        Ok(Device { link, driver: ethtool::stats(end.name)?.into_iter().collect() })
-    })
+/// An interface of the calling thread's namespace.
+fn read_device(name: &str) -> Result<Device> {
+    let link = Rtnl::open()?.link(name)?.stats;
+    Ok(Device { link, driver: ethtool::stats(name)?.into_iter().collect() })
 }
 
 /// The IP counters of the calling thread's namespace.

@@ -16,6 +16,8 @@ pub enum DutKind {
     KernelStateful,
     /// Linux forwarding with source NAT (masquerade) towards side b.
     KernelNat,
+    /// A Linux bridge between the two ports.
+    KernelBridge,
     /// An XDP program that looks up the kernel's routing table and redirects.
     XdpForward,
     /// Drops, reorders, duplicates, corrupts or delays on purpose: checks the tester.
@@ -24,12 +26,13 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 7] = [
+    pub const ALL: [(DutKind, &'static str); 8] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
         (DutKind::KernelStateful, "kernel-stateful"),
         (DutKind::KernelNat, "kernel-nat"),
+        (DutKind::KernelBridge, "kernel-bridge"),
         (DutKind::XdpForward, "xdp-forward"),
         (DutKind::Faulty, "faulty"),
     ];

@@ -1,4 +1,4 @@
-//! The few rtnetlink requests that a test bed is made of: veth pairs, addresses, routes, neighbours,
+//! The few rtnetlink requests that a test bed is made of: veth pairs, bridges, addresses, routes, neighbours,
 //! link state and counters. Source: rtnetlink(7), linux/if_link.h.
 
 use std::net::IpAddr;
@@ -19,6 +19,10 @@ const IFINFOMSG_BYTES: usize = 16;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_CARRIER: u16 = 33;
 const IF_OPER_UP: u8 = 6;
+// linux/if_link.h, enum of IFLA_BR_*; linux/neighbour.h.
+const IFLA_BR_STP_STATE: u16 = 5;
+const IFLA_BR_MCAST_SNOOPING: u16 = 23;
+const NTF_MASTER: u8 = 4;
 const RTNH_F_ONLINK: u32 = 4;
 
 /// A socket to rtnetlink in one network namespace.
@@ -103,6 +107,37 @@ impl Rtnl {
             })
         });
         self.socket.request(&format!("make veth pair {} and {}", first.name, second.name), message)
+    }
+
+    /// Makes a bridge, down, that sends nothing of its own: no spanning tree, no multicast snooping.
+    pub fn add_bridge(&mut self, name: &str, mac: Mac) -> Result<()> {
+        check_name(name)?;
+        let message = Message::new(libc::RTM_NEWLINK, CREATE, &[0; IFINFOMSG_BYTES])
+            .attr_text(libc::IFLA_IFNAME, name)
+            .attr(libc::IFLA_ADDRESS, &mac)
+            .nest(libc::IFLA_LINKINFO, &[], |info| {
+                info.attr(IFLA_INFO_KIND, b"bridge").nest(IFLA_INFO_DATA, &[], |data| {
+                    data.attr_u32(IFLA_BR_STP_STATE, 0).attr(IFLA_BR_MCAST_SNOOPING, &[0])
+                })
+            });
+        self.socket.request(&format!("make bridge {name}"), message)
+    }
+
+    /// Makes an interface a port of a bridge.
+    pub fn enslave(&mut self, ifindex: u32, bridge: u32) -> Result<()> {
+        let message =
+            Message::new(libc::RTM_NEWLINK, 0, &ifinfomsg(ifindex, 0, 0)).attr_u32(libc::IFLA_MASTER, bridge);
+        self.socket.request(&format!("make interface {ifindex} a port of bridge {bridge}"), message)
+    }
+
+    /// Tells a bridge for good behind which of its ports an address is.
+    pub fn add_forwarding_entry(&mut self, port: u32, mac: Mac) -> Result<()> {
+        let mut header = vec![libc::AF_BRIDGE as u8, 0, 0, 0];
+        header.extend(port.to_ne_bytes());
+        header.extend(libc::NUD_NOARP.to_ne_bytes());
+        header.extend([NTF_MASTER, 0]);
+        let message = Message::new(libc::RTM_NEWNEIGH, CREATE, &header).attr(libc::NDA_LLADDR, &mac);
+        self.socket.request(&format!("add a forwarding entry to port {port}"), message)
     }
 
     /// Sets an interface up or down.

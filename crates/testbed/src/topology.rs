@@ -9,7 +9,10 @@
 //! addresses (/32, /128) and the gateways are on-link by decree, so that every other address of the
 //! networks, 198.18.1.0 and 198.18.1.255 included, is a test address behind the tester. Neighbours are
 //! static: no ARP, no neighbour discovery, and none of its frames between the test frames. The tester's
-//! ends have no address. Addresses are those of RFC 2544 (198.18.0.0/15, RFC 6815) and RFC 3849.
+//! ends have no address.
+//!
+//! A bridge has no address either: d0 and d1 are its ports, and it knows behind which of them each of the tester's
+//! MAC addresses is. Addresses are those of RFC 2544 (198.18.0.0/15, RFC 6815) and RFC 3849.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -220,6 +223,29 @@ pub(crate) fn route(wires: &Wires, ip: IpVersion) -> Result<()> {
         rtnl.add_route(side.network(ip), side.tester(ip), dut.ifindex)?;
     }
     Ok(())
+}
+
+/// The interface of the bridge.
+pub(crate) const BRIDGE: &str = "br0";
+
+/// Makes the DUT's namespace a bridge between its two interfaces. The entries for the tester's addresses are
+/// static, so that none is missing at first or expires; learning stays on, so that its share of the work is done.
+pub(crate) fn bridge(wires: &Wires) -> Result<()> {
+    // Where br_netfilter is loaded, a new namespace hands all bridged frames to iptables.
+    for family in ["iptables", "ip6tables", "arptables"] {
+        sysctl(&format!("bridge/bridge-nf-call-{family}"), "0")?;
+    }
+    let mut rtnl = Rtnl::open()?;
+    // An address of its own, or it would be that of a port.
+    rtnl.add_bridge(BRIDGE, [2, 0, 0, 0, 0, 0xfe])?;
+    let bridge = rtnl.link(BRIDGE)?.ifindex;
+    rtnl.keep_quiet(bridge)?;
+    for [tester, dut] in wires {
+        rtnl.enslave(dut.ifindex, bridge)?;
+        rtnl.add_forwarding_entry(dut.ifindex, tester.mac)?;
+    }
+    rtnl.set_up(bridge, true)?;
+    wait_until_operational(BRIDGE)
 }
 
 /// Writes /proc/sys/net/NAME of the calling thread's namespace. What the kernel does not have (IPv6

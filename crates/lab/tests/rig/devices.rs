@@ -113,6 +113,13 @@ fn the_nat_tracks_every_flow() {
 }
 
 #[test]
+fn the_bridge_forwards() {
+    let _turn = need_rig!();
+    check(DutKind::KernelBridge, TesterKind::Xdp);
+    check(DutKind::KernelBridge, TesterKind::Packet);
+}
+
+#[test]
 fn the_xdp_router_forwards() {
     let _turn = need_rig!();
     check(DutKind::XdpForward, TesterKind::Xdp);

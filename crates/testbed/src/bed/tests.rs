@@ -51,7 +51,7 @@ fn every_kind_forwards_both_ip_versions() {
             let got = &pass(&bed, 7..8)[0];
             assert_eq!(got.destination, sent.destination, "{kind} {ip}");
             assert_eq!(got.payload, sent.payload, "{kind} {ip}");
-            if kind == DutKind::Wire {
+            if matches!(kind, DutKind::Wire | DutKind::KernelBridge) {
                 assert_eq!((got.to_mac, got.from_mac, got.hops), (b.mac, a.mac, sent.hops));
             } else {
                 assert_eq!((got.to_mac, got.from_mac, got.hops), (b.mac, b.next_hop_mac, sent.hops - 1));
@@ -138,6 +138,40 @@ fn losses_in_the_dut_have_names() {
     let bed = build(&spec(DutKind::KernelForward, V6));
     let nowhere = Frame { destination: "2001:db8:77::1".parse().unwrap(), ..Frame::new(V6, Side::A, 0) };
     check_drops(&bed, nowhere, "no route");
+}
+
+#[test]
+fn a_bridge_knows_its_stations_and_sends_nothing_of_its_own() {
+    need_root!();
+    for ip in [V4, V6] {
+        let bed = build(&spec(DutKind::KernelBridge, ip));
+        let [a, b] = bed.ports();
+        assert_eq!((a.next_hop_mac, b.next_hop_mac), (b.mac, a.mac));
+        let to_the_bridge = Port { next_hop_mac: bed.dut_ports().unwrap()[0].mac, ..a.clone() };
+        let before = bed.snapshot().unwrap();
+        let socket = PacketSocket::open(&a);
+        for _ in 0..5 {
+            socket.send(&Frame::new(ip, Side::A, 0).to(&to_the_bridge)).unwrap();
+        }
+        pass(&bed, 0..10);
+        let delta = bed.snapshot().unwrap().since(&before);
+        let found: Vec<_> = delta.drops().iter().map(|drop| (drop.name, drop.owner, drop.frames)).collect();
+        assert_eq!(found, [("addressed to the dut", Owner::Dut, 5)], "{ip}: {:#?}", delta.drops());
+        // What came in at a port left at the other, and nothing else.
+        let packets = |name: &str| {
+            let link = delta.0.devices[name].link;
+            (link.rx_packets, link.tx_packets)
+        };
+        assert_eq!((packets("d0"), packets("d1")), ((15, 0), (0, 10)), "{ip}");
+
+        // struct __fdb_entry of linux/if_bridge.h: address, port, whether it is the bridge's own, age.
+        let table = bed.dut().unwrap().run(|| std::fs::read("/sys/class/net/br0/brforward")).unwrap();
+        let stations = table.chunks_exact(16).filter(|entry| entry[7] == 0);
+        let mut found: Vec<(Mac, u8, [u8; 4])> =
+            stations.map(|e| (e[..6].try_into().unwrap(), e[6], e[8..12].try_into().unwrap())).collect();
+        found.sort();
+        assert_eq!(found, [(a.mac, 1, [0; 4]), (b.mac, 2, [0; 4])], "static entries do not age");
+    }
 }
 
 /// Sent, received at the other port, and what the counters name, once all frames are accounted for.
