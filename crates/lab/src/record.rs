@@ -35,6 +35,9 @@ pub struct Run {
     pub tester: Tester,
     /// Where the run departs from the procedure that it cites, one sentence each.
     pub deviations: Vec<String>,
+    /// When it went on after an interruption, UTC, RFC 3339.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<String>,
 }
 
 /// How a run ended.

@@ -1,7 +1,7 @@
 //! Records on disk: one SQLite file, append-only, each trial committed as it ends.
 //!
-//! A run is begun, gets points, points get trials and one result, and the run is ended once. Nothing else
-//! changes. A process that dies leaves its run `running`: everything up to its last trial is there, and
+//! A run is begun, gets points, points get trials and one result, and the run is ended; one that was cut short can
+//! be reopened. Nothing else changes. A process that dies leaves its run `running`: everything up to its last trial is there, and
 //! [`Store::mark_interrupted`] closes the run.
 
 mod error;
@@ -91,6 +91,17 @@ impl Store {
     /// Ends a run: `state` says how, `finished` when (UTC, RFC 3339).
     pub fn finish_run(&self, id: i64, state: RunState, finished: &str) -> Result<(), StoreError> {
         self.end_run(id, state, Some(finished))
+    }
+
+    /// Lets a run that was interrupted or has failed go on, with the process and the times of `run`.
+    pub fn reopen_run(&self, run: &Run) -> Result<(), StoreError> {
+        let rest = RUNS.rest(run).map_err(|e| self.row_error(&RUNS, e))?;
+        match self.db.execute(table::REOPEN_RUN, (run.id, rest)).map_err(|e| self.error(e))? {
+            0 => {
+                Err(StoreError::Ended { path: self.path.clone(), id: run.id, state: self.run(run.id)?.state })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Closes a run whose process died; its end is not known.

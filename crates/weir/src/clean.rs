@@ -26,7 +26,7 @@ pub(crate) fn undo(store: &Store) -> Result<Vec<String>> {
     let mut done: Vec<String> =
         changes.iter().map(|change| format!("undone after a run that was killed: {change}")).collect();
     for id in run::mark_dead_runs(store)? {
-        done.push(format!("run {id} was killed; its finished trials are kept"));
+        done.push(format!("run {id} was killed; its finished trials are kept, and `weir run --resume {id}` measures the rest"));
     }
     Ok(done)
 }

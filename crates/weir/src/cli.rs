@@ -104,11 +104,15 @@ Examples:
   weir run router --set search.trial_s=5           the same trials, but shorter
   weir run quick --set traffic.flows=[1,1000,1M]   one more axis
   weir run mine.toml --seed 7 --report mine.html   my own plan
+  weir run --resume last                           the rest of a run that was interrupted
   weir run quick --tester packet --quiet           as a plain user would, without progress")]
 pub(crate) struct Run {
     /// Plan that ships with weir (see `weir plan list`) or path of a plan (see `weir plan options`)
-    #[arg(value_name = "NAME|FILE")]
-    pub(crate) plan: String,
+    #[arg(value_name = "NAME|FILE", required_unless_present = "resume")]
+    pub(crate) plan: Option<String>,
+    /// Go on with a run that was interrupted, killed or has failed; what it has measured is not measured again
+    #[arg(long, value_name = "ID|last", conflicts_with_all = ["plan", "sets", "seed"])]
+    pub(crate) resume: Option<RunId>,
     #[command(flatten)]
     pub(crate) sets: Sets,
     /// Seed of all randomness, so that a run can be repeated [default: a new one, kept in the record]
@@ -477,7 +481,7 @@ mod tests {
         else {
             panic!()
         };
-        assert_eq!(run.plan, "quick");
+        assert_eq!(run.plan.as_deref(), Some("quick"));
         assert_eq!(run.sets.sets, ["a.b=1", "c=[1,2]"]);
         assert_eq!((run.seed, run.tester), (Some(7), TesterKind::Packet));
         assert_eq!((run.no_report, run.json, run.quiet), (true, false, true));

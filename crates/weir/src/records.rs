@@ -46,7 +46,8 @@ pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()
     Ok(writeln!(out, "{}", path.display())?)
 }
 
-fn find(store: &Store, run: cli::RunId) -> Result<RunData> {
+/// The run that the user names.
+pub(crate) fn find(store: &Store, run: cli::RunId) -> Result<RunData> {
     let id = match run {
         cli::RunId::Number(id) => id,
         cli::RunId::Last => match store.last_run_id()? {

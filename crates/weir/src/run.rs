@@ -18,12 +18,19 @@ use crate::{Outcome, clean, cli, privilege, records, say, time};
 
 /// Runs the plan, writes its report, says where it is.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
-    let plan = plan::load(&arguments.plan, &arguments.sets.sets)?;
+    // A wrong plan is told before anything else is done.
+    let new_plan = arguments.plan.as_ref().map(|name| plan::load(name, &arguments.sets.sets)).transpose()?;
     check_folder(arguments.report.as_deref())?;
     let means = privilege::obtain(arguments.tester)?;
     let stop = stop_flag()?;
     let store = records::open(&arguments.store)?;
     let undone = clean::undo(&store)?;
+    let past = arguments.resume.map(|id| records::find(&store, id)).transpose()?;
+    let plan = match (new_plan, &past) {
+        (Some(plan), _) => plan,
+        (None, Some(data)) => plan::reload(&data.run.plan, &data.run.plan_toml)?,
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
     let progress = (!arguments.quiet).then(|| {
         say::notes(&undone);
         announce(&plan);
@@ -46,7 +53,10 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
         stop: &stop,
         observe: &observe,
     };
-    let result = run::run(&plan, &store, &options);
+    let result = match past {
+        Some(data) => run::resume(&plan, data, &store, &options),
+        None => run::run(&plan, &store, &options),
+    };
     progress.iter().for_each(Progress::finish);
     let (id, interrupted) = match result {
         Ok(id) => (id, false),
@@ -60,6 +70,9 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
         .transpose();
     if let (Ok(Some(path)), false) = (&report, arguments.quiet) {
         say::say(&format!("report: {}", path.display()));
+    }
+    if interrupted && !arguments.quiet {
+        say::say(&format!("interrupted; `weir run --resume {id}` measures the rest"));
     }
     let text = if arguments.json { export::json(&data) + "\n" } else { export::show(&data) };
     out.write_all(text.as_bytes())?;
@@ -85,8 +98,9 @@ fn failed(error: RunError, id: i64) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     match id {
         0 => error,
-        id => error
-            .context(format!("run {id} has failed; its finished trials are kept, see `weir report {id}`")),
+        id => error.context(format!(
+            "run {id} has failed; its finished trials are kept, `weir run --resume {id}` goes on"
+        )),
     }
 }
 

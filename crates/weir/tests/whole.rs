@@ -68,10 +68,19 @@ impl Home {
 
     /// Starts the long plan and returns when its first trials are kept.
     fn in_mid_run(&self) -> Running {
-        let mut run = Running(self.command(&[WEIR], &["run", "long.toml"]).spawn().expect("weir starts"));
+        self.running(&["run", "long.toml"], ": ceiling ")
+    }
+
+    /// Starts weir and returns when it has said something.
+    fn running(&self, arguments: &[&str], word: &str) -> Running {
+        let mut run = Running(self.command(&[WEIR], arguments).spawn().expect("weir starts"));
         let mut lines = BufReader::new(run.0.stderr.take().expect("piped")).lines();
-        let told = lines.any(|line| line.expect("text").contains(": ceiling "));
-        assert!(told, "weir ended before its first trials: {:?}", run.0.wait());
+        let mut said = Vec::new();
+        let told = lines.by_ref().map(|line| line.expect("text")).any(|line| {
+            said.push(line);
+            said[said.len() - 1].contains(word)
+        });
+        assert!(told, "weir ended with {:?} before it said `{word}`: {said:?}", run.0.wait());
         // Whatever else it says must not stop it.
         std::thread::spawn(move || lines.for_each(drop));
         run
@@ -209,6 +218,33 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
     }
     let journal = fs::read_dir(home.path("state/weir/journal")).into_iter().flatten().count();
     assert_eq!(journal, 0, "entries in the journal");
+}
+
+#[test]
+fn a_killed_run_goes_on() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let plan = PLAN.replace("frame_bytes = 128", "frame_bytes = [128, 256]");
+    fs::write(home.path("two.toml"), plan).expect("room");
+    let mut run = home.running(&["run", "two.toml", "--seed", "7"], "kernel-forward 128 bytes");
+    run.0.kill().expect("it runs");
+    run.0.wait().expect("it ran");
+    let before = home.record();
+    let id = before["run"]["id"].to_string();
+    let rest = home.weir(&["run", "--resume", &id, "--no-report"]);
+    assert!(matches!(rest.status.code(), Some(0 | 3)), "{rest:?}");
+    let after = home.record();
+    assert_eq!(after["run"]["state"], "complete");
+    assert_eq!((&after["run"]["seed"], &after["run"]["id"]), (&before["run"]["seed"], &before["run"]["id"]));
+    let (early, all) = (trials(&before), trials(&after));
+    assert!(early.len() >= 9 && all.len() > early.len(), "{} then {}", early.len(), all.len());
+    assert!(early.iter().all(|trial| all.contains(trial)), "a trial is gone");
+    for (number, why) in [(id.as_str(), "it is complete"), ("99", "there is no run 99")] {
+        let again = home.weir(&["run", "--resume", number]);
+        assert!(String::from_utf8_lossy(&again.stderr).contains(why), "{again:?}");
+    }
 }
 
 #[test]

@@ -232,5 +232,13 @@ pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
     read::read(&read::Label { name: &name, place: name_or_path }, &text, sets).map_err(PlanError::Mistakes)
 }
 
+/// The plan of a record: its name and its text as kept.
+///
+/// # Errors
+/// [`PlanError::Mistakes`] if another version of weir wrote it and this one reads it differently.
+pub fn reload(name: &str, text: &str) -> Result<Plan, PlanError> {
+    read::read(&read::Label { name, place: "the plan in the record" }, text, &[]).map_err(PlanError::Mistakes)
+}
+
 #[cfg(test)]
 mod tests;

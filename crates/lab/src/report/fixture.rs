@@ -77,6 +77,7 @@ pub(crate) fn run(id: i64) -> Run {
             limits: vec!["No hardware time stamps: latency includes the tester's own receive path.".into()],
         },
         deviations: vec!["Trials last 1 s, RFC 2544 asks for 60 s.".into()],
+        resumed: Vec::new(),
     }
 }
 

@@ -6,12 +6,12 @@
 //!                                                             +> store
 //! ```
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use weir_load::counts::Load;
-use weir_load::{Control, LoadError, TesterKind};
+use weir_load::{LoadError, TesterKind};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_testbed::device::DeviceError;
 use weir_testbed::dut::DutKind;
@@ -19,20 +19,23 @@ use weir_testbed::journal::{self, Journal};
 
 use crate::machine;
 use crate::plan::{Cpus, Experiment, Plan, PointSpec, SearchSpec, Throughput};
-use crate::record::{
-    GoalResult, GoalValue, Owner, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
-};
-use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
+use crate::record::{GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial};
+use crate::run_data::RunData;
+use crate::search::GoalOutcome;
 use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
+mod past;
 mod peers;
 mod procedure;
 mod rig;
+mod trials;
 mod verdict;
 
+use past::Past;
 pub use rig::{Rig, Settings};
+use trials::{MOVED, Trials, search_once};
 
 /// Trials of the wire alone before a run: their median is the ceiling.
 const CEILING_TRIALS: usize = 3;
@@ -60,6 +63,14 @@ pub enum RunError {
     /// The plan asks for a search that cannot work.
     #[error("the search of the plan cannot work: {0}")]
     Search(String),
+    /// The run cannot go on.
+    #[error("run {id} cannot be resumed: {why}")]
+    Resume {
+        /// Its number.
+        id: i64,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// Stopped by the user.
     #[error("interrupted; finished trials are kept in run {0}")]
     Interrupted(i64),
@@ -122,21 +133,39 @@ pub struct Options<'a> {
 pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunError> {
     let mut record = begin(plan, options);
     record.id = store.begin_run(&record)?;
+    execute(plan, record, &Past::default(), store, options)
+}
+
+/// Goes on with a run that was interrupted or has failed; `plan` is the one of its record. Its own seed counts, and
+/// no trial that was kept is made again.
+///
+/// # Errors
+/// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
+pub fn resume(plan: &Plan, data: RunData, store: &Store, options: &Options) -> Result<i64, RunError> {
+    let (mut record, past) = Past::of(data, options)?;
+    record.process = journal::this_process();
+    record.resumed.push(time::now());
+    store.reopen_run(&record)?;
+    execute(plan, record, &past, store, options)
+}
+
+fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Options) -> Result<i64, RunError> {
     (options.observe)(Event::Run(&record));
     let settings = Settings {
         tester: options.tester,
-        seed: options.seed,
+        seed: record.seed,
         limits: plan.limits.clone(),
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
     let result = match &plan.experiment {
         Experiment::Throughput(experiment) => {
-            let run = Running { record: &record, experiment, store, options, settings, journal };
+            let run = Running { record: &record, past, experiment, store, options, settings, journal };
             run.all_points(&plan.points())
         }
         Experiment::PeersGenerator(experiment) => {
-            peers::Contest { record: &record, experiment, store, options, settings, journal }.all_rounds()
+            let record = &record;
+            peers::Contest { record, past, experiment, store, options, settings, journal }.all_rounds()
         }
     };
     let state = match &result {
@@ -159,9 +188,9 @@ pub fn mark_dead_runs(store: &Store) -> Result<Vec<i64>, StoreError> {
 }
 
 fn begin(plan: &Plan, options: &Options) -> Run {
-    let (generator, receiver) = match options.tester {
-        TesterKind::Xdp => ("xdp-live-frames", "xdp"),
-        TesterKind::Packet => ("af-packet", "af-packet"),
+    let receiver = match options.tester {
+        TesterKind::Xdp => "xdp",
+        TesterKind::Packet => "af-packet",
     };
     let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1));
     Run {
@@ -177,18 +206,27 @@ fn begin(plan: &Plan, options: &Options) -> Run {
         process: journal::this_process(),
         machine: machine::gather(),
         tester: Tester {
-            generator: generator.into(),
+            generator: generator_name(options.tester).into(),
             receiver: receiver.into(),
             cpus: cpus.map(|c| c.tester).unwrap_or_default(),
             limits: options.tester_limits.clone(),
         },
         deviations: procedure::deviations(plan),
+        resumed: Vec::new(),
+    }
+}
+
+fn generator_name(tester: TesterKind) -> &'static str {
+    match tester {
+        TesterKind::Xdp => "xdp-live-frames",
+        TesterKind::Packet => "af-packet",
     }
 }
 
 /// A run in progress.
 struct Running<'a> {
     record: &'a Run,
+    past: &'a Past,
     experiment: &'a Throughput,
     store: &'a Store,
     options: &'a Options<'a>,
@@ -229,9 +267,12 @@ impl Running<'_> {
         told: &mut Vec<String>,
     ) -> Result<f64, RunError> {
         let spec = PointSpec { dut: DutKind::Wire, rules: None, cpus: Cpus::Count(1), ..spec.clone() };
-        let (mut rig, point) = self.open(&spec, index, told)?;
+        if let Some(goals) = self.finished(index, None, count) {
+            return Ok(goals.first().and_then(|goal| goal.fps_median).unwrap_or(0.0));
+        }
+        let (mut rig, point, kept) = self.open(&spec, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
-        let mut trials = Trials { run: self, point: &point, next: 0, handovers: Vec::new() };
+        let mut trials = Trials::new(self, &point, kept);
         let load = Load { fps: None, duration: CEILING_TRIAL, max_frames: None };
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
@@ -264,9 +305,12 @@ impl Running<'_> {
         ceiling: f64,
         told: &mut Vec<String>,
     ) -> Result<(), RunError> {
-        let (mut rig, point) = self.open(spec, ceilings + i, told)?;
+        if self.finished(ceilings + i, Some(i), count).is_some() {
+            return Ok(());
+        }
+        let (mut rig, point, kept) = self.open(spec, ceilings + i, told)?;
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
-        let mut trials = Trials { run: self, point: &point, next: 0, handovers: Vec::new() };
+        let mut trials = Trials::new(self, &point, kept);
         let min = self.experiment.search.min_fps().min(ceiling);
         trials.one(
             &mut rig,
@@ -332,12 +376,25 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Tells the result of a point that was finished before the run was interrupted, and returns its goals.
+    fn finished(&self, index: usize, of_plan: Option<usize>, count: usize) -> Option<&[GoalResult]> {
+        let data = self.past.finished(index)?;
+        (self.options.observe)(Event::Point { index: of_plan, count, point: &data.point });
+        data.trials.iter().for_each(|trial| (self.options.observe)(Event::Ended(trial)));
+        data.point
+            .result
+            .iter()
+            .for_each(|result| (self.options.observe)(Event::Result(&data.point, result)));
+        Some(data.goals())
+    }
+
+    /// The rig of a point, the point with its number in the store, and the trials that it has there.
     fn open(
         &mut self,
         spec: &PointSpec,
         index: usize,
         told: &mut Vec<String>,
-    ) -> Result<(Rig, Point), RunError> {
+    ) -> Result<(Rig, Point, VecDeque<Trial>), RunError> {
         let rig = Rig::build(spec, &self.settings, &self.experiment.faults, &mut self.journal)?;
         for note in rig.notes() {
             if !told.contains(note) {
@@ -362,8 +419,8 @@ impl Running<'_> {
             notes: rig.notes().to_vec(),
             result: None,
         };
-        point.id = self.store.add_point(&point)?;
-        Ok((rig, point))
+        let kept = self.past.enter(&mut point, self.store)?;
+        Ok((rig, point, kept))
     }
 
     fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
@@ -388,112 +445,4 @@ fn goal_result(
         fps_interval: stats::median_interval(&values, seed).filter(|_| enough),
         repetitions,
     }
-}
-
-fn search_once(search: &Search, trials: &mut Trials, rig: &mut Rig) -> Result<Vec<GoalOutcome>, RunError> {
-    trials.handovers.clear();
-    let mut measurer = PointMeasurer { trials, rig, error: None };
-    search.run(&mut measurer).map_err(|Stop(why)| measurer.error.unwrap_or(RunError::Search(why)))
-}
-
-/// The time of a cache line between two CPUs differs by more than this when one of them has been moved.
-const MOVED_FACTOR: f64 = 2.0;
-const MOVED: &str = "The host moved a virtual CPU during this search (a cache line takes more than twice or less \
-                     than half of the time between the tester's CPU and the DUT's): it is made once more.";
-
-/// Trials of one point: measured, kept, told.
-struct Trials<'a> {
-    run: &'a Running<'a>,
-    point: &'a Point,
-    next: usize,
-    /// Time of a cache line between tester and DUT before each trial of the present search, ns.
-    handovers: Vec<f64>,
-}
-
-impl Trials<'_> {
-    /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
-    /// do not count.
-    fn cpus_moved(&self) -> bool {
-        let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.handovers, p));
-        matches!(quantiles, [Some(low), Some(high)] if high > MOVED_FACTOR * low)
-    }
-
-    /// One trial, whatever its verdict.
-    fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<rig::Outcome, RunError> {
-        let options = self.run.options;
-        let (observe, stop) = (options.observe, options.stop);
-        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
-        let progress = |sent, received| observe(Event::Progress { sent, received });
-        let mut outcome = rig.trial(load, purpose, &Control::new(stop, &progress))?;
-        if stop.load(Ordering::Relaxed) {
-            // Cut short, it is no measurement.
-            return Err(RunError::Interrupted(self.run.record.id));
-        }
-        self.handovers.extend(outcome.trial.noise.handover_ns);
-        outcome.trial.point_id = self.point.id;
-        outcome.trial.index = self.next;
-        self.next += 1;
-        outcome.trial.id = self.run.store.append_trial(&outcome.trial)?;
-        observe(Event::Ended(&outcome.trial));
-        Ok(outcome)
-    }
-
-    /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
-    fn valid(
-        &mut self,
-        rig: &mut Rig,
-        fps: f64,
-        duration: Duration,
-        purpose: Purpose,
-    ) -> Result<rig::Outcome, RunError> {
-        let load = Load { fps: Some(fps), duration, max_frames: None };
-        let mut outcome = self.one(rig, &load, purpose)?;
-        for retry in 0..self.run.settings.limits.retries {
-            let again = match outcome.trial.verdict {
-                Verdict::Valid => false,
-                // A stall can look like it once; twice, it is the tester's limit.
-                Verdict::TesterLimited => retry == 0,
-                Verdict::Noisy | Verdict::Invalid => true,
-            };
-            if !again {
-                break;
-            }
-            outcome = self.one(rig, &load, purpose)?;
-        }
-        Ok(outcome)
-    }
-}
-
-/// Answers a search with trials of a rig.
-struct PointMeasurer<'t, 'a> {
-    trials: &'t mut Trials<'a>,
-    rig: &'t mut Rig,
-    /// What ended the search, since a search only knows that it was stopped.
-    error: Option<RunError>,
-}
-
-impl Measurer for PointMeasurer<'_, '_> {
-    fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
-        let outcome = self.trials.valid(self.rig, load_fps, duration, Purpose::Search).map_err(|error| {
-            let stop = Stop(error.to_string());
-            self.error = Some(error);
-            stop
-        })?;
-        let trial = &outcome.trial;
-        // Too slow again and again, but never by much: that is no noise.
-        let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
-        Ok(match trial.verdict {
-            Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
-            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
-            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
-            Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
-        })
-    }
-}
-
-/// The rate at which the tester both sent and received.
-fn achieved_fps(trial: &Trial) -> f64 {
-    let own_losses = trial.ledger.iter().filter(|line| line.owner == Owner::Tester).map(|line| line.frames);
-    let kept = 1.0 - own_losses.sum::<u64>() as f64 / trial.sent.max(1) as f64;
-    trial.offered_fps * (1.0 + trial.noise.rate_error) * kept.max(0.0)
 }

@@ -61,6 +61,9 @@ pub(super) const MIGRATIONS: [&str; 1] = ["
 /// Ends a run that is still running.
 pub(super) const END_RUN: &str =
     "UPDATE runs SET state = ?2, finished = ?3 WHERE id = ?1 AND state = 'running'";
+/// Lets a run that did not come to its end go on.
+pub(super) const REOPEN_RUN: &str = "UPDATE runs SET state = 'running', finished = NULL, rest = ?2 \
+                                     WHERE id = ?1 AND state IN ('interrupted', 'failed')";
 /// Writes the result of a point that has none.
 pub(super) const FINISH_POINT: &str = "UPDATE points SET result = ?2 WHERE id = ?1 AND result IS NULL";
 /// Number of the newest run.
@@ -160,6 +163,12 @@ impl Table {
             records.push(self.read_row(row)?);
         }
         Ok(records)
+    }
+
+    /// What the record has beside its columns.
+    pub(super) fn rest<R: Serialize + DeserializeOwned>(&self, record: &R) -> Result<SqlValue, RowError> {
+        let mut row = self.write_row(record).map_err(|e| RowError::Record(0, e))?;
+        Ok(row.pop().expect("it ends with the rest"))
     }
 
     /// The columns' values in order, `rest` last.

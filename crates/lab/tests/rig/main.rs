@@ -7,5 +7,6 @@
 mod bench;
 mod devices;
 mod faults;
+mod resume;
 mod sizes;
 mod trouble;

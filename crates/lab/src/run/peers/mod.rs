@@ -7,6 +7,7 @@
 //! A busy minute of the machine hits all of them, and ratios are formed round by round. Pacing and the
 //! receiver are measured on the wire with the whole tester, in the same rounds.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use weir_testbed::journal::{Journal, measuring_lock};
 
 use contestant::{Contestant, Failed, Generator, Outside, Sent};
 
+use super::past::Past;
 use super::rig::Rig;
 use super::verdict::{Books, judge};
 use super::{Event, Options, RunError, Settings};
@@ -41,6 +43,7 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// A comparison in progress.
 pub(super) struct Contest<'a> {
     pub(super) record: &'a Run,
+    pub(super) past: &'a Past,
     pub(super) experiment: &'a Peers,
     pub(super) store: &'a Store,
     pub(super) options: &'a Options<'a>,
@@ -56,6 +59,9 @@ struct Entrant {
     flows: u32,
     /// One per round.
     rates: Vec<Option<f64>>,
+    /// Trials of an earlier part of this run that are still to be asked for.
+    kept: VecDeque<Trial>,
+    /// The number of the next trial.
     next: usize,
 }
 
@@ -114,7 +120,9 @@ impl Contest<'_> {
         }
         for entrant in &entrants {
             let result = self.result(entrant, &entrants);
-            self.store.finish_point(entrant.point.id, &result)?;
+            if self.past.finished(entrant.point.index).is_none() {
+                self.store.finish_point(entrant.point.id, &result)?;
+            }
             (self.options.observe)(Event::Result(&entrant.point, &result));
         }
         Ok(())
@@ -172,8 +180,7 @@ impl Contest<'_> {
                 Source::Absent
             }
         };
-        point.id = self.store.add_point(&point)?;
-        list.push(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), next: 0 });
+        list.push(self.entrant(point, source, (frame_bytes, flows))?);
         Ok(())
     }
 
@@ -217,12 +224,23 @@ impl Contest<'_> {
         point.notes.extend(rig.notes().iter().cloned());
         point.settings.push(("receiver_cpu".into(), if own_cpu { "own" } else { "the sender's" }.into()));
         point.cpus = rig.cpus().tester.clone();
-        point.id = self.store.add_point(&point)?;
         let source = Source::Wire(Box::new(rig), load);
-        let mut entrant = Entrant { point, source, frame_bytes, flows, rates: Vec::new(), next: 0 };
-        self.trial(&mut entrant, WARM_UP, Purpose::WarmUp)?;
+        let mut entrant = self.entrant(point, source, (frame_bytes, flows))?;
+        self.measured(&mut entrant, WARM_UP, Purpose::WarmUp)?;
         list.push(entrant);
         Ok(())
+    }
+
+    fn entrant(
+        &self,
+        mut point: Point,
+        source: Source,
+        (frame_bytes, flows): (u16, u32),
+    ) -> Result<Entrant, RunError> {
+        let kept = self.past.enter(&mut point, self.store)?;
+        let next = kept.len();
+        let kept = kept.into_iter().filter(|trial| trial.purpose != Purpose::WarmUp).collect();
+        Ok(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), kept, next })
     }
 
     fn point(&self, dut: &str, spec: &PointSpec, settings: Vec<(String, String)>, index: usize) -> Point {
@@ -242,8 +260,21 @@ impl Contest<'_> {
         }
     }
 
-    /// One trial, kept and told; its rate in frames/s, if it has one.
+    /// One trial, or the one that an earlier part of this run made in its place; its rate in frames/s, if it has one.
     fn trial(
+        &mut self,
+        entrant: &mut Entrant,
+        duration: Duration,
+        purpose: Purpose,
+    ) -> Result<Option<f64>, RunError> {
+        match entrant.kept.pop_front() {
+            Some(trial) => Ok(rate(&trial)),
+            None => self.measured(entrant, duration, purpose),
+        }
+    }
+
+    /// One trial, kept and told; its rate in frames/s, if it has one.
+    fn measured(
         &mut self,
         entrant: &mut Entrant,
         duration: Duration,

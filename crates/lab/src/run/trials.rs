@@ -1,0 +1,168 @@
+//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, told; and
+//! how a search asks for them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weir_load::Control;
+use weir_load::counts::Load;
+
+use super::rig::Outcome;
+use super::{Event, RunError, Running, WARM_UP, past};
+use crate::record::{Owner, Point, Purpose, Trial, Verdict};
+use crate::run::Rig;
+use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
+use crate::stats;
+
+pub(super) fn search_once(
+    search: &Search,
+    trials: &mut Trials,
+    rig: &mut Rig,
+) -> Result<Vec<GoalOutcome>, RunError> {
+    trials.handovers.clear();
+    let mut measurer = PointMeasurer { trials, rig, error: None };
+    search.run(&mut measurer).map_err(|Stop(why)| measurer.error.unwrap_or(RunError::Search(why)))
+}
+
+/// The time of a cache line between two CPUs differs by more than this when one of them has been moved.
+const MOVED_FACTOR: f64 = 2.0;
+pub(super) const MOVED: &str = "The host moved a virtual CPU during this search (a cache line takes more than twice or less \
+                     than half of the time between the tester's CPU and the DUT's): it is made once more.";
+
+/// Highest rate of a warm-up before the rest of an interrupted point, frames/s.
+const WARM_UP_FPS: f64 = 10_000.0;
+
+/// Trials of one point.
+pub(super) struct Trials<'a> {
+    run: &'a Running<'a>,
+    point: &'a Point,
+    /// Trials of an earlier part of this run that are still to be asked for.
+    kept: VecDeque<Trial>,
+    /// The number of the next trial.
+    next: usize,
+    /// Is the device to be warmed up before the next trial, since all trials so far were kept ones?
+    cold: bool,
+    /// Time of a cache line between tester and DUT before each trial of the present search, ns.
+    handovers: Vec<f64>,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) fn new(run: &'a Running<'a>, point: &'a Point, kept: VecDeque<Trial>) -> Trials<'a> {
+        Trials { run, point, next: kept.len(), cold: !kept.is_empty(), kept, handovers: Vec::new() }
+    }
+
+    /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
+    /// do not count.
+    pub(super) fn cpus_moved(&self) -> bool {
+        let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.handovers, p));
+        matches!(quantiles, [Some(low), Some(high)] if high > MOVED_FACTOR * low)
+    }
+
+    /// One trial, whatever its verdict.
+    pub(super) fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<Outcome, RunError> {
+        if let Some(outcome) = self.kept(load, purpose) {
+            return Ok(outcome);
+        }
+        if std::mem::take(&mut self.cold) && purpose != Purpose::WarmUp {
+            let fps = load.fps.map(|fps| fps.min(WARM_UP_FPS));
+            self.measured(rig, &Load { fps, duration: WARM_UP, max_frames: None }, Purpose::WarmUp)?;
+        }
+        self.measured(rig, load, purpose)
+    }
+
+    /// The trial that an earlier part of this run made at this place.
+    fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Outcome> {
+        // That of an earlier continuation, which nothing asks for again.
+        while purpose != Purpose::WarmUp && self.kept.front()?.purpose == Purpose::WarmUp {
+            self.kept.pop_front();
+        }
+        let trial = self.kept.pop_front()?;
+        if !past::is_same(&trial, load, purpose) {
+            // From here on the run goes another way.
+            self.kept.clear();
+            return None;
+        }
+        self.handovers.extend(trial.noise.handover_ns);
+        (self.run.options.observe)(Event::Ended(&trial));
+        Some(Outcome { dut_loss_ratio: past::dut_loss_ratio(&trial), trial })
+    }
+
+    fn measured(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<Outcome, RunError> {
+        let options = self.run.options;
+        let (observe, stop) = (options.observe, options.stop);
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let mut outcome = rig.trial(load, purpose, &Control::new(stop, &progress))?;
+        if stop.load(Ordering::Relaxed) {
+            // Cut short, it is no measurement.
+            return Err(RunError::Interrupted(self.run.record.id));
+        }
+        self.handovers.extend(outcome.trial.noise.handover_ns);
+        outcome.trial.point_id = self.point.id;
+        outcome.trial.index = self.next;
+        self.next += 1;
+        outcome.trial.id = self.run.store.append_trial(&outcome.trial)?;
+        observe(Event::Ended(&outcome.trial));
+        Ok(outcome)
+    }
+
+    /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
+    pub(super) fn valid(
+        &mut self,
+        rig: &mut Rig,
+        fps: f64,
+        duration: Duration,
+        purpose: Purpose,
+    ) -> Result<Outcome, RunError> {
+        let load = Load { fps: Some(fps), duration, max_frames: None };
+        let mut outcome = self.one(rig, &load, purpose)?;
+        for retry in 0..self.run.settings.limits.retries {
+            let again = match outcome.trial.verdict {
+                Verdict::Valid => false,
+                // A stall can look like it once; twice, it is the tester's limit.
+                Verdict::TesterLimited => retry == 0,
+                Verdict::Noisy | Verdict::Invalid => true,
+            };
+            if !again {
+                break;
+            }
+            outcome = self.one(rig, &load, purpose)?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Answers a search with trials of a rig.
+struct PointMeasurer<'t, 'a> {
+    trials: &'t mut Trials<'a>,
+    rig: &'t mut Rig,
+    /// What ended the search, since a search only knows that it was stopped.
+    error: Option<RunError>,
+}
+
+impl Measurer for PointMeasurer<'_, '_> {
+    fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
+        let outcome = self.trials.valid(self.rig, load_fps, duration, Purpose::Search).map_err(|error| {
+            let stop = Stop(error.to_string());
+            self.error = Some(error);
+            stop
+        })?;
+        let trial = &outcome.trial;
+        // Too slow again and again, but never by much: that is no noise.
+        let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
+        Ok(match trial.verdict {
+            Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
+            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
+            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
+            Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
+        })
+    }
+}
+
+/// The rate at which the tester both sent and received.
+fn achieved_fps(trial: &Trial) -> f64 {
+    let own_losses = trial.ledger.iter().filter(|line| line.owner == Owner::Tester).map(|line| line.frames);
+    let kept = 1.0 - own_losses.sum::<u64>() as f64 / trial.sent.max(1) as f64;
+    trial.offered_fps * (1.0 + trial.noise.rate_error) * kept.max(0.0)
+}

@@ -1,0 +1,154 @@
+//! A run that goes on measures what is missing, and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rusqlite::Connection;
+use weir_lab::plan::{self, Plan};
+use weir_lab::record::{RunState, Trial};
+use weir_lab::run::{self, Event, Options, RunError};
+use weir_lab::run_data::RunData;
+use weir_lab::store::Store;
+use weir_load::TesterKind;
+
+use crate::bench::need_rig;
+
+/// The same trials whatever becomes of them: none is repeated.
+const FIXED: &str = r#"question = "Does it go on?"
+[dut]
+kind = "kernel-forward"
+cpus = 1
+[traffic]
+frame_bytes = [128, 256]
+direction = "forward"
+[search]
+kind = "fixed"
+loads_fps = ["10k", "20k", "15k"]
+trial_s = 0.05
+[limits]
+retries = 0
+"#;
+
+/// A file of records, gone after the test, and the plan of its only run.
+struct Kept {
+    path: PathBuf,
+    plan: Plan,
+}
+
+impl Kept {
+    /// A complete run of a plan.
+    fn complete(plan: &str) -> (Kept, RunData) {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir-resume-{}-{}.db", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let plan = plan::reload("two", plan).expect("a valid plan");
+        let kept = Kept { path: std::env::temp_dir().join(name), plan };
+        let store = kept.store();
+        let id = with_options(|_| {}, |options| run::run(&kept.plan, &store, options)).expect("it runs");
+        let data = store.run_data(id).expect("it was kept");
+        (kept, data)
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.path).expect("a file of records")
+    }
+
+    /// Takes something away again, as if the run had been cut short.
+    fn cut(&self, sql: &str) -> RunData {
+        let db = Connection::open(&self.path).expect("it is there");
+        db.execute_batch("UPDATE runs SET state = 'interrupted', finished = NULL").expect("a table of runs");
+        db.execute_batch(sql).expect("right SQL");
+        self.store().run_data(1).expect("it can be read")
+    }
+
+    /// Goes on with the run; the trials that were announced, and everything that is kept now.
+    fn resume(&self) -> (usize, RunData) {
+        let store = self.store();
+        let data = store.run_data(1).expect("it was kept");
+        let announced = Mutex::new(0);
+        let observe = |event: Event| {
+            if let Event::Trial { .. } = event {
+                *announced.lock().expect("counting does not panic") += 1;
+            }
+        };
+        with_options(observe, |options| run::resume(&self.plan, data, &store, options)).expect("it goes on");
+        (announced.into_inner().expect("no panic"), store.run_data(1).expect("it was kept"))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        for ending in ["", "-wal", "-shm"] {
+            // What stays in /tmp is no reason to fail.
+            let _ = std::fs::remove_file(Path::new(&format!("{}{ending}", self.path.display())));
+        }
+    }
+}
+
+fn with_options<T>(observe: impl Fn(Event) + Sync, go: impl FnOnce(&Options) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    let tester = TesterKind::Packet;
+    go(&Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &observe })
+}
+
+fn trials(data: &RunData) -> Vec<&Trial> {
+    data.points.iter().flat_map(|point| &point.trials).collect()
+}
+
+#[test]
+fn only_what_is_missing_is_measured() {
+    let _turn = need_rig!();
+    let (kept, whole) = Kept::complete(FIXED);
+    // Two ceilings of three trials; two points with a warm-up and three loads.
+    assert_eq!(trials(&whole).len(), 2 * 3 + 2 * 4);
+
+    let cut = kept.cut("DELETE FROM trials WHERE id > 12; UPDATE points SET result = NULL WHERE id = 4");
+    let (announced, resumed) = kept.resume();
+    assert_eq!(announced, 1 + 2, "a warm-up and the two trials that were missing");
+    assert_eq!(trials(&resumed)[..12], trials(&cut)[..]);
+    assert_eq!((resumed.run.state, resumed.run.resumed.len()), (RunState::Complete, 1));
+
+    kept.cut("DELETE FROM trials WHERE id > 3; DELETE FROM points WHERE id > 1");
+    assert_eq!(kept.resume().0, 3 + 2 * 4, "all but the first ceiling");
+    kept.cut("UPDATE points SET result = NULL WHERE id = (SELECT max(id) FROM points)");
+    let (announced, resumed) = kept.resume();
+    assert_eq!((announced, resumed.run.resumed.len()), (0, 3), "only a result was missing");
+}
+
+#[test]
+fn a_search_comes_to_the_same_end() {
+    let _turn = need_rig!();
+    let search =
+        "kind = \"rfc2544\"\nmax_fps = \"20k\"\nloss_ratio = \"50%\"\ntrial_s = 0.05\n[repeat]\ntimes = 3";
+    let start = FIXED.find("kind = \"fixed\"").expect("a search");
+    let (kept, whole) = Kept::complete(&format!("{}{search}\n", &FIXED[..start]));
+    kept.cut("UPDATE points SET result = NULL WHERE id = 4");
+    let (announced, resumed) = kept.resume();
+    assert_eq!(announced, 0);
+    assert_eq!(resumed.points, whole.points);
+}
+
+#[test]
+fn what_would_not_fit_together_is_refused() {
+    let _turn = need_rig!();
+    let (kept, _) = Kept::complete(FIXED);
+    let refused = |sql: &str| {
+        if !sql.is_empty() {
+            kept.cut(sql);
+        }
+        let store = kept.store();
+        let data = store.run_data(1).expect("it was kept");
+        match with_options(|_| {}, |options| run::resume(&kept.plan, data, &store, options)) {
+            Err(RunError::Resume { id: 1, why }) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(refused("").contains("it is complete"));
+    assert!(refused("UPDATE runs SET state = 'running'").contains("still running"));
+    assert!(refused("UPDATE runs SET version = '0.0.1'").contains("with weir 0.0.1, and this is"));
+    let version = env!("CARGO_PKG_VERSION");
+    let kernel = format!(
+        "UPDATE runs SET version = '{version}', rest = json_set(rest, '$.machine.kernel', 'Linux 2.4')"
+    );
+    assert!(refused(&kernel).contains("the kernel Linux 2.4"));
+}
