@@ -135,6 +135,9 @@ pub(crate) struct Run {
     /// No progress, no notes: only the results, and errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Tell each trial as it is kept
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 /// Changes to a plan.

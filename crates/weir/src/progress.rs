@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     estimate: Duration,
+    /// Tell each trial.
+    verbose: bool,
     state: Mutex<State>,
 }
 
@@ -34,15 +36,15 @@ struct State {
 }
 
 impl Progress {
-    /// `estimate` is the longest time that the plan can take.
-    pub(crate) fn new(estimate: Duration) -> Self {
+    /// `estimate` is the longest time that the plan can take; `verbose`: each trial has a line.
+    pub(crate) fn new(estimate: Duration, verbose: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() {
             let style = ProgressStyle::with_template("{bar:24} {msg}").expect("a valid template");
             ProgressBar::new(1000).with_style(style)
         } else {
             ProgressBar::hidden()
         };
-        Progress { bar, started: Instant::now(), estimate, state: Mutex::default() }
+        Progress { bar, started: Instant::now(), estimate, verbose, state: Mutex::default() }
     }
 
     /// Takes an event of the run.
@@ -78,6 +80,9 @@ impl Progress {
         let (trials, not_valid) = state.trials.entry(trial.point_id).or_default();
         *trials += 1;
         *not_valid += usize::from(trial.verdict != Verdict::Valid);
+        if self.verbose {
+            self.line(&trial_line(trial));
+        }
         self.show(state);
     }
 
@@ -132,6 +137,20 @@ fn result_line(point: &Point, result: &PointResult, (trials, not_valid): (usize,
     let goals: Vec<String> = result.goals.iter().map(goal).collect();
     let goals = if goals.is_empty() { result.search.clone() } else { goals.join(", ") };
     format!("{}: {goals} ({trials} trials{doubts})", place(point))
+}
+
+fn trial_line(trial: &Trial) -> String {
+    let lost = trial.lost as f64 / trial.sent.max(1) as f64 * 100.0;
+    let why = trial.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
+    format!(
+        "  trial {}: {} for {} s, {} of {} frames lost ({lost:.4} %), {}{why}",
+        trial.id,
+        rate(trial.offered_fps),
+        trial.duration_s,
+        trial.lost,
+        trial.sent,
+        trial.verdict.name()
+    )
 }
 
 fn goal(goal: &GoalResult) -> String {

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
         say::notes(&undone);
         announce(&plan);
         say::notes(&means.limits);
-        Progress::new(plan.estimate())
+        Progress::new(plan.estimate(), arguments.verbose)
     });
     let number = AtomicI64::new(0);
     let observe = |event: Event| {

@@ -3,19 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A home of its own, gone after the test.
-struct Home(PathBuf);
+mod home;
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use home::{Home, WEIR, all_programs, is_root, trials};
 
 const PLAN: &str = r#"question = "Does it forward?"
 [dut]
@@ -30,50 +28,18 @@ loads_fps = ["10k", "20k"]
 trial_s = 0.1
 "#;
 
-impl Home {
-    fn new() -> Home {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-whole-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let home = Home(std::env::temp_dir().join(name));
-        fs::create_dir(&home.0).expect("a temporary folder");
-        fs::set_permissions(&home.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
-        fs::write(home.path("tiny.toml"), PLAN).expect("room for a plan");
-        // Ten minutes of trials: whoever starts this one ends it.
-        fs::write(home.path("long.toml"), PLAN.replace("trial_s = 0.1", "trial_s = 300")).expect("room");
-        home
-    }
+/// A home with a tiny plan, and one of ten minutes: whoever starts that one ends it.
+fn home() -> Home {
+    Home::new(&[("tiny.toml", PLAN), ("long.toml", &PLAN.replace("trial_s = 0.1", "trial_s = 300"))])
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
+/// A run that ends with its test, so that one which fails does not keep others from measuring.
+struct Running(Child);
 
-    /// `WORDS ARGUMENTS` with the files of this home.
-    fn command(&self, words: &[&str], arguments: &[&str]) -> Command {
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(arguments).current_dir(&self.0);
-        command.env("HOME", &self.0).env_remove("WEIR_STORE");
-        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_DATA_HOME", self.path("data"));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Output {
-        self.command(&[WEIR], arguments).output().expect("weir starts")
-    }
-
-    fn record(&self) -> Value {
-        let output = self.weir(&["show", "last", "--json"]);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-    }
-
-    /// Starts the long plan and returns when its first trials are kept.
-    fn in_mid_run(&self) -> Running {
-        self.running(&["run", "long.toml"], ": ceiling ")
-    }
-
+impl Running {
     /// Starts weir and returns when it has said something.
-    fn running(&self, arguments: &[&str], word: &str) -> Running {
-        let mut run = Running(self.command(&[WEIR], arguments).spawn().expect("weir starts"));
+    fn start(home: &Home, arguments: &[&str], word: &str) -> Running {
+        let mut run = Running(home.command(&[WEIR], arguments).spawn().expect("weir starts"));
         let mut lines = BufReader::new(run.0.stderr.take().expect("piped")).lines();
         let mut said = Vec::new();
         let told = lines.by_ref().map(|line| line.expect("text")).any(|line| {
@@ -85,10 +51,12 @@ impl Home {
         std::thread::spawn(move || lines.for_each(drop));
         run
     }
-}
 
-/// A run that ends with its test, so that one which fails does not keep others from measuring.
-struct Running(Child);
+    /// Starts the long plan and returns when its first trials are kept.
+    fn in_mid_run(home: &Home) -> Running {
+        Running::start(home, &["run", "long.toml"], ": ceiling ")
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -96,27 +64,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // A folder that stays in /tmp is no reason to fail.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
-    }
-    root
-}
-
-fn trials(record: &Value) -> Vec<&Value> {
-    let points = record["points"].as_array().expect("points");
-    points.iter().flat_map(|point| point["trials"].as_array().expect("trials")).collect()
 }
 
 /// Network namespaces that the threads of a process are in, other than our own. A namespace cannot go while its
@@ -153,19 +100,6 @@ fn programs(pid: u32) -> BTreeSet<u64> {
     texts.filter_map(number).collect()
 }
 
-/// Numbers of all eBPF programs, by BPF_PROG_GET_NEXT_ID.
-fn all_programs() -> BTreeSet<u64> {
-    let mut found = BTreeSet::new();
-    // start_id, next_id, open_flags of union bpf_attr
-    let mut attr = [0_u32; 3];
-    // SAFETY: the attributes live through the call, and their length is passed.
-    while unsafe { libc::syscall(libc::SYS_bpf, 11, attr.as_mut_ptr(), size_of_val(&attr)) } == 0 {
-        found.insert(attr[1].into());
-        attr[0] = attr[1];
-    }
-    found
-}
-
 /// Namespaces and programs of a run, once it has its second test bed: the first one, of the ceiling, is being taken
 /// down when its result is told.
 fn held_by(pid: u32) -> (BTreeMap<u64, File>, BTreeSet<u64>) {
@@ -187,8 +121,8 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
     if !is_root() {
         return;
     }
-    let home = Home::new();
-    let mut run = home.in_mid_run();
+    let home = home();
+    let mut run = Running::in_mid_run(&home);
     let (held, loaded) = held_by(run.0.id());
     run.0.kill().expect("it runs");
     assert_eq!(run.0.wait().expect("it ran").signal(), Some(libc::SIGKILL));
@@ -225,10 +159,10 @@ fn a_killed_run_goes_on() {
     if !is_root() {
         return;
     }
-    let home = Home::new();
+    let home = home();
     let plan = PLAN.replace("frame_bytes = 128", "frame_bytes = [128, 256]");
     fs::write(home.path("two.toml"), plan).expect("room");
-    let mut run = home.running(&["run", "two.toml", "--seed", "7"], "kernel-forward 128 bytes");
+    let mut run = Running::start(&home, &["run", "two.toml", "--seed", "7"], "kernel-forward 128 bytes");
     run.0.kill().expect("it runs");
     run.0.wait().expect("it ran");
     let before = home.record();
@@ -252,8 +186,8 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
     if !is_root() {
         return;
     }
-    let home = Home::new();
-    let mut run = home.in_mid_run();
+    let home = home();
+    let mut run = Running::in_mid_run(&home);
     // SAFETY: a signal to a child that is not yet waited for.
     assert_eq!(unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) }, 0);
     assert_eq!(run.0.wait().expect("it ran").code(), Some(130));
@@ -268,7 +202,7 @@ fn two_runs_at_once_take_turns() {
     if !is_root() {
         return;
     }
-    let home = Home::new();
+    let home = home();
     let start =
         || home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--json"]).spawn().expect("weir");
     for child in [start(), start()] {
@@ -294,7 +228,7 @@ fn without_rights_it_measures_and_says_what_is_weaker() {
     if !attempt.output().is_ok_and(|output| output.status.success()) {
         return println!("skipped: a run as nobody needs setpriv, unshare and unprivileged user namespaces");
     }
-    let home = Home::new();
+    let home = home();
     // The checkout may be closed to others.
     let weir = home.path("weir");
     fs::copy(WEIR, &weir).expect("a copy");
@@ -337,7 +271,7 @@ fn the_numbers_of_the_report_are_those_of_the_record_and_its_charts_show() {
     if !is_root() {
         return;
     }
-    let home = Home::new();
+    let home = home();
     let html = report(&home);
     let record = home.record();
     let table = digits(&html);

@@ -1,0 +1,91 @@
+//! A home for runs of a test: their plans, records and journals, gone after the test.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// A home of its own, gone after the test.
+pub(crate) struct Home(PathBuf);
+
+/// The program.
+pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+impl Home {
+    /// A home with these plans: name and text.
+    pub(crate) fn new(plans: &[(&str, &str)]) -> Home {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir-whole-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let home = Home(std::env::temp_dir().join(name));
+        fs::create_dir(&home.0).expect("a temporary folder");
+        fs::set_permissions(&home.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        plans.iter().for_each(|(name, text)| fs::write(home.path(name), text).expect("room for a plan"));
+        home
+    }
+
+    /// A file in this home.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// `WORDS ARGUMENTS` with the files of this home.
+    pub(crate) fn command(&self, words: &[&str], arguments: &[&str]) -> Command {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(arguments).current_dir(&self.0);
+        command.env("HOME", &self.0).env_remove("WEIR_STORE");
+        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_DATA_HOME", self.path("data"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs weir to its end.
+    pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
+        self.command(&[WEIR], arguments).output().expect("weir starts")
+    }
+
+    /// The newest run, as JSON.
+    pub(crate) fn record(&self) -> Value {
+        let output = self.weir(&["show", "last", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A folder that stays in /tmp is no reason to fail.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// May tests make beds? If not, says so.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
+    }
+    root
+}
+
+/// All trials of a run.
+pub(crate) fn trials(record: &Value) -> Vec<&Value> {
+    let points = record["points"].as_array().expect("points");
+    points.iter().flat_map(|point| point["trials"].as_array().expect("trials")).collect()
+}
+
+/// Numbers of all eBPF programs, by BPF_PROG_GET_NEXT_ID.
+pub(crate) fn all_programs() -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    // start_id, next_id, open_flags of union bpf_attr
+    let mut attr = [0_u32; 3];
+    // SAFETY: the attributes live through the call, and their length is passed.
+    while unsafe { libc::syscall(libc::SYS_bpf, 11, attr.as_mut_ptr(), size_of_val(&attr)) } == 0 {
+        found.insert(attr[1].into());
+        attr[0] = attr[1];
+    }
+    found
+}

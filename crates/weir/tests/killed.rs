@@ -1,0 +1,155 @@
+//! Runs that are killed at random instants: they leave their finished trials, and nothing else.
+//!
+//! Eight kills by default; `WEIR_KILLS=1000 cargo test -p weir --test killed -- --nocapture` makes it a thousand, and
+//! `WEIR_KILL_SEED` repeats them as far as the machine allows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+mod home;
+
+use home::{Home, WEIR, all_programs, is_root, trials};
+
+/// All kinds of devices that hold something: rules, programs, threads.
+const PLAN: &str = r#"question = "What is left of it?"
+[dut]
+kind = ["kernel-nat", "xdp-forward", "faulty", "kernel-stateful"]
+faults = "delay=1ms"
+cpus = 1
+[traffic]
+frame_bytes = 128
+flows = 10
+direction = "forward"
+[search]
+kind = "fixed"
+loads_fps = ["10k", "20k"]
+trial_s = 0.03
+"#;
+
+/// What a run could leave behind outside of its namespaces.
+#[derive(Debug, PartialEq)]
+struct Traces {
+    interfaces: BTreeSet<String>,
+    namespaces: BTreeSet<String>,
+    pins: BTreeSet<String>,
+    settings: BTreeMap<String, String>,
+}
+
+impl Traces {
+    fn now() -> Traces {
+        let mut settings = BTreeMap::new();
+        for folder in
+            ["/proc/sys/net/core", "/proc/sys/net/ipv4", "/proc/sys/net/ipv6/conf", "/proc/sys/net/netfilter"]
+        {
+            read_settings(Path::new(folder), &mut settings);
+        }
+        Traces {
+            interfaces: names("/sys/class/net"),
+            namespaces: names("/run/netns"),
+            pins: names("/sys/fs/bpf"),
+            settings,
+        }
+    }
+}
+
+fn names(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Every setting below `folder` that is no counter.
+fn read_settings(folder: &Path, into: &mut BTreeMap<String, String>) {
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            read_settings(&path, into);
+        } else if !path.ends_with("nf_conntrack_count") {
+            // What cannot be read cannot be compared.
+            into.extend(fs::read_to_string(&path).map(|text| (path.display().to_string(), text)));
+        }
+    }
+}
+
+/// Runs of one seed are killed at the same times.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// SplitMix64: enough for instants, and the same in each run of a seed.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Starts a run, kills it after `delay`, and returns the numbers of the trials that it told as kept.
+fn kill_after(home: &Home, delay: Duration) -> Vec<i64> {
+    let mut run =
+        home.command(&[WEIR], &["run", "four.toml", "-v", "--no-report"]).spawn().expect("weir starts");
+    let lines = BufReader::new(run.stderr.take().expect("piped")).lines();
+    let reader = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
+    // The instant of the kill is what is tested: nothing is awaited here.
+    std::thread::sleep(delay);
+    run.kill().expect("it is our child");
+    run.wait().expect("it ran");
+    let said = reader.join().expect("reading does not panic");
+    let told = said.iter().filter_map(|line| line.strip_prefix("  trial ")?.split(':').next()?.parse().ok());
+    told.collect()
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "after 60 s {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn nothing_is_left_but_what_was_measured() {
+    if !is_root() {
+        return;
+    }
+    let (kills, seed) = (number("WEIR_KILLS", 8), number("WEIR_KILL_SEED", 1));
+    let home = Home::new(&[("four.toml", PLAN)]);
+    let begun = Instant::now();
+    let whole = home.weir(&["run", "four.toml", "--no-report"]);
+    assert!(matches!(whole.status.code(), Some(0 | 3)), "{whole:?}");
+    let length = begun.elapsed();
+    let (before, programs) = (Traces::now(), all_programs());
+    let (mut state, mut told, mut in_mid_trial) = (seed, 0, 0);
+    for kill in 0..kills {
+        let delay = length.mul_f64(next(&mut state) as f64 / u64::MAX as f64);
+        let trace = format!("kill {kill} of seed {seed}, after {delay:?}");
+        let kept = kill_after(&home, delay);
+        let cleaned = home.weir(&["clean"]);
+        assert!(cleaned.status.success(), "{trace}: {cleaned:?}");
+        let cleaned = String::from_utf8_lossy(&cleaned.stdout).into_owned();
+        in_mid_trial += usize::from(cleaned.contains("was killed"));
+        // Whoever else works on this machine may load some meanwhile: those that are there now must go.
+        let left: BTreeSet<_> = all_programs().difference(&programs).copied().collect();
+        wait_until(&format!("{trace}: programs are loaded"), || all_programs().is_disjoint(&left));
+        assert_eq!(Traces::now(), before, "{trace}");
+        assert_eq!(fs::read_dir(home.path("state/weir/journal")).into_iter().flatten().count(), 0, "{trace}");
+        let record = home.record();
+        assert_ne!(record["run"]["state"], "running", "{trace}");
+        let numbers: BTreeSet<_> =
+            trials(&record).iter().map(|t| t["id"].as_i64().expect("a number")).collect();
+        assert!(kept.iter().all(|id| numbers.contains(id)), "{trace}: {kept:?} were told, {numbers:?} kept");
+        told += kept.len();
+    }
+    assert_eq!(integrity(&home), "ok");
+    let end = home.weir(&["run", "four.toml", "--no-report"]);
+    assert!(matches!(end.status.code(), Some(0 | 3)), "{end:?}");
+    println!("{kills} kills, {in_mid_trial} of them in mid-run: {told} trials were told and kept");
+    assert!(in_mid_trial > 0 && told > 0, "no run was hit");
+}
+
+/// What SQLite says of the records.
+fn integrity(home: &Home) -> String {
+    let db = rusqlite::Connection::open(home.path("data/weir/records.db")).expect("a file of records");
+    db.query_row("PRAGMA integrity_check", (), |row| row.get(0)).expect("an answer")
+}
