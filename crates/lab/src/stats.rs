@@ -4,7 +4,11 @@
 //! chapter 13, percentile method) rather than means and normal quantiles. Randomness comes from a seed: the
 //! same sample and seed give the same interval. An empty sample has no statistic: `None`.
 
+mod student;
+mod unpaired;
+
 use crate::rng::Rng;
+pub use unpaired::{Sample, Unpaired, unpaired_ratio};
 
 /// Resamples per interval. The bounds then move by well under their own width from seed to seed.
 const RESAMPLES: usize = 2000;

@@ -33,6 +33,7 @@ Exit codes:
   1    error; the message says what to do next
   2    wrong command line
   3    measured, but a point has no trial that can be believed: see the reasons in the report
+  4    compared, and a point has a verdict that --fail-on names
   130  interrupted; what was measured is kept
 
 Start with:  weir run quick";
@@ -65,6 +66,12 @@ pub(crate) enum Command {
     Show(Show),
     /// Write a report of one or more runs as one HTML file
     Report(Report),
+    /// Say per point whether later runs are faster or slower than the first, or that it cannot be told
+    ///
+    /// Points are matched by their settings; a setting that each run has a single value of may differ. The ratio of
+    /// the medians has an interval from the repetitions; verdicts are corrected for the number of points (Holm).
+    /// With a single repetition the interval is that of the bounds of the search, and no difference is claimed.
+    Compare(Compare),
     /// Send test frames on an interface
     Generate(Box<Generate>),
     /// Count test frames on an interface: loss, order, duplicates, latency
@@ -220,6 +227,54 @@ pub(crate) struct Report {
     /// Where to write it [default: weir-PLAN-ID.html]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// `weir compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir compare 3 7
+  weir compare 3 last --across kernel
+  weir compare 3 last --fail-on slower --json > compared.json")]
+pub(crate) struct Compare {
+    /// Numbers of the runs, or `last`: each later one is divided by the first
+    #[arg(value_name = "ID|last", required = true, num_args = 2..)]
+    pub(crate) runs: Vec<RunId>,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// What may differ between the runs because it is what they are to tell
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub(crate) across: Vec<AcrossKind>,
+    /// End with exit code 4 if a point has this verdict
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
+    pub(crate) fail_on: Vec<FailOn>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What may differ between runs that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcrossKind {
+    /// The processor or its number of CPUs
+    Machine,
+    /// The kernel
+    Kernel,
+    /// How far the CPUs of tester and device are apart
+    Placement,
+}
+
+/// What makes a comparison end with exit code 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A lower rate or a longer time
+    Slower,
+    /// A higher rate or a shorter time
+    Faster,
+    /// The two are not comparable, or too little is known
+    CannotTell,
+    /// A point that only one of the runs has, or no point at all in both
+    Unmatched,
 }
 
 /// `weir generate`.
@@ -513,6 +568,8 @@ mod tests {
             ("weir show 0", "use its number from `weir list`"),
             ("weir show last --json --csv", "cannot be used with"),
             ("weir report", "ID|last"),
+            ("weir compare 3", "2 values required"),
+            ("weir compare 3 4 --fail-on slow", "[possible values: slower, faster, cannot-tell, unmatched]"),
             ("weir run quick --report x --no-report", "cannot be used with"),
             ("weir run quick --tester dpdk", "[possible values: auto, xdp, packet]"),
             ("weir generate", "--interface"),

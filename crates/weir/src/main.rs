@@ -8,6 +8,7 @@ use weir_lab::plan;
 
 mod clean;
 mod cli;
+mod compare;
 mod docs;
 mod doctor;
 mod generate;
@@ -28,6 +29,8 @@ use cli::{Cli, Command, PlanCommand};
 pub(crate) enum Outcome {
     Done,
     NotAllValid,
+    /// `weir compare --fail-on`.
+    Differs,
     Interrupted,
     /// `weir doctor`: a run is not possible here.
     Unfit,
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::NotAllValid) => ExitCode::from(3),
+        Ok(Outcome::Differs) => ExitCode::from(4),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Unfit) => ExitCode::from(1),
         // `weir list | head`: whoever reads has seen enough.
@@ -69,6 +73,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Run(arguments) => return run::run(&arguments, &mut out),
         Command::Generate(arguments) => return generate::send(&arguments, &mut out),
         Command::Receive(arguments) => return receive::count(&arguments, &mut out),
+        Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),

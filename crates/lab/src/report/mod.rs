@@ -12,7 +12,7 @@ mod cost;
 mod curve;
 pub(crate) mod format;
 mod generators;
-mod handover;
+pub(crate) mod handover;
 mod latency;
 mod ledger;
 mod lines;

@@ -1,0 +1,311 @@
+use super::*;
+use crate::record::{Figure, GoalValue, Point, PointResult, ProcedureResult};
+use crate::report::fixture;
+use crate::rng::Rng;
+
+/// Points of a run that only has results: enough to compare, fast enough for thousands.
+fn bare(id: i64, rates: &[Vec<f64>]) -> RunData {
+    let template = fixture::point(0, "kernel-forward", 64, 1e6);
+    let points = rates.iter().enumerate().map(|(index, rates)| {
+        let mut point = Point { index, run_id: id, ..template.point.clone() };
+        point.settings.push(("flows".into(), index.to_string()));
+        let goals = &mut point.result.as_mut().unwrap().goals;
+        goals.truncate(1);
+        goals[0].repetitions = rates.iter().map(|fps| value(*fps)).collect();
+        PointData { point, trials: Vec::new() }
+    });
+    RunData { run: fixture::run(id), points: points.collect() }
+}
+
+fn value(fps: f64) -> GoalValue {
+    GoalValue {
+        fps: Some(fps),
+        lower_fps: Some(fps),
+        upper_fps: Some(fps * 1.005),
+        irregular: None,
+        trials: 30,
+        trial_s: 30.0,
+    }
+}
+
+/// Repetitions around `level` with noise of about 1 %.
+fn noisy(rng: &mut Rng, level: f64, n: usize) -> Vec<f64> {
+    let normal = |rng: &mut Rng| (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+    (0..n).map(|_| level * (0.01 * normal(rng)).exp()).collect()
+}
+
+fn verdicts(compared: &Compared) -> Vec<Verdict> {
+    compared.rows.iter().map(|r| r.verdict).collect()
+}
+
+/// The verdict of the first row about two changed runs, and why.
+fn check(change: impl Fn(&mut RunData), across: &[Across], verdict: Verdict, why: &str) {
+    let (base, mut other) = (fixture::quick(), fixture::quick_again());
+    change(&mut other);
+    let row = &compare(&base, &other, across).rows[0];
+    assert_eq!(row.verdict, verdict, "{row:?}");
+    let said = row.why.as_deref().unwrap_or_default();
+    assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{said}");
+}
+
+fn goals(data: &mut RunData) -> impl Iterator<Item = &mut crate::record::GoalResult> {
+    data.points.iter_mut().flat_map(|p| &mut p.point.result.as_mut().unwrap().goals)
+}
+
+#[test]
+fn equals_are_called_equal() {
+    for (points, repetitions) in [(1, 3), (18, 3), (18, 7)] {
+        let wrong = (0..1000).filter(|&seed| {
+            let mut rng = Rng::new(seed);
+            let mut run = |id| {
+                let rates: Vec<_> = (0..points).map(|_| noisy(&mut rng, 1e6, repetitions)).collect();
+                bare(id, &rates)
+            };
+            let compared = compare(&run(1), &run(2), &[]);
+            assert_eq!(compared.rows.len(), points);
+            verdicts(&compared).iter().any(|v| *v != Verdict::NoDifference)
+        });
+        let wrong = wrong.count();
+        assert!(
+            wrong <= 50,
+            "{points} points, {repetitions} repetitions: wrong for {wrong} of seeds 0..1000"
+        );
+    }
+}
+
+#[test]
+fn five_percent_are_found() {
+    for (points, repetitions, factor, verdict) in
+        [(1, 5, 0.95, Verdict::Slower), (1, 5, 1.05, Verdict::Faster), (18, 7, 0.95, Verdict::Slower)]
+    {
+        let found = (0..200).filter(|&seed| {
+            let mut rng = Rng::new(seed);
+            let mut rates = |level: f64| -> Vec<_> {
+                (0..points).map(|i| noisy(&mut rng, if i == 0 { level } else { 1e6 }, repetitions)).collect()
+            };
+            let (base, other) = (bare(1, &rates(1e6)), bare(2, &rates(1e6 * factor)));
+            let compared = compare(&base, &other, &[]);
+            let row = &compared.rows[0];
+            assert!(row.p <= row.p_holm, "{row:?}");
+            row.verdict == verdict
+        });
+        let found = found.count();
+        assert!(found >= 190, "{factor} at one of {points} points: found for {found} of seeds 0..200");
+    }
+}
+
+#[test]
+fn verdicts_of_two_runs() {
+    let compared = compare(&fixture::quick(), &fixture::quick_again(), &[]);
+    assert_eq!(compared.rows.len(), 5 * 3 * 2, "devices, sizes, goals; no wire");
+    assert_eq!(compared.differences, [], "the same plan on the same machine");
+    assert_eq!(compared.unmatched, []);
+    for row in &compared.rows {
+        let faster = row.device == "kernel-forward";
+        let expected = if faster { Verdict::Faster } else { Verdict::NoDifference };
+        assert_eq!(row.verdict, expected, "{row:?}");
+        let (ratio, interval) = (row.ratio.unwrap(), row.interval.unwrap());
+        assert!((ratio - if faster { 1.12 } else { 1.003 }).abs() < 1e-9, "{row:?}");
+        assert!(interval.low < ratio && ratio < interval.high && interval.source == Source::Repetitions);
+    }
+}
+
+#[test]
+fn what_forbids_a_verdict() {
+    let irregular = |why: &'static str| {
+        move |data: &mut RunData| goals(data).for_each(|g| g.repetitions[1].irregular = Some(why.into()))
+    };
+    let handover = |ns: f64| {
+        move |data: &mut RunData| {
+            let trials = data.points.iter_mut().flat_map(|p| &mut p.trials);
+            trials.for_each(|t| t.noise.handover_ns = Some(ns));
+        }
+    };
+    use Verdict::{CannotTell, Faster};
+    check(|_| (), &[], Faster, "");
+    check(|data| data.run.machine.cpus = 4, &[], CannotTell, "`--across machine`");
+    check(|data| data.run.machine.cpus = 4, &[Across::Machine], Faster, "");
+    check(|data| data.run.machine.kernel = "7.0".into(), &[], CannotTell, "`--across kernel`");
+    check(|data| data.run.machine.kernel = "7.0".into(), &[Across::Kernel], Faster, "");
+    check(
+        irregular("tester-limited"),
+        &[],
+        CannotTell,
+        "in the other run the search ended irregularly (tester-limited)",
+    );
+    check(handover(30.0), &[], Faster, "");
+    check(
+        |data| goals(data).for_each(|g| g.parameters[0].1 = "60 s".into()),
+        &[],
+        CannotTell,
+        "final trial is 1 s in the first run and 60 s",
+    );
+    check(
+        |data| goals(data).for_each(|g| g.parameters.push(("max load".into(), "7".into()))),
+        &[],
+        Faster,
+        "",
+    );
+    check(
+        |data| data.points.iter_mut().for_each(|p| p.point.cpus_shared = vec![1]),
+        &[],
+        CannotTell,
+        "share a CPU",
+    );
+    check(
+        |data| goals(data).for_each(|g| g.repetitions.clear()),
+        &[],
+        CannotTell,
+        "the other run found no value",
+    );
+    check(|data| goals(data).for_each(|g| g.repetitions.truncate(1)), &[], CannotTell, "repeat.times");
+
+    let (mut base, mut other) = (fixture::quick(), fixture::quick_again());
+    handover(30.0)(&mut base);
+    handover(210.0)(&mut other);
+    let row = &compare(&base, &other, &[]).rows[0];
+    assert!(row.why.as_deref().is_some_and(|why| why.contains("a cache line took")), "{row:?}");
+    assert_eq!(compare(&base, &other, &[Across::Placement]).rows[0].verdict, Faster);
+}
+
+#[test]
+fn single_searches_have_the_interval_of_their_bounds() {
+    let of = |a: f64, b: f64| compare(&bare(1, &[vec![a]]), &bare(2, &[vec![b]]), &[]).rows.remove(0);
+    let row = of(1000.0, 1002.0);
+    let interval = row.interval.unwrap();
+    assert_eq!(interval.source, Source::Bounds);
+    assert!((interval.low - 1.002 / 1.005).abs() < 1e-9 && (interval.high - 1.002 * 1.005).abs() < 1e-9);
+    assert_eq!((row.verdict, row.why), (Verdict::NoDifference, None));
+    let row = of(1000.0, 1100.0);
+    assert_eq!(row.verdict, Verdict::CannotTell);
+    assert!(row.ratio.is_some() && row.p.is_none() && row.why.unwrap().contains("--set repeat.times=5"));
+}
+
+#[test]
+fn holm_corrects_step_by_step() {
+    let p_values = [0.01, 0.04, 0.03, 0.005];
+    let mut rows = compare(&fixture::quick(), &fixture::quick_again(), &[]).rows;
+    rows.truncate(4);
+    rows.iter_mut().zip(p_values).for_each(|(row, p)| row.p = Some(p));
+    judge(&mut rows);
+    let corrected: Vec<_> = rows.iter().map(|r| (r.p_holm.unwrap() * 1e3).round() / 1e3).collect();
+    assert_eq!(corrected, [0.03, 0.06, 0.06, 0.02], "the example of many textbooks");
+}
+
+#[test]
+fn points_of_one_run_only_are_listed() {
+    let (base, mut other) = (fixture::quick(), fixture::quick());
+    other.run.id = 2;
+    other.points.remove(3);
+    goals(&mut other).last().unwrap().goal = "PDR 1%".into();
+    let compared = compare(&base, &other, &[]);
+    let lone: Vec<_> = compared
+        .unmatched
+        .iter()
+        .map(|u| format!("{} {} {} {:?}", u.run, u.frame, u.device, u.quantities))
+        .collect();
+    assert_eq!(
+        lone,
+        ["1 64 kernel-forward []", "1 1518 xdp-forward [\"PDR 0.5%\"]", "2 1518 xdp-forward [\"PDR 1%\"]",]
+    );
+    assert_eq!(compared.rows.len(), 5 * 3 * 2 - 3);
+}
+
+#[test]
+fn what_was_changed_on_purpose_is_compared() {
+    let (base, mut other) = (fixture::quick(), fixture::quick());
+    other.run.id = 2;
+    other.run.plan_toml = other.run.plan_toml.replace("[64,", "[  64,") + "[dut]\ncpus = 2 # more\n";
+    other.run.version = "0.2.0".into();
+    other.run.machine.facts[0].1 = "none".into();
+    other.run.machine.facts.push(("cpu_mhz".into(), "2600".into()));
+    for p in other.points.iter_mut() {
+        p.point.settings[2].1 = "2".into();
+        if p.is_wire() && p.point.frame == "64" {
+            p.point.result.as_mut().unwrap().goals[0].fps_median = Some(2e6);
+        }
+    }
+    let compared = compare(&base, &other, &[]);
+    let differences: Vec<_> = compared
+        .differences
+        .iter()
+        .map(|d| format!("{}: {} > {}", d.what, d.base, d.other).replace('\u{202f}', " "))
+        .collect();
+    assert_eq!(
+        differences,
+        [
+            "weir: 0.1.0 > 0.2.0",
+            "plan dut.cpus:  > 2",
+            "virtualisation: kvm > none",
+            "setting cpus: 1 > 2",
+            "ceiling of the tester at 64: 4.12 Mpps > 2.00 Mpps",
+        ]
+    );
+    assert!(compared.unmatched.is_empty() && compared.rows.len() == 30);
+    assert_eq!(compared.rows[0].device, "kernel-forward");
+}
+
+#[test]
+fn figures_of_procedures_are_compared() {
+    let procedure = |latency: [f64; 3], burst: [f64; 3]| {
+        let figure = |name: &str, unit: &str, values: [f64; 3]| Figure {
+            name: name.into(),
+            unit: unit.into(),
+            value: Some(values[1]),
+            values: values.to_vec(),
+            ..Figure::default()
+        };
+        let figures = vec![
+            figure("median", "s", latency),
+            figure("burst", "frames", burst),
+            figure("loss", "ratio", [0.0; 3]),
+        ];
+        ProcedureResult { procedure: "latency".into(), figures, ..ProcedureResult::default() }
+    };
+    let run = |id, procedure| {
+        let mut data = bare(id, &[Vec::new()]);
+        data.points[0].point.result =
+            Some(PointResult { procedures: vec![procedure], ..PointResult::default() });
+        data
+    };
+    let base = run(1, procedure([1.00e-5, 1.01e-5, 1.02e-5], [100.0, 101.0, 102.0]));
+    let other = run(2, procedure([2.00e-5, 2.01e-5, 2.02e-5], [200.0, 201.0, 202.0]));
+    let compared = compare(&base, &other, &[]);
+    let rows: Vec<_> = compared.rows.iter().map(|r| (r.quantity.as_str(), r.verdict)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("latency: median", Verdict::Slower),
+            ("latency: burst", Verdict::Larger),
+            ("latency: loss", Verdict::CannotTell),
+        ]
+    );
+    assert!(compared.rows[2].why.as_ref().unwrap().contains("a value of 0"));
+}
+
+#[test]
+fn the_text_has_differences_first_and_reasons_once() {
+    let (base, mut other) = (fixture::quick(), fixture::quick_again());
+    other.run.version = "0.2.0".into();
+    for goal in goals(&mut other).skip(6).take(3) {
+        goal.repetitions[0].irregular = Some("time limit".into());
+    }
+    other.points.pop();
+    let text = text(&compare(&base, &other, &[])).replace('\u{202f}', " ");
+    let lines: Vec<_> = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for expected in [
+        "run 2 against run 1",
+        "differs run 1 run 2",
+        "weir 0.1.0 0.2.0",
+        "frame device quantity run 1 run 2 ratio 95 % interval p (Holm) verdict",
+        "64 kernel-forward NDR 412 k 462 k 1.120 1.095 – 1.146 – cannot tell [1]",
+        "64 kernel-nat NDR 243 k 244 k 1.003 0.980 – 1.026 1.000 no difference shown",
+        "[1] in the other run the search ended irregularly (time limit)",
+        "only run 1 has this point: 1518, xdp-forward",
+    ] {
+        assert!(lines.iter().any(|l| l == expected), "{expected}\n{text}");
+    }
+    assert!(text.find("0.2.0") < text.find("kernel-forward"), "{text}");
+    assert_eq!(text.matches("[1]").count(), 4, "{text}");
+    assert!(text.contains("Of 25 ratios between equals 1.25 would") && text.contains("Holm"), "{text}");
+}
