@@ -11,9 +11,9 @@ use crate::dut::DutKind;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::namespace::Namespace;
-use crate::nft::{Policy, RuleCounter, RuleSet};
 use crate::receive::{self, NapiThread};
 use crate::rtnl::{Mac, VethConfig};
+use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
 use crate::topology::{self, End, Owner, Side, Wires};
 
 /// MTUs that a veth takes and IPv6 can use.
@@ -26,8 +26,10 @@ pub const QUEUES: std::ops::RangeInclusive<u32> = 1..=64;
 pub struct BedSpec {
     /// The device under test.
     pub dut: DutKind,
-    /// Number of filter rules, for the kinds that filter: see [`crate::nft::RULES`].
+    /// Number of filter rules, for the kinds that filter: see [`crate::rules::RULES`].
     pub rules: u32,
+    /// Form of these rules.
+    pub form: RuleForm,
     /// IP version of the test traffic; the other one is silent.
     pub ip: IpVersion,
     /// Largest IP packet in bytes, see [`MTU_RANGE`].
@@ -71,11 +73,10 @@ impl Bed {
     /// namespaces.
     ///
     /// # Errors
-    /// [`Error::Input`] for what cannot be built, [`Error::NoNamespace`], [`Error::NftMissing`], or what
+    /// [`Error::Input`] for what cannot be built, [`Error::NoNamespace`], [`Error::ToolMissing`], or what
     /// the kernel refuses. Missing rights that only blur a measurement become [`Bed::notes`].
     pub fn build(spec: &BedSpec, journal: &mut Journal) -> Result<Bed> {
-        check(spec)?;
-        let rules = rule_set(spec)?;
+        let rules = check(spec)?;
         let tester = Namespace::new()?;
         let dut = if spec.dut == DutKind::Wire { None } else { Some(Namespace::new()?) };
         tester.run(topology::silence)?;
@@ -98,6 +99,14 @@ impl Bed {
         bed.place_receivers();
         bed.publish(journal)?;
         Ok(bed)
+    }
+
+    /// Whether such a bed could be built, as far as can be told without building it.
+    ///
+    /// # Errors
+    /// [`Error::Input`], [`Error::ToolMissing`].
+    pub fn check(spec: &BedSpec) -> Result<()> {
+        check(spec).map(drop)
     }
 
     /// Gives the DUT's interfaces receive threads and places them. Called by `build`; call it again when an XDP
@@ -239,7 +248,7 @@ impl Bed {
     }
 }
 
-fn check(spec: &BedSpec) -> Result<()> {
+fn check(spec: &BedSpec) -> Result<Option<RuleSet>> {
     let input = |text: String| Err(Error::Input(text));
     if !MTU_RANGE.contains(&spec.mtu) {
         return input(format!("MTU {}: use {} to {}", spec.mtu, MTU_RANGE.start(), MTU_RANGE.end()));
@@ -259,14 +268,16 @@ fn check(spec: &BedSpec) -> Result<()> {
     if let Some(cpu) = spec.dut_cpus.iter().find(|cpu| !exists(cpu)) {
         return input(format!("CPU {cpu} of the DUT does not exist: see /sys/devices/system/cpu/online"));
     }
-    Ok(())
+    let rules = rule_set(spec)?;
+    rules.as_ref().map_or(Ok(()), RuleSet::check_tools)?;
+    Ok(rules)
 }
 
 fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
-    let rules = spec.rules;
+    let filter = Filter { form: spec.form, rules: spec.rules };
     let policy = match spec.dut {
-        DutKind::KernelStateless => Policy::Stateless { rules },
-        DutKind::KernelStateful => Policy::Stateful { rules },
+        DutKind::KernelStateless => Policy::Stateless(filter),
+        DutKind::KernelStateful => Policy::Stateful(filter),
         DutKind::KernelNat => Policy::Masquerade,
         DutKind::Wire
         | DutKind::KernelForward

@@ -24,8 +24,8 @@ use crate::conntrack::{self, ConntrackStats};
 use crate::dut::DutKind;
 use crate::error::Result;
 use crate::ethtool;
-use crate::nft::Verdicts;
 use crate::rtnl::{LinkStats, Rtnl};
+use crate::rules::Verdicts;
 use crate::topology::{BRIDGE, Owner};
 
 /// Counters of one interface.
@@ -236,7 +236,7 @@ impl Delta {
         let mut add = |name, frames, source: &str| {
             drops.push(Drop { name, owner: Owner::Dut, frames, source: source.into() });
         };
-        add("filter", self.0.filter.unwrap_or_default().refused, "nft counter after the last rule");
+        add("filter", self.0.filter.unwrap_or_default().refused, "the filter's counter after its last rule");
         // insert_failed counts frames that are in one of these two.
         add("conntrack full", self.0.conntrack.drop, "drop of /proc/net/stat/nf_conntrack");
         let chain = "chainlength of /proc/net/stat/nf_conntrack";

@@ -26,12 +26,22 @@ pub enum Error {
         /// The kernel's own words (NLMSGERR_ATTR_MSG), often empty.
         text: String,
     },
-    /// The `nft` program is missing.
-    #[error("nft is not installed, and filter and NAT rules need it: apt install nftables")]
-    NftMissing,
-    /// `nft` refused a rule set.
-    #[error("nft refused the rules: {0}")]
-    NftRefused(String),
+    /// A program that makes rules is missing.
+    #[error("{program} is not installed, and the rules of this device need it: apt install {package}")]
+    ToolMissing {
+        /// Its name.
+        program: &'static str,
+        /// Debian's package.
+        package: &'static str,
+    },
+    /// A program refused a rule set.
+    #[error("{program} refused the rules: {text}")]
+    ToolRefused {
+        /// Its name.
+        program: &'static str,
+        /// Its words.
+        text: String,
+    },
     /// A namespace cannot be made.
     #[error(
         "no network namespace: {0}. Run as root, or in a user namespace of its own (unshare -Urnm), \

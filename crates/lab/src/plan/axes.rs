@@ -12,6 +12,7 @@ use weir_load::xdp::MAX_FRAME_BYTES;
 use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
+use weir_testbed::rules::RuleForm;
 
 /// Smallest IPv6 test frame in bytes: Ethernet 14, IPv6 40, UDP 8, signature 18, FCS 4.
 pub const MIN_IPV6_FRAME_BYTES: u16 = 84;
@@ -30,8 +31,10 @@ pub enum Cpus {
 pub struct DutAxes {
     /// Devices under test.
     pub kind: Vec<DutKind>,
-    /// Numbers of filter rules, 1..=10000; only the filters have them.
+    /// Numbers of filter rules, 0..=10000; only the filters have them.
     pub rules: Vec<u32>,
+    /// Forms of these rules; without rules they have none.
+    pub filter: Vec<RuleForm>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
 }
@@ -62,6 +65,8 @@ pub struct PointSpec {
     pub dut: DutKind,
     /// Filter rules; `None` for a device without a filter.
     pub rules: Option<u32>,
+    /// Form of these rules; `None` without any.
+    pub form: Option<RuleForm>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
     /// Frame sizes.
@@ -81,12 +86,18 @@ pub struct PointSpec {
 }
 
 impl PointSpec {
+    /// The same traffic without a device.
+    pub fn over_the_wire(&self) -> PointSpec {
+        PointSpec { dut: DutKind::Wire, rules: None, form: None, cpus: Cpus::Count(1), ..self.clone() }
+    }
+
     /// All settings as name and value, in the order of the plan.
     pub fn settings(&self) -> Vec<(String, String)> {
         let rules = self.rules.map(|rules| ("rules", rules.to_string()));
         let line = self.line_bits_per_s.map(|line| ("line_bits_per_s", line.to_string()));
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
+        list.extend(self.form.map(|form| ("filter", form.to_string())));
         list.extend([
             ("cpus", self.cpus.to_string()),
             ("frame_bytes", self.frame.to_string()),
@@ -198,12 +209,13 @@ fn without_point<T: PartialEq>(
 
 fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     let mut list = Vec::new();
-    for (kind, rules, cpus) in devices(dut) {
+    for (kind, (rules, form), cpus) in devices(dut) {
         for (ip, flows, order, direction) in streams(traffic) {
             for frame in &traffic.frame_bytes {
                 list.push(PointSpec {
                     dut: kind,
                     rules,
+                    form,
                     cpus,
                     frame: frame.clone(),
                     ip,
@@ -219,16 +231,26 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     list
 }
 
-fn devices(dut: &DutAxes) -> Vec<(DutKind, Option<u32>, Cpus)> {
+/// Number and form of the rules of a filter.
+type Filter = (Option<u32>, Option<RuleForm>);
+
+fn devices(dut: &DutAxes) -> Vec<(DutKind, Filter, Cpus)> {
     let mut list = Vec::new();
     for &kind in &dut.kind {
-        let rules: Vec<_> =
-            if has_rules(kind) { dut.rules.iter().copied().map(Some).collect() } else { vec![None] };
+        let rules = if has_rules(kind) { filters(dut) } else { vec![(None, None)] };
         // A wire has no CPU of its own: more of them make no other point.
         let cpus = if kind == DutKind::Wire { &dut.cpus[..1] } else { &dut.cpus[..] };
         list.extend(rules.iter().flat_map(|&rules| cpus.iter().map(move |&cpus| (kind, rules, cpus))));
     }
     list
+}
+
+/// The form runs slower than the number, so that the points of a form stand together.
+fn filters(dut: &DutAxes) -> Vec<Filter> {
+    let without = dut.rules.contains(&0).then_some((Some(0), None));
+    let some = dut.rules.iter().filter(|&&rules| rules > 0);
+    let forms = dut.filter.iter().flat_map(|&form| some.clone().map(move |&rules| (Some(rules), Some(form))));
+    without.into_iter().chain(forms).collect()
 }
 
 fn streams(traffic: &TrafficAxes) -> Vec<(IpVersion, u32, FlowOrder, Direction)> {
@@ -274,7 +296,12 @@ mod tests {
     use super::*;
 
     fn axes() -> (DutAxes, TrafficAxes) {
-        let dut = DutAxes { kind: vec![DutKind::KernelForward], rules: vec![25], cpus: vec![Cpus::Count(1)] };
+        let dut = DutAxes {
+            kind: vec![DutKind::KernelForward],
+            rules: vec![25],
+            filter: vec![RuleForm::NftChain],
+            cpus: vec![Cpus::Count(1)],
+        };
         let traffic = TrafficAxes {
             frame_bytes: vec![FrameSizes::Fixed(64), FrameSizes::Fixed(1518)],
             ip: vec![IpVersion::V4],
@@ -317,6 +344,27 @@ mod tests {
                 "kernel-stateful/100 cpus all ip4 1518",
             ]
         );
+    }
+
+    #[test]
+    fn without_rules_there_is_one_point_for_all_forms() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind.push(DutKind::KernelStateless);
+        dut.rules = vec![0, 1, 10];
+        dut.filter.push(RuleForm::LegacySet);
+        traffic.frame_bytes.pop();
+        let all = points(&dut, &traffic);
+        let filters = all.iter().map(|p| (p.rules, p.form));
+        let (chain, set) = (Some(RuleForm::NftChain), Some(RuleForm::LegacySet));
+        let expected = [
+            (None, None),
+            (Some(0), None),
+            (Some(1), chain),
+            (Some(10), chain),
+            (Some(1), set),
+            (Some(10), set),
+        ];
+        assert_eq!(filters.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -363,7 +411,7 @@ mod tests {
         let text: Vec<_> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(
             text.join(" "),
-            "dut=kernel-stateless rules=25 cpus=1 frame_bytes=64 ip=4 flows=1000 flow_order=sequential \
+            "dut=kernel-stateless rules=25 filter=nft-chain cpus=1 frame_bytes=64 ip=4 flows=1000 flow_order=sequential \
              direction=both groups=1 line_bits_per_s=10000000000"
         );
     }

@@ -7,6 +7,7 @@ use weir_packet::flow::{Direction, FlowOrder, IpVersion, MAX_FLOWS};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
+use weir_testbed::rules::RuleForm;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::mistake::{Mistake, Mistakes, Notes};
@@ -133,16 +134,28 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
         "\"kernel-forward\"",
         value::choice("device under test", &DutKind::ALL),
     );
-    let rules = section.axis("rules", value::count(1..=10_000));
+    let rules = section.axis("rules", value::count(0..=10_000));
+    let filter = section.axis("filter", value::choice("form of rules", &RuleForm::ALL));
     let cpus = section.axis("cpus", value::parsed::<Cpus>);
-    // One number that is not used does no harm: `--set dut.kind=...` need not mind the rules of the plan.
-    if let (Some(kind), Some([_, _, ..])) = (&kind, rules.as_deref())
-        && !kind.iter().any(|&kind| axes::has_rules(kind))
-    {
-        let text = "only kernel-stateless and kernel-stateful have rules: leave the list out";
-        section.wrong("rules", text.to_string());
+    // One value that is not used does no harm: `--set dut.kind=...` need not mind the rules of the plan.
+    let lists = [
+        ("rules", rules.as_ref().map_or(0, Vec::len) > 1),
+        ("filter", filter.as_ref().map_or(0, Vec::len) > 1),
+    ];
+    for (key, _) in lists.iter().filter(|(_, is_list)| *is_list) {
+        if kind.as_ref().is_some_and(|kind| !kind.iter().any(|&kind| axes::has_rules(kind))) {
+            let text = "only kernel-stateless and kernel-stateful have rules: leave the list out";
+            section.wrong(key, text.to_string());
+        } else if *key == "filter" && rules.as_deref() == Some(&[0]) {
+            section.wrong(key, "without rules there is no form of them: leave the list out".to_string());
+        }
     }
-    Some(DutAxes { kind: kind?, rules: rules.unwrap_or(vec![25]), cpus: cpus.unwrap_or(vec![Cpus::All]) })
+    Some(DutAxes {
+        kind: kind?,
+        rules: rules.unwrap_or(vec![25]),
+        filter: filter.unwrap_or(vec![RuleForm::NftChain]),
+        cpus: cpus.unwrap_or(vec![Cpus::All]),
+    })
 }
 
 fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {

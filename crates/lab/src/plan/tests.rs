@@ -48,14 +48,18 @@ fn each_mistake_has_its_line_and_remedy() {
         ("\"How fast?\"", "3", "p:1: question: takes a text: write it in quotes"),
         ("[dut]", "[dut", "p:2: this is not TOML: unclosed table, expected `]`"),
         ("rules = 25", "rulez = 25", "p:4: `rulez` is no option of [dut]: did you mean `rules`?"),
-        ("rules = 25", "colour = 1", "p:4: `colour` is no option of [dut]: use kind, rules, cpus, faults"),
+        (
+            "rules = 25",
+            "colour = 1",
+            "p:4: `colour` is no option of [dut]: use kind, rules, filter, cpus, faults",
+        ),
         (
             "kernel-forward\"",
             "kernel-foward\"",
             "p:3: dut.kind: `kernel-foward` is no device under test: did you mean `kernel-forward`?",
         ),
-        ("25", "0", "p:4: dut.rules: `0` is out of range: use a whole number from 1 to 10000"),
-        ("25", "2.5", "p:4: dut.rules: `2.5` is out of range: use a whole number from 1 to 10000"),
+        ("25", "-1", "p:4: dut.rules: `-1` is out of range: use a whole number from 0 to 10000"),
+        ("25", "2.5", "p:4: dut.rules: `2.5` is out of range: use a whole number from 0 to 10000"),
         ("25", "[25, 25]", "p:4: dut.rules: `25` is listed twice: leave one out"),
         ("25", "[]", "p:4: dut.rules: an empty list leaves nothing to measure: give a value"),
         ("\"all\"", "\"some\"", "p:5: dut.cpus: `some` is no number of CPUs: use 1 to 4096 or \"all\""),
@@ -109,6 +113,22 @@ fn each_mistake_has_its_line_and_remedy() {
             ", \"kernel-stateful\"]\nrules = 25",
             "]\nrules = [25, 50]",
             "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave the list out",
+        ),
+        (
+            ", \"kernel-stateful\"]\nrules = 25",
+            "]\nfilter = [\"nft-set\", \"nft-map\"]",
+            "p:4: dut.filter: only kernel-stateless and kernel-stateful have rules: leave the list out",
+        ),
+        (
+            "rules = 25",
+            "rules = 0\nfilter = [\"nft-set\", \"nft-map\"]",
+            "p:5: dut.filter: without rules there is no form of them: leave the list out",
+        ),
+        (
+            "rules = 25",
+            "filter = \"pf\"",
+            "p:4: dut.filter: `pf` is no form of rules: use nft-chain, nft-set, nft-map, iptables-legacy-chain, \
+             iptables-legacy-ipset, iptables-nft-chain, iptables-nft-ipset",
         ),
         ("kind = \"rfc2544\"", "", "p:9: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]"),
         (
@@ -223,7 +243,7 @@ fn all_mistakes_are_told_at_once() {
     let plan =
         "[dut]\nkind = \"router\"\ncpu = 1\n[traffic]\nframe_bytes = 1\nflows = 0\n[serach]\nkind = 1\n";
     assert_eq!(
-        read(plan, &["dut.rules=0"]).unwrap_err().to_string(),
+        read(plan, &["dut.rules=-1"]).unwrap_err().to_string(),
         "p:1: question: is missing: add `question = \"How fast does this machine route?\"`\n\
          p:1: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]\n\
          p:2: dut.kind: `router` is no device under test: use wire, kernel-forward, kernel-stateless, \
@@ -232,7 +252,7 @@ fn all_mistakes_are_told_at_once() {
          p:5: traffic.frame_bytes: `1` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518\n\
          p:6: traffic.flows: `0` is out of range: use a whole number from 1 to 16000000\n\
          p:7: `serach` is no option of a plan: did you mean `search`?\n\
-         --set dut.rules: `0` is out of range: use a whole number from 1 to 10000"
+         --set dut.rules: `-1` is out of range: use a whole number from 0 to 10000"
     );
 }
 
@@ -350,7 +370,7 @@ fn plans_are_found_by_name_or_path() {
     let folder = std::env::temp_dir().join(format!("weir-plan-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("mine.toml");
-    std::fs::write(&path, PLAN.replace("rules = 25", "rules = 0")).unwrap();
+    std::fs::write(&path, PLAN.replace("rules = 25", "rules = -1")).unwrap();
     let error = load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
     assert!(error.contains(&format!("\n{}:4: dut.rules", path.display())), "{error}");
     assert_eq!(load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");

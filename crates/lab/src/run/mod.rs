@@ -18,7 +18,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
 use crate::machine;
-use crate::plan::{Cpus, Experiment, Plan, PointSpec, SearchSpec, Throughput};
+use crate::plan::{Experiment, Plan, PointSpec, SearchSpec, Throughput};
 use crate::record::{GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial};
 use crate::run_data::RunData;
 use crate::search::GoalOutcome;
@@ -243,6 +243,8 @@ fn ceiling_key(spec: &PointSpec) -> CeilingKey {
 
 impl Running<'_> {
     fn all_points(mut self, specs: &[PointSpec]) -> Result<(), RunError> {
+        // What is missing is told before anything is measured.
+        specs.iter().try_for_each(Rig::check)?;
         let mut told = Vec::new();
         let mut ceilings = HashMap::new();
         for spec in specs {
@@ -266,7 +268,7 @@ impl Running<'_> {
         count: usize,
         told: &mut Vec<String>,
     ) -> Result<f64, RunError> {
-        let spec = PointSpec { dut: DutKind::Wire, rules: None, cpus: Cpus::Count(1), ..spec.clone() };
+        let spec = spec.over_the_wire();
         if let Some(goals) = self.finished(index, None, count) {
             return Ok(goals.first().and_then(|goal| goal.fps_median).unwrap_or(0.0));
         }

@@ -18,6 +18,7 @@ use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{Journal, measuring_lock};
 use weir_testbed::memory::KernelMemory;
+use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::{self, Side};
 
 use super::RunError;
@@ -77,10 +78,7 @@ impl Rig {
         faults: &Faults,
         journal: &mut Journal,
     ) -> Result<Rig, RunError> {
-        let cpus = CpuPlan::choose(match spec.cpus {
-            Cpus::Count(n) => DutCpus::Count(n as usize),
-            Cpus::All => DutCpus::All,
-        })?;
+        let cpus = cpu_plan(spec)?;
         let mut bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
         let traffic = traffic(spec, &bed.ports(), settings.seed);
         let kind = tester_kind(&spec.frame, settings.tester);
@@ -101,6 +99,11 @@ impl Rig {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
         Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, traffic })
+    }
+
+    /// Whether such a rig could be built, as far as can be told without building it.
+    pub fn check(spec: &PointSpec) -> Result<(), RunError> {
+        Ok(Bed::check(&bed_spec(spec, &cpu_plan(spec)?))?)
     }
 
     /// What a reader must know about this rig, one sentence each.
@@ -342,10 +345,18 @@ impl Used {
     }
 }
 
+fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan> {
+    CpuPlan::choose(match spec.cpus {
+        Cpus::Count(n) => DutCpus::Count(n as usize),
+        Cpus::All => DutCpus::All,
+    })
+}
+
 pub(super) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
     BedSpec {
         dut: spec.dut,
-        rules: spec.rules.unwrap_or(1),
+        rules: spec.rules.unwrap_or(0),
+        form: spec.form.unwrap_or(RuleForm::NftChain),
         ip: spec.ip,
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
         dut_cpus: cpus.dut.clone(),

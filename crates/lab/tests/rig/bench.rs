@@ -14,6 +14,7 @@ use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::journal::Journal;
+use weir_testbed::rules::RuleForm;
 
 /// Trials until one is calm.
 const ATTEMPTS: usize = 20;
@@ -42,6 +43,7 @@ pub(crate) fn point(dut: DutKind) -> PointSpec {
     PointSpec {
         dut,
         rules: Some(25),
+        form: Some(RuleForm::NftChain),
         cpus: Cpus::Count(1),
         frame: FrameSizes::Fixed(128),
         ip: IpVersion::V4,

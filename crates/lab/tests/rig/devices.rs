@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_lab::plan::PointSpec;
+use weir_lab::run::Rig;
 use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};
 use weir_port::packet::Ring;
 use weir_testbed::dut::DutKind;
+use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 
 use crate::bench::{Bench, need_rig, point};
@@ -98,6 +100,29 @@ fn the_kernel_forwards() {
 fn the_stateless_filter_compares_every_rule_and_tracks_nothing() {
     let _turn = need_rig!();
     check(DutKind::KernelStateless, TesterKind::Xdp);
+}
+
+/// Not one frame of a trial is matched by anything but the last rule, and the books close, in every form.
+#[test]
+fn every_form_of_rules_closes_its_books() {
+    let _turn = need_rig!();
+    for (form, name) in RuleForm::ALL {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            let wanted =
+                PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KernelStateful) };
+            if let Err(error) = Rig::check(&wanted) {
+                println!("skipped: {} needs a program ({error})", module_path!());
+                continue;
+            }
+            let mut bench = Bench::new(&wanted, TesterKind::Xdp, "");
+            let before = sent_by(&bench);
+            bench.calm(FRAMES, 100);
+            let counters = bench.rig.bed().rule_counters().expect(name);
+            let (last, others) = counters.split_last().expect(name);
+            assert_eq!(last.packets, sent_by(&bench) - before, "{name} {ip}");
+            assert!(others.iter().all(|rule| rule.packets == 0), "{name} {ip}: {others:?}");
+        }
+    }
 }
 
 #[test]
