@@ -10,8 +10,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 mod home;
+mod programs;
 
-use home::{Home, WEIR, all_programs, is_root, trials};
+use home::{Home, WEIR, is_root, trials};
+use programs::all_programs;
 
 /// All kinds of devices that hold something: rules, programs, threads.
 const PLAN: &str = r#"question = "What is left of it?"

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 mod home;
+mod programs;
 
-use home::{Home, WEIR, all_programs, is_root, trials};
+use home::{Home, WEIR, is_root, trials};
+use programs::all_programs;
 
 const PLAN: &str = r#"question = "Does it forward?"
 [dut]

@@ -1,6 +1,5 @@
 //! A home for runs of a test: their plans, records and journals, gone after the test.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -75,17 +74,4 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn trials(record: &Value) -> Vec<&Value> {
     let points = record["points"].as_array().expect("points");
     points.iter().flat_map(|point| point["trials"].as_array().expect("trials")).collect()
-}
-
-/// Numbers of all eBPF programs, by BPF_PROG_GET_NEXT_ID.
-pub(crate) fn all_programs() -> BTreeSet<u64> {
-    let mut found = BTreeSet::new();
-    // start_id, next_id, open_flags of union bpf_attr
-    let mut attr = [0_u32; 3];
-    // SAFETY: the attributes live through the call, and their length is passed.
-    while unsafe { libc::syscall(libc::SYS_bpf, 11, attr.as_mut_ptr(), size_of_val(&attr)) } == 0 {
-        found.insert(attr[1].into());
-        attr[0] = attr[1];
-    }
-    found
 }

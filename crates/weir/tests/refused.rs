@@ -1,0 +1,163 @@
+//! What cannot work is refused in plain words, with the remedy, and nothing is lost by it.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+use rusqlite::Connection;
+
+mod home;
+
+use home::{Home, WEIR, is_root, trials};
+
+const PLAN: &str = r#"question = "Is it refused?"
+[dut]
+kind = "kernel-forward"
+cpus = 1
+[traffic]
+frame_bytes = 128
+[search]
+kind = "fixed"
+loads_fps = "10k"
+trial_s = 0.05
+"#;
+
+fn home() -> Home {
+    Home::new(&[("tiny.toml", PLAN)])
+}
+
+/// The words on standard error of a command that must fail with this exit code.
+fn refusal(output: &Output, code: i32) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    said
+}
+
+/// Lets a system call fail with ENOSYS in `command` and its children, as in a kernel that does not have it.
+fn without(command: &mut Command, system_call: libc::c_long) -> &mut Command {
+    let filter = [
+        // The number of the system call is the first word of what a filter sees: seccomp(2), struct seccomp_data.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        libc::sock_filter {
+            code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 1,
+            k: system_call as u32,
+        },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let mut filter = filter;
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: no pointers. Without it, only root may install a filter.
+        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        // SAFETY: the kernel copies the program, which lives through the call.
+        let refused =
+            unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: two system calls between fork and exec, nothing is allocated.
+    unsafe { command.pre_exec(install) }
+}
+
+fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+#[test]
+fn plans_and_records_of_a_newer_version() {
+    let home = home();
+    let newer = format!("requires = \"99.1\"\n{PLAN}unheard_of = 1\n");
+    fs::write(home.path("newer.toml"), newer).expect("room");
+    let said = refusal(&home.weir(&["run", "newer.toml"]), 1);
+    assert!(said.contains("newer.toml:1") && said.contains("needs weir 99.1 or newer"), "{said}");
+    assert!(!said.contains("unheard_of"), "what a newer version knows is no mistake: {said}");
+
+    assert!(home.weir(&["list"]).status.success());
+    let path = home.path("data/weir/records.db");
+    Connection::open(&path).expect("a file").pragma_update(None, "user_version", 99).expect("it is SQLite");
+    for line in [&["list"][..], &["run", "tiny.toml"], &["show", "last"], &["clean"]] {
+        let said = refusal(&home.weir(line), 1);
+        assert!(said.contains("record format 99") && said.contains("use a newer weir"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_none_of_ours() {
+    let home = home();
+    fs::write(home.path("holiday.jpg"), [0xff; 5000]).expect("room");
+    let said = refusal(&home.weir(&["list", "--store", "holiday.jpg"]), 1);
+    assert!(said.contains("holiday.jpg") && said.contains("no file of weir records"), "{said}");
+    let said = refusal(&home.weir(&["run", "quik"]), 1);
+    assert!(said.contains("quick"), "{said}");
+    let said = refusal(&home.weir(&["run", "tiny.toml", "--report", "nowhere/x.html"]), 1);
+    assert!(said.contains("no folder nowhere"), "{said}");
+}
+
+#[test]
+fn a_kernel_that_lacks_something() {
+    if !is_root() {
+        return;
+    }
+    let home = home();
+    let run = |tester: &str, call| {
+        let mut command = home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--tester", tester]);
+        without(&mut command, call).output().expect("weir starts")
+    };
+    let said = refusal(&run("xdp", libc::SYS_bpf), 1);
+    assert!(said.contains("generator"), "{said}");
+    assert_eq!(home.weir(&["show", "last"]).status.code(), Some(1), "nothing was begun");
+    // Left to choose, it gets by with less and says so.
+    let output = run("auto", libc::SYS_bpf);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    assert!(said.contains("No XDP, AF_PACKET sockets instead"), "{said}");
+    assert_eq!(home.record()["run"]["tester"]["generator"], "af-packet");
+
+    let said = refusal(&run("auto", libc::SYS_unshare), 1);
+    assert!(said.contains("namespace"), "{said}");
+}
+
+#[test]
+fn without_privileges_xdp_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let home = home();
+    let weir = home.path("weir");
+    fs::copy(WEIR, &weir).expect("a copy: the checkout may be closed to others");
+    let mut command =
+        home.command(&[weir.to_str().expect("a plain path")], &["run", "tiny.toml", "--tester", "xdp"]);
+    let said = refusal(&command.uid(65534).gid(65534).output().expect("weir starts"), 1);
+    assert!(said.contains("as root, or choose --tester packet"), "{said}");
+    // Nor can it go into a user namespace of its own where there are none.
+    let mut command = home.command(&[weir.to_str().expect("a plain path")], &["run", "tiny.toml"]);
+    let output = without(command.uid(65534).gid(65534), libc::SYS_unshare).output().expect("weir starts");
+    assert!(refusal(&output, 1).contains("unprivileged user namespace: run it as root"), "{output:?}");
+}
+
+#[test]
+fn a_disk_that_is_full() {
+    if !is_root() {
+        return;
+    }
+    let home = home();
+    fs::create_dir(home.path("small")).expect("a folder");
+    // A disk of its own that only this process and its children see, and little is left of it.
+    let script = "mount -t tmpfs -o size=640k none small && head -c 360k /dev/zero > small/ballast &&
+        \"$0\" run tiny.toml --set search.trial_s=0.01 --set repeat.times=1 --set search.loads_fps=[$1] \
+        --no-report --store small/records.db; code=$?
+        cp small/records.db* . && exit $code";
+    let loads: Vec<_> = (10_000..10_400).map(|fps| fps.to_string()).collect();
+    let loads = loads.join(",");
+    let mut command = home.command(&["unshare", "--mount", "sh", "-c", script], &[WEIR, &loads]);
+    let output = command.output().expect("util-linux is everywhere");
+    let said = refusal(&output, 1);
+    assert!(said.contains("disk that holds small/records.db is full"), "{said}");
+    let kept = home.weir(&["show", "1", "--json", "--store", "records.db"]);
+    let record: serde_json::Value = serde_json::from_slice(&kept.stdout).expect("JSON");
+    assert!(trials(&record).len() > 3, "{kept:?}");
+}
