@@ -11,7 +11,7 @@
  * costs the sender a microsecond or two. At rates where each frame would find a sleeper, frames leave in
  * small groups: only in the last runs of a batch, so that they need not wait for its end.
  *
- * Pacing: frame n of a stream is due at start + n * gap. A late generator catches up at 1.25 times the
+ * Pacing: a stream has a gap between frames, or two of them in turn (see struct weir_phase). A late generator catches up at 1.25 times the
  * nominal rate, not in one burst: a stall of the tester must not become an overload of the DUT.
  */
 #include <linux/bpf.h>
@@ -55,6 +55,19 @@ static __always_inline void note_lateness(struct weir_stream *s, __u64 late)
 	s->late_sum_ns += late;
 	if (late > s->late_max_ns)
 		s->late_max_ns = late;
+	s->late_end_ns = late;
+}
+
+/* The frame that leaves now is the first one of the other phase. */
+static __always_inline void next_phase(struct weir_stream *s, __u64 now)
+{
+	__u32 phase = (s->phase_now ^ 1) & 1;
+	__u64 frames = s->phase[phase].frames;
+	s->phase_now = phase;
+	s->gap_q16 = s->phase[phase].gap_q16;
+	s->phase_end = frames == ~0ULL ? frames : s->phase_end + frames;
+	if (!s->turned_ns)
+		s->turned_ns = now;
 }
 
 /* The stream whose frame is due first, or none: then the frame is not due yet. */
@@ -67,14 +80,14 @@ static __always_inline struct weir_stream *due_stream(__u64 now, __u32 *index)
 		gen.active = 0;
 		return 0;
 	}
-	if (more_a && (!more_b || (a->gap_q16 ? a->due_q16 <= b->due_q16 : a->sent <= b->sent))) {
+	if (more_a && (!more_b || (a->paced ? a->due_q16 <= b->due_q16 : a->sent <= b->sent))) {
 		s = a;
 		*index = 0;
 	} else {
 		s = b;
 		*index = 1;
 	}
-	if (!s->gap_q16)
+	if (!s->paced)
 		return s;
 	if (now < s->due_q16 >> 16)
 		return 0;
@@ -185,8 +198,13 @@ int generate(struct xdp_md *ctx)
 	if (!fill(ctx, s, index, size, time))
 		return XDP_ABORTED;
 
-	if (s->gap_q16) {
-		note_lateness(s, now - (s->due_q16 >> 16));
+	if (s->paced) {
+		if (s->due_q16 != s->noted_q16) {
+			note_lateness(s, now - (s->due_q16 >> 16));
+			s->noted_q16 = s->due_q16;
+		}
+		if (s->sent == s->phase_end)
+			next_phase(s, now);
 		s->due_q16 += s->gap_q16;
 		if (s->allowed_q16 < now << 16)
 			s->allowed_q16 = now << 16;

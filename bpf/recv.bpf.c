@@ -5,7 +5,7 @@
  *
  * Counts and latency are per CPU. The window of sequence numbers is shared between CPUs with atomic bits:
  * duplicates are exact there too; an order between two CPUs does not exist, so reordering is only exact
- * where one CPU receives a group.
+ * where one CPU receives a group. The same holds for the dates of losses.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -24,6 +24,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct weir_window);
 } windows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_losses);
+} losses SEC(".maps");
 
 struct weir_recv recv;
 
@@ -86,6 +94,68 @@ static __always_inline int seen_before(struct weir_window *w, __u64 seq)
 	return (__sync_fetch_and_or(&w->word[slot].seen, bit) & bit) != 0;
 }
 
+/* A gap that is too old to be filled becomes a period of loss, or part of the last one. */
+static __always_inline void settle(struct weir_losses *l, struct weir_gap *gap)
+{
+	if (!gap->lost)
+		return;
+	struct weir_gap *last = &l->event[(l->events - 1) & (WEIR_EVENTS - 1)];
+	if (l->events && gap->before.sent_ns < last->after.sent_ns + recv.merge_ns) {
+		last->last = gap->last;
+		last->lost += gap->lost;
+		last->after = gap->after;
+		return;
+	}
+	l->event[l->events++ & (WEIR_EVENTS - 1)] = *gap;
+}
+
+/* The numbers from the next one to the one before `seq` have not arrived. */
+static __noinline int note_gap(__u32 group, struct weir_window *w, __u64 seq, __u64 sent_ns, __u64 now)
+{
+	struct weir_losses *l = bpf_map_lookup_elem(&losses, &group);
+	if (!l)
+		return 0;
+	struct weir_gap *gap = &l->gap[l->gaps & (WEIR_GAPS - 1)];
+	if (l->gaps >= WEIR_GAPS)
+		settle(l, gap);
+	l->gaps++;
+	gap->first = w->next;
+	gap->last = seq - 1;
+	gap->lost = seq - w->next;
+	gap->before = w->newest;
+	gap->after.sent_ns = sent_ns;
+	gap->after.arrived_ns = now;
+	return 0;
+}
+
+/* Is `seq` one of those that are missing here? Then no longer. */
+static __always_inline int fill_gap(struct weir_gap *gap, __u64 seq)
+{
+	if (!gap->lost || seq < gap->first || seq > gap->last)
+		return 0;
+	gap->lost--;
+	if (seq == gap->first)
+		gap->first++;
+	else if (seq == gap->last)
+		gap->last--;
+	return 1;
+}
+
+/* A frame has arrived after one with a higher number. */
+static __noinline int note_late(__u32 group, __u64 seq)
+{
+	struct weir_losses *l = bpf_map_lookup_elem(&losses, &group);
+	if (!l)
+		return 0;
+	for (__u32 i = 1; i <= WEIR_GAPS && i <= l->gaps; i++)
+		if (fill_gap(&l->gap[(l->gaps - i) & (WEIR_GAPS - 1)], seq))
+			return 0;
+	for (__u32 i = 1; i <= WEIR_LATE_EVENTS && i <= l->events; i++)
+		if (fill_gap(&l->event[(l->events - i) & (WEIR_EVENTS - 1)], seq))
+			return 0;
+	return 0;
+}
+
 static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 now, __u32 size)
 {
 	struct weir_group *g = bpf_map_lookup_elem(&groups, &group);
@@ -106,10 +176,16 @@ static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 
 		g->duplicated++;
 		return 0;
 	}
-	if (seq >= w->next)
+	if (seq >= w->next) {
+		if (seq > w->next)
+			note_gap(group, w, seq, sent_ns, now);
 		w->next = seq + 1;
-	else
+		w->newest.sent_ns = sent_ns;
+		w->newest.arrived_ns = now;
+	} else {
 		g->reordered++;
+		note_late(group, seq);
+	}
 	g->latency_sum_ns += latency;
 	if (latency > g->latency_max_ns)
 		g->latency_max_ns = latency;

@@ -14,6 +14,9 @@
 #define WEIR_LATENCY_BUCKETS 1920  /* latency: 64 buckets per octave, error below 1 % */
 #define WEIR_GROUP_NS 24000        /* frames of twice the longest batch may leave together */
 #define WEIR_WINDOW_WORDS 1024     /* duplicate detection reaches back 64 K frames */
+#define WEIR_GAPS 16               /* gaps that late frames may still fill; a power of two */
+#define WEIR_EVENTS 1024           /* periods of loss that are kept; a power of two */
+#define WEIR_LATE_EVENTS 4         /* periods in which a very late frame is looked for */
 
 /* Follows the UDP header of a test frame, 18 bytes: the smallest IPv4 frame has just that room (RFC 2544),
  * and IPv6 fits into 84 (RFC 8219, section 4). Little endian.
@@ -39,6 +42,12 @@ struct weir_flow {
 	__u16 sum;        /* one's complement sum of the four fields above it */
 };
 
+/* Frames with the same time between them. */
+struct weir_phase {
+	__u64 frames;         /* how many; all ones: no end */
+	__u64 gap_q16;        /* time to the next frame, ns * 65536 */
+};
+
 /* One direction of the generator. User space writes the first part before the start and reads the second. */
 struct weir_stream {
 	__u32 ifindex;        /* where frames leave; 0: this stream is off */
@@ -46,17 +55,24 @@ struct weir_stream {
 	__u8 header[64];      /* template of these headers, checksums zero */
 	__u32 ip_sum;         /* sum of the IPv4 header template, length and addresses left out */
 	__u32 udp_sum;        /* sum of the pseudo header's constant part and constant signature words */
-	__u64 gap_q16;        /* nominal time between two frames, ns * 65536; 0: as fast as possible */
+	struct weir_phase phase[2];   /* in turn; crates/load/src/schedule.rs */
 	__u64 total;          /* frames to send */
 	__u32 flow_first;     /* part of the flow table that belongs to this stream */
 	__u32 flow_count;
+	__u32 paced;          /* 0: as fast as possible */
 
+	__u32 phase_now;
+	__u64 phase_end;      /* frames sent when it ends */
+	__u64 gap_q16;        /* that of the phase */
+	__u64 turned_ns;      /* when the first frame of the second phase left, ns after the start */
 	__u64 sent;
 	__u64 due_q16;        /* when the next frame is due, ns * 65536 after the start */
 	__u64 allowed_q16;    /* when the next frame may leave even if it is late; see due_stream() */
 	__u64 last_ns;        /* when the last frame left, ns after the start */
 	__u64 late_sum_ns;
 	__u64 late_max_ns;
+	__u64 late_end_ns;    /* how late the last frame left that had a due time of its own */
+	__u64 noted_q16;      /* due time for which lateness was noted last: frames due at once count once */
 	__u32 flow_next;
 	__u32 size_next;
 	__u64 bytes;          /* sizes of the sent frames, FCS included */
@@ -95,13 +111,38 @@ struct weir_group {
 	__u64 latency[WEIR_LATENCY_BUCKETS];
 };
 
+/* A frame that arrived. */
+struct weir_passed {
+	__u64 sent_ns;        /* CLOCK_MONOTONIC */
+	__u64 arrived_ns;
+};
+
 /* Which sequence numbers of a group have been seen: a word of 64 numbers and which 64 they are. */
 struct weir_window {
 	__u64 next;           /* highest sequence number so far + 1 */
+	struct weir_passed newest;   /* the frame with that number */
 	struct {
 		__u64 block;
 		__u64 seen;
 	} word[WEIR_WINDOW_WORDS];
+};
+
+/* Missing sequence numbers. */
+struct weir_gap {
+	__u64 first;
+	__u64 last;
+	__u64 lost;           /* those between the two that did not arrive */
+	struct weir_passed before;   /* the last frame before it; zero if there was none */
+	struct weir_passed after;    /* the first frame after it */
+};
+
+/* What a group lost, and when. A new gap may be filled by late frames, so that the newest ones are kept apart;
+ * those that follow become part of a period. crates/load/src/loss.rs does the same and reads the result. */
+struct weir_losses {
+	__u64 gaps;           /* gaps so far; the last WEIR_GAPS are in gap[] */
+	__u64 events;         /* periods of loss so far; the last WEIR_EVENTS are in event[] */
+	struct weir_gap gap[WEIR_GAPS];
+	struct weir_gap event[WEIR_EVENTS];
 };
 
 /* What a receiver does, and what it saw that belongs to no group. */
@@ -118,6 +159,7 @@ struct weir_recv {
 	__u64 misdelivered;   /* of another stream */
 	__u64 other;          /* not a test frame */
 	__u64 reflected;
+	__u64 merge_ns;       /* gaps less than this apart belong to one period of loss */
 };
 
 /* Folds a one's complement sum into 16 bits (RFC 1071). */
@@ -130,8 +172,9 @@ static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 }
 
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
-_Static_assert(sizeof(struct weir_stream) == 168 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_stream) == 240 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_gen) == 184 + 2 * sizeof(struct weir_stream), "shared.rs");
 _Static_assert(sizeof(struct weir_group) == 72 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
-_Static_assert(sizeof(struct weir_window) == 8 + WEIR_WINDOW_WORDS * 16, "shared.rs");
-_Static_assert(sizeof(struct weir_recv) == 64, "shared.rs");
+_Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "shared.rs");
+_Static_assert(sizeof(struct weir_losses) == 16 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
+_Static_assert(sizeof(struct weir_recv) == 72, "shared.rs");

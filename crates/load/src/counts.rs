@@ -61,6 +61,51 @@ pub struct Load {
     pub duration: Duration,
     /// Ends a stream after this many frames, if it comes first.
     pub max_frames: Option<u64>,
+    /// How frames are spread over the time; of no meaning as fast as the tester can.
+    pub shape: Shape,
+    /// Losses that are less than this apart, by the times at which frames were sent, are one period.
+    pub merge: Duration,
+}
+
+/// How the frames of a load are spread over its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// Evenly.
+    Steady,
+    /// Evenly, but from a time on at another rate (RFC 2544, section 26.5).
+    Step {
+        /// When the rate changes, after the start.
+        at: Duration,
+        /// Frames/s from then on, all streams together.
+        fps: f64,
+    },
+    /// In bursts, with pauses such that the mean is the load's rate (RFC 2544, section 21).
+    Bursts {
+        /// Frames of a burst of each stream, at least 1.
+        frames: u32,
+        /// Frames/s within a burst, all streams together; `None` = as fast as the tester can.
+        within_fps: Option<f64>,
+    },
+}
+
+/// Losses less than this apart are one period unless a load says otherwise.
+const MERGE: Duration = Duration::from_millis(1);
+
+impl Load {
+    /// `fps` frames/s evenly over `duration`.
+    pub fn steady(fps: f64, duration: Duration) -> Load {
+        Load { fps: Some(fps), duration, max_frames: None, shape: Shape::Steady, merge: MERGE }
+    }
+
+    /// As fast as the tester can, over `duration`.
+    pub fn full_speed(duration: Duration) -> Load {
+        Load { fps: None, ..Load::steady(0.0, duration) }
+    }
+
+    /// [`Load::merge`] in ns.
+    pub(crate) fn merge_ns(&self) -> u64 {
+        u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2)
+    }
 }
 
 /// What was sent and received in a trial.
@@ -102,10 +147,14 @@ pub struct StreamCounts {
     pub late: Histogram,
     /// Largest lateness, ns.
     pub late_max_ns: u64,
-    /// How late the last frame left, ns.
+    /// How late the last frame left, ns; of those that are due at the same time, the first.
     pub late_end_ns: u64,
-    /// When the last frame left, ns after the first one was due; 0 when not paced.
+    /// When sending began, CLOCK_MONOTONIC ns.
+    pub start_ns: u64,
+    /// When the last frame left, ns after the start.
     pub last_ns: u64,
+    /// When the first frame left after which the rate was another one, ns after the start.
+    pub turned_ns: Option<u64>,
     /// What arrived, per flow group.
     pub groups: Vec<GroupCounts>,
 }
@@ -136,6 +185,31 @@ pub struct GroupCounts {
     pub latency_max_ns: u64,
     /// Sum of latencies, ns.
     pub latency_sum_ns: u64,
+    /// When frames were lost; empty where the sender is not known.
+    pub lost: LostFrames,
+}
+
+/// Periods of loss of a flow group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LostFrames {
+    /// Oldest first; the last ones where there were too many.
+    pub events: Vec<LossEvent>,
+    /// How many there were.
+    pub count: u64,
+}
+
+/// Frames lost with less than [`Load::merge`] between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LossEvent {
+    /// When the first of them was sent, ns after the first frame of the trial was due.
+    pub first_sent_ns: u64,
+    /// When the last of them was sent.
+    pub last_sent_ns: u64,
+    /// How many they are.
+    pub lost: u64,
+    /// From the arrival of the last frame before them to that of the first frame after them, ns. Before the first
+    /// and after the last frame that arrived: the time in which they were sent.
+    pub outage_ns: u64,
 }
 
 impl GroupCounts {
@@ -150,6 +224,7 @@ impl GroupCounts {
             latency_min_ns: 0,
             latency_max_ns: 0,
             latency_sum_ns: 0,
+            lost: LostFrames::default(),
         }
     }
 }

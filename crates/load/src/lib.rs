@@ -12,8 +12,10 @@
 pub mod counts;
 pub mod generate;
 pub mod histogram;
+mod loss;
 pub mod packet;
 pub mod receive;
+mod schedule;
 pub mod sequence;
 pub mod xdp;
 

@@ -3,6 +3,7 @@
 //! Slower and less exact than the XDP tester, but it needs no eBPF: an unprivileged user namespace will do,
 //! and frames may be as long as the interface takes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use weir_port::packet::{PacketError, Sender};
 
 use crate::Control;
 use crate::counts::{Counts, Expected, GroupCounts, Load, PortCounts, StreamCounts, TesterDrops, Traffic};
+use crate::loss::date_groups;
 
 mod generator;
 mod receiver;
@@ -58,7 +60,7 @@ impl PacketTester {
                 |s: &usize| self.traffic.sends(*s) && (reflects || self.traffic.arrival(*s) == port);
             let stream = (0..2).find(arrives).map(|s| s as u8);
             if let Some(receiver) = receiver {
-                receiver.arm(Expected::Only { epoch: self.epoch, stream });
+                receiver.arm(Expected::Only { epoch: self.epoch, stream }, load.merge_ns());
             }
         }
         let (mut streams, sending) = self.send_and_receive(load, control)?;
@@ -67,6 +69,9 @@ impl PacketTester {
                 for (i, group) in stream.groups.iter_mut().enumerate() {
                     *group = GroupCounts { sent: group.sent, ..receiver.group(i).clone() };
                 }
+                let Ok(()) = date_groups(stream, &self.traffic, load, |i, sender| {
+                    Ok::<_, Infallible>(receiver.lost(i, sender))
+                });
             }
         }
         let mut ports = [PortCounts::default(); 2];

@@ -42,7 +42,7 @@ impl Receiver {
         Ok(match kind {
             TesterKind::Xdp => {
                 let receiver = XdpReceiver::new(port, GROUPS)?;
-                receiver.arm(Expected::Any, reflects)?;
+                receiver.arm(Expected::Any, reflects, 0)?;
                 Receiver::Xdp(Box::new(receiver))
             }
             TesterKind::Packet => {

@@ -4,6 +4,10 @@
 //! to, so that nothing has to be cleared when the numbers move on. A number counts as reordered when a higher
 //! one came before it (RFC 4737, section 3.3).
 
+use weir_port::shared::{Gap, Losses, Passed};
+
+use crate::loss::{note_gap, note_late};
+
 /// Words in the ring; it reaches back 64 times as many frames.
 const WORDS: usize = 1024;
 
@@ -22,12 +26,13 @@ pub enum Arrival {
 #[derive(Debug, Clone)]
 pub struct Window {
     next: u64,
+    newest: Passed,
     words: Vec<(u64, u64)>,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Window { next: 0, words: vec![(u64::MAX, 0); WORDS] }
+        Window { next: 0, newest: Passed::default(), words: vec![(u64::MAX, 0); WORDS] }
     }
 }
 
@@ -37,8 +42,13 @@ impl Window {
         self.next
     }
 
-    /// Notes that `seq` arrived.
-    pub fn arrive(&mut self, seq: u32) -> Arrival {
+    /// The frame with the highest number.
+    pub(crate) fn newest(&self) -> Passed {
+        self.newest
+    }
+
+    /// Notes that `seq` arrived, and what is missing before it.
+    pub(crate) fn arrive(&mut self, seq: u32, passed: Passed, losses: &mut Losses, merge_ns: u64) -> Arrival {
         // The number on the wire has 32 bits: the frame is within 2^31 of the next one.
         let ahead = seq.wrapping_sub(self.next as u32) as i32;
         let near = self.next.checked_add_signed(ahead.into()).filter(|_| self.next > 0);
@@ -54,24 +64,29 @@ impl Window {
             *word = (block, bit);
         }
         // Otherwise the number is older than the window: late, and whether it came before is not known.
-        if seq >= self.next {
-            self.next = seq + 1;
-            Arrival::InOrder
-        } else {
-            Arrival::Reordered
+        if seq < self.next {
+            note_late(losses, seq);
+            return Arrival::Reordered;
         }
+        if seq > self.next {
+            let (first, last, lost) = (self.next, seq - 1, seq - self.next);
+            note_gap(losses, Gap { first, last, lost, before: self.newest, after: passed }, merge_ns);
+        }
+        (self.next, self.newest) = (seq + 1, passed);
+        Arrival::InOrder
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::NO_LOSSES;
 
     fn check(numbers: &[u32], expected: &str) {
-        let mut window = Window::default();
+        let (mut window, mut losses) = (Window::default(), NO_LOSSES);
         let got: String = numbers
             .iter()
-            .map(|&n| match window.arrive(n) {
+            .map(|&n| match window.arrive(n, Passed::default(), &mut losses, 0) {
                 Arrival::InOrder => '.',
                 Arrival::Reordered => 'r',
                 Arrival::Duplicate => 'd',

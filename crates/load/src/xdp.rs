@@ -11,7 +11,8 @@ use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
 use weir_port::shared::{self, GROUPS, Gen, Stream};
 
-use crate::counts::{GroupCounts, Load, StreamCounts, Traffic, empty_lateness};
+use crate::counts::{GroupCounts, Load, Shape, StreamCounts, Traffic, empty_lateness};
+use crate::schedule::Schedule;
 use crate::{Control, grace};
 
 /// Largest frame that live-frames mode takes (one page less its overhead), FCS included.
@@ -117,9 +118,9 @@ impl XdpGenerator {
         state.start_ns = now_ns() + LEAD.as_nanos() as u64;
         let grace = if load.fps.is_some() { grace(load.duration) } else { Duration::ZERO };
         state.stop_ns = state.start_ns + (load.duration + grace).as_nanos() as u64;
-        let batch = Batch::of(load.fps);
+        let batch = Batch::of(load);
         (state.batch, state.hold) = (batch.runs, batch.hold);
-        state.clock_mask = if load.fps.is_some() { 0 } else { FULL_SPEED_CLOCK_MASK };
+        state.clock_mask = if at_full_speed(load) { FULL_SPEED_CLOCK_MASK } else { 0 };
         self.memory.set(0, &state);
         let frame = self.first_frame();
         while self.memory.field(0, |g| field!(g, active)) != 0 && !control.stopped() {
@@ -139,16 +140,18 @@ impl XdpGenerator {
     pub fn streams(&self) -> Vec<StreamCounts> {
         let state = self.memory.get(0);
         let streams = (0..2).filter(|&i| self.traffic.sends(i));
-        streams.map(|i| self.stream_counts(i, &state.stream[i])).collect()
+        streams.map(|i| self.stream_counts(i, &state)).collect()
     }
 
-    fn stream_counts(&self, i: usize, sent: &Stream) -> StreamCounts {
+    fn stream_counts(&self, i: usize, state: &Gen) -> StreamCounts {
+        let sent = &state.stream[i];
         let groups = usize::from(self.traffic.flows.groups);
         // A group's number has 32 bits; where there is one group, the stream's count has 64.
         let count = |seq: u32| if groups == 1 { sent.sent } else { u64::from(seq) };
         let group = |&seq: &u32| GroupCounts { sent: count(seq), ..GroupCounts::empty() };
         let mut late = empty_lateness();
         late.add(&sent.late);
+        let paced = sent.paced != 0;
         StreamCounts {
             stream: i,
             offered: if sent.total == u64::MAX { sent.sent } else { sent.total },
@@ -156,8 +159,11 @@ impl XdpGenerator {
             sent_bytes: sent.bytes,
             late,
             late_max_ns: sent.late_max_ns,
-            late_end_ns: late_end_ns(sent),
-            last_ns: sent.last_ns,
+            late_end_ns: sent.late_end_ns,
+            start_ns: state.start_ns,
+            // Nothing looks at the clock after the last frame.
+            last_ns: if paced { sent.last_ns } else { state.clock_ns.saturating_sub(state.start_ns) },
+            turned_ns: (paced && sent.turned_ns > 0).then_some(sent.turned_ns),
             groups: sent.seq[..groups].iter().map(group).collect(),
         }
     }
@@ -170,38 +176,44 @@ impl XdpGenerator {
         state.seed = self.traffic.seed;
         state.size_max = self.traffic.sizes.max() - FCS_BYTES as u16;
         (state.size_count, state.size) = size_table(&self.traffic.sizes);
-        let streams = self.traffic.streams() as f64;
         for i in 0..2 {
-            state.stream[i] = self.armed_stream(i, epoch, load, load.fps.map(|fps| fps / streams));
+            state.stream[i] = self.armed_stream(i, epoch, load);
         }
-        // Both directions are interleaved, not simultaneous.
-        state.stream[1].due_q16 = state.stream[1].gap_q16 / 2;
         state
     }
 
-    fn armed_stream(&self, i: usize, epoch: u8, load: &Load, fps: Option<f64>) -> Stream {
+    fn armed_stream(&self, i: usize, epoch: u8, load: &Load) -> Stream {
         let ends = &self.traffic.ends[i];
         let mut header = [0; 64];
         let bytes = ends.header(&NO_FLOW, self.traffic.sizes.max());
         header[..bytes.len()].copy_from_slice(&bytes);
         let (ip_sum, udp_sum) = constant_sums(ends, i as u8, epoch);
-        let paced = fps.map(|fps| (fps * load.duration.as_secs_f64()).round() as u64);
+        let schedule = Schedule::of(load, i, self.traffic.streams());
+        let unpaced = Schedule { total: load.max_frames.unwrap_or(u64::MAX), ..Schedule::default() };
+        let Schedule { phases, total, first_q16 } = schedule.unwrap_or(unpaced);
         Stream {
             ifindex: if self.traffic.sends(i) { self.ifindex[i] } else { 0 },
             header_bytes: bytes.len() as u32,
             header,
             ip_sum,
             udp_sum,
-            gap_q16: fps.map_or(0, |fps| (65_536e9 / fps).round() as u64),
-            total: paced.unwrap_or(u64::MAX).min(load.max_frames.unwrap_or(u64::MAX)),
+            phase: phases.map(|phase| shared::Phase { frames: phase.frames, gap_q16: phase.gap_q16 }),
+            total,
             flow_first: if i == 1 { self.flow_count } else { 0 },
             flow_count: self.flow_count,
+            paced: u32::from(schedule.is_some()),
+            phase_now: 0,
+            phase_end: phases[0].frames,
+            gap_q16: phases[0].gap_q16,
+            turned_ns: 0,
             sent: 0,
-            due_q16: 0,
+            due_q16: first_q16,
             allowed_q16: 0,
             last_ns: 0,
             late_sum_ns: 0,
             late_max_ns: 0,
+            late_end_ns: 0,
+            noted_q16: u64::MAX,
             flow_next: 0,
             size_next: 0,
             bytes: 0,
@@ -214,12 +226,6 @@ impl XdpGenerator {
     fn first_frame(&self) -> Vec<u8> {
         vec![0; usize::from(self.traffic.sizes.max()) - FCS_BYTES]
     }
-}
-
-/// The frame after the last one is due one gap later.
-fn late_end_ns(sent: &Stream) -> u64 {
-    let last_due = sent.due_q16.saturating_sub(sent.gap_q16) >> 16;
-    if sent.gap_q16 == 0 { 0 } else { sent.last_ns.saturating_sub(last_due) }
 }
 
 const NO_FLOW: Flow = Flow { src: 0, dst: 0, sport: 0, dport: 0, group: 0 };
@@ -288,7 +294,13 @@ const WAITING_RUN_S: f64 = 45e-9;
 
 impl Batch {
     /// A small batch gives exact departures; a long one, some 12 us, wakes a sleeping receiver less often.
-    fn of(fps: Option<f64>) -> Batch {
+    fn of(load: &Load) -> Batch {
+        let fps = match load.shape {
+            Shape::Bursts { frames, .. } if load.fps.is_some() => return Batch::of_bursts(frames),
+            // The faster part fits into no smaller room.
+            Shape::Step { fps, .. } => load.fps.map(|first| first.max(fps)),
+            _ => load.fps,
+        };
         match fps {
             Some(fps) if fps < ALONE_FPS => Batch { runs: 4, hold: 0 },
             Some(fps) if fps < STEADY_FPS => {
@@ -300,6 +312,16 @@ impl Batch {
             _ => Batch { runs: LONGEST_BATCH, hold: 0 },
         }
     }
+
+    /// A burst leaves as a whole, and without waiting for more.
+    fn of_bursts(frames: u32) -> Batch {
+        Batch { runs: frames.min(LONGEST_BATCH).next_power_of_two().max(FULL_SPEED_CLOCK_MASK + 1), hold: 0 }
+    }
+}
+
+/// Does this load have frames that leave as fast as the program can send them?
+fn at_full_speed(load: &Load) -> bool {
+    load.fps.is_none() || matches!(load.shape, Shape::Bursts { within_fps: None, .. })
 }
 
 /// Is the XDP tester possible at all: may this process load eBPF programs? Says why not.
@@ -327,13 +349,22 @@ mod tests {
     #[test]
     fn a_batch_has_room_for_the_frames_that_are_due_in_it() {
         for fps in [1e3, 79e3, 80e3, 1e6, 2.99e6, 3e6, 1e7] {
-            let batch = Batch::of(Some(fps));
+            let batch = Batch::of(&Load::steady(fps, Duration::from_secs(1)));
             let waiting_s = f64::from(batch.runs) * WAITING_RUN_S;
             assert!(
                 f64::from(batch.runs - batch.hold) > 1.25 * fps.min(STEADY_FPS) * waiting_s,
                 "{fps}: {batch:?}"
             );
             assert_eq!(RUNS_PER_CALL % batch.runs, 0, "{fps}: a call ends with a whole batch");
+        }
+        for frames in [1, 2, 16, 17, 64, 256, 1024, u32::MAX] {
+            let batch = Batch::of_bursts(frames);
+            assert_eq!(RUNS_PER_CALL % batch.runs, 0, "{frames}: a call ends with a whole batch");
+            assert_eq!(
+                batch.runs & FULL_SPEED_CLOCK_MASK,
+                0,
+                "{frames}: each batch begins with a look at the clock"
+            );
         }
     }
 }

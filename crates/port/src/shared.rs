@@ -8,6 +8,12 @@ pub const GROUPS: usize = 256;
 pub const LATE_BUCKETS: usize = 256;
 /// Buckets of a latency histogram, 64 per octave.
 pub const LATENCY_BUCKETS: usize = 1920;
+/// Gaps of a group that late frames may still fill.
+pub const GAPS: usize = 16;
+/// Periods of loss of a group that are kept.
+pub const EVENTS: usize = 1024;
+/// Periods in which a very late frame is looked for.
+pub const LATE_EVENTS: usize = 4;
 
 /// One entry of the flow table; addresses and ports in network order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +33,16 @@ pub struct Flow {
     pub sum: u16,
 }
 
+/// Frames with the same time between them.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Phase {
+    /// How many; all ones: no end.
+    pub frames: u64,
+    /// Time to the next frame, ns * 65536.
+    pub gap_q16: u64,
+}
+
 /// One direction of the generator. The first part is written by user space, the second by the program.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -41,14 +57,24 @@ pub struct Stream {
     pub ip_sum: u32,
     /// Sum of the constant part of what the UDP checksum covers.
     pub udp_sum: u32,
-    /// Nominal gap, ns * 65536; 0 = as fast as possible.
-    pub gap_q16: u64,
+    /// Gaps between frames, in turn.
+    pub phase: [Phase; 2],
     /// Frames to send.
     pub total: u64,
     /// First flow table entry.
     pub flow_first: u32,
     /// Number of flow table entries.
     pub flow_count: u32,
+    /// 0 = as fast as possible.
+    pub paced: u32,
+    /// Phase of the next frame, unless this one ends.
+    pub phase_now: u32,
+    /// Frames sent when the phase ends.
+    pub phase_end: u64,
+    /// Gap of the phase.
+    pub gap_q16: u64,
+    /// When the first frame of the second phase left, ns after the start.
+    pub turned_ns: u64,
     /// Frames sent.
     pub sent: u64,
     /// When the next frame is due, ns * 65536 after the start.
@@ -61,6 +87,10 @@ pub struct Stream {
     pub late_sum_ns: u64,
     /// Largest lateness, ns.
     pub late_max_ns: u64,
+    /// How late the last frame left that had a due time of its own, ns.
+    pub late_end_ns: u64,
+    /// Due time for which lateness was noted last, ns * 65536.
+    pub noted_q16: u64,
     /// Next flow table entry.
     pub flow_next: u32,
     /// Next entry of the cycle of sizes.
@@ -133,14 +163,56 @@ pub struct Group {
     pub latency: [u64; LATENCY_BUCKETS],
 }
 
+/// A frame that arrived; times are CLOCK_MONOTONIC ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Passed {
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// When it arrived.
+    pub arrived_ns: u64,
+}
+
 /// Sequence numbers seen; see the program.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Window {
     /// Highest number so far + 1.
     pub next: u64,
+    /// The frame with that number.
+    pub newest: Passed,
     /// Blocks of 64 numbers: which block + 1, and which of them were seen.
     pub word: [(u64, u64); 1024],
+}
+
+/// Missing sequence numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Gap {
+    /// The first of them.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
+    /// Those between the two that did not arrive.
+    pub lost: u64,
+    /// The last frame before them; zero if there was none.
+    pub before: Passed,
+    /// The first frame after them.
+    pub after: Passed,
+}
+
+/// What a group lost, and when.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Losses {
+    /// Gaps so far; the last [`GAPS`] are in `gap`.
+    pub gaps: u64,
+    /// Periods of loss so far; the last [`EVENTS`] are in `event`.
+    pub events: u64,
+    /// Gaps that late frames may still fill: number n is at n modulo [`GAPS`].
+    pub gap: [Gap; GAPS],
+    /// Periods: number n is at n modulo [`EVENTS`].
+    pub event: [Gap; EVENTS],
 }
 
 /// All of the receiver's memory that user space maps.
@@ -170,14 +242,17 @@ pub struct Recv {
     pub other: u64,
     /// Frames sent back.
     pub reflected: u64,
+    /// Gaps less than this apart belong to one period of loss.
+    pub merge_ns: u64,
 }
 
 const _: () = assert!(size_of::<Flow>() == 16);
-const _: () = assert!(size_of::<Stream>() == 168 + GROUPS * 4 + LATE_BUCKETS * 8);
+const _: () = assert!(size_of::<Stream>() == 240 + GROUPS * 4 + LATE_BUCKETS * 8);
 const _: () = assert!(size_of::<Gen>() == 184 + 2 * size_of::<Stream>());
 const _: () = assert!(size_of::<Group>() == 72 + LATENCY_BUCKETS * 8);
-const _: () = assert!(size_of::<Window>() == 8 + 1024 * 16);
-const _: () = assert!(size_of::<Recv>() == 64);
+const _: () = assert!(size_of::<Window>() == 24 + 1024 * 16);
+const _: () = assert!(size_of::<Losses>() == 16 + (GAPS + EVENTS) * 56);
+const _: () = assert!(size_of::<Recv>() == 72);
 
 /// Plain data that a program shares: any bit pattern is a value.
 ///
@@ -192,6 +267,8 @@ unsafe impl Shared for Gen {}
 unsafe impl Shared for Group {}
 // SAFETY: as above.
 unsafe impl Shared for Window {}
+// SAFETY: as above.
+unsafe impl Shared for Losses {}
 // SAFETY: as above.
 unsafe impl Shared for Recv {}
 

@@ -275,7 +275,7 @@ fn trial(kind: TesterKind) -> Result<()> {
         seed: 1,
     };
     let interfaces = [0, 1].map(|i: usize| Interface { ifindex: ports[i].ifindex, mode: Mode::Native });
-    let load = Load { fps: Some(10_000.0), duration: Duration::from_secs(1), max_frames: Some(FRAMES) };
+    let load = Load { max_frames: Some(FRAMES), ..Load::steady(10_000.0, Duration::from_secs(1)) };
     let received = bed.tester().run(|| -> Result<u64> {
         let mut tester = Tester::new(kind, interfaces, traffic, Some(IdleLoopback(1)))?;
         let counts = tester.trial(&load, &Control::new(&AtomicBool::new(false), &|_, _| {}))?;

@@ -87,7 +87,7 @@ fn load(arguments: &cli::Generate, link: &Link) -> Result<Load> {
     }
     // With a count alone, the time only has to suffice.
     let duration = arguments.duration.unwrap_or(LONGEST);
-    Ok(Load { fps, duration, max_frames: arguments.count })
+    Ok(Load { fps, max_frames: arguments.count, ..Load::full_speed(duration) })
 }
 
 /// Which generator; where it is known that XDP frames would vanish, another one or an error.

@@ -275,7 +275,7 @@ impl Running<'_> {
         let (mut rig, point, kept) = self.open(&spec, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
         let mut trials = Trials::new(self, &point, kept);
-        let load = Load { fps: None, duration: CEILING_TRIAL, max_frames: None };
+        let load = Load::full_speed(CEILING_TRIAL);
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
             let trial = trials.one(&mut rig, &load, Purpose::Ceiling)?.trial;
@@ -314,11 +314,7 @@ impl Running<'_> {
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
         let mut trials = Trials::new(self, &point, kept);
         let min = self.experiment.search.min_fps().min(ceiling);
-        trials.one(
-            &mut rig,
-            &Load { fps: Some(min), duration: WARM_UP, max_frames: None },
-            Purpose::WarmUp,
-        )?;
+        trials.one(&mut rig, &Load::steady(min, WARM_UP), Purpose::WarmUp)?;
         let search = self.experiment.search.name().to_string();
         let goals = if let SearchSpec::Fixed(fixed) = &self.experiment.search {
             for fps in &fixed.loads_fps {

@@ -96,8 +96,7 @@ mod tests {
         let data = fixture::quick();
         let trial =
             data.points.iter().flat_map(|p| &p.trials).find(|t| t.purpose == Purpose::Search).unwrap();
-        let load =
-            |fps, duration_s| Load { fps, duration: Duration::from_secs_f64(duration_s), max_frames: None };
+        let load = |fps, duration_s| Load { fps, ..Load::full_speed(Duration::from_secs_f64(duration_s)) };
         let (fps, s) = (trial.offered_fps, trial.duration_s);
         for (load, purpose, same) in [
             (load(Some(fps), s), Purpose::Search, true),

@@ -24,7 +24,9 @@ use weir_testbed::topology::{self, Side};
 use super::RunError;
 use super::verdict::{Books, judge};
 use crate::plan::{Cpus, Limits, PointSpec};
-use crate::record::{Cost, CpuUse, Departures, Latency, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
+use crate::record::{
+    Cost, CpuUse, Departures, Latency, LedgerLine, LossEvent, Noise, Owner, Purpose, Stream, Trial,
+};
 use crate::time::{self, Clocks};
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
@@ -435,8 +437,15 @@ fn stream_record(
         duplicated: counts.duplicated,
         corrupted,
         latency: latency_record(counts),
+        loss_events: counts.lost.events.iter().map(loss_event).collect(),
+        loss_event_count: counts.lost.count,
         ..Stream::default()
     }
+}
+
+fn loss_event(event: &weir_load::counts::LossEvent) -> LossEvent {
+    let weir_load::counts::LossEvent { first_sent_ns, last_sent_ns, lost, outage_ns } = *event;
+    LossEvent { first_sent_ns, last_sent_ns, lost, outage_ns }
 }
 
 fn departures(stream: &StreamCounts) -> Departures {

@@ -66,7 +66,7 @@ impl<'a> Trials<'a> {
         }
         if std::mem::take(&mut self.cold) && purpose != Purpose::WarmUp {
             let fps = load.fps.map(|fps| fps.min(WARM_UP_FPS));
-            self.measured(rig, &Load { fps, duration: WARM_UP, max_frames: None }, Purpose::WarmUp)?;
+            self.measured(rig, &Load { fps, ..Load::full_speed(WARM_UP) }, Purpose::WarmUp)?;
         }
         self.measured(rig, load, purpose)
     }
@@ -115,7 +115,7 @@ impl<'a> Trials<'a> {
         duration: Duration,
         purpose: Purpose,
     ) -> Result<Outcome, RunError> {
-        let load = Load { fps: Some(fps), duration, max_frames: None };
+        let load = Load::steady(fps, duration);
         let mut outcome = self.one(rig, &load, purpose)?;
         for retry in 0..self.run.settings.limits.retries {
             let again = match outcome.trial.verdict {

@@ -77,7 +77,7 @@ impl Bench {
     /// `frames` in `ms` milliseconds, whatever comes of it.
     pub(crate) fn trial(&mut self, frames: u64, ms: u64) -> Result<Trial, RunError> {
         let duration = Duration::from_millis(ms);
-        let load = Load { fps: Some(frames as f64 / duration.as_secs_f64()), duration, max_frames: None };
+        let load = Load::steady(frames as f64 / duration.as_secs_f64(), duration);
         self.offer(&load)
     }
 

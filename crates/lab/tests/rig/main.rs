@@ -5,6 +5,7 @@
 //! one was left in peace, and checks the books of every single one.
 
 mod bench;
+mod dates;
 mod devices;
 mod faults;
 mod resume;

@@ -24,7 +24,7 @@ fn the_wire_loses_nothing_at_half_of_its_ceiling() {
     let _turn = need_rig!();
     for tester in [TesterKind::Xdp, TesterKind::Packet] {
         let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
-        let load = Load { fps: None, duration: Duration::from_millis(100), max_frames: None };
+        let load = Load::full_speed(Duration::from_millis(100));
         let ceiling = bench.offer(&load).expect("a trial");
         let half = ceiling.received / 2;
         println!("{tester:?}: {half} frames in 100 ms");
@@ -141,7 +141,7 @@ fn an_interface_that_vanishes_is_an_error_that_names_it() {
                     run_in(&dut, "ip", &["link", "del", name]);
                 }
             };
-            let load = Load { fps: Some(1e4), duration: Duration::from_secs(1), max_frames: None };
+            let load = Load::steady(1e4, Duration::from_secs(1));
             let stop = AtomicBool::new(false);
             let result = bench.rig.trial(&load, Purpose::Search, &Control::new(&stop, &remove));
             let error = result.err().unwrap_or_else(|| panic!("{tester:?} {name}: no error")).to_string();

@@ -10,6 +10,7 @@ use weir_port::bpf::now_ns;
 use weir_port::packet::{BATCH, PacketError, Sender};
 
 use crate::counts::{GroupCounts, Load, StreamCounts, Traffic, empty_lateness};
+use crate::schedule::Schedule;
 use crate::{Control, grace};
 
 /// Sends frames out of one or two interfaces.
@@ -55,53 +56,56 @@ struct Transmitter<'a> {
 /// Progress of one stream that is being sent.
 struct Outgoing {
     counts: StreamCounts,
-    gap_ns: f64,
+    /// `None` = as fast as possible.
+    schedule: Option<Schedule>,
     total: u64,
     seq: Vec<u32>,
-    last_ns: u64,
+    /// Due time of the frames that left last.
+    noted_ns: Option<u64>,
 }
 
 impl Outgoing {
-    fn due_ns(&self) -> u64 {
-        (self.counts.sent as f64 * self.gap_ns) as u64
+    /// How many frames may leave now. Late, it catches up: its schedule runs at 1.25 times the speed.
+    fn allowed(&self, now_ns: u64) -> u64 {
+        let left = (self.total - self.counts.sent).min(BATCH as u64);
+        let Some(schedule) = &self.schedule else { return left };
+        let since_last = now_ns.saturating_sub(self.counts.last_ns);
+        let on_schedule = self.noted_ns.unwrap_or(0) + since_last + since_last / 4;
+        schedule.due_by(on_schedule.min(now_ns)).saturating_sub(self.counts.sent).min(left)
     }
 
-    /// How many frames may leave now. Late, it catches up at 1.25 times the nominal rate.
-    fn allowed(&self, now_ns: u64) -> u64 {
-        let left = self.total - self.counts.sent;
-        if self.gap_ns == 0.0 {
-            return left.min(BATCH as u64);
+    /// Notes that its next frame left.
+    fn sent(&mut self, now_ns: u64) {
+        self.counts.last_ns = now_ns;
+        let n = self.counts.sent;
+        self.counts.sent += 1;
+        let Some(schedule) = &self.schedule else { return };
+        let due_ns = schedule.due_ns(n);
+        if self.noted_ns != Some(due_ns) {
+            let late = now_ns.saturating_sub(due_ns);
+            self.counts.late.record(late);
+            self.counts.late_max_ns = self.counts.late_max_ns.max(late);
+            self.counts.late_end_ns = late;
+            self.noted_ns = Some(due_ns);
         }
-        if now_ns < self.due_ns() {
-            return 0;
+        if n == schedule.phases[0].frames {
+            self.counts.turned_ns = Some(now_ns);
         }
-        let due = (((now_ns - self.due_ns()) as f64 / self.gap_ns) as u64).saturating_add(1);
-        let since_last = (now_ns - self.last_ns) as f64 * 1.25 / self.gap_ns;
-        due.min((since_last as u64).max(1)).min(left).min(BATCH as u64)
     }
 }
 
 impl<'a> Transmitter<'a> {
     fn new(traffic: &'a Traffic, flows: &'a [Flow], epoch: u8, load: &Load) -> Self {
-        let per_stream = load.fps.map(|fps| fps / traffic.streams() as f64);
-        let total = per_stream.map_or(u64::MAX, |fps| (fps * load.duration.as_secs_f64()).round() as u64);
-        let total = total.min(load.max_frames.unwrap_or(u64::MAX));
-        let outgoing = |stream| Outgoing {
-            counts: StreamCounts {
-                stream,
-                offered: total,
-                sent: 0,
-                sent_bytes: 0,
-                late: empty_lateness(),
-                late_max_ns: 0,
-                late_end_ns: 0,
-                last_ns: 0,
-                groups: vec![GroupCounts::empty(); usize::from(traffic.flows.groups)],
-            },
-            gap_ns: per_stream.map_or(0.0, |fps| 1e9 / fps),
-            total,
-            seq: vec![0; usize::from(traffic.flows.groups)],
-            last_ns: 0,
+        let outgoing = |stream| {
+            let schedule = Schedule::of(load, stream, traffic.streams());
+            let total = schedule.map_or(load.max_frames.unwrap_or(u64::MAX), |schedule| schedule.total);
+            Outgoing {
+                counts: nothing_sent(stream, total, traffic.flows.groups),
+                schedule,
+                total,
+                seq: vec![0; usize::from(traffic.flows.groups)],
+                noted_ns: None,
+            }
         };
         let streams = (0..2).filter(|&i| traffic.sends(i)).map(outgoing).collect();
         Transmitter { traffic, flows, epoch, duration: load.duration, streams, random: traffic.seed }
@@ -114,7 +118,8 @@ impl<'a> Transmitter<'a> {
         arrived: impl Fn() -> u64,
     ) -> Result<Vec<StreamCounts>, PacketError> {
         let start = now_ns();
-        let paced = self.streams.iter().all(|s| s.gap_ns > 0.0);
+        self.streams.iter_mut().for_each(|s| s.counts.start_ns = start);
+        let paced = self.streams.iter().all(|s| s.schedule.is_some());
         let limit = self.duration + if paced { grace(self.duration) } else { Duration::ZERO };
         let mut frames = vec![Vec::new(); BATCH];
         while self.streams.iter().any(|s| s.counts.sent < s.total) && !control.stopped() {
@@ -162,18 +167,27 @@ impl<'a> Transmitter<'a> {
     fn note(&mut self, i: usize, sent: &[Vec<u8>], elapsed_ns: u64) {
         let stream = &mut self.streams[i];
         for frame in sent {
-            if stream.gap_ns > 0.0 {
-                let late = elapsed_ns.saturating_sub(stream.due_ns());
-                stream.counts.late.record(late);
-                stream.counts.late_max_ns = stream.counts.late_max_ns.max(late);
-                stream.counts.late_end_ns = late;
-            }
             let flow = &self.flows[(stream.counts.sent % self.flows.len() as u64) as usize];
             stream.seq[usize::from(flow.group)] += 1;
-            stream.counts.sent += 1;
             stream.counts.sent_bytes += (frame.len() + FCS_BYTES) as u64;
-            stream.last_ns = elapsed_ns;
+            stream.sent(elapsed_ns);
         }
+    }
+}
+
+fn nothing_sent(stream: usize, offered: u64, groups: u16) -> StreamCounts {
+    StreamCounts {
+        stream,
+        offered,
+        sent: 0,
+        sent_bytes: 0,
+        late: empty_lateness(),
+        late_max_ns: 0,
+        late_end_ns: 0,
+        start_ns: 0,
+        last_ns: 0,
+        turned_ns: None,
+        groups: vec![GroupCounts::empty(); usize::from(groups)],
     }
 }
 
@@ -181,9 +195,6 @@ fn finished(stream: Outgoing) -> StreamCounts {
     let mut counts = stream.counts;
     for (group, sent) in counts.groups.iter_mut().zip(stream.seq) {
         group.sent = u64::from(sent);
-    }
-    if stream.gap_ns > 0.0 {
-        counts.last_ns = stream.last_ns;
     }
     if counts.offered == u64::MAX {
         counts.offered = counts.sent;
@@ -207,18 +218,10 @@ mod tests {
     use super::*;
 
     fn outgoing(fps: f64) -> Outgoing {
-        let counts = StreamCounts {
-            stream: 0,
-            offered: u64::MAX,
-            sent: 0,
-            sent_bytes: 0,
-            late: empty_lateness(),
-            late_max_ns: 0,
-            late_end_ns: 0,
-            last_ns: 0,
-            groups: Vec::new(),
-        };
-        Outgoing { counts, gap_ns: 1e9 / fps, total: u64::MAX, seq: Vec::new(), last_ns: 0 }
+        let load = Load::steady(fps, Duration::from_secs(1_000_000_000));
+        let schedule = Schedule::of(&load, 0, 1);
+        let total = schedule.expect("a paced load").total;
+        Outgoing { counts: nothing_sent(0, total, 0), schedule, total, seq: Vec::new(), noted_ns: None }
     }
 
     #[test]

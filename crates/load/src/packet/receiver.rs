@@ -7,8 +7,10 @@ use std::time::Duration;
 use weir_packet::frame::{self, Parsed, Signature};
 use weir_port::bpf::now_ns;
 use weir_port::packet::{PacketError, Ring, Sender};
+use weir_port::shared::{Losses, Passed};
 
-use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, PortCounts};
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts};
+use crate::loss::{self, NO_LOSSES};
 use crate::sequence::{Arrival, Window};
 
 /// MiB of the receive ring: half a second of small frames at 0.4 Mpps.
@@ -26,11 +28,21 @@ pub struct PacketReceiver {
 /// What was counted, apart from the ring that is being read meanwhile.
 struct Tally {
     expected: Expected,
+    /// Losses less than this apart are one period.
+    merge_ns: u64,
     clock_offset_ns: i128,
     reflector: Option<Arc<Sender>>,
-    groups: Vec<(GroupCounts, Window)>,
+    groups: Vec<Group>,
     port: PortCounts,
     frames: u64,
+}
+
+/// What arrived of a flow group, and what did not.
+#[derive(Clone)]
+struct Group {
+    counts: GroupCounts,
+    window: Window,
+    losses: Box<Losses>,
 }
 
 impl PacketReceiver {
@@ -38,6 +50,7 @@ impl PacketReceiver {
     pub fn open(ifindex: u32, groups: u16, reflector: Option<Arc<Sender>>) -> Result<Self, PacketError> {
         let tally = Tally {
             expected: Expected::Any,
+            merge_ns: 0,
             clock_offset_ns: clock_offset_ns(),
             reflector,
             groups: no_groups(usize::from(groups)),
@@ -48,11 +61,11 @@ impl PacketReceiver {
     }
 
     /// Forgets all that was counted, and counts what is expected from now on.
-    pub fn arm(&mut self, expected: Expected) {
+    pub fn arm(&mut self, expected: Expected, merge_ns: u64) {
         self.ring.stats();
         self.ring_drops = 0;
         let tally = &mut self.tally;
-        (tally.expected, tally.clock_offset_ns) = (expected, clock_offset_ns());
+        (tally.expected, tally.merge_ns, tally.clock_offset_ns) = (expected, merge_ns, clock_offset_ns());
         tally.groups = no_groups(tally.groups.len());
         (tally.port, tally.frames) = (PortCounts::default(), 0);
     }
@@ -86,11 +99,11 @@ impl PacketReceiver {
         // The kernel forgets its count when it is asked.
         self.ring_drops += self.ring.stats().drops;
         let groups = self.tally.groups.iter().enumerate();
-        let arrived = groups.filter(|(_, (counts, _))| counts.received + counts.duplicated > 0);
-        let arrived = arrived.map(|(group, (counts, window))| Arrived {
+        let arrived = groups.filter(|(_, g)| g.counts.received + g.counts.duplicated > 0);
+        let arrived = arrived.map(|(group, g)| Arrived {
             group: group as u16,
-            counts: counts.clone(),
-            next: window.next(),
+            counts: g.counts.clone(),
+            next: g.window.next(),
         });
         Arrivals {
             frames: self.tally.frames,
@@ -102,7 +115,13 @@ impl PacketReceiver {
 
     /// What arrived of a group.
     pub(super) fn group(&self, group: usize) -> &GroupCounts {
-        &self.tally.groups[group].0
+        &self.tally.groups[group].counts
+    }
+
+    /// When frames of a group were lost.
+    pub(super) fn lost(&self, group: usize, sender: &loss::Sender) -> LostFrames {
+        let Group { window, losses, .. } = &self.tally.groups[group];
+        loss::dated(losses, window.next(), window.newest(), self.tally.merge_ns, sender)
     }
 }
 
@@ -121,11 +140,10 @@ impl Tally {
                 return self.port.misdelivered += 1;
             }
         }
-        if let Some((group, window)) = self.groups.get_mut(usize::from(signature.group)) {
-            let now = i128::from(realtime_ns) - self.clock_offset_ns;
-            let latency_ns = now.saturating_sub(signature.time_ns.into()).max(0) as u64;
+        if let Some(group) = self.groups.get_mut(usize::from(signature.group)) {
+            let now_ns = (i128::from(realtime_ns) - self.clock_offset_ns).max(0) as u64;
             // A duplicate does not stand for a frame that is still under way.
-            self.frames += u64::from(count(group, window, signature, latency_ns));
+            self.frames += u64::from(group.count(signature, now_ns, self.merge_ns));
         }
         if let Some(sender) = &self.reflector {
             let mut back = vec![frame.to_vec()];
@@ -135,28 +153,35 @@ impl Tally {
     }
 }
 
-fn no_groups(n: usize) -> Vec<(GroupCounts, Window)> {
-    vec![(GroupCounts::empty(), Window::default()); n]
+fn no_groups(n: usize) -> Vec<Group> {
+    let group =
+        Group { counts: GroupCounts::empty(), window: Window::default(), losses: Box::new(NO_LOSSES) };
+    vec![group; n]
 }
 
-/// Counts a frame; true if it came for the first time.
-fn count(group: &mut GroupCounts, window: &mut Window, signature: Signature, latency_ns: u64) -> bool {
-    match window.arrive(signature.seq) {
-        Arrival::Duplicate => {
-            group.duplicated += 1;
-            return false;
+impl Group {
+    /// Counts a frame; true if it came for the first time.
+    fn count(&mut self, signature: Signature, now_ns: u64, merge_ns: u64) -> bool {
+        let Group { counts, window, losses } = self;
+        let passed = Passed { sent_ns: signature.time_ns, arrived_ns: now_ns };
+        match window.arrive(signature.seq, passed, losses, merge_ns) {
+            Arrival::Duplicate => {
+                counts.duplicated += 1;
+                return false;
+            }
+            Arrival::Reordered => counts.reordered += 1,
+            Arrival::InOrder => {}
         }
-        Arrival::Reordered => group.reordered += 1,
-        Arrival::InOrder => {}
+        let latency_ns = now_ns.saturating_sub(signature.time_ns);
+        if counts.received == 0 || latency_ns < counts.latency_min_ns {
+            counts.latency_min_ns = latency_ns;
+        }
+        counts.received += 1;
+        counts.latency.record(latency_ns);
+        counts.latency_sum_ns += latency_ns;
+        counts.latency_max_ns = counts.latency_max_ns.max(latency_ns);
+        true
     }
-    if group.received == 0 || latency_ns < group.latency_min_ns {
-        group.latency_min_ns = latency_ns;
-    }
-    group.received += 1;
-    group.latency.record(latency_ns);
-    group.latency_sum_ns += latency_ns;
-    group.latency_max_ns = group.latency_max_ns.max(latency_ns);
-    true
 }
 
 /// What to subtract from the ring's time stamps (CLOCK_REALTIME) to get those of signatures.

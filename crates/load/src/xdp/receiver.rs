@@ -1,15 +1,21 @@
 //! Counts test frames where they arrive, in an XDP program.
 
 use weir_port::bpf::{BpfError, Link, Memory, Program, object};
-use weir_port::shared::{EMPTY_GROUP, Group, LATENCY_BUCKETS, Recv, Window};
+use weir_port::shared::{EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, Passed, Recv, Window};
 
 use super::Interface;
-use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, PortCounts};
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts};
+use crate::loss;
+
+/// No number seen.
+const NO_WINDOW: Window =
+    Window { next: 0, newest: Passed { sent_ns: 0, arrived_ns: 0 }, word: [(0, 0); 1024] };
 
 /// A receiving program on one interface; detached when dropped.
 pub struct XdpReceiver {
     program: Program,
     memory: Memory<Recv>,
+    losses: Memory<Losses>,
     groups: u16,
     _link: Option<Link>,
 }
@@ -19,18 +25,22 @@ impl XdpReceiver {
     /// [`XdpReceiver::arm`].
     pub fn new(port: Interface, groups: u16) -> Result<Self, BpfError> {
         let entries = u32::from(groups);
-        let program =
-            Program::load("receiver", object::RECEIVER, &[("groups", entries), ("windows", entries)])?;
+        let sizes = ["groups", "windows", "losses"].map(|map| (map, entries));
+        let program = Program::load("receiver", object::RECEIVER, &sizes)?;
         let memory = program.memory("bss", 1)?;
+        let losses = program.memory("losses", usize::from(groups))?;
         let link = (port.ifindex != 0).then(|| program.attach(port.ifindex, port.mode)).transpose()?;
-        Ok(XdpReceiver { program, memory, groups, _link: link })
+        Ok(XdpReceiver { program, memory, losses, groups, _link: link })
     }
 
     /// Forgets all that was counted, and counts what is expected from now on. `reflects` sends it back.
-    pub fn arm(&self, expected: Expected, reflects: bool) -> Result<(), BpfError> {
+    pub fn arm(&self, expected: Expected, reflects: bool, merge_ns: u64) -> Result<(), BpfError> {
         for group in 0..u32::from(self.groups) {
             self.program.write_per_cpu("groups", group, &EMPTY_GROUP)?;
-            self.program.write("windows", group, &Window { next: 0, word: [(0, 0); 1024] })?;
+            self.program.write("windows", group, &NO_WINDOW)?;
+            let group = group as usize;
+            self.losses.set_field(group, 0, |losses| field!(losses, gaps));
+            self.losses.set_field(group, 0, |losses| field!(losses, events));
         }
         let mut state = self.memory.get(0);
         (state.any, state.epoch, state.stream) = match expected {
@@ -40,6 +50,7 @@ impl XdpReceiver {
         (state.pass, state.reflect) = (u32::from(expected == Expected::Any), u32::from(reflects));
         (state.received, state.corrupted, state.stale) = (0, 0, 0);
         (state.misdelivered, state.other, state.reflected) = (0, 0, 0);
+        state.merge_ns = merge_ns;
         self.memory.set(0, &state);
         Ok(())
     }
@@ -70,6 +81,13 @@ impl XdpReceiver {
             add_cpu(&mut counts, &cpu);
         }
         Ok(counts)
+    }
+
+    /// When frames of a group were lost.
+    pub(super) fn lost(&self, group: usize, sender: &loss::Sender) -> Result<LostFrames, BpfError> {
+        let window: Window = self.program.read("windows", group as u32)?;
+        let merge_ns = self.memory.field(0, |recv| field!(recv, merge_ns));
+        Ok(loss::dated(&self.losses.get(group), window.next, window.newest, merge_ns, sender))
     }
 
     pub(super) fn port_counts(&self) -> PortCounts {

@@ -8,6 +8,7 @@ use weir_port::bpf::BpfError;
 use super::{IdleLoopback, Interface, XdpError, XdpGenerator, XdpReceiver};
 use crate::Control;
 use crate::counts::{Counts, Expected, GroupCounts, Load, StreamCounts, Traffic};
+use crate::loss::date_groups;
 
 /// Nothing arriving for this long means that nothing is under way any more.
 const QUIET: Duration = Duration::from_millis(10);
@@ -39,20 +40,21 @@ impl XdpTester {
     /// Sends `load`, waits until all has arrived, returns what was counted.
     pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
         self.epoch = self.epoch.wrapping_add(1);
-        self.arm_receivers()?;
+        self.arm_receivers(load)?;
         let sending = self.generator.send(load, self.epoch, control, || self.arrived())?;
         self.wait_until_quiet();
-        let streams = self.generator.streams().into_iter().map(|s| self.with_arrivals(s));
+        let streams = self.generator.streams().into_iter().map(|s| self.with_arrivals(s, load));
         let streams = streams.collect::<Result<_, _>>()?;
         let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
         Ok(Counts { streams, ports, sending, drops: Vec::new() })
     }
 
-    fn arm_receivers(&self) -> Result<(), BpfError> {
+    fn arm_receivers(&self, load: &Load) -> Result<(), BpfError> {
         for (port, receiver) in self.receivers.iter().enumerate() {
             let stream = (0..2).find(|&s| self.traffic.sends(s) && self.traffic.arrival(s) == port);
             let expected = Expected::Only { epoch: self.epoch, stream: stream.map(|s| s as u8) };
-            receiver.arm(expected, self.traffic.direction == Direction::Reflect && port == 1)?;
+            let reflects = self.traffic.direction == Direction::Reflect && port == 1;
+            receiver.arm(expected, reflects, load.merge_ns())?;
         }
         Ok(())
     }
@@ -77,10 +79,11 @@ impl XdpTester {
         }
     }
 
-    fn with_arrivals(&self, mut stream: StreamCounts) -> Result<StreamCounts, BpfError> {
+    fn with_arrivals(&self, mut stream: StreamCounts, load: &Load) -> Result<StreamCounts, BpfError> {
         let receiver = &self.receivers[self.traffic.arrival(stream.stream)];
         let arrived = |(i, group): (usize, &GroupCounts)| receiver.group(i as u32, group.sent);
         stream.groups = stream.groups.iter().enumerate().map(arrived).collect::<Result<_, _>>()?;
+        date_groups(&mut stream, &self.traffic, load, |i, sender| receiver.lost(i, sender))?;
         Ok(stream)
     }
 }

@@ -208,7 +208,7 @@ impl Contestant {
         let before = self.sample()?;
         let (cpu, bed) = (self.cpu(), &self.bed);
         let Means::Weir(tester) = &mut self.means else { unreachable!("asked by trial") };
-        let load = Load { fps: None, duration, max_frames: None };
+        let load = Load::full_speed(duration);
         let control = Control::new(outside.stop, outside.progress);
         let counts = bed.tester().run(|| {
             let placed = pin_to(cpu);

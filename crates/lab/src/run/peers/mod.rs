@@ -286,7 +286,7 @@ impl Contest<'_> {
         let progress = |sent, received| observe(Event::Progress { sent, received });
         let mut trial = match &mut entrant.source {
             Source::Wire(rig, load) => {
-                let load = Load { fps: load.fps(), duration, max_frames: None };
+                let load = Load { fps: load.fps(), ..Load::full_speed(duration) };
                 rig.trial(&load, purpose, &Control::new(stop, &progress))?.trial
             }
             Source::Generator(_, contestant) => {
