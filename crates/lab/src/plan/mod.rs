@@ -202,6 +202,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
     &[
         ("quick", include_str!("../../../../plans/quick.toml")),
         ("router", include_str!("../../../../plans/router.toml")),
+        ("rules", include_str!("../../../../plans/rules.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
     ]
 }

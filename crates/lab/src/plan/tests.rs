@@ -335,6 +335,8 @@ fn shipped_plans_are_valid() {
     let other = ["traffic.flows=[1,1000,1M]", "dut.kind=[kernel-nat,xdp-forward]"].map(str::to_string);
     let other = load("quick", &other).unwrap_or_else(|error| panic!("an example of the README: {error}"));
     assert_eq!(other.points().len(), 12);
+    let rules = load("rules", &[]).unwrap();
+    assert_eq!(rules.points().len(), 72, "two devices x (none + seven forms x five numbers of rules)");
     let router = load("router", &[]).unwrap();
     assert_eq!(router.points().len(), 18, "three modes x three sizes x one CPU and all");
 }

@@ -30,12 +30,16 @@ fn median(point: &PointData, of: fn(&Cost) -> Option<f64>) -> Option<f64> {
     (n > 0).then(|| (values[(n - 1) / 2] + values[n / 2]) / 2.0)
 }
 
+/// CPU time of the device per frame at the throughput, ns.
+pub(crate) fn median_ns_per_frame(point: &PointData) -> Option<f64> {
+    median(point, |cost| cost.ns_per_frame)
+}
+
 fn per_frame(all: &Comparison<'_>) -> String {
     let mut table = Table::new(&["Frame", "Device", "ns per frame", "ref. cycles", "at frames/s", "trials"]);
     let mut groups = Vec::new();
     for frame in &all.frames {
-        let known =
-            all.at(frame).into_iter().filter_map(|(s, p)| Some((s, p, median(p, |c| c.ns_per_frame)?)));
+        let known = all.at(frame).into_iter().filter_map(|(s, p)| Some((s, p, median_ns_per_frame(p)?)));
         let known: Vec<_> = known.collect();
         for (series, point, ns) in &known {
             let trials = point.at_headline();

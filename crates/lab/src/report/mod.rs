@@ -21,6 +21,7 @@ mod method;
 mod page;
 mod rate;
 mod reasons;
+mod rules;
 mod scale;
 mod series;
 mod summary;
@@ -44,6 +45,7 @@ pub fn html(runs: &[RunData]) -> String {
         head(runs, &title),
         findings(&all),
         throughput::html(&all),
+        rules::html(&all),
         generators::html(runs),
         loss::html(&all),
         latency::html(&all),

@@ -1,6 +1,6 @@
 //! The parts of the page: sections, figures with their data, legends.
 
-use super::series::Series;
+use super::series::{Series, Style};
 use super::svg::{class, escape, marker};
 use super::table::Table;
 
@@ -64,13 +64,18 @@ pub(crate) fn facts(pairs: &[(String, String)]) -> String {
 
 /// Which line is which series.
 pub(crate) fn legend(series: &[&Series<'_>]) -> String {
-    let item = |s: &&Series<'_>| {
-        let (class, marker) = (class(s.style), marker(s.style, (17.0, 7.0)));
+    legend_of(series.iter().map(|s| (s.style, s.label.as_str())))
+}
+
+/// Which line is what.
+pub(crate) fn legend_of<'n>(lines: impl Iterator<Item = (Style, &'n str)>) -> String {
+    let item = |(style, name): (Style, &str)| {
+        let (class, marker) = (class(style), marker(style, (17.0, 7.0)));
         let swatch =
             format!(r#"<path class="line {class}" d="M1 7H33"/><path class="dot {class}" d="{marker}"/>"#);
-        legend_item(&swatch, &s.label)
+        legend_item(&swatch, name)
     };
-    format!("<ul class=\"legend\">{}</ul>\n", series.iter().map(item).collect::<String>())
+    format!("<ul class=\"legend\">{}</ul>\n", lines.map(item).collect::<String>())
 }
 
 /// What the filled parts of a figure are: class and name.

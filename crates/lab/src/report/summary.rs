@@ -6,6 +6,7 @@ use super::generators;
 use super::handover;
 use super::rate::{Bound, Rate, Ratio};
 use super::reasons;
+use super::rules;
 use super::series::{Comparison, Series, frame_name};
 use crate::record::{CpuUse, GoalResult, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, is_near, latency};
@@ -37,8 +38,13 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
     let mut found = vec![Findings { heading: "Between the runs".into(), sentences: between_runs(all) }];
     for data in all.runs {
         let heading = if all.runs.len() > 1 { format!("Run {}", data.run.id) } else { String::new() };
-        let parts =
-            [state(data).into_iter().collect(), results(all, data), generators::findings(data), trust(data)];
+        let parts = [
+            state(data).into_iter().collect(),
+            rules::findings(all, data),
+            results(all, data),
+            generators::findings(data),
+            trust(data),
+        ];
         found.push(Findings { heading, sentences: parts.concat() });
     }
     found.retain(|f| !f.sentences.is_empty());
