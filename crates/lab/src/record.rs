@@ -201,7 +201,7 @@ pub struct GoalResult {
 }
 
 /// One repetition's outcome for a goal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GoalValue {
     /// The headline figure: conditional throughput (MLRsearch), throughput (RFC 2544), accepted rate (classic).
     pub fps: Option<f64>,
@@ -216,6 +216,22 @@ pub struct GoalValue {
     pub trials: usize,
     /// Trial time used in seconds.
     pub trial_s: f64,
+    /// Where the rate lies, by the trials of this search alone; `None` where the procedure cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<RateInterval>,
+}
+
+/// Where a rate lies, and how sure that is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateInterval {
+    /// Lower end, offered frames/s; `None`: the trials do not bound the rate from below.
+    pub low_fps: Option<f64>,
+    /// Upper end, offered frames/s; `None`: the trials do not bound the rate from above.
+    pub high_fps: Option<f64>,
+    /// Share of such intervals that hold the rate, at least: 0.95.
+    pub confidence: f64,
+    /// How it was found.
+    pub method: String,
 }
 
 /// One measurement at one offered load.

@@ -47,6 +47,27 @@ impl Rng {
             events += 1;
         }
     }
+
+    /// Normally distributed with mean 0 and standard deviation 1 (Marsaglia's polar method, TAOCP 3.4.1).
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                return x * (-2.0 * square.ln() / square).sqrt();
+            }
+        }
+    }
+
+    /// Number of successes in `n` attempts that succeed with probability `p` each; approximately where many do.
+    pub fn binomial(&mut self, n: u64, p: f64) -> u64 {
+        let mean = n as f64 * p;
+        if mean < 100.0 {
+            return self.poisson(mean).min(n);
+        }
+        let drawn = mean + (mean * (1.0 - p)).sqrt() * self.normal();
+        drawn.round().clamp(0.0, n as f64) as u64
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +90,10 @@ mod tests {
             ("unit", mean((0..N).map(|_| rng.unit()).collect()), 0.5, 0.01),
             ("below 7", mean((0..N).map(|_| rng.below(7) as f64).collect()), 3.0, 0.05),
             ("poisson 0", mean((0..N).map(|_| rng.poisson(0.0) as f64).collect()), 0.0, 0.0),
+            ("normal", mean((0..N).map(|_| rng.normal()).collect()), 0.0, 0.02),
+            ("normal squared", mean((0..N).map(|_| rng.normal().powi(2)).collect()), 1.0, 0.03),
+            ("few successes", mean((0..N).map(|_| rng.binomial(1000, 0.01) as f64).collect()), 10.0, 0.1),
+            ("many successes", mean((0..N).map(|_| rng.binomial(1000, 0.9) as f64).collect()), 900.0, 0.2),
             ("poisson 2.5", mean((0..N).map(|_| rng.poisson(2.5) as f64).collect()), 2.5, 0.05),
         ] {
             assert!((got - expected).abs() <= tolerance, "{name}: mean {got}, expected {expected}");

@@ -25,6 +25,7 @@ fn value(fps: f64) -> GoalValue {
         irregular: None,
         trials: 30,
         trial_s: 30.0,
+        ..GoalValue::default()
     }
 }
 

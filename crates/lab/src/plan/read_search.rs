@@ -52,6 +52,7 @@ fn read_range(section: &Section<'_>) -> LoadRange {
 fn read_mlr(section: &Section<'_>) -> Option<MlrSpec> {
     let mut range = read_range(section);
     range.time_limit = range.time_limit.or(Some(DEFAULT_MLR_LIMIT));
+    let interval = section.one("interval", value::flag).unwrap_or(false);
     let sections = section.sections("goal");
     if !section.has("goal") {
         section.wrong("goal", "is missing: add [[search.goal]] with a name and a loss_ratio".to_string());
@@ -66,7 +67,7 @@ fn read_mlr(section: &Section<'_>) -> Option<MlrSpec> {
         goal_section.finish();
         goals.extend(goal);
     }
-    (count > 0 && goals.len() == count).then_some(MlrSpec { range, goals })
+    (count > 0 && goals.len() == count).then_some(MlrSpec { range, goals, interval })
 }
 
 /// What is left out is as in FD.io CSIT: trials of 1 s that sum up to 21 s, half of which may exceed.

@@ -35,6 +35,8 @@ pub struct MlrSpec {
     pub range: LoadRange,
     /// At least one.
     pub goals: Vec<Goal>,
+    /// The search goes on until each rate lies in a 95 % interval, or its time is up.
+    pub interval: bool,
 }
 
 /// Parameters of a search with [`SearchSpec::Rfc2544`].

@@ -28,6 +28,11 @@ pub(super) fn choice<T: Copy>(what: &'static str, names: &[(T, &'static str)]) -
     }
 }
 
+/// `true` or `false`.
+pub(super) fn flag(value: &Value) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("`{}` is neither: use true or false", shown(value)))
+}
+
 /// What its type reads; numbers may be written without quotes.
 pub(super) fn parsed<T: FromStr<Err = String>>(value: &Value) -> Result<T, String> {
     shown(value).parse()

@@ -136,6 +136,7 @@ fn repetition(fps: f64, wire: bool) -> GoalValue {
         irregular: wire.then(|| "tester-limited".into()),
         trials: 34,
         trial_s: 35.2,
+        interval: None,
     }
 }
 

@@ -107,10 +107,10 @@ mod tests {
         let value = |why: &Option<&str>| GoalValue {
             fps: Some(1000.0),
             lower_fps: Some(1000.0),
-            upper_fps: None,
             irregular: why.map(String::from),
             trials: 1,
             trial_s: 1.0,
+            ..GoalValue::default()
         };
         GoalResult {
             goal: "NDR".into(),

@@ -283,11 +283,9 @@ impl Running<'_> {
         }
         let value = |fps: &f64| GoalValue {
             fps: Some(*fps),
-            lower_fps: None,
-            upper_fps: None,
-            irregular: None,
             trials: 1,
             trial_s: CEILING_TRIAL.as_secs_f64(),
+            ..GoalValue::default()
         };
         let parameters = vec![("trial".to_string(), format!("{} s", CEILING_TRIAL.as_secs_f64()))];
         let goal = goal_result("ceiling", parameters, rates.iter().map(value).collect(), self.settings.seed);

@@ -28,6 +28,7 @@ pub(super) fn search(spec: &SearchSpec, ceiling_fps: f64) -> Search {
                 time_limit: spec.range.time_limit.unwrap_or(TIME_LIMIT),
                 preceding_targets: 2,
                 expansion: 2,
+                confident: spec.interval,
             })
         }
         SearchSpec::Rfc2544(spec) => {

@@ -93,6 +93,8 @@ impl Bracket {
             irregular: self.irregular().map(|reason| reason.to_string()),
             trials: counted.trials,
             trial_s: counted.time.as_secs_f64(),
+            // One verdict per load, each at a load of its own, says nothing of chance.
+            interval: None,
         }
     }
 

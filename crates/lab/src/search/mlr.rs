@@ -14,8 +14,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::interval::{End, Evidence, Seen, Sought};
 use super::{Counted, GoalOutcome, Invalid, Irregular, Measured, Stop, invalid, parameter};
-use crate::record::GoalValue;
+use crate::record::{GoalValue, RateInterval};
 use classify::{Target, Trial};
 use grid::{Grid, Steps};
 use selector::{Candidate, Field, Selector, Stage};
@@ -68,6 +69,9 @@ pub struct Config {
     pub preceding_targets: u32,
     /// Factor by which a step grows when it did not find a bound; the reference uses 2.
     pub expansion: u32,
+    /// When all goals are met, go on until the rate of each lies in an interval that holds it with a stated
+    /// confidence. The reference does not.
+    pub confident: bool,
 }
 
 impl Goal {
@@ -95,6 +99,11 @@ impl Goal {
         let minute = Duration::from_secs(60);
         let name = "throughput".into();
         Goal { name, exceed_ratio: 0.0, final_trial: minute, duration_sum: minute, ..Goal::ndr() }
+    }
+
+    fn sought(&self) -> Sought {
+        let Goal { loss_ratio, exceed_ratio, final_trial: trial, .. } = *self;
+        Sought { loss_ratio, exceed_ratio, trial }
     }
 
     fn mistakes(&self) -> Vec<Invalid> {
@@ -164,6 +173,9 @@ impl Config {
         controller.warm_up()?;
         let start = controller.initial_trials()?;
         controller.main_loop(start)?;
+        if self.confident {
+            controller.make_sure()?;
+        }
         Ok(controller.outcomes())
     }
 
@@ -181,6 +193,7 @@ impl Config {
             parameter::seconds("time limit", self.time_limit),
             parameter::text("preceding targets", self.preceding_targets),
             parameter::text("expansion", self.expansion),
+            parameter::text("until the interval is closed", if self.confident { "yes" } else { "no" }),
         ]
     }
 }
@@ -193,6 +206,8 @@ struct Controller<'a, 'm> {
     /// One chain of stages per goal.
     chains: Vec<Vec<Stage>>,
     trials: Trials,
+    /// What all valid trials say of each goal's rate, those that only make sure included.
+    evidence: Vec<Evidence>,
     /// Highest load that can be offered, as far as is known; -1 when there is none.
     ceiling: Steps,
     /// Lowest load that the tester could not offer.
@@ -216,6 +231,7 @@ impl<'a, 'm> Controller<'a, 'm> {
             measurer,
             chains,
             trials: Trials::default(),
+            evidence: config.goals.iter().map(|goal| Evidence::new(goal.sought())).collect(),
             ceiling: grid.top,
             refused: None,
             retreat: widths.iter().map(|width| grid.width(*width)).min().unwrap_or(1),
@@ -299,6 +315,53 @@ impl<'a, 'm> Controller<'a, 'm> {
         Ok(())
     }
 
+    /// Closes the intervals of all goals, where time allows.
+    fn make_sure(&mut self) -> Result<(), Stop> {
+        for goal in 0..self.config.goals.len() {
+            let stage = &self.chains[goal][self.chains[goal].len() - 1];
+            let (bounds, width) = (self.trials.bounds(&stage.target), stage.width);
+            for (end, bound, outwards) in [(End::Low, bounds.lower, -width), (End::High, bounds.upper, width)]
+            {
+                if let Some(bound) = bound {
+                    self.close(goal, end, bound, outwards)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Trials at a bound, and further outwards from each that speaks against it. They are no verdict on a load, or
+    /// they would move the bounds.
+    fn close(&mut self, goal: usize, end: End, bound: Steps, outwards: Steps) -> Result<(), Stop> {
+        let (sought, duration) = (self.config.goals[goal].sought(), self.config.goals[goal].final_trial);
+        let (mut load, mut step, mut strikes) = (bound, outwards, 0);
+        while self.evidence[goal].end(end).is_none()
+            && (0..=self.ceiling).contains(&load)
+            && strikes < STRIKES
+        {
+            if self.measurer.time + duration > self.config.time_limit {
+                return Ok(());
+            }
+            let load_fps = self.grid.fps(load);
+            let Measured::Loss { loss_ratio, .. } = self.measurer.measure(load_fps, duration)? else {
+                strikes += 1;
+                continue;
+            };
+            let seen = Seen { load_fps, duration, loss_ratio };
+            self.note(&seen);
+            strikes = 0;
+            if !sought.favours(end, &seen) {
+                load += step;
+                step *= 2;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, seen: &Seen) {
+        self.evidence.iter_mut().for_each(|evidence| evidence.add(seen));
+    }
+
     fn field(&self, outward: Steps) -> Field<'_> {
         Field { trials: &self.trials, ceiling: self.ceiling, given_up: &self.given_up, outward }
     }
@@ -319,6 +382,7 @@ impl<'a, 'm> Controller<'a, 'm> {
                 let effective = effective.max(duration);
                 self.strikes = 0;
                 self.trials.add(load, Trial { duration, effective, loss_ratio });
+                self.note(&Seen { load_fps: self.grid.fps(load), duration, loss_ratio });
                 return Ok(Some(loss_ratio));
             }
             Measured::TesterLimited { achieved_fps } => self.refuse(load, achieved_fps),
@@ -372,10 +436,13 @@ impl<'a, 'm> Controller<'a, 'm> {
 
     fn outcomes(&self) -> Vec<GoalOutcome> {
         let goals = self.config.goals.iter().zip(&self.chains);
-        goals.map(|(goal, chain)| self.outcome(goal, &chain[chain.len() - 1])).collect()
+        let found = goals.zip(&self.evidence).map(|((goal, chain), evidence)| {
+            self.outcome(goal, &chain[chain.len() - 1], evidence.interval())
+        });
+        found.collect()
     }
 
-    fn outcome(&self, goal: &Goal, stage: &Stage) -> GoalOutcome {
+    fn outcome(&self, goal: &Goal, stage: &Stage, interval: RateInterval) -> GoalOutcome {
         let bounds = self.trials.bounds(&stage.target);
         let conditional = |lower: Steps| {
             let loss = stage.target.conditional_loss(self.trials.at(lower))?;
@@ -388,6 +455,7 @@ impl<'a, 'm> Controller<'a, 'm> {
             irregular: self.irregular(bounds, stage.width).map(|reason| reason.to_string()),
             trials: self.measurer.trials,
             trial_s: self.measurer.time.as_secs_f64(),
+            interval: Some(interval),
         };
         GoalOutcome { goal: goal.name.clone(), parameters: self.config.parameters(goal), value }
     }

@@ -10,6 +10,7 @@ use crate::record::GoalValue;
 
 mod bracket;
 pub mod classic;
+mod interval;
 mod invalid;
 mod irregular;
 pub mod mlr;

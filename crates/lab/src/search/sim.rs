@@ -43,6 +43,49 @@ pub enum Dut {
         /// Buffer in frames.
         buffer: u64,
     },
+    /// A step at another place in each trial: normally distributed.
+    Noisy {
+        /// Median, frames/s.
+        capacity_fps: f64,
+        /// Standard deviation, as a share of it.
+        sigma: f64,
+    },
+    /// A step that is much lower in some trials, as on a host that moves virtual CPUs.
+    Moods {
+        /// Frames/s.
+        capacity_fps: f64,
+        /// Share of the trials that meet it in a bad mood, 0..=1.
+        bad: f64,
+        /// What is left of its capacity in these.
+        left: f64,
+    },
+    /// As `Soft`, but each frame is lost or not by chance.
+    Binomial {
+        /// Highest load without loss, frames/s.
+        knee_fps: f64,
+        /// Probability that a frame is lost at twice the knee.
+        loss_at_double: f64,
+    },
+    /// A step that varies from moment to moment, and a buffer that evens it out.
+    Buffered {
+        /// Mean, frames/s.
+        capacity_fps: f64,
+        /// Standard deviation of the capacity of one moment, as a share of the mean.
+        sigma: f64,
+        /// Length of a moment.
+        moment: Duration,
+        /// Buffer in frames.
+        buffer: f64,
+    },
+    /// A step that goes up and down slowly, as machines do that heat up: trials close to each other are alike.
+    Wave {
+        /// Mean, frames/s.
+        capacity_fps: f64,
+        /// Greatest deviation, as a share of it.
+        amplitude: f64,
+        /// From one crest to the next.
+        period: Duration,
+    },
 }
 
 /// What is wrong with the tester.
@@ -94,6 +137,29 @@ impl Sim {
                 let stalls = stalls_until(self.clock_s + duration_s) - stalls_until(self.clock_s);
                 let arriving = (load_fps * stall.as_secs_f64()) as u64;
                 beyond(capacity_fps) + stalls * arriving.saturating_sub(buffer)
+            }
+            Dut::Noisy { capacity_fps, sigma } => beyond(capacity_fps * (1.0 + sigma * self.rng.normal())),
+            Dut::Moods { capacity_fps, bad, left } => {
+                beyond(if self.rng.unit() < bad { left * capacity_fps } else { capacity_fps })
+            }
+            Dut::Binomial { knee_fps, loss_at_double } => {
+                let excess = (load_fps / knee_fps - 1.0).max(0.0);
+                self.rng.binomial(sent, (loss_at_double * excess.powi(2)).min(1.0))
+            }
+            Dut::Buffered { capacity_fps, sigma, moment, buffer } => {
+                let moment_s = moment.as_secs_f64();
+                let (mut queued, mut lost) = (0.0f64, 0.0);
+                for _ in 0..(duration_s / moment_s).ceil() as u64 {
+                    let capacity = capacity_fps * (1.0 + sigma * self.rng.normal());
+                    queued = (queued + (load_fps - capacity) * moment_s).max(0.0);
+                    lost += (queued - buffer).max(0.0);
+                    queued = queued.min(buffer);
+                }
+                lost as u64
+            }
+            Dut::Wave { capacity_fps, amplitude, period } => {
+                let angle = self.clock_s / period.as_secs_f64() * std::f64::consts::TAU;
+                beyond(capacity_fps * (1.0 + amplitude * angle.sin()))
             }
         }
     }

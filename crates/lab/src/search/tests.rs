@@ -23,6 +23,7 @@ fn mlr() -> Search {
         time_limit: 20 * MINUTE,
         preceding_targets: 2,
         expansion: 2,
+        confident: false,
     })
 }
 
@@ -96,6 +97,7 @@ fn truth(dut: &Dut, loss: f64, seconds: f64) -> (f64, f64) {
             let load = |buffer: f64| buffer / (stall - loss * every);
             (load(buffer as f64), load(buffer as f64 + 1.0) * (1.0 + rounding(buffer as f64 / stall)))
         }
+        ref other => panic!("{other:?} has a rate by chance only"),
     }
 }
 
@@ -221,7 +223,7 @@ fn parameters_carry_their_units() {
         text(mlr()),
         "PDR 0.5%: loss ratio 0.5 %, exceed ratio 50 %, final trial 1 s, duration sum 21 s, initial trial 1 s, \
          width 0.5 %, min load 9001 frames/s, max load 14880000 frames/s, warm-up 1 s, time limit 1200 s, \
-         preceding targets 2, expansion 2"
+         preceding targets 2, expansion 2, until the interval is closed no"
     );
     assert_eq!(
         text(rfc2544(None, 1e-4)),

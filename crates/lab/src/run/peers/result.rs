@@ -13,11 +13,10 @@ pub(super) fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
 pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64, seed: u64) -> GoalResult {
     let value = |rate: &Option<f64>| GoalValue {
         fps: *rate,
-        lower_fps: None,
-        upper_fps: None,
         irregular: rate.is_none().then(|| "no rate".to_string()),
         trials: 1,
         trial_s,
+        ..GoalValue::default()
     };
     let parameters = vec![
         ("trial".to_string(), format!("{trial_s} s")),

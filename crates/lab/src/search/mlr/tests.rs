@@ -16,6 +16,7 @@ fn config(goals: &[Goal], min_fps: f64, max_fps: f64) -> Config {
         time_limit: Duration::from_secs(1200),
         preceding_targets: 2,
         expansion: 2,
+        confident: false,
     }
 }
 
