@@ -8,6 +8,7 @@
 
 pub mod compare;
 pub mod export;
+mod figure;
 pub mod machine;
 pub mod plan;
 pub mod rate;

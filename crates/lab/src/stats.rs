@@ -71,6 +71,11 @@ pub fn median_interval(sample: &[f64], seed: u64) -> Option<(f64, f64)> {
     interval(sample, seed, median)
 }
 
+/// Bootstrap interval of the arithmetic mean; `None` with fewer than three values.
+pub fn mean_interval(sample: &[f64], seed: u64) -> Option<(f64, f64)> {
+    interval(sample, seed, |sample| mean(sample).map(|m| m.mean))
+}
+
 /// Ratio of the medians of two quantities that were measured in turns, as `(first, second)`. Pairs are
 /// resampled together, so what disturbed both at the same time cancels out. `None` without pairs, or
 /// where the second median is 0.

@@ -12,7 +12,9 @@ use weir_testbed::fault::Faults;
 
 mod axes;
 mod mistake;
+mod procedures;
 mod read;
+mod read_procedures;
 mod read_search;
 mod search_spec;
 mod section;
@@ -21,6 +23,7 @@ mod value;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, TrafficAxes};
 pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
+pub use procedures::{BackToBackSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures};
 pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
 
 /// A valid plan.
@@ -65,6 +68,8 @@ pub struct Throughput {
     pub repeat: u32,
     /// Trials after the search; `None`: none.
     pub curve: Option<Curve>,
+    /// What is measured after that.
+    pub procedures: Procedures,
 }
 
 /// Loss and latency against load: trials at shares of the throughput that was found.
@@ -161,7 +166,8 @@ impl Plan {
         match &self.experiment {
             Experiment::Throughput(t) => {
                 let curve = t.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
-                (t.search.estimate() * t.repeat + curve) * self.points().len() as u32
+                let point = t.search.estimate() * t.repeat + curve + t.procedures.estimate();
+                point * self.points().len() as u32
             }
             Experiment::PeersGenerator(p) => {
                 // Two generators of ours with each number of flows; peers repeat one frame.

@@ -11,6 +11,7 @@ use weir_testbed::rules::RuleForm;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::mistake::{Mistake, Mistakes, Notes};
+use super::read_procedures::read_procedures;
 use super::read_search::read_search;
 use super::section::{Section, shown};
 use super::set::Set;
@@ -125,7 +126,8 @@ fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
     let search = read_search(root.section("search"));
     let repeat = read_repeat(root.section("repeat"));
     let curve = read_curve(root.section("curve"));
-    Some(Throughput { dut: dut?, faults, traffic: traffic?, search: search?, repeat, curve })
+    let procedures = read_procedures(root);
+    Some(Throughput { dut: dut?, faults, traffic: traffic?, search: search?, repeat, curve, procedures })
 }
 
 fn read_dut(section: &Section<'_>) -> Option<DutAxes> {

@@ -30,6 +30,9 @@ fn check(old: &str, new: &str, expected: &str) {
     assert_eq!(mistakes.to_string(), expected, "after replacing `{old}` by `{new}`");
 }
 
+/// Sections that ask for a procedure.
+const PROCEDURES: [&str; 4] = ["latency", "pdv", "frame_loss", "back_to_back"];
+
 fn throughput(plan: Plan) -> Throughput {
     match plan.experiment {
         Experiment::Throughput(throughput) => throughput,
@@ -174,6 +177,18 @@ fn each_mistake_has_its_line_and_remedy() {
         ),
         (
             "\"2M\"",
+            "\"2M\"\n[latency]\nstream_s = 10\ntimes = 0",
+            "p:14: latency.times: `0` is out of range: use a whole number from 1 to 1000",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[frame_loss]\nstep_percent = 0.5\n[back_to_back]\nmax_burst_s = 31\ntrails = 1",
+            "p:13: frame_loss.step_percent: `0.5` is no step between loads: use 1 to 100 percent\n\
+             p:15: back_to_back.max_burst_s: `31` is no such time in seconds: use 0.001 to 30\n\
+             p:16: `trails` is no option of [back_to_back]: did you mean `trials`?",
+        ),
+        (
+            "\"2M\"",
             "\"2M\"\n[limits]\nretry = 1",
             "p:13: `retry` is no option of [limits]: did you mean `retries`?",
         ),
@@ -314,6 +329,11 @@ fn defaults_are_those_of_the_cited_procedures() {
     let search = |kind: &str| throughput(read(&format!("{plan}\"{kind}\""), &[]).unwrap()).search;
     let SearchSpec::Rfc2544(rfc) = search("rfc2544") else { panic!() };
     assert_eq!((rfc.trial.as_secs(), rfc.loss_ratio), (60, 0.0));
+    let procedures =
+        |sections: &str| throughput(read(&format!("{plan}\"rfc2544\"\n{sections}"), &[]).unwrap()).procedures;
+    assert_eq!(procedures(""), Procedures::default(), "what is not asked for is not measured");
+    let sections: String = PROCEDURES.iter().map(|name| format!("[{name}]\n")).collect();
+    assert_eq!(procedures(&sections), throughput(read(options(), &[]).unwrap()).procedures);
     let SearchSpec::Classic(classic) = search("classic") else { panic!() };
     assert_eq!((classic.trial.as_secs(), classic.trials, classic.discard), (120, 10, 3));
     assert_eq!((classic.mean_loss, classic.half_loss), (0.0015, 0.001));
@@ -348,9 +368,8 @@ fn the_reference_explains_every_option() {
     assert_eq!(defaults, Limits::default());
     let plan = |rest: &str| format!("question = \"?\"\n{rest}");
     let search = |kind: &str| plan(&format!("[search]\nkind = \"{kind}\"\nzzzzzz = 1"));
-    let sections =
-        ["dut", "traffic", "repeat", "curve", "limits"].map(|s| plan(&format!("[{s}]\nzzzzzz = 1")));
-    let mut texts = sections.to_vec();
+    let sections = ["dut", "traffic", "repeat", "curve", "limits"].iter().chain(&PROCEDURES);
+    let mut texts: Vec<_> = sections.map(|s| plan(&format!("[{s}]\nzzzzzz = 1"))).collect();
     texts.extend(["mlrsearch", "rfc2544", "classic", "fixed"].map(search));
     texts.extend([
         plan("zzzzzz = 1"),
@@ -361,7 +380,12 @@ fn the_reference_explains_every_option() {
         let mistakes = read(&text, &[]).unwrap_err().to_string();
         let known = mistakes.lines().find_map(|line| line.split_once("`zzzzzz` is no option of ")).unwrap().1;
         for option in known.split_once(": use ").expect("all options").1.split(", ") {
-            let ways = [format!("{option} = "), format!("[{option}]"), format!("[search.{option}]")];
+            let ways = [
+                format!("\n{option} = "),
+                format!("# {option} = "),
+                format!("[{option}]"),
+                format!("[search.{option}]"),
+            ];
             assert!(ways.iter().any(|way| options().contains(way)), "`{option}` is not explained ({known})");
         }
     }

@@ -83,6 +83,12 @@ pub(super) fn seconds(value: &Value) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
 }
 
+/// A length of time in seconds, a millisecond to `MOST_S` seconds.
+pub(super) fn seconds_up_to<const MOST_S: u64>(value: &Value) -> Result<Duration, String> {
+    let time = seconds(value).ok().filter(|time| *time <= Duration::from_secs(MOST_S));
+    time.ok_or_else(|| format!("`{}` is no such time in seconds: use 0.001 to {MOST_S}", shown(value)))
+}
+
 /// A rate in frames/s, a number or `"2M"`.
 pub(super) fn fps(value: &Value) -> Result<f64, String> {
     rate::fps(&number(value).map_or_else(|| shown(value), |n| n.to_string()))
@@ -99,6 +105,12 @@ pub(super) fn percent(value: &Value) -> Result<f64, String> {
     let percent = word.trim_end_matches('%').trim().parse().ok();
     let wrong = || format!("`{word}` is no percentage: use more than 0 and at most 1000");
     percent.filter(|p| *p > 0.0 && *p <= 1000.0).ok_or_else(wrong)
+}
+
+/// From one load to the next, in percent of the highest: 1 to 100.
+pub(super) fn step_percent(value: &Value) -> Result<f64, String> {
+    let wrong = || format!("`{}` is no step between loads: use 1 to 100 percent", shown(value));
+    percent(value).ok().filter(|step| (1.0..=100.0).contains(step)).ok_or_else(wrong)
 }
 
 fn number(value: &Value) -> Option<f64> {

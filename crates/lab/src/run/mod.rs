@@ -323,7 +323,10 @@ impl Running<'_> {
             self.search(&mut trials, &mut rig, ceiling)?
         };
         self.curve(&mut trials, &mut rig, &goals, ceiling)?;
-        self.close(&point, PointResult { search, goals, ..PointResult::default() })
+        let known = self.known(spec, &goals, ceiling);
+        let mut bench = procedure::Bench { trials: &mut trials, rig: &mut rig, known: &known };
+        let procedures = procedure::measure(&self.experiment.procedures, &mut bench)?;
+        self.close(&point, PointResult { search, goals, procedures, ..PointResult::default() })
     }
 
     /// All repetitions of the search.
@@ -351,6 +354,15 @@ impl Running<'_> {
             goal_result(&first.goal, first.parameters.clone(), values, self.settings.seed)
         });
         Ok(goals.collect())
+    }
+
+    fn known<'s>(&self, spec: &'s PointSpec, goals: &[GoalResult], ceiling: f64) -> procedure::Known<'s> {
+        let throughput_fps = match &self.experiment.search {
+            SearchSpec::Fixed(fixed) => fixed.loads_fps.first().copied(),
+            _ => goals.first().and_then(|goal| goal.fps_median),
+        };
+        let (paced_fps, seed) = (ceiling * CEILING_SHARE, self.settings.seed);
+        procedure::Known { spec, throughput_fps, ceiling_fps: ceiling, paced_fps, seed }
     }
 
     /// Loss and latency at shares of the throughput that was found.

@@ -70,12 +70,15 @@ fn obstacle(run: &Run, options: &Options) -> Option<String> {
     }
 }
 
-/// Is this kept trial what is asked for?
+/// Is this kept trial what is asked for? A burst has a number of frames in each direction, and takes as long as it
+/// takes.
 pub(super) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
-    trial.purpose == purpose
-        && close(trial.duration_s, load.duration.as_secs_f64())
-        && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
+    let as_long = match load.max_frames {
+        Some(frames) => [frames, 2 * frames].contains(&trial.offered),
+        None => close(trial.duration_s, load.duration.as_secs_f64()),
+    };
+    trial.purpose == purpose && as_long && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
 }
 
 /// The loss of the DUT alone, 0..=1: all but what the tester lost itself.
@@ -107,5 +110,8 @@ mod tests {
         ] {
             assert_eq!(is_same(trial, &load, purpose), same, "{load:?} {purpose:?}");
         }
+        let burst = |frames| Load { max_frames: Some(frames), ..Load::full_speed(Duration::from_secs(9)) };
+        assert!(is_same(trial, &burst(trial.offered), Purpose::Search));
+        assert!(!is_same(trial, &burst(trial.offered + 1), Purpose::Search));
     }
 }

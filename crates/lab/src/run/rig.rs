@@ -175,7 +175,9 @@ impl Rig {
         }
         let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
         reasons.extend(remarks(counts));
-        let duration_s = load.duration.as_secs_f64();
+        // A single burst lasts as long as it takes.
+        let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
+        let duration_s = duration.as_secs_f64();
         let trial = Trial {
             id: 0,
             point_id: 0,

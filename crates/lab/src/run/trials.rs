@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_load::Control;
 use weir_load::counts::Load;
@@ -32,6 +32,9 @@ pub(super) const MOVED: &str = "The host moved a virtual CPU during this search 
 
 /// Highest rate of a warm-up before the rest of an interrupted point, frames/s.
 const WARM_UP_FPS: f64 = 10_000.0;
+
+/// Time between two looks at whether to stop.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Trials of one point.
 pub(super) struct Trials<'a> {
@@ -115,9 +118,18 @@ impl<'a> Trials<'a> {
         duration: Duration,
         purpose: Purpose,
     ) -> Result<Outcome, RunError> {
-        let load = Load::steady(fps, duration);
-        let mut outcome = self.one(rig, &load, purpose)?;
-        for retry in 0..self.run.settings.limits.retries {
+        self.believed(rig, &Load::steady(fps, duration), purpose)
+    }
+
+    /// The same with any load.
+    pub(super) fn believed(
+        &mut self,
+        rig: &mut Rig,
+        load: &Load,
+        purpose: Purpose,
+    ) -> Result<Outcome, RunError> {
+        let mut outcome = self.one(rig, load, purpose)?;
+        for retry in 0..self.retries() {
             let again = match outcome.trial.verdict {
                 Verdict::Valid => false,
                 // A stall can look like it once; twice, it is the tester's limit.
@@ -127,9 +139,26 @@ impl<'a> Trials<'a> {
             if !again {
                 break;
             }
-            outcome = self.one(rig, &load, purpose)?;
+            outcome = self.one(rig, load, purpose)?;
         }
         Ok(outcome)
+    }
+
+    /// How often a trial may be repeated.
+    pub(super) fn retries(&self) -> u32 {
+        self.run.settings.limits.retries
+    }
+
+    /// Lets the device rest before the next trial, unless that was made long ago.
+    pub(super) fn pause(&self, time: Duration) -> Result<(), RunError> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| self.kept.is_empty()) {
+            if self.run.options.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted(self.run.record.id));
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+        Ok(())
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Three procedures, one interface: [`mlr`] (several goals at once, least trial time), [`rfc2544`] (one
 //! long loss-free trial) and [`classic`] (ten trials, the worst three discarded). [`sim`] has devices to
-//! try them on.
+//! try them on. [`burst`] looks for the longest burst in place of the highest rate.
 
 use std::time::Duration;
 
 use crate::record::GoalValue;
 
 mod bracket;
+pub mod burst;
 pub mod classic;
 mod interval;
 mod invalid;

@@ -1,69 +1,13 @@
-//! From what a plan asks for to a search, and how far that is from the procedure which the plan cites.
+//! How far a plan is from the procedures that it uses, one sentence for each departure.
 
 use std::time::Duration;
 
-use crate::plan::{Experiment, LoadRange, Plan, SearchSpec};
-use crate::search::{Search, classic, mlr, rfc2544};
-
-/// Without a limit in the plan, a search ends after this much trial time.
-const TIME_LIMIT: Duration = Duration::from_secs(24 * 3600);
-
-/// The search of a plan; `ceiling_fps` is the highest load where the plan names none.
-///
-/// # Panics
-/// For [`SearchSpec::Fixed`], which is no search.
-pub(super) fn search(spec: &SearchSpec, ceiling_fps: f64) -> Search {
-    let bounds = |range: &LoadRange| {
-        let max = range.max_fps.map_or(ceiling_fps, |max| max.min(ceiling_fps));
-        (range.min_fps.min(max / 2.0), max)
-    };
-    match spec {
-        SearchSpec::Mlrsearch(spec) => {
-            let (min_fps, max_fps) = bounds(&spec.range);
-            Search::Mlr(mlr::Config {
-                goals: spec.goals.clone(),
-                min_fps,
-                max_fps,
-                warm_up: None,
-                time_limit: spec.range.time_limit.unwrap_or(TIME_LIMIT),
-                preceding_targets: 2,
-                expansion: 2,
-                confident: spec.interval,
-            })
-        }
-        SearchSpec::Rfc2544(spec) => {
-            let (min_fps, max_fps) = bounds(&spec.range);
-            Search::Rfc2544(rfc2544::Config {
-                min_fps,
-                max_fps,
-                final_trial: spec.trial,
-                search_trial: None,
-                loss_tolerance: spec.loss_ratio,
-                resolution: resolution(spec.resolution),
-            })
-        }
-        SearchSpec::Classic(spec) => {
-            let (min_fps, max_fps) = bounds(&spec.range);
-            Search::Classic(classic::Config {
-                trials: spec.trials,
-                discarded: spec.discard,
-                trial: spec.trial,
-                mean_loss: spec.mean_loss,
-                typical_loss: spec.half_loss,
-                resolution: resolution(spec.resolution),
-                ..classic::Config::published(min_fps, max_fps)
-            })
-        }
-        SearchSpec::Fixed(_) => panic!("fixed loads are not searched"),
-    }
-}
-
-fn resolution(relative: f64) -> rfc2544::Resolution {
-    rfc2544::Resolution { relative, absolute_fps: 0.0 }
-}
+use super::{back_to_back, frame_loss, latency, pdv};
+use crate::plan::{Experiment, Plan, Procedures, SearchSpec};
+use crate::search::classic;
 
 /// Where a plan departs from the procedure that it uses, one sentence each.
-pub(super) fn deviations(plan: &Plan) -> Vec<String> {
+pub(in crate::run) fn deviations(plan: &Plan) -> Vec<String> {
     let Experiment::Throughput(experiment) = &plan.experiment else { return Vec::new() };
     let mut list = vec![
         "Trial phases: frames are waited for until nothing has arrived for 10 to 20 ms, not 2 s; there is no \
@@ -75,7 +19,18 @@ pub(super) fn deviations(plan: &Plan) -> Vec<String> {
             .to_string(),
     ];
     list.extend(search_deviations(&experiment.search));
+    list.extend(procedure_deviations(&experiment.procedures));
     list
+}
+
+fn procedure_deviations(procedures: &Procedures) -> Vec<String> {
+    let lists = [
+        procedures.latency.as_ref().map(latency::deviations),
+        procedures.pdv.as_ref().map(pdv::deviations),
+        procedures.frame_loss.as_ref().map(frame_loss::deviations),
+        procedures.back_to_back.as_ref().map(back_to_back::deviations),
+    ];
+    lists.into_iter().flatten().flatten().collect()
 }
 
 fn search_deviations(search: &SearchSpec) -> Vec<String> {

@@ -1,0 +1,80 @@
+//! Figures of procedures: their names, which records and reports share, and how each follows from its repetitions.
+
+use crate::record::{Figure, Statistic};
+use crate::stats;
+
+/// Names of procedures, in the order in which they are made.
+pub(crate) mod procedure {
+    pub(crate) const LATENCY: &str = "latency";
+    pub(crate) const PDV: &str = "pdv";
+    pub(crate) const FRAME_LOSS: &str = "frame-loss";
+    pub(crate) const BACK_TO_BACK: &str = "back-to-back";
+}
+
+/// Names of figures.
+pub(crate) mod name {
+    /// RFC 8219, section 7.2: median of the latencies of a stream.
+    pub(crate) const TYPICAL_LATENCY: &str = "typical latency";
+    /// RFC 8219, section 7.2: 99.9th percentile of the latencies of a stream.
+    pub(crate) const WORST_CASE_LATENCY: &str = "worst-case latency";
+    pub(crate) const MEAN_LATENCY: &str = "mean latency";
+    /// RFC 8219, section 7.3.1: 99.9th percentile - minimum.
+    pub(crate) const PDV: &str = "PDV";
+    /// RFC 8219, section 7.3.2: latency of a frame - that of the one before.
+    pub(crate) const IPDV_MIN: &str = "IPDV minimum";
+    pub(crate) const IPDV_MEDIAN: &str = "IPDV median";
+    pub(crate) const IPDV_MAX: &str = "IPDV maximum";
+    /// RFC 2544, section 26.3: the higher of two successive loads without loss.
+    pub(crate) const LOAD_WITHOUT_LOSS: &str = "load without loss";
+    pub(crate) const BURST: &str = "back-to-back frames";
+    /// RFC 9004, section 6.4.
+    pub(crate) const IMPLIED_BUFFER: &str = "implied buffer time";
+    /// RFC 9004, section 6.4.
+    pub(crate) const CORRECTED_BUFFER: &str = "corrected buffer time";
+
+    /// Loss ratio at so many percent of the maximum rate.
+    pub(crate) fn loss_at(percent: f64) -> String {
+        format!("loss at {percent} %")
+    }
+}
+
+/// Units of figures.
+pub(crate) mod unit {
+    pub(crate) const SECONDS: &str = "s";
+    pub(crate) const FRAMES: &str = "frames";
+    pub(crate) const FRAMES_PER_S: &str = "frames/s";
+    /// 0..=1.
+    pub(crate) const RATIO: &str = "ratio";
+}
+
+/// A figure from its repetitions, with an interval from the seed.
+pub(crate) fn figure(
+    name: impl Into<String>,
+    unit: &str,
+    statistic: Statistic,
+    values: Vec<f64>,
+    seed: u64,
+) -> Figure {
+    let (value, interval) = match statistic {
+        Statistic::Average => (stats::mean(&values).map(|m| m.mean), stats::mean_interval(&values, seed)),
+        Statistic::Median => (stats::median(&values), stats::median_interval(&values, seed)),
+    };
+    Figure { name: name.into(), unit: unit.into(), statistic, value, values, interval }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_what_its_statistic_says() {
+        let values = vec![1.0, 2.0, 6.0];
+        let of = |statistic, values: &[f64]| figure("x", unit::SECONDS, statistic, values.to_vec(), 1);
+        assert_eq!(of(Statistic::Average, &values).value, Some(3.0));
+        assert_eq!(of(Statistic::Median, &values).value, Some(2.0));
+        assert_eq!(of(Statistic::Median, &[]).value, None);
+        assert_eq!(of(Statistic::Average, &values[..2]).interval, None, "two values have no spread");
+        let (low, high) = of(Statistic::Average, &values).interval.expect("three values");
+        assert!(low >= 1.0 && high <= 6.0 && low < 3.0 && high > 3.0, "{low} to {high}");
+    }
+}
