@@ -30,5 +30,6 @@ mod netlink;
 pub mod receive;
 pub mod rtnl;
 pub mod rules;
+pub mod setup;
 mod sys;
 pub mod topology;

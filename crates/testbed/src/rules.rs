@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 
 mod iptables;
 mod nft;
-mod others;
+pub(crate) mod others;
 mod tool;
 
 use tool::Tool;
@@ -246,7 +246,7 @@ impl RuleSet {
 }
 
 /// The networks of all test traffic.
-fn test_network(ip: IpVersion) -> &'static str {
+pub(crate) fn test_network(ip: IpVersion) -> &'static str {
     match ip {
         IpVersion::V4 => "198.18.0.0/15",
         IpVersion::V6 => "2001:db8::/32",

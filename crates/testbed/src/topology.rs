@@ -144,7 +144,7 @@ pub(crate) fn wire_up(tester: &Namespace, dut: Option<&Namespace>, config: VethC
 
 /// The carrier comes with the second end, but the kernel takes note in a work queue of its own, and drops
 /// all frames (noop qdisc) until then. Asking for the link makes it take note (rtnl_getlink, linkwatch).
-fn wait_until_operational(name: &str) -> Result<()> {
+pub(crate) fn wait_until_operational(name: &str) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let deadline = Instant::now() + Duration::from_secs(10);
     while !rtnl.link(name)?.operational {

@@ -13,6 +13,7 @@ use weir_lab::plan::MIN_IPV6_FRAME_BYTES;
 use weir_lab::rate::{self, Rate};
 use weir_packet::flow::{FlowOrder, IpVersion, MAX_FLOWS};
 use weir_packet::size::FrameSizes;
+use weir_testbed::setup::{Mode, Os};
 
 /// Measures how fast this machine is as a node of a network, and where it stops.
 ///
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the far end and
     /// `weir receive` beside `weir generate`, on the same interface.
     Receive(Receive),
+    /// Print the complete set-up of a box that is to be measured, to paste there
+    Setup(Setup),
     /// Say what this machine can measure and what is in the way
     Doctor(Doctor),
     /// Undo what a killed run left behind
@@ -390,6 +393,36 @@ pub(crate) struct Receive {
     /// Write the result as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `weir setup`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir setup --os linux-nft --mode stateful > box.sh
+  weir setup --os freebsd-pf --mode stateless --rules 100 --interfaces ix0,ix1
+  weir setup --os linux-iptables --mode forward --nat --interfaces eth1      one port for both sides
+
+The Linux texts are tested by running them; the others follow the manuals and are not.")]
+pub(crate) struct Setup {
+    /// linux-nft, linux-iptables, freebsd-pf, freebsd-ipfw, openbsd-pf, routeros or vyos
+    #[arg(long)]
+    pub(crate) os: Os,
+    /// forward, stateless or stateful: no filter, one without state, one with it
+    #[arg(long, default_value = "forward")]
+    pub(crate) mode: Mode,
+    /// Translate source addresses towards side b as well
+    #[arg(long)]
+    pub(crate) nat: bool,
+    /// Number of filter rules, of which only the last accepts the test traffic
+    #[arg(long, value_name = "N", default_value = "25")]
+    pub(crate) rules: u32,
+    /// Interfaces of the box on side a and side b, or one for both [default: what the system often calls them]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1..=2)]
+    pub(crate) interfaces: Vec<String>,
+    /// IP version of the test traffic: 4 or 6
+    #[arg(long, value_name = "VERSION", default_value = "4")]
+    pub(crate) ip: IpVersion,
 }
 
 /// `weir doctor`.

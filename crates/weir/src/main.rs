@@ -20,6 +20,7 @@ mod receive;
 mod records;
 mod run;
 mod say;
+mod setup;
 mod time;
 mod units;
 
@@ -75,6 +76,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Receive(arguments) => return receive::count(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
+        Command::Setup(arguments) => setup::print(&arguments, &mut out),
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
         Command::Show(arguments) => records::show(&arguments, &mut out),

@@ -5,17 +5,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::flow::IpVersion;
 
 /// One flow that no test frame belongs to: both of its addresses are on side b.
-pub(super) struct Other {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
+pub(crate) struct Other {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
     /// `udp` or `tcp`.
-    pub(super) protocol: &'static str,
-    pub(super) source_port: u32,
-    pub(super) destination_port: u32,
+    pub(crate) protocol: &'static str,
+    pub(crate) source_port: u32,
+    pub(crate) destination_port: u32,
 }
 
 /// The first `count` of them.
-pub(super) fn others(ip: IpVersion, count: u32) -> impl Iterator<Item = Other> {
+pub(crate) fn others(ip: IpVersion, count: u32) -> impl Iterator<Item = Other> {
     (0..count).map(move |index| {
         let (source, destination) = addresses(ip, index);
         let (protocol, destination_port) = if index % 3 == 2 { ("tcp", 443) } else { ("udp", 53) };
