@@ -440,6 +440,9 @@ pub struct Cost {
     pub cpus: Vec<CpuUse>,
     /// Conntrack entries of the DUT at the end of the trial.
     pub conntrack_entries: Option<u64>,
+    /// Routes that were added or removed meanwhile, if the plan asks for that; the time is part of `dut_cpu_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route_changes: Option<u64>,
     /// Memory in use by the DUT by name, bytes (`conntrack`, `slab growth`, `rss`).
     pub memory_bytes: Vec<(String, i64)>,
 }

@@ -34,6 +34,16 @@ pub enum Direction {
     Reflect,
 }
 
+/// Most networks of a side (RFC 2544, section 12).
+pub const MAX_NETWORKS: u32 = 256;
+/// Addresses that all networks of a side share: 15 bits.
+const ADDRESSES: u32 = 1 << 15;
+
+/// Addresses of each network, a power of two, when a side has this many.
+pub fn network_size(networks: u32) -> u32 {
+    ADDRESSES / networks.clamp(1, MAX_NETWORKS).next_power_of_two()
+}
+
 /// Most flows of a stream.
 pub const MAX_FLOWS: u32 = 16_000_000;
 
@@ -113,6 +123,9 @@ pub struct FlowSpec {
     pub order: FlowOrder,
     /// Flow groups, 1 to 256: flow i belongs to group i modulo this.
     pub groups: u16,
+    /// Networks that the addresses of either side are spread over, 1 to [`MAX_NETWORKS`], each of
+    /// [`network_size`].
+    pub networks: u32,
     /// First source address.
     pub src: u32,
     /// First destination address.
@@ -139,12 +152,18 @@ impl FlowSpec {
         let sport = (first_port + u64::from(turn) * 4093) % u64::from(SOURCE_PORTS);
         let far = mix(self.seed.wrapping_add(u64::from(i) << 20));
         Flow {
-            src: self.src.wrapping_add(host),
-            dst: self.dst.wrapping_add((far % u64::from(HOSTS.min(self.count))) as u32),
+            src: self.src.wrapping_add(self.spread(host, host)),
+            dst: self.dst.wrapping_add(self.spread((far % u64::from(HOSTS.min(self.count))) as u32, i)),
             sport: (FIRST_SOURCE_PORT + sport as u32) as u16,
             dport: (1 + (far >> 32) % DESTINATION_PORTS) as u16,
             group: (i % u32::from(self.groups)) as u16,
         }
+    }
+
+    /// Where a host is: in the network whose turn it is. Two hosts with the same turn, or each with its own number as
+    /// turn, are apart.
+    fn spread(&self, host: u32, turn: u32) -> u32 {
+        turn % self.networks * network_size(self.networks) + host / self.networks
     }
 
     /// Flows in the order in which a stream sends them; after the last the first follows.
@@ -183,7 +202,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn spec(count: u32, order: FlowOrder) -> FlowSpec {
-        FlowSpec { count, order, groups: 4, src: 0xc612_8000, dst: 0xc613_8000, seed: 7 }
+        FlowSpec { count, order, groups: 4, networks: 1, src: 0xc612_8000, dst: 0xc613_8000, seed: 7 }
     }
 
     #[test]
@@ -197,6 +216,23 @@ mod tests {
         let last_turn: HashSet<_> =
             (0..MAX_FLOWS / HOSTS).map(|turn| most.flow(turn * HOSTS).sport).collect();
         assert_eq!(last_turn.len(), (MAX_FLOWS / HOSTS) as usize);
+    }
+
+    #[test]
+    fn networks_share_the_flows_evenly_and_none_leaves_its_part() {
+        for networks in [1, 2, 3, 100, 256] {
+            let flows = FlowSpec { networks, ..spec(6000, FlowOrder::Sequential) };
+            let different: HashSet<_> = (0..6000).map(|i| flows.flow(i)).collect();
+            assert_eq!(different.len(), 6000);
+            let mut counts = vec![[0; 2]; networks as usize];
+            for flow in different {
+                for (side, address) in [flow.src - flows.src, flow.dst - flows.dst].into_iter().enumerate() {
+                    counts[(address / network_size(networks)) as usize][side] += 1;
+                }
+            }
+            let (least, most) = (6000 / networks - 60.min(6000 / networks / 2), 6000 / networks + 60);
+            assert!(counts.iter().flatten().all(|n| (least..=most).contains(n)), "{networks}: {counts:?}");
+        }
     }
 
     #[test]

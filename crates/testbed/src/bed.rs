@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::flow::IpVersion;
+use weir_packet::flow::{IpVersion, MAX_NETWORKS};
 
 use crate::conntrack;
 use crate::counters::Snapshot;
@@ -30,6 +30,8 @@ pub struct BedSpec {
     pub rules: u32,
     /// Form of these rules.
     pub form: RuleForm,
+    /// Networks of each side that the DUT has a route to, 1 to [`MAX_NETWORKS`].
+    pub networks: u32,
     /// IP version of the test traffic; the other one is silent.
     pub ip: IpVersion,
     /// Largest IP packet in bytes, see [`MTU_RANGE`].
@@ -88,7 +90,7 @@ impl Bed {
         if let Some(dut) = &dut {
             dut.run(|| match spec.dut {
                 DutKind::KernelBridge => topology::bridge(&wires),
-                _ => topology::route(&wires, spec.ip),
+                _ => topology::route(&wires, spec.ip, spec.networks),
             })?;
             if let Some(rules) = &rules {
                 dut.run(|| rules.install())?;
@@ -260,6 +262,9 @@ fn check(spec: &BedSpec) -> Result<Option<RuleSet>> {
             QUEUES.start(),
             QUEUES.end()
         ));
+    }
+    if !(1..=MAX_NETWORKS).contains(&spec.networks) {
+        return input(format!("{} networks: use 1 to {MAX_NETWORKS}", spec.networks));
     }
     if spec.dut_cpus.is_empty() {
         return input("the DUT has no CPU: name at least one".into());

@@ -33,3 +33,4 @@ pub mod rules;
 pub mod setup;
 mod sys;
 pub mod topology;
+pub mod updates;

@@ -182,6 +182,15 @@ impl Rtnl {
         self.socket.request(&format!("add route {network}/{prefix} via {gateway}"), message)
     }
 
+    /// Removes a route of this network namespace.
+    pub fn remove_route(&mut self, to: (IpAddr, u8)) -> Result<()> {
+        let (network, prefix) = to;
+        let mut header = vec![family(network), prefix, 0, 0];
+        header.extend([libc::RT_TABLE_MAIN, 0, libc::RT_SCOPE_NOWHERE, 0, 0, 0, 0, 0]);
+        let message = Message::new(libc::RTM_DELROUTE, 0, &header).attr(libc::RTA_DST, &octets(network));
+        self.socket.request(&format!("remove route {network}/{prefix}"), message)
+    }
+
     /// Adds a neighbour that never expires, so that no ARP or neighbour discovery is needed.
     pub fn add_neighbour(&mut self, ifindex: u32, address: IpAddr, mac: Mac) -> Result<()> {
         let mut header = vec![family(address), 0, 0, 0];

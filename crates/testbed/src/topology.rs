@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use weir_packet::flow::IpVersion;
+use weir_packet::flow::{IpVersion, network_size};
 
 use crate::error::{Error, Result};
 use crate::ethtool::{Offload, set_offload};
@@ -65,6 +65,24 @@ impl Side {
             IpVersion::V4 => ([198, self.octet(), 0, 0].into(), 16),
             IpVersion::V6 => ([0x2001, 0xdb8, self.group(), 0, 0, 0, 0, 0].into(), 48),
         }
+    }
+
+    /// The networks of the test traffic on this side, if it is spread over several: equal parts of the upper half of
+    /// [`Side::network`]. Test frames vary in the last 4 bytes of their addresses, hence the long prefixes of IPv6.
+    pub(crate) fn networks(self, ip: IpVersion, count: u32) -> impl Iterator<Item = (IpAddr, u8)> {
+        let size = network_size(count);
+        let first = u32::from_be_bytes([198, self.octet(), 128, 0]);
+        (0..count).map(move |n| {
+            let address = first + n * size;
+            match ip {
+                IpVersion::V4 => (address.to_be_bytes().into(), 32 - size.ilog2() as u8),
+                IpVersion::V6 => {
+                    let (high, low) = ((address >> 16) as u16, address as u16);
+                    let prefix = 128 - size.ilog2() as u8;
+                    ([0x2001, 0xdb8, self.group(), 0, 0, 0, high, low].into(), prefix)
+                }
+            }
+        })
     }
 
     /// The DUT's own address on this side; a NAT's public address on side b.
@@ -207,8 +225,9 @@ pub(crate) fn configure(ip: IpVersion) -> Result<()> {
     Ok(())
 }
 
-/// Makes the DUT's namespace a router: forwarding, addresses, routes and neighbours.
-pub(crate) fn route(wires: &Wires, ip: IpVersion) -> Result<()> {
+/// Makes the DUT's namespace a router: forwarding, addresses, routes and neighbours. With several networks it has a
+/// route to each of them and no other.
+pub(crate) fn route(wires: &Wires, ip: IpVersion, networks: u32) -> Result<()> {
     // Only now: an interface that is born with forwarding on joins the group of all routers and reports that,
     // before it can be kept quiet.
     match ip {
@@ -220,7 +239,13 @@ pub(crate) fn route(wires: &Wires, ip: IpVersion) -> Result<()> {
         let (side, host_prefix) = (dut.side, if ip == IpVersion::V4 { 32 } else { 128 });
         rtnl.add_address(dut.ifindex, side.dut(ip), host_prefix)?;
         rtnl.add_neighbour(dut.ifindex, side.tester(ip), tester.mac)?;
-        rtnl.add_route(side.network(ip), side.tester(ip), dut.ifindex)?;
+        let routes = match networks {
+            1 => vec![side.network(ip)],
+            _ => side.networks(ip, networks).collect(),
+        };
+        for network in routes {
+            rtnl.add_route(network, side.tester(ip), dut.ifindex)?;
+        }
     }
     Ok(())
 }
@@ -273,5 +298,18 @@ mod tests {
         assert_eq!(text(Side::B, IpVersion::V4), "198.19.0.0/16 198.19.1.1 198.19.1.2");
         assert_eq!(text(Side::A, IpVersion::V6), "2001:db8:18::/48 2001:db8:18:1::1 2001:db8:18:1::2");
         assert_eq!(text(Side::B, IpVersion::V6), "2001:db8:19::/48 2001:db8:19:1::1 2001:db8:19:1::2");
+    }
+
+    #[test]
+    fn networks_are_parts_of_the_upper_half() {
+        let check = |ip, count, expected: [&str; 2]| {
+            let all: Vec<_> =
+                Side::B.networks(ip, count).map(|(a, prefix)| format!("{a}/{prefix}")).collect();
+            assert_eq!((all.len(), [&all[0][..], all.last().unwrap()]), (count as usize, expected));
+        };
+        check(IpVersion::V4, 1, ["198.19.128.0/17"; 2]);
+        check(IpVersion::V4, 3, ["198.19.128.0/19", "198.19.192.0/19"]);
+        check(IpVersion::V4, 256, ["198.19.128.0/25", "198.19.255.128/25"]);
+        check(IpVersion::V6, 256, ["2001:db8:19::c613:8000/121", "2001:db8:19::c613:ff80/121"]);
     }
 }

@@ -136,6 +136,7 @@ fn traffic(arguments: &cli::Generate, link: &Link) -> Traffic {
         count: arguments.flows,
         order: arguments.order,
         groups: arguments.groups,
+        networks: 1,
         src,
         dst,
         seed: 1,

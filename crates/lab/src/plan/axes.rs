@@ -37,6 +37,8 @@ pub struct DutAxes {
     pub filter: Vec<RuleForm>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
+    /// Routes added or removed per second while frames pass; 0 = none. Only routers have routes.
+    pub route_changes_per_s: Vec<u32>,
 }
 
 /// `[traffic]`: each list is an axis with at least one value.
@@ -52,6 +54,8 @@ pub struct TrafficAxes {
     pub flow_order: Vec<FlowOrder>,
     /// Directions.
     pub direction: Vec<Direction>,
+    /// Networks of each side, 1..=[`weir_packet::flow::MAX_NETWORKS`]; a router has a route to each.
+    pub networks: Vec<u32>,
     /// Flow groups that are counted apart, 1..=256.
     pub groups: u32,
     /// Speed of the line in bit/s that results are compared with; a virtual wire has none.
@@ -69,6 +73,8 @@ pub struct PointSpec {
     pub form: Option<RuleForm>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
+    /// What concerns the routes; `None` for a device without any.
+    pub routing: Option<Routing>,
     /// Frame sizes.
     pub frame: FrameSizes,
     /// IP version.
@@ -85,10 +91,26 @@ pub struct PointSpec {
     pub line_bits_per_s: Option<f64>,
 }
 
+/// Routes of the device under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Routing {
+    /// Networks of each side that the traffic is spread over, each with a route.
+    pub networks: u32,
+    /// Other routes that are added or removed per second.
+    pub changes_per_s: u32,
+}
+
 impl PointSpec {
     /// The same traffic without a device.
     pub fn over_the_wire(&self) -> PointSpec {
-        PointSpec { dut: DutKind::Wire, rules: None, form: None, cpus: Cpus::Count(1), ..self.clone() }
+        PointSpec {
+            dut: DutKind::Wire,
+            rules: None,
+            form: None,
+            cpus: Cpus::Count(1),
+            routing: None,
+            ..self.clone()
+        }
     }
 
     /// All settings as name and value, in the order of the plan.
@@ -98,8 +120,14 @@ impl PointSpec {
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
         list.extend(self.form.map(|form| ("filter", form.to_string())));
+        list.extend([("cpus", self.cpus.to_string())]);
+        list.extend(self.routing.iter().flat_map(|routing| {
+            [
+                ("route_changes_per_s", routing.changes_per_s.to_string()),
+                ("networks", routing.networks.to_string()),
+            ]
+        }));
         list.extend([
-            ("cpus", self.cpus.to_string()),
             ("frame_bytes", self.frame.to_string()),
             ("ip", self.ip.to_string()),
             ("flows", self.flows.to_string()),
@@ -132,6 +160,14 @@ impl PointSpec {
             let why =
                 "side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"";
             list.push(Conflict { axes: ["kind", "direction"], why: why.to_string() });
+        }
+        if let Some(Routing { networks, .. }) = self.routing
+            && networks > self.flows
+        {
+            let why = format!(
+                "{networks} networks need at least {networks} flows: use more flows or fewer networks"
+            );
+            list.push(Conflict { axes: ["flows", "networks"], why });
         }
         if self.groups > self.flows {
             let why =
@@ -173,11 +209,16 @@ pub(super) fn points(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
 pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
     let all: Vec<_> =
         combinations(dut, traffic).into_iter().map(|point| (point.conflicts(), point)).collect();
-    let mut list = without_point(&all, ("dut", "kind"), &dut.kind, |point| &point.dut);
-    list.extend(without_point(&all, ("traffic", "frame_bytes"), &traffic.frame_bytes, |point| &point.frame));
-    list.extend(without_point(&all, ("traffic", "ip"), &traffic.ip, |point| &point.ip));
-    list.extend(without_point(&all, ("traffic", "flows"), &traffic.flows, |point| &point.flows));
-    list.extend(without_point(&all, ("traffic", "direction"), &traffic.direction, |point| &point.direction));
+    let mut list = without_point(&all, ("dut", "kind"), &dut.kind, |point| point.dut);
+    list.extend(without_point(&all, ("traffic", "frame_bytes"), &traffic.frame_bytes, |point| {
+        point.frame.clone()
+    }));
+    list.extend(without_point(&all, ("traffic", "ip"), &traffic.ip, |point| point.ip));
+    list.extend(without_point(&all, ("traffic", "flows"), &traffic.flows, |point| point.flows));
+    let some: Vec<_> = traffic.networks.iter().copied().map(Some).collect();
+    let networks = |point: &PointSpec| point.routing.map(|routing| routing.networks);
+    list.extend(without_point(&all, ("traffic", "networks"), &some, networks));
+    list.extend(without_point(&all, ("traffic", "direction"), &traffic.direction, |point| point.direction));
     let mut told = Vec::new();
     list.retain(|unused| {
         !told.contains(&unused.why) && {
@@ -193,12 +234,12 @@ fn without_point<T: PartialEq>(
     all: &[(Vec<Conflict>, PointSpec)],
     (section, key): (&'static str, &'static str),
     values: &[T],
-    value_of: impl Fn(&PointSpec) -> &T,
+    value_of: impl Fn(&PointSpec) -> T,
 ) -> Vec<Unused> {
     let mut list = Vec::new();
     for (index, value) in values.iter().enumerate() {
         let conflicts =
-            || all.iter().filter(|(_, point)| value_of(point) == value).map(|(conflicts, _)| conflicts);
+            || all.iter().filter(|(_, point)| value_of(point) == *value).map(|(conflicts, _)| conflicts);
         if conflicts().all(|conflicts| !conflicts.is_empty()) {
             let reason = conflicts().flatten().find(|conflict| conflict.axes.contains(&key));
             list.extend(reason.map(|reason| Unused { section, key, index, why: reason.why.clone() }));
@@ -210,13 +251,14 @@ fn without_point<T: PartialEq>(
 fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     let mut list = Vec::new();
     for (kind, (rules, form), cpus) in devices(dut) {
-        for (ip, flows, order, direction) in streams(traffic) {
+        for (routing, (ip, flows, order, direction)) in routed(kind, dut, traffic) {
             for frame in &traffic.frame_bytes {
                 list.push(PointSpec {
                     dut: kind,
                     rules,
                     form,
                     cpus,
+                    routing,
                     frame: frame.clone(),
                     ip,
                     flows,
@@ -229,6 +271,36 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
         }
     }
     list
+}
+
+type StreamAxes = (IpVersion, u32, FlowOrder, Direction);
+
+/// All streams with all that a router may do meanwhile; other devices do not multiply them.
+fn routed(kind: DutKind, dut: &DutAxes, traffic: &TrafficAxes) -> Vec<(Option<Routing>, StreamAxes)> {
+    let mut list = vec![None];
+    if has_routes(kind) {
+        let all = |&networks: &u32| {
+            dut.route_changes_per_s
+                .iter()
+                .map(move |&changes_per_s| Some(Routing { networks, changes_per_s }))
+        };
+        list = traffic.networks.iter().flat_map(all).collect();
+    }
+    list.iter()
+        .flat_map(|&routing| streams(traffic).into_iter().map(move |stream| (routing, stream)))
+        .collect()
+}
+
+/// Does this device forward by routes of the kernel?
+fn has_routes(kind: DutKind) -> bool {
+    match kind {
+        DutKind::KernelForward
+        | DutKind::KernelStateless
+        | DutKind::KernelStateful
+        | DutKind::KernelNat
+        | DutKind::XdpForward => true,
+        DutKind::Wire | DutKind::KernelBridge | DutKind::Faulty => false,
+    }
 }
 
 /// Number and form of the rules of a filter.
@@ -253,7 +325,7 @@ fn filters(dut: &DutAxes) -> Vec<Filter> {
     without.into_iter().chain(forms).collect()
 }
 
-fn streams(traffic: &TrafficAxes) -> Vec<(IpVersion, u32, FlowOrder, Direction)> {
+fn streams(traffic: &TrafficAxes) -> Vec<StreamAxes> {
     let mut list = Vec::new();
     for &ip in &traffic.ip {
         for &flows in &traffic.flows {
@@ -301,6 +373,7 @@ mod tests {
             rules: vec![25],
             filter: vec![RuleForm::NftChain],
             cpus: vec![Cpus::Count(1)],
+            route_changes_per_s: vec![0],
         };
         let traffic = TrafficAxes {
             frame_bytes: vec![FrameSizes::Fixed(64), FrameSizes::Fixed(1518)],
@@ -308,6 +381,7 @@ mod tests {
             flows: vec![1000],
             flow_order: vec![FlowOrder::Sequential],
             direction: vec![Direction::Both],
+            networks: vec![1],
             groups: 1,
             line_bits_per_s: None,
         };
@@ -368,6 +442,22 @@ mod tests {
     }
 
     #[test]
+    fn only_routers_have_networks_and_changes() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind.push(DutKind::KernelBridge);
+        dut.route_changes_per_s.push(100);
+        traffic.networks.push(256);
+        traffic.frame_bytes.pop();
+        let all = points(&dut, &traffic);
+        let routing = all.iter().map(|p| p.routing.map(|r| (r.networks, r.changes_per_s)));
+        let expected = [Some((1, 0)), Some((1, 100)), Some((256, 0)), Some((256, 100)), None];
+        assert_eq!(routing.collect::<Vec<_>>(), expected);
+        traffic.flows = vec![255];
+        assert_eq!(points(&dut, &traffic).len(), 3);
+        assert_eq!(unused(&dut, &traffic)[0].why[..18], *"256 networks need ");
+    }
+
+    #[test]
     fn what_has_no_meaning_is_left_out() {
         let (mut dut, mut traffic) = axes();
         dut.kind = vec![DutKind::Wire, DutKind::KernelNat];
@@ -411,8 +501,8 @@ mod tests {
         let text: Vec<_> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(
             text.join(" "),
-            "dut=kernel-stateless rules=25 filter=nft-chain cpus=1 frame_bytes=64 ip=4 flows=1000 flow_order=sequential \
-             direction=both groups=1 line_bits_per_s=10000000000"
+            "dut=kernel-stateless rules=25 filter=nft-chain cpus=1 route_changes_per_s=0 networks=1 frame_bytes=64 \
+             ip=4 flows=1000 flow_order=sequential direction=both groups=1 line_bits_per_s=10000000000"
         );
     }
 }

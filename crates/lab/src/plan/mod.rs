@@ -21,7 +21,7 @@ mod section;
 mod set;
 mod value;
 
-pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, TrafficAxes};
+pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
 pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
 pub use procedures::{BackToBackSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures};
 pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};

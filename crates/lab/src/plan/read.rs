@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use toml_edit::{Document, DocumentMut, Item, Value};
-use weir_packet::flow::{Direction, FlowOrder, IpVersion, MAX_FLOWS};
+use weir_packet::flow::{Direction, FlowOrder, IpVersion, MAX_FLOWS, MAX_NETWORKS};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::rules::RuleForm;
+use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::mistake::{Mistake, Mistakes, Notes};
@@ -139,6 +140,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
     let rules = section.axis("rules", value::count(0..=10_000));
     let filter = section.axis("filter", value::choice("form of rules", &RuleForm::ALL));
     let cpus = section.axis("cpus", value::parsed::<Cpus>);
+    let changes = section.axis("route_changes_per_s", value::count(0..=MAX_CHANGES_PER_S));
     // One value that is not used does no harm: `--set dut.kind=...` need not mind the rules of the plan.
     let lists = [
         ("rules", rules.as_ref().map_or(0, Vec::len) > 1),
@@ -157,6 +159,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
         rules: rules.unwrap_or(vec![25]),
         filter: filter.unwrap_or(vec![RuleForm::NftChain]),
         cpus: cpus.unwrap_or(vec![Cpus::All]),
+        route_changes_per_s: changes.unwrap_or(vec![0]),
     })
 }
 
@@ -166,6 +169,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
     let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
     let flow_order = section.axis("flow_order", value::parsed::<FlowOrder>);
     let direction = section.axis("direction", value::parsed::<Direction>);
+    let networks = section.axis("networks", value::count(1..=MAX_NETWORKS));
     let groups = section.one("groups", value::count(1..=256));
     let line_bits_per_s = section.one("line_bits_per_s", value::line_bits_per_s);
     Some(TrafficAxes {
@@ -174,6 +178,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
         flows: flows.unwrap_or(vec![1]),
         flow_order: flow_order.unwrap_or(vec![FlowOrder::Sequential]),
         direction: direction.unwrap_or(vec![Direction::Both]),
+        networks: networks.unwrap_or(vec![1]),
         groups: groups.unwrap_or(1),
         line_bits_per_s,
     })

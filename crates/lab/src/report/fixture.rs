@@ -254,6 +254,7 @@ fn cost(received: u64, capacity: f64, share: f64, wire: bool) -> Cost {
             CpuUse { cpu: 1, busy: (dut + 0.01).min(1.0), dut, tester: 0.0 },
         ],
         conntrack_entries: Some(10_000),
+        route_changes: None,
         memory_bytes: vec![("conntrack".into(), 3_200_000), ("slab growth".into(), -4096)],
     }
 }

@@ -20,6 +20,7 @@ use weir_testbed::journal::{Journal, measuring_lock};
 use weir_testbed::memory::KernelMemory;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::{self, Side};
+use weir_testbed::updates::{Made, Updates};
 
 use super::RunError;
 use super::verdict::{Books, judge};
@@ -62,6 +63,8 @@ pub struct Rig {
     settings: Settings,
     notes: Vec<String>,
     traffic: Traffic,
+    /// Routes that come and go per second.
+    route_changes_per_s: u32,
 }
 
 /// One trial and what a search may know of it.
@@ -100,7 +103,8 @@ impl Rig {
         if kind != settings.tester {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
-        Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, traffic })
+        let route_changes_per_s = spec.routing.map_or(0, |routing| routing.changes_per_s);
+        Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, traffic, route_changes_per_s })
     }
 
     /// Whether such a rig could be built, as far as can be told without building it.
@@ -142,6 +146,10 @@ impl Rig {
         let started = time::now();
         let handover_ns = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
         let before = self.sample()?;
+        let updates = match self.route_changes_per_s {
+            0 => None,
+            changes => Updates::start(&self.bed, changes)?,
+        };
         let cpu = self.cpus.tester[0];
         let tester = &mut self.tester;
         let (counts, tester_ns, sending) = self.bed.tester().run(|| {
@@ -152,8 +160,10 @@ impl Rig {
             (counts, own_time().saturating_sub(own), sending.elapsed())
         });
         let counts = counts?;
+        let routes = updates.map(Updates::stop).transpose()?;
         let after = self.sample()?;
-        let used = Used { before, after, tester_ns, elapsed: sending, duration: load.duration, handover_ns };
+        let used =
+            Used { before, after, tester_ns, elapsed: sending, duration: load.duration, handover_ns, routes };
         Ok(self.outcome(&counts, load, purpose, &used, Started { started, begin }))
     }
 
@@ -175,6 +185,7 @@ impl Rig {
         }
         let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
         reasons.extend(remarks(counts));
+        reasons.extend(self.too_few_changes(used));
         // A single burst lasts as long as it takes.
         let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
         let duration_s = duration.as_secs_f64();
@@ -200,6 +211,15 @@ impl Rig {
             noise,
         };
         Outcome { trial, dut_loss_ratio: books.dut_loss_ratio() }
+    }
+
+    /// A remark if the DUT's control plane fell behind.
+    fn too_few_changes(&self, used: &Used) -> Option<String> {
+        let wanted = f64::from(self.route_changes_per_s) * used.duration.as_secs_f64();
+        let made = used.routes.map(|routes| routes.changes).filter(|&made| (made as f64) < 0.95 * wanted)?;
+        Some(format!(
+            "only {made} of {wanted:.0} route changes were made: the DUT's CPU had no time for more"
+        ))
     }
 
     fn books(&self, counts: &Counts, used: &Used) -> Books {
@@ -233,10 +253,11 @@ impl Rig {
         let elapsed = used.elapsed.as_nanos() as f64;
         // Two directions on one CPU wait for each other: that is the DUT's own doing. A faulty device has threads
         // on that CPU that are not counted among its receive threads.
+        let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
         let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
             (DutKind::Faulty, _) => cost.dut_wait_ns,
-            (_, Direction::Forward) => 0,
-            _ => cost.dut_run_ns,
+            (_, Direction::Forward) => routes_ns,
+            _ => cost.dut_run_ns + routes_ns,
         };
         let foreign_wait = if self.cpus.shared { 0 } else { cost.dut_wait_ns.saturating_sub(own_wait) };
         Noise {
@@ -283,7 +304,10 @@ impl Rig {
         let threads_only = !self.bed.threads().is_empty() && self.cpus.dut.len() == 1;
         let dut = match self.cpus.dut.contains(&cpu) && self.bed.dut().is_some() {
             false => 0.0,
-            true if threads_only => cost.dut_run_ns as f64 / elapsed,
+            true if threads_only => {
+                let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
+                (cost.dut_run_ns + routes_ns) as f64 / elapsed
+            }
             true => (busy - tester).max(0.0),
         };
         CpuUse { cpu, busy, dut, tester }
@@ -304,6 +328,7 @@ impl Rig {
             cycles_per_frame: per_frame.zip(self.settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
             cpus,
             conntrack_entries: self.bed.dut().map(|_| entries),
+            route_changes: used.routes.map(|routes| routes.changes),
             memory_bytes: used.memory(entries),
         }
     }
@@ -334,6 +359,8 @@ struct Used {
     /// Time that sending should have taken.
     duration: Duration,
     handover_ns: Option<f64>,
+    /// What the DUT's control plane did meanwhile.
+    routes: Option<Made>,
 }
 
 impl Used {
@@ -361,12 +388,17 @@ pub(super) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
         dut: spec.dut,
         rules: spec.rules.unwrap_or(0),
         form: spec.form.unwrap_or(RuleForm::NftChain),
+        networks: networks(spec),
         ip: spec.ip,
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
         dut_cpus: cpus.dut.clone(),
         rx_queues: 1,
         publish: None,
     }
+}
+
+fn networks(spec: &PointSpec) -> u32 {
+    spec.routing.map_or(1, |routing| routing.networks)
 }
 
 fn tester_kind(sizes: &FrameSizes, wanted: TesterKind) -> TesterKind {
@@ -388,6 +420,7 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
             count: spec.flows,
             order: spec.order,
             groups: spec.groups as u16,
+            networks: networks(spec),
             src: FIRST_HOST[0],
             dst: FIRST_HOST[1],
             seed,

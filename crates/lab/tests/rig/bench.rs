@@ -44,6 +44,7 @@ pub(crate) fn point(dut: DutKind) -> PointSpec {
         dut,
         rules: Some(25),
         form: Some(RuleForm::NftChain),
+        routing: None,
         cpus: Cpus::Count(1),
         frame: FrameSizes::Fixed(128),
         ip: IpVersion::V4,

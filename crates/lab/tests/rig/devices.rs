@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weir_lab::plan::PointSpec;
+use weir_lab::plan::{PointSpec, Routing};
 use weir_lab::run::Rig;
 use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};
@@ -149,6 +149,26 @@ fn the_xdp_router_forwards() {
     let _turn = need_rig!();
     check(DutKind::XdpForward, TesterKind::Xdp);
     check(DutKind::XdpForward, TesterKind::Packet);
+}
+
+/// All frames find their networks, both ways, while other routes come and go; without the routes none would.
+#[test]
+fn routers_reach_every_network_while_other_routes_change() {
+    let _turn = need_rig!();
+    for (dut, ip) in [
+        (DutKind::KernelForward, IpVersion::V4),
+        (DutKind::KernelForward, IpVersion::V6),
+        (DutKind::XdpForward, IpVersion::V4),
+        (DutKind::XdpForward, IpVersion::V6),
+    ] {
+        let routing = Some(Routing { networks: 256, changes_per_s: 500 });
+        let wanted = PointSpec { ip, routing, flows: 512, direction: Direction::Both, ..point(dut) };
+        let mut bench = Bench::new(&wanted, TesterKind::Xdp, "");
+        let trial = bench.calm(1024, 200);
+        let made = trial.cost.route_changes.expect("a router's routes");
+        // The daemon makes up for what it missed, so that only the end of the trial can cut it short.
+        assert!(made >= 50, "{dut} {ip}: {made} changes in 0.2 s: {:?}", trial.reasons);
+    }
 }
 
 /// Source addresses of the frames that arrive at the tester's port b.

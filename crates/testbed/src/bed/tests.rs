@@ -6,6 +6,7 @@ use super::*;
 use crate::counters::Delta;
 use crate::sys;
 use crate::testing::{TempDir, need_root};
+use crate::updates::Updates;
 
 mod frames;
 mod xdp;
@@ -18,6 +19,7 @@ fn spec(dut: DutKind, ip: IpVersion) -> BedSpec {
         dut,
         rules: 25,
         form: RuleForm::NftChain,
+        networks: 1,
         ip,
         mtu: 1500,
         dut_cpus: vec![*cpus.last().unwrap()],
@@ -178,6 +180,55 @@ fn check_foreign(bed: &Bed, last: usize) {
     assert_eq!((matched.iter().sum::<u64>(), matched[last]), (1, 0), "{:?} {ip}", bed.spec().form);
     let stranger = Frame { source: address("192.0.2.1", "2001:db9::1"), ..Frame::new(ip, Side::A, 0) };
     check_drops(bed, stranger, "filter");
+}
+
+#[test]
+fn each_network_has_its_route_and_nothing_else_has_one() {
+    need_root!();
+    for ip in [V4, V6] {
+        let bed = build(&BedSpec { networks: 256, ..spec(DutKind::KernelForward, ip) });
+        let [a, b] = bed.ports();
+        let (from, to) = (PacketSocket::open(&a), PacketSocket::open(&b));
+        let networks: Vec<_> = Side::B.networks(ip, 256).map(|(network, _)| network).collect();
+        for &destination in &networks {
+            from.send(&Frame { destination, ..Frame::new(ip, Side::A, 0) }.to(&a)).unwrap();
+        }
+        let arrived: Vec<_> = networks.iter().map(|_| to.receive().destination).collect();
+        assert_eq!(arrived, networks, "{ip}");
+        // The address just below the first network.
+        let outside = if ip == V4 { "198.19.127.255" } else { "2001:db8:19::c613:7fff" };
+        let before = bed.snapshot().unwrap();
+        let lost = Frame { destination: outside.parse().unwrap(), ..Frame::new(ip, Side::A, 0) };
+        let last = Frame { destination: networks[255], ..Frame::new(ip, Side::A, 1) };
+        from.send(&lost.to(&a)).unwrap();
+        from.send(&last.to(&a)).unwrap();
+        assert_eq!(to.receive().destination, networks[255]);
+        let drops = bed.snapshot().unwrap().since(&before).drops();
+        let found: Vec<_> = drops.iter().map(|drop| (drop.name, drop.frames)).collect();
+        assert_eq!(found, [("no route", 1)], "{ip}");
+    }
+}
+
+#[test]
+fn routes_come_and_go_and_none_stays() {
+    need_root!();
+    for ip in [V4, V6] {
+        let bed = build(&spec(DutKind::KernelForward, ip));
+        let routes = || {
+            let file = if ip == V4 { "route" } else { "ipv6_route" };
+            let read = || std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+            let text = bed.dut().unwrap().run(read);
+            text.lines().filter(|line| line.contains("007100CB") || line.contains("20010db8ffff")).count()
+        };
+        let updates = Updates::start(&bed, 1000).unwrap().expect("a router has routes");
+        let seen = std::iter::repeat_with(routes).find(|&now| now > 0);
+        assert_eq!(seen, Some(1), "one at a time");
+        let made = updates.stop().unwrap();
+        assert!(made.changes > 0 && made.run_ns > 0, "{made:?}");
+        assert_eq!(routes(), 0, "{made:?}");
+    }
+    let wire = build(&spec(DutKind::Wire, V4));
+    assert!(Updates::start(&wire, 10).unwrap().is_none());
 }
 
 /// Sends frames that the DUT must drop, then one that passes, and checks what the drops are called.
@@ -397,6 +448,7 @@ fn what_cannot_be_built_is_refused_with_a_remedy() {
         other => panic!("{spec:?}: {other:?}"),
     };
     check(BedSpec { rules: 10_001, ..base() }, "use 0 to 10000");
+    check(BedSpec { networks: 257, ..base() }, "use 1 to 256");
     check(BedSpec { mtu: 1279, ..base() }, "use 1280 to 65535");
     check(BedSpec { mtu: 65_536, ..base() }, "use 1280 to 65535");
     check(BedSpec { rx_queues: 0, ..base() }, "use 1 to 64");

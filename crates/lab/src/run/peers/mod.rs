@@ -454,6 +454,7 @@ fn spec(frame_bytes: u16, flows: u32) -> PointSpec {
         dut: DutKind::Wire,
         rules: None,
         form: None,
+        routing: None,
         cpus: Cpus::Count(1),
         frame: FrameSizes::Fixed(frame_bytes),
         ip: IpVersion::V4,
