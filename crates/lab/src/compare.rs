@@ -7,9 +7,9 @@
 //! some differ by chance: verdicts use p values with Holm's correction (Scand. J. Stat. 6, 1979), which keeps
 //! the probability of even one wrong verdict per comparison below 5 %.
 
-mod difference;
-mod quantity;
-mod text;
+pub(crate) mod difference;
+pub(crate) mod quantity;
+pub(crate) mod text;
 
 use serde::Serialize;
 

@@ -36,6 +36,11 @@ pub(crate) mod name {
     pub(crate) fn loss_at(percent: f64) -> String {
         format!("loss at {percent} %")
     }
+
+    /// The percentage in such a name.
+    pub(crate) fn percent_of_loss_at(name: &str) -> Option<f64> {
+        name.strip_prefix("loss at ")?.strip_suffix(" %")?.parse().ok()
+    }
 }
 
 /// Units of figures.

@@ -20,4 +20,6 @@ pub mod run_data;
 pub mod search;
 pub mod stats;
 pub mod store;
+mod tables;
 mod time;
+pub mod trend;

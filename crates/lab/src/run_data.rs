@@ -75,6 +75,16 @@ impl PointData {
         self.measured().filter(|t| t.verdict == Verdict::Valid)
     }
 
+    /// The valid trials at loads that were chosen: those of the curve, and all where nothing was searched for.
+    pub(crate) fn chosen_loads(&self) -> impl Iterator<Item = &Trial> {
+        let is_fixed = self.goals().is_empty();
+        self.valid().filter(move |t| match t.purpose {
+            Purpose::Curve => true,
+            Purpose::Search => is_fixed,
+            _ => false,
+        })
+    }
+
     /// All goals of the point's result; the first is the headline.
     pub(crate) fn goals(&self) -> &[GoalResult] {
         self.point.result.as_ref().map_or(&[], |r| &r.goals)

@@ -64,6 +64,22 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * march_month + 2) / 5 + 1)
 }
 
+/// Seconds since the Unix epoch at a time as [`now`] writes it; a fraction of a second is left out.
+pub(crate) fn unix_seconds(time: &str) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| time.get(range)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    // Years begin in March, as above.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
+        + year.div_euclid(400)
+        + (153 * month + 2) / 5
+        + day
+        - 1
+        - 719_468;
+    (time.ends_with('Z')).then_some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +97,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_time_has_no_seconds() {
+        for text in ["", "2026-03-01", "2026-03-01T10:00:00+02:00", "2026-xx-01T10:00:00Z"] {
+            assert_eq!(unix_seconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn times_are_written_as_date_does() {
         for (s, expected) in [
             (0, "1970-01-01T00:00:00.007Z"),
@@ -89,6 +112,7 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00.007Z"),
         ] {
             assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(s * 1000 + 7)), expected);
+            assert_eq!(unix_seconds(expected), Some(s as i64));
         }
     }
 }

@@ -67,12 +67,23 @@ pub(crate) enum Command {
     Show(Show),
     /// Write a report of one or more runs as one HTML file
     Report(Report),
+    /// Write one run for other programs or for a paper
+    ///
+    /// csv: one line per trial. jsonl: one JSON object per line, each with its kind. prometheus: text format for
+    /// the textfile collector of node_exporter. markdown, latex: the tables that the RFCs ask for.
+    Export(Export),
     /// Say per point whether later runs are faster or slower than the first, or that it cannot be told
     ///
     /// Points are matched by their settings; a setting that each run has a single value of may differ. The ratio of
     /// the medians has an interval from the repetitions; verdicts are corrected for the number of points (Holm).
     /// With a single repetition the interval is that of the bounds of the search, and no difference is claimed.
     Compare(Compare),
+    /// Show where the results of a plan changed over time, by how much, and what changed with them
+    ///
+    /// All complete runs of the plan count that were made on the machine of the newest one. Each point and goal is a
+    /// series, with one value per run; it needs eight. A change is claimed where chance is unlikely (a permutation
+    /// test); single outliers do not count.
+    Trend(Trend),
     /// Send test frames on an interface
     Generate(Box<Generate>),
     /// Count test frames on an interface: loss, order, duplicates, latency
@@ -232,6 +243,42 @@ pub(crate) struct Report {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// `weir export`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir export last --format markdown
+  weir export 12 --format latex -o run.tex
+  weir export last --format prometheus -o /var/lib/node_exporter/weir.prom")]
+pub(crate) struct Export {
+    /// Number of the run (see `weir list`) or `last`
+    #[arg(value_name = "ID|last")]
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// In which format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: ExportFormat,
+    /// Where to write it, all at once or not at all [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What a run is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One line per trial
+    Csv,
+    /// One JSON object per line: run, point, trial, goal, comparison, procedure
+    Jsonl,
+    /// Prometheus text format
+    Prometheus,
+    /// Tables of the RFCs
+    Markdown,
+    /// Tables of the RFCs, as a document
+    Latex,
+}
+
 /// `weir compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -251,6 +298,33 @@ pub(crate) struct Compare {
     /// End with exit code 4 if a point has this verdict
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     pub(crate) fail_on: Vec<FailOn>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir trend`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir trend quick
+  weir trend quick --goal NDR --point frame_bytes=64 --point dut=kernel-nat
+  weir trend nightly -o trend.html")]
+pub(crate) struct Trend {
+    /// Name of the plan, as `weir list` shows it
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Only this goal, as `weir show` names it; can be given more than once
+    #[arg(long = "goal", value_name = "NAME")]
+    pub(crate) goals: Vec<String>,
+    /// Only points with this setting; can be given more than once
+    #[arg(long = "point", value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<(String, String)>,
+    /// Write the series as drawings into one HTML file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) output: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -497,6 +571,13 @@ fn frame_count(text: &str) -> Result<u64, String> {
     count.map(|n| n as u64).ok_or_else(|| format!("`{text}` is no number of frames: use 1000 or 1M"))
 }
 
+fn setting(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
+    parts
+        .map(|(name, value)| (name.into(), value.into()))
+        .ok_or_else(|| format!("`{text}` is no setting: use frame_bytes=64"))
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.trim_end_matches('s').parse().ok().filter(|s| (0.001..=86_400.0).contains(s));
     seconds
@@ -601,7 +682,11 @@ mod tests {
             ("weir show 0", "use its number from `weir list`"),
             ("weir show last --json --csv", "cannot be used with"),
             ("weir report", "ID|last"),
+            ("weir export last", "--format"),
+            ("weir export last --format xml", "[possible values: csv, jsonl, prometheus, markdown, latex]"),
             ("weir compare 3", "2 values required"),
+            ("weir trend quick --point 64", "use frame_bytes=64"),
+            ("weir trend quick --json -o x", "cannot be used with"),
             ("weir compare 3 4 --fail-on slow", "[possible values: slower, faster, cannot-tell, unmatched]"),
             ("weir run quick --report x --no-report", "cannot be used with"),
             ("weir run quick --tester dpdk", "[possible values: auto, xdp, packet]"),

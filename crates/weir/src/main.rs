@@ -80,6 +80,8 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
         Command::Show(arguments) => records::show(&arguments, &mut out),
+        Command::Export(arguments) => records::export(&arguments, &mut out),
+        Command::Trend(arguments) => records::trend(&arguments, &mut out),
         Command::Report(arguments) => records::report(&arguments, &mut out),
         Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets.sets, &mut out),
         Command::Plan(PlanCommand::List) => list_plans(&mut out),

@@ -1,4 +1,4 @@
-//! What is made from kept runs: comparisons. The store is filled here, so that nothing is measured.
+//! What is made from kept runs: comparisons, trends, exports. The store is filled here, so that nothing is measured.
 
 use std::fs;
 use std::path::PathBuf;
@@ -119,4 +119,66 @@ fn runs_are_compared_and_a_slower_one_can_fail() {
     let value: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(value[0]["rows"][0]["verdict"], "slower");
     assert!(value[0]["rows"][0]["interval"]["high"].as_f64().unwrap() < 1.0, "{json}");
+}
+
+#[test]
+fn a_trend_tells_where_the_level_changed() {
+    let kept = Kept::new();
+    (1..=16).for_each(|day| {
+        kept.run(day, if day <= 8 { 400e3 } else { 360e3 } + f64::from(day * 37 % 10) * 200.0)
+    });
+    let (text, code) = kept.said("trend small --goal NDR --point frame_bytes=64");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("2026-03-09T10:00:00Z run 9 (weir 0.1.0): 0."), "{text}");
+    let (json, _) = kept.said("trend small --json");
+    let value: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(value["tracks"][0]["changes"][0]["run"], 9, "{json}");
+    assert_eq!(kept.said("trend small -o trend.html"), ("trend.html\n".into(), Some(0)));
+    assert!(fs::read_to_string(kept.folder.join("trend.html")).expect("written").contains("<svg"));
+    let output = kept.weir("trend smal");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no complete run of `smal`"), "{output:?}");
+}
+
+#[test]
+fn a_run_is_exported_in_each_format() {
+    let kept = Kept::new();
+    kept.run(1, 400e3);
+    for (format, expected) in [
+        ("csv", "run,plan,point,trial,dut"),
+        ("jsonl", "\"kind\":\"goal\""),
+        (
+            "prometheus",
+            "weir_throughput_frames_per_second{plan=\"small\",dut=\"kernel-forward\",frame=\"64\",goal=\"NDR\"} 400000\n",
+        ),
+        ("markdown", "| 64 | kernel-forward | NDR |"),
+        ("latex", "\\begin{longtable}"),
+    ] {
+        let (text, code) = kept.said(&format!("export last --format {format}"));
+        assert!(code == Some(0) && text.contains(expected), "{format}: {text}");
+        assert_eq!(kept.said(&format!("export 1 --format {format} -o out")), (String::new(), Some(0)));
+        let written = fs::read_to_string(kept.folder.join("out")).expect("written").replace('\u{202f}', " ");
+        assert_eq!(written, text, "{format}");
+    }
+    fs::remove_file(kept.folder.join("out")).expect("it is there");
+    let left = || {
+        fs::read_dir(&kept.folder)
+            .expect("it is there")
+            .filter(|f| !f.as_ref().is_ok_and(|f| f.file_name().to_string_lossy().starts_with("records.db")))
+            .count()
+    };
+    assert_eq!(left(), 0, "no draft stays");
+    assert_eq!(kept.said("export 1 --format csv -o link").1, Some(0));
+    fs::rename(kept.folder.join("link"), kept.folder.join("out")).expect("it is ours");
+    std::os::unix::fs::symlink("out", kept.folder.join("link")).expect("it is ours");
+    assert_eq!(kept.said("export 1 --format jsonl -o link").1, Some(0));
+    assert!(
+        fs::read_to_string(kept.folder.join("out")).expect("written").starts_with("{"),
+        "through the link"
+    );
+    fs::remove_file(kept.folder.join("out")).expect("it is there");
+    fs::remove_file(kept.folder.join("link")).expect("it is there");
+    assert_eq!(kept.said("export 1 --format csv -o no/such/folder").1, Some(1));
+    let output = kept.weir("export 1 --format csv -o no/such/folder");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to no/such/folder"), "{output:?}");
+    assert_eq!(left(), 0);
 }

@@ -29,11 +29,7 @@ pub struct Difference {
 
 /// All differences, those that matter most first.
 pub(super) fn all(base: &RunData, other: &RunData) -> Vec<Difference> {
-    let (a, b) = (&base.run, &other.run);
-    let mut found = Differences::default();
-    found.named("", &run_facts(a), &run_facts(b));
-    found.named("plan ", &plan_options(a), &plan_options(b));
-    found.named("", &machine_facts(&a.machine), &machine_facts(&b.machine));
+    let mut found = Differences(runs(&base.run, &other.run));
     for name in settings_across(base, other) {
         let value = |data| setting(data, &name).unwrap_or_default();
         found.add(format!("setting {name}"), value(base), value(other));
@@ -42,7 +38,15 @@ pub(super) fn all(base: &RunData, other: &RunData) -> Vec<Difference> {
     found.0
 }
 
-#[derive(Default)]
+/// Differences that the runs themselves tell: plan, version, tester, machine.
+pub(crate) fn runs(a: &Run, b: &Run) -> Vec<Difference> {
+    let mut found = Differences(Vec::new());
+    found.named("", &run_facts(a), &run_facts(b));
+    found.named("plan ", &plan_options(a), &plan_options(b));
+    found.named("", &machine_facts(&a.machine), &machine_facts(&b.machine));
+    found.0
+}
+
 struct Differences(Vec<Difference>);
 
 impl Differences {

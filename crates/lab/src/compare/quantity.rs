@@ -1,40 +1,38 @@
 //! What two points are compared by: the rates of their goals and the figures of their procedures.
 
 use super::{Interval, Source, Verdict};
+use crate::figure::unit::{FRAMES_PER_S, SECONDS};
 use crate::record::{Figure, GoalResult, ProcedureResult};
 use crate::run_data::PointData;
 use crate::stats::{Sample, median, unpaired_ratio};
 
-/// Unit of the rates of goals.
-const FRAMES_PER_S: &str = "frames/s";
-/// Unit of times.
-const SECONDS: &str = "s";
-
 /// One quantity with all its repetitions.
-pub(super) struct Quantity {
-    pub(super) name: String,
-    pub(super) unit: String,
+pub(crate) struct Quantity {
+    /// Goal (`NDR`) or procedure and figure (`latency: median`).
+    pub(crate) name: String,
+    /// Unit of the values.
+    pub(crate) unit: String,
     values: Vec<f64>,
     /// Smallest lower and largest upper bound of the repetitions, where each has both.
     bounds: Option<(f64, f64)>,
     /// Largest upper / lower bound of a single repetition.
     open: f64,
     /// All that defines it.
-    parameters: Vec<(String, String)>,
+    pub(crate) parameters: Vec<(String, String)>,
     /// Why it says less than it should.
-    irregular: Vec<String>,
+    pub(crate) irregular: Vec<String>,
 }
 
 /// A ratio with what is known about it.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
-    pub(super) value: f64,
-    pub(super) interval: Option<Interval>,
-    pub(super) p: Option<f64>,
+pub(crate) struct Found {
+    pub(crate) value: f64,
+    pub(crate) interval: Option<Interval>,
+    pub(crate) p: Option<f64>,
 }
 
 /// All quantities of a point.
-pub(super) fn of(point: &PointData) -> Vec<Quantity> {
+pub(crate) fn of(point: &PointData) -> Vec<Quantity> {
     let procedures = point.point.result.iter().flat_map(|r| &r.procedures);
     let figures = procedures.flat_map(|p| p.figures.iter().map(|f| figure(p, f)));
     point.goals().iter().map(goal).chain(figures).collect()
@@ -80,7 +78,7 @@ fn without(parameters: &[(String, String)], names: &[&str]) -> Vec<(String, Stri
 
 impl Quantity {
     /// Median of the repetitions.
-    pub(super) fn median(&self) -> Option<f64> {
+    pub(crate) fn median(&self) -> Option<f64> {
         median(&self.values)
     }
 
@@ -90,7 +88,7 @@ impl Quantity {
 }
 
 /// `other / base`: with the interval of the repetitions, or that of the bounds where there is one repetition.
-pub(super) fn ratio(base: &Quantity, other: &Quantity) -> Option<Found> {
+pub(crate) fn ratio(base: &Quantity, other: &Quantity) -> Option<Found> {
     let found = unpaired_ratio(base.sample(), other.sample())?;
     let interval = match found.ratio.interval {
         Some((low, high)) => Some(Interval { low, high, source: Source::Repetitions }),
@@ -104,7 +102,7 @@ pub(super) fn ratio(base: &Quantity, other: &Quantity) -> Option<Found> {
 }
 
 /// Why two quantities of the same name cannot be compared.
-pub(super) fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
+pub(crate) fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
     let value = |q: &Quantity, name: &str| {
         q.parameters.iter().find(|(n, _)| n == name).map_or("not set".to_string(), |(_, value)| value.clone())
     };
@@ -135,7 +133,7 @@ pub(super) fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
 }
 
 /// What a ratio means in this unit.
-pub(super) fn direction(unit: &str, ratio: f64) -> Verdict {
+pub(crate) fn direction(unit: &str, ratio: f64) -> Verdict {
     match (unit, ratio > 1.0) {
         (FRAMES_PER_S, true) | (SECONDS, false) => Verdict::Faster,
         (FRAMES_PER_S, false) | (SECONDS, true) => Verdict::Slower,

@@ -1,6 +1,7 @@
 //! A comparison for the terminal.
 
 use super::{Compared, Difference, Row, Source, Verdict};
+use crate::figure::unit;
 use crate::report::Table;
 use crate::report::format::{count, or_dash, percent, si, significant, time_ns};
 use crate::stats::CONFIDENCE;
@@ -85,16 +86,17 @@ fn rows(compared: &Compared) -> String {
 }
 
 /// A value with its unit.
-fn value(value: f64, unit: &str) -> String {
+pub(crate) fn value(value: f64, unit: &str) -> String {
     match unit {
-        "frames/s" => si(value),
-        "s" => time_ns(value * 1e9),
-        "ratio" => percent(value),
+        unit::FRAMES_PER_S => si(value),
+        unit::SECONDS => time_ns(value * 1e9),
+        unit::RATIO => percent(value),
         unit => format!("{} {unit}", si(value)),
     }
 }
 
-fn ratio(value: f64) -> String {
+/// A ratio with three digits behind the point.
+pub(crate) fn ratio(value: f64) -> String {
     if (0.1..10.0).contains(&value) { format!("{value:.3}") } else { significant(value) }
 }
 

@@ -45,6 +45,141 @@ pub(crate) fn quick_again() -> RunData {
     data
 }
 
+/// The procedures of [`procedures`].
+pub(crate) const PROCEDURES: [&str; 7] =
+    ["latency", "pdv", "frame-loss", "back-to-back", "recovery", "reset", "soak"];
+
+/// The run of [`quick`] with all procedures at the points of two devices.
+pub(crate) fn procedures() -> RunData {
+    let mut data = quick();
+    for p in
+        data.points.iter_mut().filter(|p| ["kernel-forward", "kernel-nat"].contains(&p.point.dut.as_str()))
+    {
+        let throughput = p.headline_fps().unwrap();
+        p.point.result.as_mut().unwrap().procedures =
+            PROCEDURES.iter().map(|name| procedure(name, throughput, p.point.line_fps.unwrap())).collect();
+        let soak = (0..4).map(|i| soak_trial(p.point.id, p.trials.len() + i, throughput));
+        let soak: Vec<_> = soak.collect();
+        p.trials.extend(soak);
+    }
+    data
+}
+
+fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
+    let times = |base: f64| [0.98, 1.0, 1.03].map(|f| base * f).to_vec();
+    let figure = |name: &str, unit: &str, statistic, values: Vec<f64>| {
+        let value = crate::stats::median(&values);
+        let interval = crate::stats::median_interval(&values, 1);
+        Figure { name: name.into(), unit: unit.into(), statistic, value, values, interval }
+    };
+    let median = |name: &str, base: f64| figure(name, "s", Statistic::Median, times(base));
+    let average = |name: &str, unit: &str, base: f64| figure(name, unit, Statistic::Average, times(base));
+    let load = ("load", format!("100 % of the throughput, {throughput:.0} frames/s"));
+    let streams = |n: u32| ("streams", n.to_string());
+    let (cites, parameters, figures, irregular) = match name {
+        "latency" => (
+            "RFC 2544, section 26.2; RFC 8219, section 7.2",
+            vec![load, ("stream", "120 s".into()), streams(3)],
+            vec![
+                median("typical latency", 8.0 / throughput),
+                median("worst-case latency", 90.0 / throughput),
+            ],
+            None,
+        ),
+        "pdv" => (
+            "RFC 8219, section 7.3",
+            vec![load, ("stream", "60 s".into()), streams(3)],
+            vec![
+                median("PDV", 80.0 / throughput),
+                figure("IPDV minimum", "s", Statistic::Median, times(-70.0 / throughput)),
+                median("IPDV median", 0.0),
+                median("IPDV maximum", 75.0 / throughput),
+            ],
+            Some("Frames were lost in 1 of 3 trials; those that arrived were timed."),
+        ),
+        "frame-loss" => {
+            // A device that forwards 45 % of the maximum rate.
+            let loads = (3..=10).rev().map(|i| f64::from(i) * 10.0);
+            let losses = loads.map(|load| {
+                let loss = (1.0 - 45.0 / load).max(0.0);
+                figure(&format!("loss at {load} %"), "ratio", Statistic::Average, vec![loss])
+            });
+            let maximum = throughput / 0.45;
+            let clean = figure("load without loss", "frames/s", Statistic::Average, vec![maximum * 0.4]);
+            (
+                "RFC 2544, section 26.3",
+                vec![("maximum rate", format!("{maximum:.0} frames/s")), ("trial", "60 s".into())],
+                std::iter::once(clean).chain(losses).collect(),
+                None,
+            )
+        }
+        "back-to-back" => (
+            "RFC 2544, section 26.4, as updated by RFC 9004",
+            vec![("maximum rate", format!("{line:.0} frames/s")), ("step", "1 frames".into())],
+            vec![
+                average("back-to-back frames", "frames", 512.0),
+                average("implied buffer time", "s", 512.0 / line),
+                average("corrected buffer time", "s", 512.0 / line * (1.0 - throughput / line)),
+            ],
+            None,
+        ),
+        "recovery" => (
+            "RFC 2544, section 26.5",
+            vec![("throughput", format!("{throughput:.0} frames/s")), ("overload", "110 %".into())],
+            vec![average("recovery time", "s", 0.0012)],
+            None,
+        ),
+        "reset" => (
+            "RFC 2544, section 26.6; RFC 6201",
+            vec![("reset", "software".into()), ("throughput", format!("{throughput:.0} frames/s"))],
+            vec![
+                average("reset time by frame loss", "s", 1.43),
+                average("reset time by time stamps", "s", 1.42),
+                average("frames lost", "frames", 1.43 * throughput),
+            ],
+            None,
+        ),
+        "soak" => (
+            "",
+            vec![
+                ("load", format!("90 % of the throughput, {:.0} frames/s", throughput * 0.9)),
+                ("length", "4 h".into()),
+            ],
+            vec![average("loss events", "events", 3.0), average("loss", "ratio", 2e-7)],
+            None,
+        ),
+        other => panic!("{other}"),
+    };
+    ProcedureResult {
+        procedure: name.into(),
+        cites: cites.into(),
+        parameters: parameters.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        figures,
+        irregular: irregular.into_iter().map(String::from).collect(),
+    }
+}
+
+/// A stretch of a soak test: an hour with a loss now and then.
+fn soak_trial(point_id: i64, index: usize, throughput: f64) -> Trial {
+    let mut trial = trial(point_id, index, Purpose::Procedure, throughput, 0.9, false);
+    let hour = index % 4;
+    trial.started = format!("2026-03-01T{:02}:00:00.000Z", 11 + hour);
+    trial.duration_s = 3600.0;
+    let event = |at_s: u64, lost| LossEvent {
+        first_sent_ns: at_s * 1_000_000_000,
+        last_sent_ns: at_s * 1_000_000_000 + lost * 2_500,
+        lost,
+        outage_ns: lost * 2_500 + 10_000,
+    };
+    trial.streams[0].loss_events = match hour {
+        1 => vec![event(600, 40), event(2400, 9_000)],
+        3 => vec![event(3000, 300)],
+        _ => Vec::new(),
+    };
+    trial.streams[0].loss_event_count = trial.streams[0].loss_events.len() as u64;
+    trial
+}
+
 /// Run `id` with nothing measured.
 pub(crate) fn run(id: i64) -> Run {
     Run {

@@ -18,20 +18,21 @@ mod ledger;
 mod lines;
 mod loss;
 mod method;
-mod page;
+pub(crate) mod page;
 mod rate;
-mod reasons;
+pub(crate) mod reasons;
 mod rules;
-mod scale;
+pub(crate) mod scale;
 mod series;
 mod summary;
-mod svg;
+pub(crate) mod svg;
 mod table;
 mod throughput;
 
+pub(crate) use curve::by_load;
 pub(crate) use generators::text as generators_text;
 pub(crate) use rate::Rate;
-pub(crate) use series::Comparison;
+pub(crate) use series::{Comparison, Series, frame_name};
 pub(crate) use table::Table;
 
 use crate::run_data::{RunData, name};

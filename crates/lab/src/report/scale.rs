@@ -18,6 +18,16 @@ impl Scale {
         Scale { low: 0.0, high: (highest / step - 1e-9).ceil() * step, from, to, log: false }
     }
 
+    /// A linear axis between round values around `lowest..=highest`, without zero where that is far away.
+    pub(crate) fn span(lowest: f64, highest: f64, from: f64, to: f64) -> Scale {
+        if !(lowest.is_finite() && highest > lowest) {
+            return Scale::linear(highest.max(0.0) * 1.5, from, to);
+        }
+        let step = nice_step((highest - lowest) / 3.0);
+        let (low, high) = ((lowest / step + 1e-9).floor() * step, (highest / step - 1e-9).ceil() * step);
+        Scale { low, high, from, to, log: false }
+    }
+
     /// A logarithmic axis whose ends are 1, 2 or 5 times a power of ten around `lowest..=highest`.
     pub(crate) fn log(lowest: f64, highest: f64, from: f64, to: f64) -> Scale {
         let positive = |x: f64, other: f64| if x.is_finite() && x > 0.0 { x } else { other };
@@ -59,9 +69,9 @@ impl Scale {
     /// ten, with 2 and 5 times, or 3 times them where there are few, and only each second or third where there are many.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         if !self.log {
-            let step = nice_step(self.high / 4.0);
-            let n = (self.high / step).round() as usize;
-            return (0..=n).map(|i| i as f64 * step).collect();
+            let step = nice_step((self.high - self.low) / 4.0);
+            let n = ((self.high - self.low) / step + 1e-9) as usize;
+            return (0..=n).map(|i| self.low + i as f64 * step).collect();
         }
         let inside = |x: &f64| (self.low * 0.999..=self.high * 1.001).contains(x);
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
@@ -116,6 +126,10 @@ mod tests {
         check(Scale::linear(7.3, 0.0, 1.0), &[0.0, 2.0, 4.0, 6.0, 8.0]);
         check(Scale::linear(0.0, 0.0, 1.0), &[0.0, 0.25, 0.5, 0.75, 1.0]);
         check(Scale::linear(f64::NAN, 0.0, 1.0), &[0.0, 0.25, 0.5, 0.75, 1.0]);
+        check(Scale::span(358e3, 412e3, 0.0, 1.0), &[340e3, 360e3, 380e3, 400e3, 420e3]);
+        check(Scale::span(-8.0, 9.0, 0.0, 1.0), &[-10.0, -5.0, 0.0, 5.0, 10.0]);
+        check(Scale::span(4.0, 4.0, 0.0, 1.0), &[0.0, 2.0, 4.0, 6.0]);
+        check(Scale::span(f64::NAN, 0.0, 0.0, 1.0), &[0.0, 0.25, 0.5, 0.75, 1.0]);
     }
 
     #[test]

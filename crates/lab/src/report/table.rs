@@ -29,6 +29,16 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// Names of the columns.
+    pub(crate) fn head(&self) -> &[String] {
+        &self.head
+    }
+
+    /// The cells, row by row.
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// As HTML, inside a box that scrolls where the page is narrow.
     pub(crate) fn html(&self) -> String {
         if self.is_empty() {
@@ -70,7 +80,8 @@ impl Table {
         text
     }
 
-    fn is_numeric(&self, column: usize) -> bool {
+    /// True if all cells of a column are numbers or missing.
+    pub(crate) fn is_numeric(&self, column: usize) -> bool {
         let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "−-–≥≤~".contains(c));
         !self.is_empty() && self.rows.iter().all(|row| row[column].is_empty() || number(&row[column]))
     }

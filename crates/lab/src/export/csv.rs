@@ -1,0 +1,155 @@
+//! One line per trial, for spreadsheets.
+
+use crate::record::{Run, Stream, Trial};
+use crate::run_data::{PointData, RunData, latency, loss_ratio, name};
+
+/// The columns of [`csv`]. Units are in the names; fields without a value are empty.
+///
+/// - `settings`: all axes of the point as `name=value`, separated by `;`
+/// - `loss_ratio`: `lost / sent`, 0 to 1
+/// - `latency_ns_*`: of all streams together
+/// - `steal`, `dut_wait`: shares of the trial, 0 to 1; `rate_error`: `(sent - offered) / offered`
+/// - `ledger`: named losses as `owner:name=frames`, separated by `;`
+pub const CSV_COLUMNS: [&str; 38] = [
+    "run",
+    "plan",
+    "point",
+    "trial",
+    "dut",
+    "frame",
+    "frame_bytes_mean",
+    "settings",
+    "purpose",
+    "started",
+    "duration_s",
+    "overhead_s",
+    "offered_fps",
+    "offered",
+    "sent",
+    "received",
+    "lost",
+    "loss_ratio",
+    "reordered",
+    "duplicated",
+    "corrupted",
+    "latency_count",
+    "latency_ns_min",
+    "latency_ns_p50",
+    "latency_ns_p90",
+    "latency_ns_p99",
+    "latency_ns_p999",
+    "latency_ns_max",
+    "dut_cpu_ns",
+    "dut_ns_per_frame",
+    "dut_cycles_per_frame",
+    "steal",
+    "dut_wait",
+    "rate_error",
+    "ledger",
+    "unexplained",
+    "verdict",
+    "reasons",
+];
+
+/// One row per trial (RFC 4180: comma, CRLF, quotes doubled), with a header; see [`CSV_COLUMNS`].
+pub fn csv(data: &RunData) -> String {
+    let mut text = csv_line(&CSV_COLUMNS.map(String::from));
+    for point in &data.points {
+        for trial in &point.trials {
+            text.push_str(&csv_line(&csv_row(&data.run, point, trial)));
+        }
+    }
+    text
+}
+
+fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len()] {
+    let sum = |of: fn(&Stream) -> u64| t.streams.iter().map(of).sum::<u64>().to_string();
+    let latency = latency(&t.streams).unwrap_or_default();
+    let ns = |value: u64| if latency.count > 0 { value.to_string() } else { String::new() };
+    let settings = point.point.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let ledger = t.ledger.iter().map(|l| format!("{}:{}={}", name(&l.owner), l.name, l.frames));
+    [
+        run.id.to_string(),
+        run.plan.clone(),
+        point.point.index.to_string(),
+        t.index.to_string(),
+        point.point.dut.clone(),
+        point.point.frame.clone(),
+        point.point.frame_bytes_mean.to_string(),
+        settings.collect::<Vec<_>>().join(";"),
+        name(&t.purpose),
+        t.started.clone(),
+        t.duration_s.to_string(),
+        t.overhead_s.to_string(),
+        t.offered_fps.to_string(),
+        t.offered.to_string(),
+        t.sent.to_string(),
+        t.received.to_string(),
+        t.lost.to_string(),
+        optional(loss_ratio(t)),
+        sum(|s| s.reordered),
+        sum(|s| s.duplicated),
+        sum(|s| s.corrupted),
+        latency.count.to_string(),
+        ns(latency.min_ns),
+        ns(latency.p50_ns),
+        ns(latency.p90_ns),
+        ns(latency.p99_ns),
+        ns(latency.p999_ns),
+        ns(latency.max_ns),
+        optional(t.cost.dut_cpu_ns),
+        optional(t.cost.ns_per_frame),
+        optional(t.cost.cycles_per_frame),
+        t.noise.steal.to_string(),
+        t.noise.dut_wait.to_string(),
+        t.noise.rate_error.to_string(),
+        ledger.collect::<Vec<_>>().join(";"),
+        t.unexplained.to_string(),
+        t.verdict.name().into(),
+        t.reasons.join(" "),
+    ]
+}
+
+fn optional<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+fn csv_line(fields: &[String]) -> String {
+    let quoted = fields.iter().map(|field| {
+        if field.contains([',', '"', '\r', '\n']) {
+            format!("\"{}\"", field.replace('"', "\"\""))
+        } else {
+            field.clone()
+        }
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn csv_has_a_row_per_trial_and_its_numbers() {
+        let data = fixture::quick();
+        let text = csv(&data);
+        let lines: Vec<_> = text.split_terminator("\r\n").collect();
+        assert_eq!(lines.len(), 1 + data.points.iter().map(|p| p.trials.len()).sum::<usize>());
+        assert_eq!(lines[0], CSV_COLUMNS.join(","));
+        let trial = &data.points[0].trials[0];
+        let fields: Vec<_> = lines[1].split(',').collect();
+        assert_eq!(fields.len(), CSV_COLUMNS.len());
+        let field = |name| fields[CSV_COLUMNS.iter().position(|c| *c == name).unwrap()];
+        assert_eq!(field("sent"), trial.sent.to_string());
+        assert_eq!(field("offered_fps").parse(), Ok(trial.offered_fps));
+        assert_eq!(field("settings"), "dut=wire;frame_bytes=64;cpus=1;ip=4");
+        assert_eq!(field("verdict"), "valid");
+    }
+
+    #[test]
+    fn csv_quotes_as_rfc4180_says() {
+        let fields = ["plain", "a,b", "say \"no\"", "two\nlines", ""].map(String::from);
+        assert_eq!(csv_line(&fields), "plain,\"a,b\",\"say \"\"no\"\"\",\"two\nlines\",\r\n");
+    }
+}

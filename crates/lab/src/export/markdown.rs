@@ -1,0 +1,75 @@
+//! The tables of the RFCs as Markdown.
+
+use super::{facts, title};
+use crate::report::Comparison;
+use crate::run_data::RunData;
+use crate::tables::{self, Sheet};
+
+/// A document with a table per procedure.
+pub fn markdown(data: &RunData) -> String {
+    let all = Comparison::new(std::slice::from_ref(data));
+    let facts: String = facts(data).iter().map(|fact| format!("- {}\n", escape(fact))).collect();
+    let sheets: String = tables::sheets(&all).iter().map(sheet).collect();
+    format!("# {}\n\n{facts}{sheets}", escape(&title(data)))
+}
+
+fn sheet(sheet: &Sheet) -> String {
+    let numeric = |i: usize| if sheet.table.is_numeric(i) { "---:" } else { "---" };
+    let rule: Vec<_> = (0..sheet.table.head().len()).map(numeric).collect();
+    let rows: String = sheet.table.rows().iter().map(|row| line(row)).collect();
+    let cites = if sheet.cites.is_empty() { String::new() } else { format!(" ({})", sheet.cites) };
+    let notes: String = sheet.notes.iter().map(|note| format!("\n{}\n", escape(note))).collect();
+    format!(
+        "\n## {}\n\n{}|{}|\n{rows}{notes}",
+        escape(&(sheet.title.clone() + &cites)),
+        line(sheet.table.head()),
+        rule.join("|")
+    )
+}
+
+fn line(cells: &[String]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| escape(cell)).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Text that means nothing in Markdown (CommonMark: a backslash before punctuation), on one line.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => escaped.push(' '),
+            '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '|' | '#' | '~' | '&' => {
+                escaped.extend(['\\', c])
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn tables_have_as_many_cells_in_each_line() {
+        let mut data = fixture::procedures();
+        data.points[3].point.dut = "a|b *c*\n<d>".into();
+        let text = markdown(&data);
+        let mut columns = None;
+        for line in text.lines() {
+            let cells = line.replace("\\|", "").matches('|').count();
+            if !line.starts_with('|') {
+                columns = None;
+            } else {
+                assert_eq!(*columns.get_or_insert(cells), cells, "{line}");
+            }
+        }
+        assert_eq!(text.matches("\n## ").count(), 1 + fixture::PROCEDURES.len(), "{text}");
+        assert!(text.contains(r"a\|b \*c\* \<d\>") && !text.contains("<d>"), "{text}");
+        assert!(text.contains("## Throughput (RFC 2544, section 26.1)"));
+        let rows = text.lines().filter(|l| l.contains("NDR") && l.starts_with("| 64 |"));
+        assert_eq!(rows.count(), 5, "one per device");
+    }
+}

@@ -1,0 +1,127 @@
+//! Runs for the terminal: aligned tables.
+
+use crate::record::Run;
+use crate::report::format::{or_dash, si, time_ns};
+use crate::report::{Comparison, Rate, Table, generators_text};
+use crate::run_data::{RunData, latency, name};
+use crate::tables::{self, Sheet};
+
+/// Runs as an aligned table for a terminal, oldest first.
+pub fn list(runs: &[Run]) -> String {
+    if runs.is_empty() {
+        return "no runs are recorded\n".into();
+    }
+    let mut table = Table::new(&["run", "started", "state", "plan", "version", "question"]);
+    for run in runs {
+        table.push(vec![
+            run.id.to_string(),
+            run.started.clone(),
+            name(&run.state),
+            run.plan.clone(),
+            run.version.clone(),
+            run.question.clone(),
+        ]);
+    }
+    table.text()
+}
+
+/// A run with one line per point and goal for a terminal.
+pub fn show(data: &RunData) -> String {
+    let run = &data.run;
+    let end = run.finished.as_deref().map_or_else(String::new, |end| format!(" to {end}"));
+    let head = format!(
+        "run {} of {} ({}), {}{end}, weir {}, seed {}\n{}\n{}, {} CPUs, {}\n",
+        run.id,
+        run.plan,
+        name(&run.state),
+        run.started,
+        run.version,
+        run.seed,
+        run.question,
+        run.machine.cpu,
+        run.machine.cpus,
+        run.machine.kernel
+    );
+    let all = Comparison::new(std::slice::from_ref(data));
+    let points = points(&all);
+    // The first table has the throughput already.
+    let sheets = tables::sheets(&all).into_iter().filter(|sheet| sheet.name != "throughput");
+    let tables: Vec<String> = std::iter::once(points.text())
+        .filter(|_| !points.is_empty())
+        .chain(sheets.map(sheet))
+        .chain(generators_text(data))
+        .collect();
+    if tables.is_empty() {
+        return head + "\nno points were measured\n";
+    }
+    format!("{head}\n{}", tables.join("\n"))
+}
+
+/// A procedure: its figures, and below them what must be known to read them.
+fn sheet(sheet: Sheet) -> String {
+    let cites = if sheet.cites.is_empty() { String::new() } else { format!(" ({})", sheet.cites) };
+    let notes: String = sheet.notes.iter().map(|note| format!("{note}\n")).collect();
+    format!("{}{cites}\n{}{notes}", sheet.title, sheet.table.text())
+}
+
+/// One line per point and goal. Points without a goal have their loads or procedures in tables of their own.
+fn points(all: &Comparison<'_>) -> Table {
+    let head =
+        ["frame", "device", "goal", "frames/s", "bit/s", "95 % interval", "p99 near it", "trials", "valid"];
+    let mut table = Table::new(&head);
+    for (series, point) in all.all() {
+        let untold = point.chosen_loads().next().is_none();
+        let goals = point.goals().iter().map(|goal| (goal.goal.as_str(), Rate::of(goal)));
+        let goals: Vec<_> =
+            if point.goals().is_empty() && untold { vec![("–", None)] } else { goals.collect() };
+        let near = point.at_headline();
+        let near = near.first().and_then(|t| latency(&t.streams));
+        for (i, (goal, rate)) in goals.into_iter().enumerate() {
+            // The trials near the headline rate say nothing about the rate of another goal.
+            let near = near.as_ref().filter(|_| i == 0);
+            table.push(vec![
+                point.point.frame.clone(),
+                series.label.clone(),
+                goal.into(),
+                or_dash(rate, |r| r.sign()),
+                or_dash(rate, |r| si(point.mbit_per_s(r.fps) * 1e6)),
+                or_dash(rate.and_then(|r| r.interval), |(a, b)| format!("{} – {}", si(a), si(b))),
+                or_dash(near, |l| time_ns(l.p99_ns as f64)),
+                point.measured().count().to_string(),
+                point.valid().count().to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn tables_for_the_terminal() {
+        let data = fixture::quick();
+        let text = show(&data).replace('\u{202f}', " ");
+        let line = text.lines().find(|l| l.contains("kernel-forward") && l.contains("NDR")).unwrap();
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>().join(" "),
+            "64 kernel-forward NDR 412 k 211 M 410 k – 415 k 3.00 ms 17 16"
+        );
+        assert!(text.lines().any(|l| l.contains("wire") && l.contains("≥ 4.12 M")), "{text}");
+        assert!(list(std::slice::from_ref(&data.run)).contains("quick"));
+        assert_eq!(list(&[]), "no runs are recorded\n");
+        let with_procedures = show(&fixture::procedures());
+        for title in ["Latency (RFC 2544", "Frame loss rate (RFC 2544", "Back-to-back frames (", "Soak\n"] {
+            assert!(with_procedures.contains(title), "{title}");
+        }
+        let mut fixed = data.clone();
+        fixed.points.iter_mut().for_each(|p| p.point.result.as_mut().unwrap().goals.clear());
+        let fixed = show(&fixed).replace('\u{202f}', " ");
+        assert!(fixed.contains("Loads of the plan") && !fixed.contains("95 % interval"), "{fixed}");
+        assert!(fixed.contains(" 437 038 "), "received and lost at each load: {fixed}");
+        let empty = RunData { run: data.run, points: Vec::new() };
+        assert!(show(&empty).ends_with("\nno points were measured\n"));
+    }
+}

@@ -1,0 +1,369 @@
+//! The tables that the benchmarking RFCs ask for, made from records: for the report, for papers, for the terminal.
+//!
+//! RFC 2544 26.1 (throughput), 26.2 (latency), 26.3 (frame loss rate), 26.4 as updated by RFC 9004 (back-to-back
+//! frames), 26.5 (system recovery), 26.6 as updated by RFC 6201 (reset), RFC 8219 7 (latency, PDV, IPDV).
+//! A procedure names its own figures and parameters: those that vary are columns, the others stand below.
+
+use crate::figure::{name, procedure, unit};
+use crate::record::{Figure, ProcedureResult, Statistic};
+use crate::report::format::{count, exact, full, or_dash, percent, time_ns};
+use crate::report::{Comparison, Rate, Series, Table, frame_name, reasons};
+use crate::run_data::{PointData, latency, loss_ratio, received_fps};
+use crate::stats::{mean, percentile};
+
+/// A table with what must be known to read it.
+pub(crate) struct Sheet {
+    /// Name of the procedure: `throughput`, `frame-loss`.
+    pub(crate) name: String,
+    /// Heading.
+    pub(crate) title: String,
+    /// Where the procedure is defined; empty if it cites nothing.
+    pub(crate) cites: String,
+    /// The figures.
+    pub(crate) table: Table,
+    /// Parameters and irregularities, one sentence each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// All sheets of the runs that are shown.
+pub(crate) fn sheets(all: &Comparison<'_>) -> Vec<Sheet> {
+    let first = [throughput(all), loads(all)];
+    first.into_iter().chain(procedures(all)).filter(|sheet| !sheet.table.is_empty()).collect()
+}
+
+/// RFC 2544, section 26.1: maximum and result by frame size.
+fn throughput(all: &Comparison<'_>) -> Sheet {
+    let head = [
+        "Frame",
+        "Device",
+        "Goal",
+        "Maximum",
+        "is that of",
+        "Throughput",
+        "95 % interval",
+        "Mbit/s",
+        "of maximum",
+    ];
+    let mut table = Table::new(&head);
+    for (series, point) in all.all().into_iter().filter(|(s, _)| !s.is_wire()) {
+        let maximum = maximum_fps(all, series, point);
+        for goal in point.goals() {
+            let rate = Rate::of(goal);
+            table.push(vec![
+                point.point.frame.clone(),
+                series.label.clone(),
+                goal.goal.clone(),
+                or_dash(maximum, |(fps, _)| full(fps)),
+                maximum.map_or("–", |(_, of)| of).into(),
+                or_dash(rate, |r| format!("{}{}", r.bound.sign(), full(r.fps))),
+                or_dash(rate.and_then(|r| r.interval), |(a, b)| format!("{} – {}", full(a), full(b))),
+                or_dash(rate, |r| exact(point.mbit_per_s(r.fps))),
+                or_dash(rate.zip(maximum), |(r, (max, _))| percent(r.fps / max)),
+            ]);
+        }
+    }
+    let notes = vec![
+        "Maximum and throughput in frames/s, all directions together. A virtual wire has no theoretical maximum: where \
+         the plan names no line rate, it is what the tester reaches on the wire without a device."
+            .into(),
+    ];
+    Sheet {
+        name: "throughput".into(),
+        title: "Throughput".into(),
+        cites: "RFC 2544, section 26.1".into(),
+        table,
+        notes: notes.into_iter().chain(streams(all)).collect(),
+    }
+}
+
+/// The highest rate that there can be, and what sets it: the line of the plan, else the wire as measured.
+pub(crate) fn maximum_fps(
+    all: &Comparison<'_>,
+    series: &Series<'_>,
+    point: &PointData,
+) -> Option<(f64, &'static str)> {
+    let wire = || {
+        let here = all.at(&point.point.frame).into_iter();
+        let mut wires = here.filter(|(s, p)| p.is_wire() && s.run.id == series.run.id);
+        wires.find_map(|(_, p)| Rate::headline(p)).map(|rate| (rate.fps, "the wire"))
+    };
+    point.point.line_fps.map(|fps| (fps, "the line")).or_else(wire)
+}
+
+/// Protocol, stream format and media, as RFC 2544 asks.
+fn streams(all: &Comparison<'_>) -> Vec<String> {
+    let points = || all.all().into_iter().map(|(_, p)| p).filter(|p| !p.is_wire());
+    let wanted =
+        [("ip", "IP version"), ("flows", "flows"), ("flow_order", "order"), ("direction", "direction")];
+    let parts = wanted.into_iter().filter_map(|(setting, name)| {
+        let mut values: Vec<_> = points().filter_map(|p| p.setting(setting)).collect();
+        values.sort_unstable();
+        values.dedup();
+        (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
+    });
+    let parts: Vec<_> = parts.collect();
+    (!parts.is_empty())
+        .then(|| format!("Streams: UDP, {}. Media: virtual Ethernet.", parts.join(", ")))
+        .into_iter()
+        .collect()
+}
+
+/// What came through at loads that the plan names.
+fn loads(all: &Comparison<'_>) -> Sheet {
+    let head = [
+        "Frame",
+        "Device",
+        "Offered",
+        "Received",
+        "Lost",
+        "Loss",
+        "Median latency",
+        "P99",
+        "P99.9",
+        "Trials",
+    ];
+    let mut table = Table::new(&head);
+    for (series, point) in all.all() {
+        for load in chosen_loads(point) {
+            table.push([vec![point.point.frame.clone(), series.label.clone()], load].concat());
+        }
+    }
+    Sheet {
+        name: "loads".into(),
+        title: "Loads of the plan".into(),
+        cites: String::new(),
+        table,
+        notes: vec![
+            "Frames/s offered and received, frames lost, of the valid trials at each load together.".into(),
+        ],
+    }
+}
+
+/// Cells per load that was not searched for.
+fn chosen_loads(point: &PointData) -> Vec<Vec<String>> {
+    // A curve has a figure of its own; a plan with fixed loads has nothing but these.
+    let is_fixed = point.goals().is_empty();
+    let mut trials: Vec<_> = point.chosen_loads().filter(|_| is_fixed).collect();
+    trials.sort_by(|a, b| a.offered_fps.total_cmp(&b.offered_fps));
+    let same = |a: &&_, b: &&_| a_load(a) == a_load(b);
+    fn a_load(trial: &crate::record::Trial) -> u64 {
+        trial.offered_fps.round() as u64
+    }
+    let rows = trials.chunk_by(|a, b| same(a, b)).map(|trials| {
+        let (sent, lost) =
+            (trials.iter().map(|t| t.sent).sum::<u64>(), trials.iter().map(|t| t.lost).sum::<u64>());
+        let rates: Vec<_> = trials.iter().map(|t| received_fps(t)).collect();
+        let streams: Vec<_> = trials.iter().flat_map(|t| t.streams.clone()).collect();
+        let latency = latency(&streams);
+        let time =
+            |of: fn(&crate::record::Latency) -> u64| or_dash(latency.as_ref(), |l| time_ns(of(l) as f64));
+        let loss = if trials.len() == 1 {
+            loss_ratio(trials[0])
+        } else {
+            (sent > 0).then(|| lost as f64 / sent as f64)
+        };
+        vec![
+            full(trials[0].offered_fps),
+            or_dash(crate::stats::median(&rates), full),
+            full(lost as f64),
+            or_dash(loss, percent),
+            time(|l| l.p50_ns),
+            time(|l| l.p99_ns),
+            time(|l| l.p999_ns),
+            trials.len().to_string(),
+        ]
+    });
+    rows.collect()
+}
+
+/// A point and what one procedure found there.
+pub(crate) struct Found<'c, 'a> {
+    /// Device and settings.
+    pub(crate) series: &'c Series<'a>,
+    /// The point.
+    pub(crate) point: &'a PointData,
+    /// What was found.
+    pub(crate) result: &'a ProcedureResult,
+}
+
+/// Procedures by name, in the order of the plan, with all points that have them.
+pub(crate) fn by_procedure<'c, 'a>(all: &'c Comparison<'a>) -> Vec<(&'a str, Vec<Found<'c, 'a>>)> {
+    let mut found: Vec<(&str, Vec<Found<'_, '_>>)> = Vec::new();
+    for (series, point) in all.all() {
+        for result in point.point.result.iter().flat_map(|r| &r.procedures) {
+            let name = result.procedure.as_str();
+            let index = found.iter().position(|(n, _)| *n == name).unwrap_or_else(|| {
+                found.push((name, Vec::new()));
+                found.len() - 1
+            });
+            found[index].1.push(Found { series, point, result });
+        }
+    }
+    found
+}
+
+fn procedures(all: &Comparison<'_>) -> Vec<Sheet> {
+    let sheet = |(name, found): (&str, Vec<Found<'_, '_>>)| Sheet {
+        name: name.into(),
+        title: title(name),
+        cites: found[0].result.cites.clone(),
+        table: if found.iter().any(|f| losses(f.result).next().is_some()) {
+            by_load(&found)
+        } else {
+            figures(&found)
+        },
+        notes: notes(&found),
+    };
+    by_procedure(all).into_iter().map(sheet).collect()
+}
+
+/// `back-to-back` as a heading.
+fn title(name: &str) -> String {
+    let known = [
+        (procedure::PDV, "Delay variation"),
+        (procedure::FRAME_LOSS, "Frame loss rate"),
+        (procedure::BACK_TO_BACK, "Back-to-back frames"),
+    ];
+    if let Some((_, title)) = known.iter().find(|(n, _)| *n == name) {
+        return title.to_string();
+    }
+    let mut letters = name.replace('-', " ").chars().collect::<Vec<_>>();
+    if let Some(first) = letters.first_mut() {
+        first.make_ascii_uppercase();
+    }
+    letters.into_iter().collect()
+}
+
+/// Loss by load: percent of the maximum rate and loss ratio.
+pub(crate) fn losses(result: &ProcedureResult) -> impl Iterator<Item = (f64, &Figure)> {
+    let percent = |f: &Figure| name::percent_of_loss_at(&f.name);
+    result.figures.iter().filter_map(move |f| Some((percent(f)?, f)))
+}
+
+/// RFC 2544, section 26.3: one row per load.
+fn by_load(found: &[Found<'_, '_>]) -> Table {
+    let mut table = Table::new(&["Frame", "Device", "Load, of maximum", "Loss"]);
+    for f in found {
+        for (load, figure) in losses(f.result) {
+            table.push(vec![
+                f.point.point.frame.clone(),
+                f.series.label.clone(),
+                percent(load / 100.0),
+                or_dash(figure.value, percent),
+            ]);
+        }
+    }
+    table
+}
+
+/// One row per point: parameters that vary, the headline with its spread, the other figures.
+fn figures(found: &[Found<'_, '_>]) -> Table {
+    let varying = parameters(found, |values| values > 1);
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for figure in found.iter().flat_map(|f| &f.result.figures) {
+        if !names.contains(&(figure.name.as_str(), figure.unit.as_str())) {
+            names.push((&figure.name, &figure.unit));
+        }
+    }
+    let mut head: Vec<String> = ["Frame", "Device"].map(String::from).to_vec();
+    head.extend(varying.iter().map(|name| capital(name)));
+    for (i, (name, _)) in names.iter().enumerate() {
+        head.push(capital(name));
+        head.extend(SPREAD.map(String::from).into_iter().filter(|_| i == 0));
+    }
+    let mut table = Table::new(&head);
+    for f in found {
+        let mut row = vec![f.point.point.frame.clone(), f.series.label.clone()];
+        row.extend(varying.iter().map(|name| parameter(f.result, name).unwrap_or("–").to_string()));
+        for (i, (name, unit)) in names.iter().enumerate() {
+            let figure =
+                f.result.figures.iter().find(|g| (g.name.as_str(), g.unit.as_str()) == (*name, *unit));
+            row.push(or_dash(figure.and_then(|g| g.value), |v| cell(v, unit)));
+            row.extend(spread(figure, unit).into_iter().filter(|_| i == 0));
+        }
+        table.push(row);
+    }
+    table
+}
+
+/// Columns after the headline.
+const SPREAD: [&str; 5] = ["95 % interval", "Min", "Max", "Std dev", "N"];
+
+fn spread(figure: Option<&Figure>, unit: &str) -> [String; SPREAD.len()] {
+    let values = figure.map_or(&[][..], |f| &f.values);
+    let some = |v: Option<f64>| or_dash(v, |v| cell(v, unit));
+    let deviation = mean(values).map(|m| m.standard_deviation).filter(|_| values.len() > 1);
+    [
+        or_dash(figure.and_then(|f| f.interval), |(a, b)| format!("{} – {}", cell(a, unit), cell(b, unit))),
+        some(percentile(values, 0.0)),
+        some(percentile(values, 100.0)),
+        some(deviation),
+        values.len().to_string(),
+    ]
+}
+
+/// A value with its unit, in all digits that matter.
+pub(crate) fn cell(value: f64, unit: &str) -> String {
+    match unit {
+        unit::SECONDS => time_ns(value * 1e9),
+        unit::RATIO => percent(value),
+        unit::FRAMES | unit::FRAMES_PER_S => exact(value),
+        unit => format!("{} {unit}", exact(value)),
+    }
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
+}
+
+fn parameter<'r>(result: &'r ProcedureResult, name: &str) -> Option<&'r str> {
+    result.parameters.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+}
+
+/// Names of the parameters with a number of different values that is `wanted`.
+fn parameters<'a>(found: &[Found<'_, 'a>], wanted: fn(usize) -> bool) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in found.iter().flat_map(|f| &f.result.parameters) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.retain(|name| {
+        let mut values: Vec<_> = found.iter().map(|f| parameter(f.result, name)).collect();
+        values.sort_unstable();
+        values.dedup();
+        wanted(values.len())
+    });
+    names
+}
+
+/// Parameters that all points share, how the headline follows from its repetitions, irregularities.
+fn notes(found: &[Found<'_, '_>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let shared = parameters(found, |values| values == 1);
+    let shared =
+        shared.iter().filter_map(|name| Some(format!("{name} {}", parameter(found[0].result, name)?)));
+    let shared: Vec<_> = shared.collect();
+    notes.extend((!shared.is_empty()).then(|| format!("Parameters: {}.", shared.join("; "))));
+    if let Some(figure) = found.iter().find_map(|f| f.result.figures.first().filter(|g| g.values.len() > 1)) {
+        let statistic = match figure.statistic {
+            Statistic::Average => "average",
+            Statistic::Median => "median",
+        };
+        notes.push(format!("{}: {statistic} of the N repetitions.", capital(&figure.name)));
+    }
+    for f in found.iter().filter(|f| losses(f.result).next().is_some()) {
+        let clean = f.result.figures.iter().find(|g| g.name == name::LOAD_WITHOUT_LOSS).and_then(|g| g.value);
+        let at = format!("{}, {}", frame_name(&f.point.point.frame), f.series.label);
+        notes.extend(clean.map(|fps| format!("{at}: no loss at {} frames/s.", full(fps))));
+    }
+    let irregular = found.iter().flat_map(|f| &f.result.irregular).map(String::as_str);
+    for (text, n) in reasons::merged(irregular) {
+        notes.push(if n == found.len() { text } else { format!("At {}: {text}", count(n, "point")) });
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;
