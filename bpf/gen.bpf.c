@@ -99,19 +99,24 @@ static __always_inline struct weir_stream *due_stream(__u64 now, __u32 *index)
 	return s;
 }
 
-/* Writes headers, flow and signature; returns 0 if the frame is too short for them. */
-static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32 index, __u32 size, __u64 time)
+/* Writes headers, flow and signature; returns 0 if the frame is too short for them. A broadcast is what the next
+ * frame would be, but for its destination and its mark. */
+static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32 index, __u32 size, __u64 time,
+				const int cast)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 at = s->flow_next, key = s->flow_first + at;
 	struct weir_flow *flow = bpf_map_lookup_elem(&flows, &key);
 	if (!flow)
 		return 0;
-	s->flow_next = at + 1 >= s->flow_count ? 0 : at + 1;
+	if (!cast)
+		s->flow_next = at + 1 >= s->flow_count ? 0 : at + 1;
 
 	__u32 group = flow->group & (WEIR_GROUPS - 1);
-	__u32 seq = s->seq[group]++;
-	__u64 sum = s->udp_sum + (__u64)flow->sum + group + (seq & 0xffff) + (seq >> 16) +
+	__u32 seq = cast ? (__u32)s->casts : s->seq[group]++;
+	__u32 mark = cast ? SIG_BROADCAST : 0;
+	__u64 all = cast ? 0xffffffffffffULL : 0;
+	__u64 sum = s->udp_sum + mark + (__u64)flow->sum + group + (seq & 0xffff) + (seq >> 16) +
 		    (time & 0xffff) + ((time >> 16) & 0xffff) + ((time >> 32) & 0xffff) + (time >> 48);
 	__u8 *sig;
 
@@ -119,7 +124,7 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 		if (data + 42 + SIG_BYTES > end)
 			return 0;
 		__u64 *to = data, *from = (__u64 *)s->header;
-		to[0] = from[0];
+		to[0] = from[0] | all;
 		to[1] = from[1];
 		to[2] = from[2];
 		/* 24..33: checksum and addresses, below */
@@ -139,7 +144,7 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 		if (data + 62 + SIG_BYTES > end)
 			return 0;
 		__u64 *to = data, *from = (__u64 *)s->header;
-		to[0] = from[0];
+		to[0] = from[0] | all;
 		to[1] = from[1];
 		to[2] = from[2];
 		to[3] = from[3];
@@ -157,11 +162,28 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 		*(__u16 *)(data + 60) = check ? check : 0xffff;
 		sig = data + 62;
 	}
-	*(__u32 *)(sig + SIG_MAGIC) = WEIR_MAGIC | index << 16 | (__u32)gen.epoch << 24;
+	*(__u32 *)(sig + SIG_MAGIC) = WEIR_MAGIC | (index | mark) << 16 | (__u32)gen.epoch << 24;
 	*(__u16 *)(sig + SIG_GROUP) = group;
 	*(__u32 *)(sig + SIG_SEQ) = seq;
 	*(__u64 *)(sig + SIG_TIME) = time;
 	return 1;
+}
+
+/* Sends a broadcast, which is none of the stream's frames and takes none of their time. */
+static __noinline int broadcast(struct xdp_md *ctx, __u32 index, __u64 time)
+{
+	struct weir_stream *s = &gen.stream[index & (WEIR_STREAMS - 1)];
+	__u32 size = gen.size_max;
+	if (gen.size_count != 1) {
+		size = gen.size[s->size_next & (WEIR_SIZES - 1)];
+		if (size != gen.size_max && bpf_xdp_adjust_tail(ctx, (int)size - (int)gen.size_max))
+			return XDP_DROP;
+	}
+	if (!fill(ctx, s, index, size, time, 1))
+		return XDP_ABORTED;
+	s->casts++;
+	s->cast_next += s->cast_every;
+	return bpf_redirect(s->ifindex, 0);
 }
 
 SEC("xdp")
@@ -189,13 +211,16 @@ int generate(struct xdp_md *ctx)
 	if (!s)
 		return XDP_DROP;
 
+	if (s->sent == s->cast_next)
+		return broadcast(ctx, index, time);
+
 	__u32 size = gen.size_max;
 	if (gen.size_count != 1) {
 		size = next_size(s);
 		if (size != gen.size_max && bpf_xdp_adjust_tail(ctx, (int)size - (int)gen.size_max))
 			return XDP_DROP;
 	}
-	if (!fill(ctx, s, index, size, time))
+	if (!fill(ctx, s, index, size, time, 0))
 		return XDP_ABORTED;
 
 	if (s->paced) {

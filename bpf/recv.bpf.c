@@ -33,6 +33,14 @@ struct {
 	__type(value, struct weir_losses);
 } losses SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_ipdv);
+} ipdvs SEC(".maps");
+
 struct weir_recv recv;
 
 #define count(field) __sync_fetch_and_add(&recv.field, 1)
@@ -156,6 +164,28 @@ static __noinline int note_late(__u32 group, __u64 seq)
 	return 0;
 }
 
+/* The frame before this one, which has the number before, took `before` ns. */
+static __noinline int note_ipdv(__u32 group, __u64 latency, __u64 before)
+{
+	struct weir_ipdv *d = bpf_map_lookup_elem(&ipdvs, &group);
+	if (!d)
+		return 0;
+	__s64 difference = latency - before;
+	__u32 bucket = latency_bucket(difference < 0 ? -difference : difference);
+	if (!d->count || difference < d->min_ns)
+		d->min_ns = difference;
+	if (!d->count || difference > d->max_ns)
+		d->max_ns = difference;
+	d->count++;
+	if (bucket >= WEIR_LATENCY_BUCKETS)
+		return 0;
+	if (difference < 0)
+		d->below[bucket]++;
+	else
+		d->above[bucket]++;
+	return 0;
+}
+
 static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 now, __u32 size)
 {
 	struct weir_group *g = bpf_map_lookup_elem(&groups, &group);
@@ -177,8 +207,12 @@ static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 
 		return 0;
 	}
 	if (seq >= w->next) {
+		struct weir_passed *newest = &w->newest;
 		if (seq > w->next)
 			note_gap(group, w, seq, sent_ns, now);
+		else if (recv.ipdv && w->next && newest->sent_ns >= recv.timed_from_ns)
+			note_ipdv(group, latency, newest->arrived_ns > newest->sent_ns ?
+				  newest->arrived_ns - newest->sent_ns : 0);
 		w->next = seq + 1;
 		w->newest.sent_ns = sent_ns;
 		w->newest.arrived_ns = now;
@@ -186,6 +220,8 @@ static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 
 		g->reordered++;
 		note_late(group, seq);
 	}
+	if (sent_ns < recv.timed_from_ns)
+		return 1;
 	g->latency_sum_ns += latency;
 	if (latency > g->latency_max_ns)
 		g->latency_max_ns = latency;
@@ -285,13 +321,21 @@ int receive(struct xdp_md *ctx)
 	if (*(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
 		goto other;
 
-	if (!recv.any && *(__u8 *)(sig + SIG_EPOCH) != recv.epoch) {
-		count(stale);
-		return XDP_DROP;
-	}
-	if (!recv.any && *(__u8 *)(sig + SIG_STREAM) != recv.stream) {
-		count(misdelivered);
-		return XDP_DROP;
+	__u16 origin = *(__u16 *)(sig + SIG_STREAM);
+	if (origin != recv.origin) {
+		int other_epoch = origin >> 8 != recv.origin >> 8;
+		if (origin & SIG_BROADCAST) {
+			if (recv.any || !other_epoch)
+				count(broadcasts);
+			return XDP_DROP;
+		}
+		if (!recv.any) {
+			if (other_epoch)
+				count(stale);
+			else
+				count(misdelivered);
+			return XDP_DROP;
+		}
 	}
 	/* A duplicate does not stand for a frame that is still under way. */
 	int fresh = 1;

@@ -24,12 +24,12 @@
  *   magic:16  stream:8  epoch:8  group:16  seq:32  time:64 (CLOCK_MONOTONIC, ns)
  */
 #define SIG_MAGIC 0
-#define SIG_STREAM 2
-#define SIG_EPOCH 3
+#define SIG_STREAM 2               /* and the epoch in the byte after it */
 #define SIG_GROUP 4
 #define SIG_SEQ 6
 #define SIG_TIME 10
 #define SIG_BYTES 18
+#define SIG_BROADCAST 0x80         /* bit of the stream: not a test frame, but one that goes along with them */
 
 /* One entry of the flow table: the frames of a stream go through the table from front to back, again and
  * again, so that any order of flows is a matter of how user space filled it. 16 bytes. */
@@ -72,6 +72,10 @@ struct weir_stream {
 	__u64 late_sum_ns;
 	__u64 late_max_ns;
 	__u64 late_end_ns;    /* how late the last frame left that had a due time of its own */
+	__u64 cast_next;      /* a broadcast goes before the frame with this number; all ones: never */
+	__u64 casts;          /* broadcasts sent */
+	__u32 cast_every;     /* frames from one to the next */
+	__u32 pad;
 	__u64 noted_q16;      /* due time for which lateness was noted last: frames due at once count once */
 	__u32 flow_next;
 	__u32 size_next;
@@ -127,6 +131,15 @@ struct weir_window {
 	} word[WEIR_WINDOW_WORDS];
 };
 
+/* Latency of a frame minus that of the one before it, of a group. */
+struct weir_ipdv {
+	__u64 count;
+	__s64 min_ns;
+	__s64 max_ns;
+	__u64 below[WEIR_LATENCY_BUCKETS];   /* negative ones, without their sign */
+	__u64 above[WEIR_LATENCY_BUCKETS];   /* the others */
+};
+
 /* Missing sequence numbers. */
 struct weir_gap {
 	__u64 first;
@@ -149,16 +162,18 @@ struct weir_losses {
 struct weir_recv {
 	__u32 reflect;        /* 1: send each test frame back */
 	__u32 pass;           /* 1: other frames go on to the kernel; 0: they are dropped */
-	__u8 epoch;
-	__u8 stream;          /* the stream that is expected here */
+	__u16 origin;         /* stream and epoch that are expected here, as in the signature */
 	__u8 any;             /* 1: every epoch and stream counts, and reflected frames are counted too */
-	__u8 pad[5];
+	__u8 ipdv;            /* 1: differences of latencies are counted */
+	__u8 pad[4];
 	__u64 received;       /* test frames of this epoch, each once, for a cheap look while the trial runs */
 	__u64 corrupted;      /* wrong checksum, length or signature */
 	__u64 stale;          /* of an earlier epoch */
 	__u64 misdelivered;   /* of another stream */
 	__u64 other;          /* not a test frame */
 	__u64 reflected;
+	__u64 broadcasts;     /* of this epoch */
+	__u64 timed_from_ns;  /* CLOCK_MONOTONIC: frames sent earlier are counted, but not timed */
 	__u64 merge_ns;       /* gaps less than this apart belong to one period of loss */
 };
 
@@ -172,9 +187,10 @@ static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 }
 
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
-_Static_assert(sizeof(struct weir_stream) == 240 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_stream) == 264 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_gen) == 184 + 2 * sizeof(struct weir_stream), "shared.rs");
 _Static_assert(sizeof(struct weir_group) == 72 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "shared.rs");
 _Static_assert(sizeof(struct weir_losses) == 16 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
-_Static_assert(sizeof(struct weir_recv) == 72, "shared.rs");
+_Static_assert(sizeof(struct weir_ipdv) == 24 + 2 * WEIR_LATENCY_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_recv) == 88, "shared.rs");

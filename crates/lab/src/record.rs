@@ -251,8 +251,11 @@ pub struct Trial {
     pub duration_s: f64,
     /// Time spent on this trial beyond `duration_s`, in seconds: set-up, drain, reading counters.
     pub overhead_s: f64,
-    /// Intended load in frames/s, all directions together.
+    /// Intended load in frames/s, all directions together: at first, if the rate changes, and as a mean of bursts.
     pub offered_fps: f64,
+    /// What the load was beyond rate and time, as name and value: `bursts`, `rate changes`, `timed`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<(String, String)>,
     /// Frames that the tester was to send.
     pub offered: u64,
     /// Frames that left the tester.
@@ -261,6 +264,13 @@ pub struct Trial {
     pub received: u64,
     /// Frames that did not: `sent - received`.
     pub lost: u64,
+    /// When the rate changed, in a trial whose load does so: the departure of the first frame that is followed by
+    /// the new gap, ns after the first frame of the trial was due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_changed_ns: Option<u64>,
+    /// Broadcasts that went along, in no other count of this trial; `None` unless they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcasts: Option<Broadcasts>,
     /// Counts and latency per direction and flow group.
     pub streams: Vec<Stream>,
     /// Where the lost frames went, by name.
@@ -275,6 +285,15 @@ pub struct Trial {
     pub cost: Cost,
     /// How quiet the machine and how exact the tester was.
     pub noise: Noise,
+}
+
+/// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broadcasts {
+    /// That left the tester.
+    pub sent: u64,
+    /// That a bridge, or whatever forwards them, brought to the other port.
+    pub received: u64,
 }
 
 /// What a trial was for.

@@ -1,5 +1,6 @@
 //! What a trial is asked to do and what it counted.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use weir_packet::flow::{Direction, FlowSpec};
@@ -7,6 +8,7 @@ use weir_packet::frame::Ends;
 use weir_packet::size::FrameSizes;
 
 use crate::histogram::{Histogram, LATE_BITS, LATENCY_BITS};
+use crate::ipdv::Ipdv;
 
 /// The traffic of all trials at a point.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +67,15 @@ pub struct Load {
     pub shape: Shape,
     /// Losses that are less than this apart, by the times at which frames were sent, are one period.
     pub merge: Duration,
+    /// When nothing has arrived for this long, nothing is under way any more; `None` = the tester's own time,
+    /// which suffices for queues but not for deep buffers (RFC 9004: 2 s).
+    pub drain: Option<Duration>,
+    /// Only frames sent this long after the start or later are timed (RFC 2544, section 26.2); all are counted.
+    pub timed_from: Duration,
+    /// Shall differences between latencies be counted?
+    pub ipdv: bool,
+    /// Before each n-th frame of a stream goes a broadcast (RFC 2544, section 11.1), in addition; `None` = never.
+    pub broadcast_every: Option<NonZeroU32>,
 }
 
 /// How the frames of a load are spread over its time.
@@ -94,7 +105,17 @@ const MERGE: Duration = Duration::from_millis(1);
 impl Load {
     /// `fps` frames/s evenly over `duration`.
     pub fn steady(fps: f64, duration: Duration) -> Load {
-        Load { fps: Some(fps), duration, max_frames: None, shape: Shape::Steady, merge: MERGE }
+        Load {
+            fps: Some(fps),
+            duration,
+            max_frames: None,
+            shape: Shape::Steady,
+            merge: MERGE,
+            drain: None,
+            timed_from: Duration::ZERO,
+            ipdv: false,
+            broadcast_every: None,
+        }
     }
 
     /// As fast as the tester can, over `duration`.
@@ -102,9 +123,10 @@ impl Load {
         Load { fps: None, ..Load::steady(0.0, duration) }
     }
 
-    /// [`Load::merge`] in ns.
-    pub(crate) fn merge_ns(&self) -> u64 {
-        u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2)
+    /// What receivers have to tell; all frames are timed until it is known when the first one leaves.
+    pub(crate) fn watch(&self) -> Watch {
+        let merge_ns = u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2);
+        Watch { merge_ns, timed_from_ns: 0, ipdv: self.ipdv }
     }
 }
 
@@ -155,6 +177,8 @@ pub struct StreamCounts {
     pub last_ns: u64,
     /// When the first frame left after which the rate was another one, ns after the start.
     pub turned_ns: Option<u64>,
+    /// Broadcasts that went along.
+    pub broadcasts: u64,
     /// What arrived, per flow group.
     pub groups: Vec<GroupCounts>,
 }
@@ -185,6 +209,8 @@ pub struct GroupCounts {
     pub latency_max_ns: u64,
     /// Sum of latencies, ns.
     pub latency_sum_ns: u64,
+    /// Differences between latencies, where they were asked for.
+    pub ipdv: Option<Box<Ipdv>>,
     /// When frames were lost; empty where the sender is not known.
     pub lost: LostFrames,
 }
@@ -224,6 +250,7 @@ impl GroupCounts {
             latency_min_ns: 0,
             latency_max_ns: 0,
             latency_sum_ns: 0,
+            ipdv: None,
             lost: LostFrames::default(),
         }
     }
@@ -242,6 +269,8 @@ pub struct PortCounts {
     pub other: u64,
     /// Test frames sent back (reflector).
     pub reflected: u64,
+    /// Broadcasts that went along with test frames, see [`Load::broadcast_every`].
+    pub broadcasts: u64,
 }
 
 /// Which test frames a receiver counts.
@@ -256,6 +285,17 @@ pub enum Expected {
     },
     /// All, whoever sends them, reflected ones too; frames that are not test frames go on to the kernel.
     Any,
+}
+
+/// What a receiver tells beyond numbers of frames.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Watch {
+    /// Losses less than this apart are one period, ns.
+    pub(crate) merge_ns: u64,
+    /// Frames sent earlier are not timed, CLOCK_MONOTONIC ns.
+    pub(crate) timed_from_ns: u64,
+    /// Are differences between latencies counted?
+    pub(crate) ipdv: bool,
 }
 
 /// What a receiver has counted, of senders it knows nothing of.

@@ -8,7 +8,7 @@ use weir_port::packet::Sender;
 use crate::counts::{Load, StreamCounts, Traffic};
 use crate::packet::PacketGenerator;
 use crate::xdp::{IdleLoopback, XdpGenerator};
-use crate::{Control, LoadError, TesterKind};
+use crate::{Control, LoadError, Start, TesterKind};
 
 /// Sends stream 0 out of one interface. All calls but [`Generator::hold_slot`] are made in its network namespace.
 pub enum Generator {
@@ -40,13 +40,13 @@ impl Generator {
 
     /// Sends `load`; returns what was sent and how long that took.
     pub fn send(&self, load: &Load, control: &Control) -> Result<(StreamCounts, Duration), LoadError> {
-        const EPOCH: u8 = 1;
+        let start = Start::of(1);
         let (mut streams, sending) = match self {
             Generator::Xdp(generator) => {
-                let sending = generator.send(load, EPOCH, control, || 0)?;
+                let sending = generator.send(load, start, control, || 0)?;
                 (generator.streams(), sending)
             }
-            Generator::Packet(generator) => generator.send(load, EPOCH, control, || 0)?,
+            Generator::Packet(generator) => generator.send(load, start, control, || 0)?,
         };
         Ok((streams.swap_remove(0), sending))
     }

@@ -12,6 +12,7 @@
 pub mod counts;
 pub mod generate;
 pub mod histogram;
+pub mod ipdv;
 mod loss;
 pub mod packet;
 pub mod receive;
@@ -30,8 +31,31 @@ use xdp::{Interface, XdpError, XdpTester};
 /// How long a late sender may go on after the nominal end, as a share of the duration, and at least.
 const GRACE_SHARE: f64 = 0.02;
 const GRACE_MIN: Duration = Duration::from_millis(10);
+/// Time from arming a generator to its first frame.
+const LEAD: Duration = Duration::from_micros(500);
 /// Time between two looks at a trial's progress.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Which trial it is, and when its first frame is due.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    /// Number of the trial, modulo 256.
+    epoch: u8,
+    /// CLOCK_MONOTONIC ns.
+    at_ns: u64,
+}
+
+impl Start {
+    /// Soon, but not before all programs and threads run.
+    fn of(epoch: u8) -> Start {
+        Start { epoch, at_ns: now_ns() + LEAD.as_nanos() as u64 }
+    }
+
+    /// When the first frame is due that is timed, CLOCK_MONOTONIC ns.
+    fn timed_from_ns(self, load: &Load) -> u64 {
+        self.at_ns.saturating_add(load.timed_from.as_nanos() as u64)
+    }
+}
 
 fn grace(duration: Duration) -> Duration {
     duration.mul_f64(GRACE_SHARE).max(GRACE_MIN)

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use weir_packet::flow::Direction;
 use weir_port::packet::{PacketError, Sender};
 
-use crate::Control;
 use crate::counts::{Counts, Expected, GroupCounts, Load, PortCounts, StreamCounts, TesterDrops, Traffic};
 use crate::loss::date_groups;
+use crate::{Control, Start};
 
 mod generator;
 mod receiver;
@@ -60,7 +60,7 @@ impl PacketTester {
                 |s: &usize| self.traffic.sends(*s) && (reflects || self.traffic.arrival(*s) == port);
             let stream = (0..2).find(arrives).map(|s| s as u8);
             if let Some(receiver) = receiver {
-                receiver.arm(Expected::Only { epoch: self.epoch, stream }, load.merge_ns());
+                receiver.arm(Expected::Only { epoch: self.epoch, stream }, load.watch());
             }
         }
         let (mut streams, sending) = self.send_and_receive(load, control)?;
@@ -93,7 +93,9 @@ impl PacketTester {
         // At a reflector the same frames pass once more; what counts as arrived is what came back.
         let reflects = self.traffic.direction == Direction::Reflect;
         let (done, arrived, elsewhere) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        let (generator, epoch) = (&self.generator, self.epoch);
+        let generator = &self.generator;
+        let start = Start::of(self.epoch);
+        self.receivers.iter_mut().flatten().for_each(|r| r.time_from(start.timed_from_ns(load)));
         let [a, b] = &mut self.receivers;
         std::thread::scope(|scope| {
             let at_b = if reflects { &elsewhere } else { &arrived };
@@ -101,9 +103,10 @@ impl PacketTester {
             let handles = [(a, &arrived), (b, at_b)].map(|(receiver, arrived)| {
                 receiver.as_mut().map(|receiver| scope.spawn(move || receiver.run(done, arrived)))
             });
-            let sent = generator.send(load, epoch, control, || arrived.load(Ordering::Relaxed));
+            let sent = generator.send(load, start, control, || arrived.load(Ordering::Relaxed));
             if let Ok((streams, _)) = &sent {
-                wait_until_quiet(&arrived, streams.iter().map(|s| s.sent).sum());
+                let quiet = load.drain.unwrap_or(QUIET);
+                wait_until_quiet(&arrived, streams.iter().map(|s| s.sent).sum(), || control.stopped(), quiet);
             }
             done.store(true, Ordering::Release);
             for handle in handles.into_iter().flatten() {
@@ -119,9 +122,9 @@ fn ring_drops(port: usize, frames: u64) -> Option<TesterDrops> {
     (frames > 0).then(|| TesterDrops { name: "tester ring full".into(), frames, source })
 }
 
-fn wait_until_quiet(arrived: &AtomicU64, sent: u64) {
+fn wait_until_quiet(arrived: &AtomicU64, sent: u64, stopped: impl Fn() -> bool, quiet: Duration) {
     let mut last = (arrived.load(Ordering::Relaxed), Instant::now());
-    while last.0 < sent && last.1.elapsed() < QUIET {
+    while last.0 < sent && last.1.elapsed() < quiet && !stopped() {
         std::thread::sleep(Duration::from_micros(500));
         let now = arrived.load(Ordering::Relaxed);
         if now != last.0 {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_port::packet::Sender;
 
-use crate::counts::{Arrivals, Expected};
+use crate::counts::{Arrivals, Expected, Watch};
 use crate::packet::PacketReceiver;
 use crate::xdp::{Interface, XdpReceiver};
 use crate::{LoadError, TesterKind};
@@ -42,7 +42,7 @@ impl Receiver {
         Ok(match kind {
             TesterKind::Xdp => {
                 let receiver = XdpReceiver::new(port, GROUPS)?;
-                receiver.arm(Expected::Any, reflects, 0)?;
+                receiver.arm(Expected::Any, reflects, Watch::default())?;
                 Receiver::Xdp(Box::new(receiver))
             }
             TesterKind::Packet => {

@@ -2,7 +2,8 @@
 //! ([`receiver`]).
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use weir_packet::checksum::{fold, pseudo_header, sum};
 use weir_packet::flow::{Flow, IpVersion};
@@ -13,13 +14,11 @@ use weir_port::shared::{self, GROUPS, Gen, Stream};
 
 use crate::counts::{GroupCounts, Load, Shape, StreamCounts, Traffic, empty_lateness};
 use crate::schedule::Schedule;
-use crate::{Control, grace};
+use crate::{Control, Start, grace};
 
 /// Largest frame that live-frames mode takes (one page less its overhead), FCS included.
 pub const MAX_FRAME_BYTES: u16 = 3392 + FCS_BYTES as u16;
 
-/// Time from arming the generator to the first frame: all programs must be running by then.
-const LEAD: Duration = Duration::from_micros(500);
 /// At full speed a frame's time stamp is at most eight frames old, 0.4 us.
 const FULL_SPEED_CLOCK_MASK: u32 = 7;
 /// Program runs in one call of the generator while it waits for due times (some milliseconds).
@@ -106,16 +105,15 @@ impl XdpGenerator {
 
     /// Sends `load` in the calling thread's network namespace and returns how long that took; `arrived` is
     /// what `control` is told beside what was sent.
-    pub fn send(
+    pub(crate) fn send(
         &self,
         load: &Load,
-        epoch: u8,
+        start: Start,
         control: &Control,
         arrived: impl Fn() -> u64,
     ) -> Result<Duration, XdpError> {
-        let mut state = self.armed(load, epoch);
-        let started = Instant::now();
-        state.start_ns = now_ns() + LEAD.as_nanos() as u64;
+        let mut state = self.armed(load, start.epoch);
+        state.start_ns = start.at_ns;
         let grace = if load.fps.is_some() { grace(load.duration) } else { Duration::ZERO };
         state.stop_ns = state.start_ns + (load.duration + grace).as_nanos() as u64;
         let batch = Batch::of(load);
@@ -128,7 +126,7 @@ impl XdpGenerator {
             self.program.run_live(&frame, RUNS_PER_CALL, batch.runs)?;
             control.report(self.sent(), arrived());
         }
-        Ok(started.elapsed().saturating_sub(LEAD))
+        Ok(Duration::from_nanos(now_ns().saturating_sub(start.at_ns)))
     }
 
     /// Frames sent so far, all streams together.
@@ -163,6 +161,7 @@ impl XdpGenerator {
             start_ns: state.start_ns,
             // Nothing looks at the clock after the last frame.
             last_ns: if paced { sent.last_ns } else { state.clock_ns.saturating_sub(state.start_ns) },
+            broadcasts: sent.casts,
             turned_ns: (paced && sent.turned_ns > 0).then_some(sent.turned_ns),
             groups: sent.seq[..groups].iter().map(group).collect(),
         }
@@ -213,6 +212,10 @@ impl XdpGenerator {
             late_sum_ns: 0,
             late_max_ns: 0,
             late_end_ns: 0,
+            cast_next: load.broadcast_every.map_or(u64::MAX, |n| u64::from(n.get()) - 1),
+            casts: 0,
+            cast_every: load.broadcast_every.map_or(0, NonZeroU32::get),
+            pad: 0,
             noted_q16: u64::MAX,
             flow_next: 0,
             size_next: 0,

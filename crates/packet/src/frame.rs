@@ -14,6 +14,8 @@ use crate::size::FCS_BYTES;
 pub const UDP: u8 = 17;
 /// First two bytes of a signature, as a little-endian number.
 pub const MAGIC: u16 = 0x4557;
+/// Bit of a signature's stream: not a test frame, but a broadcast that goes along with them.
+pub const BROADCAST: u8 = 0x80;
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 18;
 /// Hop limit of test frames.
@@ -38,7 +40,7 @@ pub const fn min_frame_bytes(ip: IpVersion) -> u16 {
 /// What identifies a test frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signature {
-    /// Direction: 0 leaves at side a, 1 at side b.
+    /// Direction: 0 leaves at side a, 1 at side b; with [`BROADCAST`] set it is no test frame.
     pub stream: u8,
     /// Number of the trial, modulo 256.
     pub epoch: u8,

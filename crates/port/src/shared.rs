@@ -89,6 +89,14 @@ pub struct Stream {
     pub late_max_ns: u64,
     /// How late the last frame left that had a due time of its own, ns.
     pub late_end_ns: u64,
+    /// A broadcast goes before the frame with this number; all ones: never.
+    pub cast_next: u64,
+    /// Broadcasts sent.
+    pub casts: u64,
+    /// Frames from one broadcast to the next.
+    pub cast_every: u32,
+    /// Nothing.
+    pub pad: u32,
     /// Due time for which lateness was noted last, ns * 65536.
     pub noted_q16: u64,
     /// Next flow table entry.
@@ -185,6 +193,22 @@ pub struct Window {
     pub word: [(u64, u64); 1024],
 }
 
+/// Latency of a frame minus that of the one before it, of a group.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Ipdv {
+    /// Pairs of frames.
+    pub count: u64,
+    /// Smallest difference.
+    pub min_ns: i64,
+    /// Largest difference.
+    pub max_ns: i64,
+    /// Negative ones, without their sign.
+    pub below: [u64; LATENCY_BUCKETS],
+    /// The others.
+    pub above: [u64; LATENCY_BUCKETS],
+}
+
 /// Missing sequence numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -223,13 +247,13 @@ pub struct Recv {
     pub reflect: u32,
     /// 1: other frames go on to the kernel.
     pub pass: u32,
-    /// Number of the trial, modulo 256.
-    pub epoch: u8,
-    /// Stream expected here.
-    pub stream: u8,
+    /// Stream (lower byte) and epoch that are expected here.
+    pub origin: u16,
     /// 1: every epoch and stream counts, and reflected frames are counted too.
     pub any: u8,
-    pad: [u8; 5],
+    /// 1: differences of latencies are counted.
+    pub ipdv: u8,
+    pad: [u8; 4],
     /// Test frames of this epoch and stream.
     pub received: u64,
     /// Frames with a wrong checksum, length or signature.
@@ -242,17 +266,22 @@ pub struct Recv {
     pub other: u64,
     /// Frames sent back.
     pub reflected: u64,
+    /// Broadcasts that go along with test frames.
+    pub broadcasts: u64,
+    /// Frames sent earlier are counted, but not timed; CLOCK_MONOTONIC ns.
+    pub timed_from_ns: u64,
     /// Gaps less than this apart belong to one period of loss.
     pub merge_ns: u64,
 }
 
 const _: () = assert!(size_of::<Flow>() == 16);
-const _: () = assert!(size_of::<Stream>() == 240 + GROUPS * 4 + LATE_BUCKETS * 8);
+const _: () = assert!(size_of::<Stream>() == 264 + GROUPS * 4 + LATE_BUCKETS * 8);
 const _: () = assert!(size_of::<Gen>() == 184 + 2 * size_of::<Stream>());
 const _: () = assert!(size_of::<Group>() == 72 + LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Window>() == 24 + 1024 * 16);
 const _: () = assert!(size_of::<Losses>() == 16 + (GAPS + EVENTS) * 56);
-const _: () = assert!(size_of::<Recv>() == 72);
+const _: () = assert!(size_of::<Ipdv>() == 24 + 2 * LATENCY_BUCKETS * 8);
+const _: () = assert!(size_of::<Recv>() == 88);
 
 /// Plain data that a program shares: any bit pattern is a value.
 ///
@@ -269,6 +298,8 @@ unsafe impl Shared for Group {}
 unsafe impl Shared for Window {}
 // SAFETY: as above.
 unsafe impl Shared for Losses {}
+// SAFETY: as above.
+unsafe impl Shared for Ipdv {}
 // SAFETY: as above.
 unsafe impl Shared for Recv {}
 

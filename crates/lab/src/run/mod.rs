@@ -26,6 +26,7 @@ use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
+mod counted;
 mod past;
 mod peers;
 mod procedure;

@@ -78,7 +78,8 @@ pub(super) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
         Some(frames) => [frames, 2 * frames].contains(&trial.offered),
         None => close(trial.duration_s, load.duration.as_secs_f64()),
     };
-    trial.purpose == purpose && as_long && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
+    let (same, parameters) = (trial.purpose == purpose, super::counted::load_parameters(load));
+    same && as_long && trial.load == parameters && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
 }
 
 /// The loss of the DUT alone, 0..=1: all but what the tester lost itself.
@@ -107,6 +108,7 @@ mod tests {
             (load(Some(fps * 1.001), s), Purpose::Search, false),
             (load(Some(fps), s * 2.0), Purpose::Search, false),
             (load(Some(fps), s), Purpose::Curve, false),
+            (Load { max_frames: Some(100), ..load(Some(fps), s) }, Purpose::Search, false),
         ] {
             assert_eq!(is_same(trial, &load, purpose), same, "{load:?} {purpose:?}");
         }

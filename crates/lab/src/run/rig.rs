@@ -19,15 +19,13 @@ use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{Journal, measuring_lock};
 use weir_testbed::memory::KernelMemory;
 use weir_testbed::rules::RuleForm;
-use weir_testbed::topology::{self, Side};
+use weir_testbed::topology::Side;
 use weir_testbed::updates::{Made, Updates};
 
-use super::RunError;
 use super::verdict::{Books, judge};
+use super::{RunError, counted};
 use crate::plan::{Cpus, Limits, PointSpec};
-use crate::record::{
-    Cost, CpuUse, Departures, Latency, LedgerLine, LossEvent, Noise, Owner, Purpose, Stream, Trial,
-};
+use crate::record::{Cost, CpuUse, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
 use crate::time::{self, Clocks};
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
@@ -179,12 +177,12 @@ impl Rig {
 
     fn outcome(&self, counts: &Counts, load: &Load, purpose: Purpose, used: &Used, at: Started) -> Outcome {
         let books = self.books(counts, used);
-        let mut noise = self.noise(counts, used);
+        let mut noise = self.noise(counts, load, used);
         if purpose == Purpose::Pacing {
-            noise.departures = counts.streams.first().map(departures);
+            noise.departures = counts.streams.first().map(counted::departures);
         }
         let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
-        reasons.extend(remarks(counts));
+        reasons.extend(counted::remarks(counts));
         reasons.extend(self.too_few_changes(used));
         // A single burst lasts as long as it takes.
         let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
@@ -197,11 +195,14 @@ impl Rig {
             started: at.started,
             duration_s,
             overhead_s: (at.begin.elapsed().as_secs_f64() - duration_s).max(0.0),
-            offered_fps: load.fps.unwrap_or(books.sent as f64 / duration_s),
+            offered_fps: load.fps.unwrap_or_else(|| counted::sent_fps(counts, load.duration)),
+            load: counted::load_parameters(load),
             offered: books.offered,
             sent: books.sent,
             received: books.received,
             lost: books.lost(),
+            rate_changed_ns: counted::rate_changed_ns(counts, load),
+            broadcasts: counted::broadcasts(counts, load),
             streams: self.streams(counts),
             unexplained: books.unexplained(),
             ledger: books.ledger.clone(),
@@ -223,7 +224,8 @@ impl Rig {
     }
 
     fn books(&self, counts: &Counts, used: &Used) -> Books {
-        let mut ledger: Vec<LedgerLine> = used.delta().drops().into_iter().map(ledger_line).collect();
+        let mut ledger: Vec<LedgerLine> =
+            used.delta().drops().into_iter().map(counted::ledger_line).collect();
         let mut line = |name: &str, owner, frames, source: &str| {
             if frames > 0 {
                 ledger.push(LedgerLine { name: name.into(), owner, frames, source: source.into() });
@@ -241,12 +243,13 @@ impl Rig {
             sent: counts.streams.iter().map(|s| s.sent).sum(),
             received: counts.streams.iter().map(|s| s.received()).sum(),
             ledger,
+            broadcasts: counts.streams.iter().map(|s| s.broadcasts).sum(),
             strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
             clock_jump: used.after.clocks.jump_since(&used.before.clocks),
         }
     }
 
-    fn noise(&self, counts: &Counts, used: &Used) -> Noise {
+    fn noise(&self, counts: &Counts, load: &Load, used: &Used) -> Noise {
         let cost = used.after.cost.since(&used.before.cost);
         let cpus = self.cpus_used();
         let steal: u64 = cpus.iter().filter_map(|cpu| cost.cpus.get(cpu)).map(|c| c.steal_ns).sum();
@@ -263,7 +266,7 @@ impl Rig {
         Noise {
             steal: steal as f64 / (elapsed * cpus.len() as f64),
             dut_wait: foreign_wait as f64 / elapsed,
-            rate_error: rate_error(counts, used.duration),
+            rate_error: counted::rate_error(counts, load),
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
             handover_ns: used.handover_ns,
@@ -289,7 +292,7 @@ impl Rig {
             let (name, port) = (self.traffic.name(s.stream), self.traffic.arrival(s.stream));
             // A corrupted frame's group is not to be trusted: all are booked on the first.
             let corrupted = if i == 0 { counts.ports[port].corrupted } else { 0 };
-            stream_record(name, i as u32, corrupted, group)
+            counted::stream_record(name, i as u32, corrupted, group)
         };
         groups.map(stream).collect()
     }
@@ -427,94 +430,6 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
         },
         ends: [ends(0, 1), ends(1, 0)],
         seed,
-    }
-}
-
-/// Relative difference between the rate that was sent and the one that was asked for: frames that were not
-/// sent, and the time that the others took beyond theirs.
-fn rate_error(counts: &Counts, duration: Duration) -> f64 {
-    let (offered, sent) = counts.streams.iter().fold((0, 0), |(o, s), c| (o + c.offered, s + c.sent));
-    let late_ns = counts.streams.iter().map(|s| s.late_end_ns).max().unwrap_or(0);
-    let duration_ns = duration.as_nanos() as f64;
-    if offered == 0 {
-        0.0
-    } else {
-        sent as f64 / offered as f64 * duration_ns / (duration_ns + late_ns as f64) - 1.0
-    }
-}
-
-fn ledger_line(drop: weir_testbed::counters::Drop) -> LedgerLine {
-    let owner = match drop.owner {
-        topology::Owner::Tester => Owner::Tester,
-        topology::Owner::Dut => Owner::Dut,
-    };
-    LedgerLine { name: drop.name.into(), owner, frames: drop.frames, source: drop.source }
-}
-
-fn remarks(counts: &Counts) -> Vec<String> {
-    let other: u64 = counts.ports.iter().map(|p| p.other).sum();
-    (other > 0).then(|| format!("{other} other frames arrived at the tester")).into_iter().collect()
-}
-
-fn stream_record(
-    direction: &str,
-    group: u32,
-    corrupted: u64,
-    counts: &weir_load::counts::GroupCounts,
-) -> Stream {
-    Stream {
-        direction: direction.to_string(),
-        group,
-        sent: counts.sent,
-        received: counts.received,
-        lost: counts.sent.saturating_sub(counts.received),
-        reordered: counts.reordered,
-        duplicated: counts.duplicated,
-        corrupted,
-        latency: latency_record(counts),
-        loss_events: counts.lost.events.iter().map(loss_event).collect(),
-        loss_event_count: counts.lost.count,
-        ..Stream::default()
-    }
-}
-
-fn loss_event(event: &weir_load::counts::LossEvent) -> LossEvent {
-    let weir_load::counts::LossEvent { first_sent_ns, last_sent_ns, lost, outage_ns } = *event;
-    LossEvent { first_sent_ns, last_sent_ns, lost, outage_ns }
-}
-
-fn departures(stream: &StreamCounts) -> Departures {
-    let percentile = |p| stream.late.percentile(p).min(stream.late_max_ns);
-    // The gaps between the first frame's due time and the last departure.
-    let gaps = stream.sent.saturating_sub(1) as f64;
-    Departures {
-        rate_fps: if stream.last_ns == 0 { 0.0 } else { gaps * 1e9 / stream.last_ns as f64 },
-        count: stream.sent,
-        late_p50_ns: percentile(0.5),
-        late_p99_ns: percentile(0.99),
-        late_p999_ns: percentile(0.999),
-        late_max_ns: stream.late_max_ns,
-        buckets: stream.late.buckets(),
-    }
-}
-
-fn latency_record(counts: &weir_load::counts::GroupCounts) -> Latency {
-    let count = counts.latency.total();
-    if count == 0 {
-        return Latency::default();
-    }
-    // A percentile is the middle of a bucket and may lie outside of what was really seen.
-    let percentile = |p| counts.latency.percentile(p).clamp(counts.latency_min_ns, counts.latency_max_ns);
-    Latency {
-        count,
-        min_ns: counts.latency_min_ns,
-        mean_ns: counts.latency_sum_ns as f64 / count as f64,
-        p50_ns: percentile(0.5),
-        p90_ns: percentile(0.9),
-        p99_ns: percentile(0.99),
-        p999_ns: percentile(0.999),
-        max_ns: counts.latency_max_ns,
-        buckets: counts.latency.buckets(),
     }
 }
 

@@ -94,9 +94,15 @@ impl Bench {
     /// A trial in which all frames were sent in time and all arrived. Others may come before it, but whatever
     /// they lost has a name.
     pub(crate) fn calm(&mut self, frames: u64, ms: u64) -> Trial {
+        let duration = Duration::from_millis(ms);
+        self.calm_load(&Load::steady(frames as f64 / duration.as_secs_f64(), duration), frames)
+    }
+
+    /// The same of a load that has `frames`.
+    pub(crate) fn calm_load(&mut self, load: &Load, frames: u64) -> Trial {
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let trial = self.trial(frames, ms).expect("a trial");
+            let trial = self.offer(load).expect("a trial");
             assert_books_close(&trial);
             if trial.verdict == Verdict::Valid && trial.lost == 0 {
                 assert_eq!(trial.offered, frames, "{trial:#?}");
@@ -128,4 +134,16 @@ pub(crate) fn brief(trial: &Trial) -> Trial {
     let mut trial = trial.clone();
     trial.streams.iter_mut().for_each(|stream| stream.latency.buckets.clear());
     trial
+}
+
+/// Is this when a frame left that was due then? It may have been late.
+pub(crate) fn left(trial: &Trial, sent_ns: u64, due_ns: u64) -> bool {
+    (due_ns..=due_ns + trial.noise.late_max_ns).contains(&sent_ns)
+}
+
+pub(crate) fn for_both_testers(check: impl Fn(TesterKind)) {
+    for tester in [TesterKind::Xdp, TesterKind::Packet] {
+        println!("{tester:?}");
+        check(tester);
+    }
 }

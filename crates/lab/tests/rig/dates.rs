@@ -4,7 +4,7 @@ use weir_lab::record::{LossEvent, Stream, Trial, Verdict};
 use weir_load::TesterKind;
 use weir_testbed::dut::DutKind;
 
-use crate::bench::{Bench, brief, need_rig, point};
+use crate::bench::{Bench, brief, for_both_testers, left, need_rig, point};
 
 /// Trials until one was not disturbed; each has a new device, since faults count frames from its start.
 const ATTEMPTS: usize = 10;
@@ -25,18 +25,6 @@ fn undisturbed(groups: u32, tester: TesterKind, faults: &str, frames: u64, ms: u
         last = Some(brief(&trial));
     }
     panic!("all of {ATTEMPTS} trials were disturbed, last: {last:#?}");
-}
-
-/// Is this when a frame left that was due then? It may have been late.
-fn left(trial: &Trial, sent_ns: u64, due_ns: u64) -> bool {
-    (due_ns..=due_ns + trial.noise.late_max_ns).contains(&sent_ns)
-}
-
-fn for_both_testers(check: impl Fn(TesterKind)) {
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        println!("{tester:?}");
-        check(tester);
-    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod bench;
 mod dates;
 mod devices;
 mod faults;
+mod loads;
 mod resume;
 mod sizes;
 mod trouble;

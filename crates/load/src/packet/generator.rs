@@ -1,17 +1,17 @@
 //! Builds test frames and sends them through sockets when they are due.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_packet::flow::Flow;
-use weir_packet::frame::Signature;
+use weir_packet::frame::{BROADCAST, Signature};
 use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::now_ns;
 use weir_port::packet::{BATCH, PacketError, Sender};
 
 use crate::counts::{GroupCounts, Load, StreamCounts, Traffic, empty_lateness};
 use crate::schedule::Schedule;
-use crate::{Control, grace};
+use crate::{Control, Start, grace};
 
 /// Sends frames out of one or two interfaces.
 pub struct PacketGenerator {
@@ -29,17 +29,16 @@ impl PacketGenerator {
 
     /// Sends `load`; returns what was sent per stream and how long that took. `arrived` is what `control` is
     /// told beside what was sent.
-    pub fn send(
+    pub(crate) fn send(
         &self,
         load: &Load,
-        epoch: u8,
+        start: Start,
         control: &Control,
         arrived: impl Fn() -> u64,
     ) -> Result<(Vec<StreamCounts>, Duration), PacketError> {
-        let start = Instant::now();
-        let transmitter = Transmitter::new(&self.traffic, &self.flows, epoch, load);
+        let transmitter = Transmitter::new(&self.traffic, &self.flows, start, load);
         let streams = transmitter.run(&self.senders, control, arrived)?;
-        Ok((streams, start.elapsed()))
+        Ok((streams, Duration::from_nanos(now_ns().saturating_sub(start.at_ns))))
     }
 }
 
@@ -47,7 +46,7 @@ impl PacketGenerator {
 struct Transmitter<'a> {
     traffic: &'a Traffic,
     flows: &'a [Flow],
-    epoch: u8,
+    start: Start,
     duration: Duration,
     streams: Vec<Outgoing>,
     random: u64,
@@ -62,6 +61,8 @@ struct Outgoing {
     seq: Vec<u32>,
     /// Due time of the frames that left last.
     noted_ns: Option<u64>,
+    /// Frames from one broadcast to the next; 0 = none.
+    cast_every: u64,
 }
 
 impl Outgoing {
@@ -72,6 +73,15 @@ impl Outgoing {
         let since_last = now_ns.saturating_sub(self.counts.last_ns);
         let on_schedule = self.noted_ns.unwrap_or(0) + since_last + since_last / 4;
         schedule.due_by(on_schedule.min(now_ns)).saturating_sub(self.counts.sent).min(left)
+    }
+
+    /// Is a broadcast due before its next frame? If not, how many frames may leave before one is?
+    fn until_broadcast(&self) -> Option<u64> {
+        if self.cast_every == 0 {
+            return Some(u64::MAX);
+        }
+        let next = (self.counts.broadcasts + 1) * self.cast_every - 1;
+        next.checked_sub(self.counts.sent).filter(|left| *left > 0)
     }
 
     /// Notes that its next frame left.
@@ -95,7 +105,7 @@ impl Outgoing {
 }
 
 impl<'a> Transmitter<'a> {
-    fn new(traffic: &'a Traffic, flows: &'a [Flow], epoch: u8, load: &Load) -> Self {
+    fn new(traffic: &'a Traffic, flows: &'a [Flow], start: Start, load: &Load) -> Self {
         let outgoing = |stream| {
             let schedule = Schedule::of(load, stream, traffic.streams());
             let total = schedule.map_or(load.max_frames.unwrap_or(u64::MAX), |schedule| schedule.total);
@@ -105,10 +115,11 @@ impl<'a> Transmitter<'a> {
                 total,
                 seq: vec![0; usize::from(traffic.flows.groups)],
                 noted_ns: None,
+                cast_every: load.broadcast_every.map_or(0, |n| n.get().into()),
             }
         };
         let streams = (0..2).filter(|&i| traffic.sends(i)).map(outgoing).collect();
-        Transmitter { traffic, flows, epoch, duration: load.duration, streams, random: traffic.seed }
+        Transmitter { traffic, flows, start, duration: load.duration, streams, random: traffic.seed }
     }
 
     fn run(
@@ -117,8 +128,11 @@ impl<'a> Transmitter<'a> {
         control: &Control,
         arrived: impl Fn() -> u64,
     ) -> Result<Vec<StreamCounts>, PacketError> {
-        let start = now_ns();
+        let start = self.start.at_ns;
         self.streams.iter_mut().for_each(|s| s.counts.start_ns = start);
+        while now_ns() < start {
+            std::hint::spin_loop();
+        }
         let paced = self.streams.iter().all(|s| s.schedule.is_some());
         let limit = self.duration + if paced { grace(self.duration) } else { Duration::ZERO };
         let mut frames = vec![Vec::new(); BATCH];
@@ -128,12 +142,19 @@ impl<'a> Transmitter<'a> {
                 break;
             }
             for i in 0..self.streams.len() {
-                let n = self.streams[i].allowed(elapsed) as usize;
-                if let (Some(sender), true) = (&senders[self.streams[i].counts.stream], n > 0) {
-                    self.build(i, &mut frames[..n], start + elapsed);
-                    let sent = sender.send(&frames[..n])?;
-                    self.note(i, &frames[..sent], elapsed);
-                }
+                let n = self.streams[i].allowed(elapsed);
+                let Some(sender) = senders[self.streams[i].counts.stream].as_ref().filter(|_| n > 0) else {
+                    continue;
+                };
+                let Some(room) = self.streams[i].until_broadcast() else {
+                    let sent = sender.send(&[self.broadcast(i, start + elapsed)])?;
+                    self.streams[i].counts.broadcasts += sent as u64;
+                    continue;
+                };
+                let n = n.min(room) as usize;
+                self.build(i, &mut frames[..n], start + elapsed);
+                let sent = sender.send(&frames[..n])?;
+                self.note(i, &frames[..sent], elapsed);
             }
             control.report(self.streams.iter().map(|s| s.counts.sent).sum(), arrived());
         }
@@ -154,7 +175,7 @@ impl<'a> Transmitter<'a> {
             let next = &mut seq[usize::from(flow.group)];
             let signature = Signature {
                 stream: stream.counts.stream as u8,
-                epoch: self.epoch,
+                epoch: self.start.epoch,
                 group: flow.group,
                 seq: *next,
                 time_ns,
@@ -162,6 +183,25 @@ impl<'a> Transmitter<'a> {
             *next += 1;
             *frame = ends.frame(&flow, size_of_frame(&self.traffic.sizes, n, &mut self.random), signature);
         }
+    }
+
+    /// What the next frame of stream `i` would be, but for its destination and its mark.
+    fn broadcast(&self, i: usize, time_ns: u64) -> Vec<u8> {
+        let counts = &self.streams[i].counts;
+        let flow = self.flows[(counts.sent % self.flows.len() as u64) as usize];
+        let flow = if counts.stream == 1 { flow.reversed() } else { flow };
+        let signature = Signature {
+            stream: counts.stream as u8 | BROADCAST,
+            epoch: self.start.epoch,
+            group: flow.group,
+            seq: counts.broadcasts as u32,
+            time_ns,
+        };
+        // Of random sizes the next one is not used up.
+        let size = size_of_frame(&self.traffic.sizes, counts.sent, &mut self.random.clone());
+        let mut frame = self.traffic.ends[counts.stream].frame(&flow, size, signature);
+        frame[..6].fill(0xff);
+        frame
     }
 
     fn note(&mut self, i: usize, sent: &[Vec<u8>], elapsed_ns: u64) {
@@ -187,6 +227,7 @@ fn nothing_sent(stream: usize, offered: u64, groups: u16) -> StreamCounts {
         start_ns: 0,
         last_ns: 0,
         turned_ns: None,
+        broadcasts: 0,
         groups: vec![GroupCounts::empty(); usize::from(groups)],
     }
 }
@@ -221,7 +262,14 @@ mod tests {
         let load = Load::steady(fps, Duration::from_secs(1_000_000_000));
         let schedule = Schedule::of(&load, 0, 1);
         let total = schedule.expect("a paced load").total;
-        Outgoing { counts: nothing_sent(0, total, 0), schedule, total, seq: Vec::new(), noted_ns: None }
+        Outgoing {
+            counts: nothing_sent(0, total, 0),
+            schedule,
+            total,
+            seq: Vec::new(),
+            noted_ns: None,
+            cast_every: 0,
+        }
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use weir_packet::frame::{self, Parsed, Signature};
+use weir_packet::frame::{self, BROADCAST, Parsed, Signature};
 use weir_port::bpf::now_ns;
 use weir_port::packet::{PacketError, Ring, Sender};
 use weir_port::shared::{Losses, Passed};
 
-use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts};
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts, Watch};
 use crate::loss::{self, NO_LOSSES};
 use crate::sequence::{Arrival, Window};
 
@@ -28,8 +28,7 @@ pub struct PacketReceiver {
 /// What was counted, apart from the ring that is being read meanwhile.
 struct Tally {
     expected: Expected,
-    /// Losses less than this apart are one period.
-    merge_ns: u64,
+    watch: Watch,
     clock_offset_ns: i128,
     reflector: Option<Arc<Sender>>,
     groups: Vec<Group>,
@@ -50,7 +49,7 @@ impl PacketReceiver {
     pub fn open(ifindex: u32, groups: u16, reflector: Option<Arc<Sender>>) -> Result<Self, PacketError> {
         let tally = Tally {
             expected: Expected::Any,
-            merge_ns: 0,
+            watch: Watch::default(),
             clock_offset_ns: clock_offset_ns(),
             reflector,
             groups: no_groups(usize::from(groups)),
@@ -61,13 +60,21 @@ impl PacketReceiver {
     }
 
     /// Forgets all that was counted, and counts what is expected from now on.
-    pub fn arm(&mut self, expected: Expected, merge_ns: u64) {
+    pub fn arm(&mut self, expected: Expected, watch: Watch) {
         self.ring.stats();
         self.ring_drops = 0;
         let tally = &mut self.tally;
-        (tally.expected, tally.merge_ns, tally.clock_offset_ns) = (expected, merge_ns, clock_offset_ns());
+        (tally.expected, tally.watch, tally.clock_offset_ns) = (expected, watch, clock_offset_ns());
         tally.groups = no_groups(tally.groups.len());
+        if watch.ipdv {
+            tally.groups.iter_mut().for_each(|g| g.counts.ipdv = Some(Box::default()));
+        }
         (tally.port, tally.frames) = (PortCounts::default(), 0);
+    }
+
+    /// From when on frames are timed, CLOCK_MONOTONIC ns of their departure.
+    pub(super) fn time_from(&mut self, ns: u64) {
+        self.tally.watch.timed_from_ns = ns;
     }
 
     /// Counts what is in the ring, or comes within a few milliseconds. Returns the number of frames of all
@@ -121,7 +128,7 @@ impl PacketReceiver {
     /// When frames of a group were lost.
     pub(super) fn lost(&self, group: usize, sender: &loss::Sender) -> LostFrames {
         let Group { window, losses, .. } = &self.tally.groups[group];
-        loss::dated(losses, window.next(), window.newest(), self.tally.merge_ns, sender)
+        loss::dated(losses, window.next(), window.newest(), self.tally.watch.merge_ns, sender)
     }
 }
 
@@ -132,6 +139,10 @@ impl Tally {
             Parsed::Corrupted => return self.port.corrupted += 1,
             Parsed::Other => return self.port.other += 1,
         };
+        if signature.stream & BROADCAST != 0 {
+            let stale = matches!(self.expected, Expected::Only { epoch, .. } if epoch != signature.epoch);
+            return self.port.broadcasts += u64::from(!stale);
+        }
         if let Expected::Only { epoch, stream } = self.expected {
             if signature.epoch != epoch {
                 return self.port.stale += 1;
@@ -143,7 +154,7 @@ impl Tally {
         if let Some(group) = self.groups.get_mut(usize::from(signature.group)) {
             let now_ns = (i128::from(realtime_ns) - self.clock_offset_ns).max(0) as u64;
             // A duplicate does not stand for a frame that is still under way.
-            self.frames += u64::from(group.count(signature, now_ns, self.merge_ns));
+            self.frames += u64::from(group.count(signature, now_ns, &self.watch));
         }
         if let Some(sender) = &self.reflector {
             let mut back = vec![frame.to_vec()];
@@ -161,10 +172,11 @@ fn no_groups(n: usize) -> Vec<Group> {
 
 impl Group {
     /// Counts a frame; true if it came for the first time.
-    fn count(&mut self, signature: Signature, now_ns: u64, merge_ns: u64) -> bool {
+    fn count(&mut self, signature: Signature, now_ns: u64, watch: &Watch) -> bool {
         let Group { counts, window, losses } = self;
         let passed = Passed { sent_ns: signature.time_ns, arrived_ns: now_ns };
-        match window.arrive(signature.seq, passed, losses, merge_ns) {
+        let before = (window.next(), window.newest());
+        match window.arrive(signature.seq, passed, losses, watch.merge_ns) {
             Arrival::Duplicate => {
                 counts.duplicated += 1;
                 return false;
@@ -172,11 +184,22 @@ impl Group {
             Arrival::Reordered => counts.reordered += 1,
             Arrival::InOrder => {}
         }
-        let latency_ns = now_ns.saturating_sub(signature.time_ns);
-        if counts.received == 0 || latency_ns < counts.latency_min_ns {
+        counts.received += 1;
+        let latency = |passed: Passed| passed.arrived_ns.saturating_sub(passed.sent_ns);
+        if passed.sent_ns < watch.timed_from_ns {
+            return true;
+        }
+        let latency_ns = latency(passed);
+        if let (Some(ipdv), (next, newest)) = (&mut counts.ipdv, before)
+            && next > 0
+            && window.next() == next + 1
+            && newest.sent_ns >= watch.timed_from_ns
+        {
+            ipdv.record(latency_ns, latency(newest));
+        }
+        if counts.latency_sum_ns == 0 || latency_ns < counts.latency_min_ns {
             counts.latency_min_ns = latency_ns;
         }
-        counts.received += 1;
         counts.latency.record(latency_ns);
         counts.latency_sum_ns += latency_ns;
         counts.latency_max_ns = counts.latency_max_ns.max(latency_ns);

@@ -1,12 +1,16 @@
 //! Counts test frames where they arrive, in an XDP program.
 
 use weir_port::bpf::{BpfError, Link, Memory, Program, object};
-use weir_port::shared::{EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, Passed, Recv, Window};
+use weir_port::shared::{self, EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, Passed, Recv, Window};
 
 use super::Interface;
-use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts};
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts, Watch};
+use crate::ipdv::Ipdv;
 use crate::loss;
 
+/// No pair of frames.
+const NO_IPDV: shared::Ipdv =
+    shared::Ipdv { count: 0, min_ns: 0, max_ns: 0, below: [0; LATENCY_BUCKETS], above: [0; LATENCY_BUCKETS] };
 /// No number seen.
 const NO_WINDOW: Window =
     Window { next: 0, newest: Passed { sent_ns: 0, arrived_ns: 0 }, word: [(0, 0); 1024] };
@@ -16,6 +20,7 @@ pub struct XdpReceiver {
     program: Program,
     memory: Memory<Recv>,
     losses: Memory<Losses>,
+    ipdvs: Memory<shared::Ipdv>,
     groups: u16,
     _link: Option<Link>,
 }
@@ -25,34 +30,50 @@ impl XdpReceiver {
     /// [`XdpReceiver::arm`].
     pub fn new(port: Interface, groups: u16) -> Result<Self, BpfError> {
         let entries = u32::from(groups);
-        let sizes = ["groups", "windows", "losses"].map(|map| (map, entries));
+        let sizes = ["groups", "windows", "losses", "ipdvs"].map(|map| (map, entries));
         let program = Program::load("receiver", object::RECEIVER, &sizes)?;
         let memory = program.memory("bss", 1)?;
         let losses = program.memory("losses", usize::from(groups))?;
+        let ipdvs = program.memory("ipdvs", usize::from(groups))?;
         let link = (port.ifindex != 0).then(|| program.attach(port.ifindex, port.mode)).transpose()?;
-        Ok(XdpReceiver { program, memory, losses, groups, _link: link })
+        Ok(XdpReceiver { program, memory, losses, ipdvs, groups, _link: link })
     }
 
     /// Forgets all that was counted, and counts what is expected from now on. `reflects` sends it back.
-    pub fn arm(&self, expected: Expected, reflects: bool, merge_ns: u64) -> Result<(), BpfError> {
+    pub fn arm(&self, expected: Expected, reflects: bool, watch: Watch) -> Result<(), BpfError> {
         for group in 0..u32::from(self.groups) {
             self.program.write_per_cpu("groups", group, &EMPTY_GROUP)?;
             self.program.write("windows", group, &NO_WINDOW)?;
             let group = group as usize;
             self.losses.set_field(group, 0, |losses| field!(losses, gaps));
             self.losses.set_field(group, 0, |losses| field!(losses, events));
+            if watch.ipdv {
+                self.ipdvs.set(group, &NO_IPDV);
+            }
         }
         let mut state = self.memory.get(0);
-        (state.any, state.epoch, state.stream) = match expected {
-            Expected::Any => (1, 0, 0),
-            Expected::Only { epoch, stream } => (0, epoch, stream.unwrap_or(0)),
+        (state.any, state.origin) = match expected {
+            Expected::Any => (1, 0),
+            Expected::Only { epoch, stream } => (0, u16::from_le_bytes([stream.unwrap_or(0), epoch]).to_le()),
         };
         (state.pass, state.reflect) = (u32::from(expected == Expected::Any), u32::from(reflects));
         (state.received, state.corrupted, state.stale) = (0, 0, 0);
         (state.misdelivered, state.other, state.reflected) = (0, 0, 0);
-        state.merge_ns = merge_ns;
+        state.broadcasts = 0;
+        (state.merge_ns, state.timed_from_ns) = (watch.merge_ns, watch.timed_from_ns);
+        state.ipdv = u8::from(watch.ipdv);
         self.memory.set(0, &state);
         Ok(())
+    }
+
+    /// From when on frames are timed, CLOCK_MONOTONIC ns of their departure.
+    pub(super) fn time_from(&self, ns: u64) {
+        self.memory.set_field(0, ns, |recv| field!(recv, timed_from_ns));
+    }
+
+    /// Differences between latencies of a group.
+    pub(super) fn ipdv(&self, group: usize) -> Ipdv {
+        Ipdv::of(&self.ipdvs.get(group))
     }
 
     /// Test frames so far, each once.
@@ -98,6 +119,7 @@ impl XdpReceiver {
             misdelivered: state.misdelivered,
             other: state.other,
             reflected: state.reflected,
+            broadcasts: state.broadcasts,
         }
     }
 }

@@ -6,9 +6,9 @@ use weir_packet::flow::Direction;
 use weir_port::bpf::BpfError;
 
 use super::{IdleLoopback, Interface, XdpError, XdpGenerator, XdpReceiver};
-use crate::Control;
 use crate::counts::{Counts, Expected, GroupCounts, Load, StreamCounts, Traffic};
 use crate::loss::date_groups;
+use crate::{Control, Start};
 
 /// Nothing arriving for this long means that nothing is under way any more.
 const QUIET: Duration = Duration::from_millis(10);
@@ -41,8 +41,10 @@ impl XdpTester {
     pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
         self.epoch = self.epoch.wrapping_add(1);
         self.arm_receivers(load)?;
-        let sending = self.generator.send(load, self.epoch, control, || self.arrived())?;
-        self.wait_until_quiet();
+        let start = Start::of(self.epoch);
+        self.receivers.iter().for_each(|r| r.time_from(start.timed_from_ns(load)));
+        let sending = self.generator.send(load, start, control, || self.arrived())?;
+        self.wait_until_quiet(load.drain.unwrap_or(QUIET), control);
         let streams = self.generator.streams().into_iter().map(|s| self.with_arrivals(s, load));
         let streams = streams.collect::<Result<_, _>>()?;
         let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
@@ -54,7 +56,7 @@ impl XdpTester {
             let stream = (0..2).find(|&s| self.traffic.sends(s) && self.traffic.arrival(s) == port);
             let expected = Expected::Only { epoch: self.epoch, stream: stream.map(|s| s as u8) };
             let reflects = self.traffic.direction == Direction::Reflect && port == 1;
-            receiver.arm(expected, reflects, load.merge_ns())?;
+            receiver.arm(expected, reflects, load.watch())?;
         }
         Ok(())
     }
@@ -67,10 +69,10 @@ impl XdpTester {
     }
 
     /// Returns when all that was sent has arrived, or nothing more does.
-    fn wait_until_quiet(&self) {
+    fn wait_until_quiet(&self, quiet: Duration, control: &Control) {
         let sent = self.generator.sent();
         let mut last = (self.arrived(), Instant::now());
-        while last.0 < sent && last.1.elapsed() < QUIET {
+        while last.0 < sent && last.1.elapsed() < quiet && !control.stopped() {
             let now = self.arrived();
             if now != last.0 {
                 last = (now, Instant::now());
@@ -83,6 +85,11 @@ impl XdpTester {
         let receiver = &self.receivers[self.traffic.arrival(stream.stream)];
         let arrived = |(i, group): (usize, &GroupCounts)| receiver.group(i as u32, group.sent);
         stream.groups = stream.groups.iter().enumerate().map(arrived).collect::<Result<_, _>>()?;
+        if load.ipdv {
+            for (i, group) in stream.groups.iter_mut().enumerate() {
+                group.ipdv = Some(Box::new(receiver.ipdv(i)));
+            }
+        }
         date_groups(&mut stream, &self.traffic, load, |i, sender| receiver.lost(i, sender))?;
         Ok(stream)
     }
