@@ -6,8 +6,8 @@
 
 use crate::figure::{name, procedure, unit};
 use crate::record::{Figure, ProcedureResult, Statistic};
-use crate::report::format::{count, exact, full, or_dash, percent, time_ns};
-use crate::report::{Comparison, Rate, Series, Table, frame_name, reasons};
+use crate::report::format::{count, exact, full, or_dash, percent, tick, time_ns};
+use crate::report::{Comparison, Rate, Series, Table, reasons};
 use crate::run_data::{PointData, latency, loss_ratio, received_fps};
 use crate::stats::{mean, percentile};
 
@@ -203,23 +203,33 @@ pub(crate) fn by_procedure<'c, 'a>(all: &'c Comparison<'a>) -> Vec<(&'a str, Vec
 }
 
 fn procedures(all: &Comparison<'_>) -> Vec<Sheet> {
-    let sheet = |(name, found): (&str, Vec<Found<'_, '_>>)| Sheet {
+    by_procedure(all).iter().map(|(name, found)| procedure_sheet(name, found)).collect()
+}
+
+/// The sheet of one procedure.
+pub(crate) fn procedure_sheet(name: &str, found: &[Found<'_, '_>]) -> Sheet {
+    let most = found.iter().map(|f| f.result.figures.len()).max().unwrap_or(0);
+    let has_loads = found.iter().any(|f| losses(f.result).next().is_some());
+    Sheet {
         name: name.into(),
         title: title(name),
         cites: found[0].result.cites.clone(),
-        table: if found.iter().any(|f| losses(f.result).next().is_some()) {
-            by_load(&found)
-        } else {
-            figures(&found)
+        table: match most {
+            _ if has_loads => by_load(found),
+            0..=WIDEST => figures(found),
+            _ => by_figure(found),
         },
-        notes: notes(&found),
-    };
-    by_procedure(all).into_iter().map(sheet).collect()
+        notes: notes(found),
+    }
 }
+
+/// More figures than this have a row each.
+const WIDEST: usize = 6;
 
 /// `back-to-back` as a heading.
 fn title(name: &str) -> String {
     let known = [
+        ("recovery", "System recovery"),
         (procedure::PDV, "Delay variation"),
         (procedure::FRAME_LOSS, "Frame loss rate"),
         (procedure::BACK_TO_BACK, "Back-to-back frames"),
@@ -240,21 +250,42 @@ pub(crate) fn losses(result: &ProcedureResult) -> impl Iterator<Item = (f64, &Fi
     result.figures.iter().filter_map(move |f| Some((percent(f)?, f)))
 }
 
-/// RFC 2544, section 26.3: one row per load.
+/// RFC 2544, section 26.3: one column per load, the highest first; with very many loads one row per load.
 fn by_load(found: &[Found<'_, '_>]) -> Table {
-    let mut table = Table::new(&["Frame", "Device", "Load, of maximum", "Loss"]);
+    let mut loads: Vec<f64> = found.iter().flat_map(|f| losses(f.result)).map(|(load, _)| load).collect();
+    loads.sort_by(|a, b| b.total_cmp(a));
+    loads.dedup();
+    let loss = |f: &Found<'_, '_>, at: f64| {
+        losses(f.result).find(|(load, _)| *load == at).and_then(|(_, g)| g.value)
+    };
+    let share = |load: &f64| tick(&percent(load / 100.0));
+    let clean = |f: &Found<'_, '_>| {
+        let figure = f.result.figures.iter().find(|g| g.name == name::LOAD_WITHOUT_LOSS);
+        or_dash(figure.and_then(|g| g.value), full)
+    };
+    let mut head = ["Frame", "Device", "No loss at"].map(String::from).to_vec();
+    if loads.len() <= MOST_LOADS {
+        head.extend(loads.iter().map(|load| format!("Loss at {}", share(load))));
+    } else {
+        head.extend(["Load, of maximum", "Loss"].map(String::from));
+    }
+    let mut table = Table::new(&head);
     for f in found {
-        for (load, figure) in losses(f.result) {
-            table.push(vec![
-                f.point.point.frame.clone(),
-                f.series.label.clone(),
-                percent(load / 100.0),
-                or_dash(figure.value, percent),
-            ]);
+        let begin = vec![f.point.point.frame.clone(), f.series.label.clone(), clean(f)];
+        let cells = loads.iter().map(|load| or_dash(loss(f, *load), percent));
+        if loads.len() <= MOST_LOADS {
+            table.push(begin.into_iter().chain(cells).collect());
+        } else {
+            for (load, cell) in loads.iter().zip(cells) {
+                table.push([begin.clone(), vec![share(load), cell]].concat());
+            }
         }
     }
     table
 }
+
+/// Loads that have a column each.
+const MOST_LOADS: usize = 11;
 
 /// One row per point: parameters that vary, the headline with its spread, the other figures.
 fn figures(found: &[Found<'_, '_>]) -> Table {
@@ -274,7 +305,11 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
     let mut table = Table::new(&head);
     for f in found {
         let mut row = vec![f.point.point.frame.clone(), f.series.label.clone()];
-        row.extend(varying.iter().map(|name| parameter(f.result, name).unwrap_or("–").to_string()));
+        row.extend(
+            varying
+                .iter()
+                .map(|name| parameter(f.result, name).map_or("–", |v| own_part(found, name, v)).to_string()),
+        );
         for (i, (name, unit)) in names.iter().enumerate() {
             let figure =
                 f.result.figures.iter().find(|g| (g.name.as_str(), g.unit.as_str()) == (*name, *unit));
@@ -282,6 +317,25 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
             row.extend(spread(figure, unit).into_iter().filter(|_| i == 0));
         }
         table.push(row);
+    }
+    table
+}
+
+/// One row per figure, for procedures with many.
+fn by_figure(found: &[Found<'_, '_>]) -> Table {
+    let mut table = Table::new(&["Frame", "Device", "Figure", "Value", "95 % interval", "N"]);
+    for f in found {
+        for figure in &f.result.figures {
+            let [interval, .., n] = spread(Some(figure), &figure.unit);
+            table.push(vec![
+                f.point.point.frame.clone(),
+                f.series.label.clone(),
+                capital(&figure.name),
+                or_dash(figure.value, |v| cell(v, &figure.unit)),
+                interval,
+                n,
+            ]);
+        }
     }
     table
 }
@@ -321,6 +375,18 @@ fn parameter<'r>(result: &'r ProcedureResult, name: &str) -> Option<&'r str> {
     result.parameters.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
 
+/// What all values of a parameter begin with, up to a comma: `100 % of the throughput`.
+fn shared_part<'r>(found: &[Found<'_, 'r>], name: &str) -> Option<&'r str> {
+    let begin = |f: &Found<'_, 'r>| Some(parameter(f.result, name)?.split_once(", ")?.0);
+    let first = found.first().and_then(begin)?;
+    found.iter().all(|f| begin(f) == Some(first)).then_some(first)
+}
+
+/// The rest of a value, which stands in the table.
+fn own_part<'v>(found: &[Found<'_, '_>], name: &str, value: &'v str) -> &'v str {
+    shared_part(found, name).map_or(value, |shared| &value[shared.len() + 2..])
+}
+
 /// Names of the parameters with a number of different values that is `wanted`.
 fn parameters<'a>(found: &[Found<'_, 'a>], wanted: fn(usize) -> bool) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
@@ -344,7 +410,9 @@ fn notes(found: &[Found<'_, '_>]) -> Vec<String> {
     let shared = parameters(found, |values| values == 1);
     let shared =
         shared.iter().filter_map(|name| Some(format!("{name} {}", parameter(found[0].result, name)?)));
-    let shared: Vec<_> = shared.collect();
+    let begun = parameters(found, |values| values > 1);
+    let begun = begun.iter().filter_map(|name| Some(format!("{name} {}", shared_part(found, name)?)));
+    let shared: Vec<_> = begun.chain(shared).collect();
     notes.extend((!shared.is_empty()).then(|| format!("Parameters: {}.", shared.join("; "))));
     if let Some(figure) = found.iter().find_map(|f| f.result.figures.first().filter(|g| g.values.len() > 1)) {
         let statistic = match figure.statistic {
@@ -352,11 +420,6 @@ fn notes(found: &[Found<'_, '_>]) -> Vec<String> {
             Statistic::Median => "median",
         };
         notes.push(format!("{}: {statistic} of the N repetitions.", capital(&figure.name)));
-    }
-    for f in found.iter().filter(|f| losses(f.result).next().is_some()) {
-        let clean = f.result.figures.iter().find(|g| g.name == name::LOAD_WITHOUT_LOSS).and_then(|g| g.value);
-        let at = format!("{}, {}", frame_name(&f.point.point.frame), f.series.label);
-        notes.extend(clean.map(|fps| format!("{at}: no loss at {} frames/s.", full(fps))));
     }
     let irregular = found.iter().flat_map(|f| &f.result.irregular).map(String::as_str);
     for (text, n) in reasons::merged(irregular) {

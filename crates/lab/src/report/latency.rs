@@ -1,8 +1,8 @@
 //! Latency against load: one row of panels per frame size, one panel per percentile.
 
 use super::curve::{by_load, in_line};
-use super::format::{full, time_ns};
-use super::lines::{Dot, DotKind, Line, Panel, range};
+use super::format::{full, si, time_ns};
+use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use super::loss::{drawn, load_range};
 use super::page::{figure, legend, note, portion_name, portions, section};
 use super::series::{Comparison, Series, frame_name};
@@ -63,10 +63,11 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
         let panel = Panel {
             heading: format!("{}, {name}", frame_name(frame)),
             x_name: "offered load, frames/s".into(),
+            x_text: si,
             y_text: time_ns,
             x_range,
             y_range,
-            zero: false,
+            y_axis: Axis::Log,
             lines: lines.collect(),
         };
         panel.draw(

@@ -11,16 +11,29 @@ pub(crate) struct Panel {
     pub(crate) heading: String,
     /// Name and unit of the horizontal axis.
     pub(crate) x_name: String,
+    /// Text for a value of the horizontal axis.
+    pub(crate) x_text: fn(f64) -> String,
     /// Text for a value of the vertical axis.
     pub(crate) y_text: fn(f64) -> String,
     /// Range of the horizontal axis; logarithmic when its ends are more than 20 times apart.
     pub(crate) x_range: (f64, f64),
-    /// Range of the logarithmic vertical axis, without zero.
+    /// Range of the vertical axis; of a logarithmic one without zero.
     pub(crate) y_range: (f64, f64),
-    /// True: below the logarithmic axis is a lane for the value zero.
-    pub(crate) zero: bool,
+    /// What the vertical axis is.
+    pub(crate) y_axis: Axis,
     /// Lines, later ones on top.
     pub(crate) lines: Vec<Line>,
+}
+
+/// A vertical axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// From zero.
+    Linear,
+    /// Without zero.
+    Log,
+    /// With a lane for the value zero below.
+    LogWithZero,
 }
 
 /// A series in a panel.
@@ -94,12 +107,16 @@ impl Panel {
     }
 
     fn y_scale(&self) -> Scale {
-        let lane = if self.zero { LANE } else { 0.0 };
-        Scale::log(self.y_range.0, self.y_range.1, HEIGHT - BOTTOM - lane, TOP)
+        let bottom = HEIGHT - BOTTOM;
+        match self.y_axis {
+            Axis::Linear => Scale::linear(self.y_range.1, bottom, TOP),
+            Axis::Log => Scale::log(self.y_range.0, self.y_range.1, bottom, TOP),
+            Axis::LogWithZero => Scale::log(self.y_range.0, self.y_range.1, bottom - LANE, TOP),
+        }
     }
 
     fn y_at(&self, scale: Scale, value: f64) -> f64 {
-        if self.zero && value <= 0.0 { HEIGHT - BOTTOM } else { scale.at(value) }
+        if self.y_axis == Axis::LogWithZero && value <= 0.0 { HEIGHT - BOTTOM } else { scale.at(value) }
     }
 
     fn draw_axes(&self, svg: &mut Svg, x: Scale, y: Scale) {
@@ -109,13 +126,13 @@ impl Panel {
             svg.line((LEFT, at), (right, at), "grid");
             svg.text((LEFT - 6.0, at + 4.0), Anchor::End, "tick", &format::tick(&(self.y_text)(tick)));
         }
-        if self.zero {
+        if self.y_axis == Axis::LogWithZero {
             svg.line((LEFT, bottom), (right, bottom), "zero");
             svg.text((LEFT - 6.0, bottom + 4.0), Anchor::End, "tick", "none");
         }
         let mut free = f64::MIN;
         for tick in x.ticks() {
-            let (at, text) = (x.at(tick), format::tick(&format::si(tick)));
+            let (at, text) = (x.at(tick), format::tick(&(self.x_text)(tick)));
             svg.line((at, TOP), (at, bottom), "grid");
             let half = super::svg::text_width(&text) / 2.0;
             if at - half >= free {
@@ -186,10 +203,11 @@ mod tests {
             let panel = Panel {
                 heading: "64".into(),
                 x_name: "x".into(),
+                x_text: format::si,
                 y_text: format::si,
                 x_range: range(std::iter::empty()),
                 y_range: (1e-5, 1.0),
-                zero: true,
+                y_axis: Axis::LogWithZero,
                 lines,
             };
             let text = panel.draw("t", "d");

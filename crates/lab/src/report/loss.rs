@@ -1,8 +1,8 @@
 //! Loss against load, one panel per frame size.
 
 use super::curve::{by_load, in_line};
-use super::format::{full, percent};
-use super::lines::{Dot, DotKind, Line, Panel, range};
+use super::format::{full, percent, si};
+use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use super::page::{figure, legend, note, portion_name, portions, section};
 use super::series::{Comparison, Series, frame_name};
 use super::table::Table;
@@ -50,10 +50,11 @@ fn panel(series: &[&Series<'_>], frame: &str) -> String {
     let panel = Panel {
         heading: frame_name(frame),
         x_name: "offered load, frames/s".into(),
+        x_text: si,
         y_text: percent,
         x_range: load_range(points.iter().map(|(_, p)| *p)),
         y_range: (LEAST_LOSS, 1.0),
-        zero: true,
+        y_axis: Axis::LogWithZero,
         lines: points.iter().map(|(s, p)| line(s, p)).collect(),
     };
     let marks = points.iter().filter_map(|(s, p)| p.headline_fps().map(|fps| mark(s, fps)));

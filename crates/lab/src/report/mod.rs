@@ -7,6 +7,7 @@
 //! read without colour and can be compared in tests.
 
 mod bars;
+mod by_size;
 mod columns;
 mod cost;
 mod curve;
@@ -19,6 +20,7 @@ mod lines;
 mod loss;
 mod method;
 pub(crate) mod page;
+mod procedures;
 mod rate;
 pub(crate) mod reasons;
 mod rules;
@@ -47,6 +49,7 @@ pub fn html(runs: &[RunData]) -> String {
         findings(&all),
         throughput::html(&all),
         rules::html(&all),
+        procedures::html(&all),
         generators::html(runs),
         loss::html(&all),
         latency::html(&all),

@@ -6,7 +6,7 @@
 
 use super::cost::median_ns_per_frame;
 use super::format::{full, list, or_dash, si, significant, time_ns};
-use super::lines::{Dot, DotKind, Line, Panel, range};
+use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use super::page::{figure, legend_of, note, section};
 use super::rate::Rate;
 use super::series::{Comparison, Style, frame_name};
@@ -243,10 +243,11 @@ fn panel(filter: &Filter<'_>, names: &[&str], y_range: (f64, f64)) -> String {
     let panel = Panel {
         heading: heading.clone(),
         x_name: "rules".into(),
+        x_text: si,
         y_text: time_ns,
         x_range: range(filter.forms.iter().flat_map(|f| &f.costs).map(|c| c.rules)),
         y_range,
-        zero: false,
+        y_axis: Axis::Log,
         lines: filter.forms.iter().map(line).collect(),
     };
     let title = format!("CPU time of a frame against rules, {heading}");

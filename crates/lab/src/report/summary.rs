@@ -1,19 +1,20 @@
 //! The findings in plain words, taken from the data. Nothing is claimed that the records do not carry: lower
 //! bounds are called so, differences come with their interval, and what weakens the result is said as well.
 
+mod comparisons;
+
 use super::format::{count, list, percent, si, time_ns, whole_percent};
 use super::generators;
 use super::handover;
-use super::rate::{Bound, Rate, Ratio};
+use super::rate::{Bound, Rate};
 use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
 use crate::record::{CpuUse, GoalResult, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, is_near, latency};
 use crate::search::Irregular;
+use comparisons::{between_runs, comparisons};
 
-/// Comparisons spelled out; the rest is in the table.
-const COMPARISONS: usize = 6;
 /// Notes of test beds spelled out; the rest is under the method.
 const NOTES: usize = 3;
 /// From this share of the device's CPU time on, one CPU does all the work.
@@ -153,118 +154,6 @@ fn ended(goal: &GoalResult) -> String {
     format!("ended irregularly ({})", list(&reasons))
 }
 
-/// The other devices of a run against the base, at one frame size.
-fn comparisons(base: &Series<'_>, series: &[&Series<'_>], frame: &str) -> Vec<String> {
-    let others = || series.iter().filter(|s| s.name != base.name);
-    let base_result = result(base, frame).filter(|(_, _, rate)| rate.bound != Bound::Exact);
-    match base_result {
-        Some((_, goal, _)) => side_by_side(base, goal, others().copied(), frame).into_iter().collect(),
-        None => {
-            let compare = |other: &&Series<'_>| compared((&base.name, base), (&what(other), other), frame);
-            at_most(others().filter_map(compare).collect())
-        }
-    }
-}
-
-/// The rates of the other devices where the base allows no comparison.
-fn side_by_side<'s>(
-    base: &Series<'_>,
-    base_goal: &GoalResult,
-    others: impl Iterator<Item = &'s Series<'s>>,
-    frame: &str,
-) -> Option<String> {
-    let rates = others.filter_map(|s| {
-        let goal = s.at(frame)?.goals().first().filter(|g| g.goal == base_goal.goal)?;
-        Some(format!("{} {}", s.name, Rate::of(goal)?.words()))
-    });
-    let mut rates: Vec<_> = rates.collect();
-    let more = rates.split_off(rates.len().min(COMPARISONS)).len();
-    rates.extend((more > 0).then(|| format!("{more} more in the table below")));
-    (!rates.is_empty()).then(|| {
-        format!(
-            "Frames/s of the others: {}. They cannot be compared with {}, whose search {}.",
-            list(&rates),
-            base.name,
-            ended(base_goal)
-        )
-    })
-}
-
-/// The first comparisons, and how many more there are.
-fn at_most(mut found: Vec<String>) -> Vec<String> {
-    if found.len() > COMPARISONS {
-        let more = found.len() - COMPARISONS;
-        found.truncate(COMPARISONS);
-        found.push(format!("The table below allows {}.", count(more, "further comparison")));
-    }
-    found
-}
-
-/// A series against another, each with the name it has in the sentence.
-fn compared(base: (&str, &Series<'_>), other: (&str, &Series<'_>), frame: &str) -> Option<String> {
-    let ((base_point, base_goal, base_rate), (point, goal, rate)) =
-        (result(base.1, frame)?, result(other.1, frame)?);
-    if goal.goal != base_goal.goal {
-        return None;
-    }
-    let irregular = [(base.0, base_goal, base_rate), (other.0, goal, rate)]
-        .into_iter()
-        .find(|(_, _, rate)| rate.bound != Bound::Exact)
-        .map(|(name, goal, _)| format!("the search of {name} {}", ended(goal)));
-    match irregular.or_else(|| handover::apart(base_point, point)) {
-        Some(why) => Some(format!(
-            "{} reaches {} frames/s; it cannot be compared with {}: {why}.",
-            other.0,
-            rate.words(),
-            base.0,
-        )),
-        None => rate.over(&base_rate).map(|ratio| sentence(other.0, base.0, &rate, &ratio)),
-    }
-}
-
-/// A point with its first goal and the rate for it.
-fn result<'a>(series: &Series<'a>, frame: &str) -> Option<(&'a PointData, &'a GoalResult, Rate)> {
-    let point = series.at(frame)?;
-    let goal = point.goals().first()?;
-    Some((point, goal, Rate::of(goal)?))
-}
-
-/// What a device does, where its name alone would need explaining.
-fn what(series: &Series<'_>) -> String {
-    let name = &series.name;
-    match series.points[0].point.dut.as_str() {
-        "kernel-stateless" => format!("Stateless filtering ({name})"),
-        "kernel-stateful" => format!("Stateful filtering ({name})"),
-        "kernel-nat" => format!("Source NAT ({name})"),
-        _ => name.clone(),
-    }
-}
-
-fn sentence(other: &str, base: &str, rate: &Rate, ratio: &Ratio) -> String {
-    let at = format!("{} frames/s", rate.words());
-    let spread = |text: fn((f64, f64)) -> String| match ratio.interval {
-        Some(interval) => format!("; {} by the repetitions", text(interval)),
-        None => "; too few repetitions for an interval".into(),
-    };
-    if ratio.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0) {
-        return format!("{other} reaches {at}: no difference from {base} could be shown.");
-    }
-    if ratio.value >= 1.5 {
-        let spread = spread(|(low, high)| format!("{low:.2} to {high:.2} times"));
-        return format!("{other} is {:.2} times as fast as {base} ({at}{spread}).", ratio.value);
-    }
-    if ratio.value >= 1.0 {
-        let text = |(low, high): (f64, f64)| {
-            format!("{} to {}", whole_percent(low - 1.0), whole_percent(high - 1.0))
-        };
-        let gain = whole_percent(ratio.value - 1.0);
-        return format!("{other} is {gain} faster than {base} ({at}{}).", spread(text));
-    }
-    let text =
-        |(low, high): (f64, f64)| format!("{} to {}", whole_percent(1.0 - high), whole_percent(1.0 - low));
-    format!("{other} costs {} against {base} ({at}{}).", whole_percent(1.0 - ratio.value), spread(text))
-}
-
 /// A trial near the throughput of a point.
 fn near_headline(point: &PointData) -> Option<&Trial> {
     let fps = point.headline_fps()?;
@@ -369,17 +258,6 @@ fn tester_limited(point: &PointData) -> bool {
     let goals = point.point.result.iter().flat_map(|result| &result.goals);
     let irregular = goals.flat_map(|goal| &goal.repetitions).filter_map(|r| r.irregular.as_deref());
     irregular.into_iter().any(|reason| reason == Irregular::TesterLimited.to_string())
-}
-
-/// The same points in later runs against the first run, at the smallest frame size.
-fn between_runs(all: &Comparison<'_>) -> Vec<String> {
-    let (Some(first), Some(frame)) = (all.runs.first(), all.frames.first()) else { return Vec::new() };
-    let later = all.series.iter().filter(|s| !s.is_wire() && s.run.id != first.run.id);
-    let compare = |series: &Series<'_>| {
-        let twin = all.series.iter().find(|s| s.run.id == first.run.id && s.name == series.name)?;
-        compared((&twin.label, twin), (&series.label, series), frame)
-    };
-    at_most(later.filter_map(compare).collect())
 }
 
 /// How the run ended, unless it is complete.

@@ -97,6 +97,19 @@ fn a_run_without_latency_and_cost() {
 }
 
 #[test]
+fn procedures_and_their_irregularities_are_in_the_report() {
+    let text = report(&[fixture::procedures()]);
+    for of in [
+        "Back-to-back frames",
+        "System recovery",
+        "As in RFC 8219, section 7.3.",
+        "Throughput against frame size",
+    ] {
+        assert!(text.contains(of), "{of}");
+    }
+}
+
+#[test]
 fn two_hundred_points() {
     let points = (0..200).map(|i| {
         let frame = [64, 128, 256, 512, 1024, 1280, 1518, 2112, 4096, 9000][i % 10];
@@ -115,6 +128,7 @@ fn two_hundred_points() {
 fn preview() {
     let dir = std::env::temp_dir();
     std::fs::write(dir.join("weir-report.html"), html(&[fixture::quick()])).unwrap();
+    std::fs::write(dir.join("weir-report-procedures.html"), html(&[fixture::procedures()])).unwrap();
     let two = [fixture::quick(), fixture::quick_again()];
     std::fs::write(dir.join("weir-report-two.html"), html(&two)).unwrap();
 }

@@ -20,7 +20,7 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let figures = if searched { figures(all) } else { String::new() };
+    let figures = if searched { figures(all) + &super::by_size::html(all) } else { String::new() };
     let body = format!("{figures}<h3>All goals</h3>\n{}{}", table.html(), note(EXPLANATION));
     section("throughput", "Throughput by frame size and device", &body)
 }

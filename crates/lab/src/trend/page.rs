@@ -13,7 +13,7 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 230.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
-const TOP: f64 = 18.0;
+const TOP: f64 = 26.0;
 const BOTTOM: f64 = 30.0;
 
 /// The whole page.
@@ -71,6 +71,7 @@ fn draw(trend: &Trend, track: &Track, title: &str) -> String {
             &format::tick(&value(tick, &track.unit)),
         );
     }
+    svg.text((LEFT - 6.0, TOP - 8.0), Anchor::Start, "axis", &track.unit);
     let started = |i: usize| {
         let run = track.values[i].0;
         trend.runs.iter().find(|s| s.run == run).map_or("", |s| day(&s.started))
