@@ -9,6 +9,10 @@ pub(crate) mod procedure {
     pub(crate) const PDV: &str = "pdv";
     pub(crate) const FRAME_LOSS: &str = "frame-loss";
     pub(crate) const BACK_TO_BACK: &str = "back-to-back";
+    pub(crate) const RECOVERY: &str = "recovery";
+    pub(crate) const RESET: &str = "reset";
+    pub(crate) const BURSTS: &str = "bursts";
+    pub(crate) const SOAK: &str = "soak";
 }
 
 /// Names of figures.
@@ -32,6 +36,30 @@ pub(crate) mod name {
     /// RFC 9004, section 6.4.
     pub(crate) const CORRECTED_BUFFER: &str = "corrected buffer time";
 
+    /// RFC 2544, section 26.5.
+    pub(crate) const RECOVERY_TIME: &str = "recovery time";
+    /// RFC 6201: by the number of frames lost.
+    pub(crate) const RESET_BY_LOSS: &str = "reset time by frame loss";
+    /// RFC 6201: by the arrivals of the frames before and after it.
+    pub(crate) const RESET_BY_TIME_STAMPS: &str = "reset time by time stamps";
+    pub(crate) const LOSS_EVENTS: &str = "loss events per hour";
+    pub(crate) const LOSS_RATIO: &str = "loss ratio";
+
+    /// Highest mean load at which bursts of so many frames come through whole.
+    pub(crate) fn load_in_bursts(frames: u32) -> String {
+        format!("{LOAD_WITHOUT_LOSS} in bursts of {frames}")
+    }
+
+    /// RFC 2544, section 21: the pause between such bursts.
+    pub(crate) fn gap_between_bursts(frames: u32) -> String {
+        format!("gap between bursts of {frames}")
+    }
+
+    /// Loss ratio at so many percent of the throughput as a mean.
+    pub(crate) fn loss_in_bursts(percent: f64, frames: u32) -> String {
+        format!("{} in bursts of {frames}", loss_at(percent))
+    }
+
     /// Loss ratio at so many percent of the maximum rate.
     pub(crate) fn loss_at(percent: f64) -> String {
         format!("loss at {percent} %")
@@ -48,6 +76,7 @@ pub(crate) mod unit {
     pub(crate) const SECONDS: &str = "s";
     pub(crate) const FRAMES: &str = "frames";
     pub(crate) const FRAMES_PER_S: &str = "frames/s";
+    pub(crate) const PER_HOUR: &str = "1/h";
     /// 0..=1.
     pub(crate) const RATIO: &str = "ratio";
 }

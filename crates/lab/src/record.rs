@@ -142,6 +142,24 @@ pub struct ProcedureResult {
     pub figures: Vec<Figure>,
     /// Why figures are missing or mean less than they should, one sentence each.
     pub irregular: Vec<String>,
+    /// Losses with their dates, oldest first, where the procedure looks for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<DatedLoss>,
+}
+
+/// A period in which frames were lost, by the clock on the wall.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatedLoss {
+    /// When its first lost frame was sent, UTC, RFC 3339, to the tenth of a second.
+    pub at: String,
+    /// `a>b` or `b>a`.
+    pub direction: String,
+    /// Frames lost.
+    pub lost: u64,
+    /// From the arrival of the last frame before it to that of the first frame after it, s.
+    pub outage_s: f64,
+    /// Was the trial valid? In others the tester or the host may have had a part in it.
+    pub valid: bool,
 }
 
 /// One figure of a procedure with all its repetitions.

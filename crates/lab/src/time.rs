@@ -43,6 +43,12 @@ pub(crate) fn now() -> String {
     rfc3339(SystemTime::now())
 }
 
+/// A time that [`now`] told, and so much later; `None` for what it did not tell.
+pub(crate) fn later(time: &str, by: Duration) -> Option<String> {
+    let (seconds, ms) = (u64::try_from(unix_seconds(time)?).ok()?, time.get(20..23)?.parse::<u32>().ok()?);
+    Some(rfc3339(UNIX_EPOCH + Duration::new(seconds, ms * 1_000_000) + by))
+}
+
 fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (s, ms) = (since.as_secs(), since.subsec_millis());
@@ -114,5 +120,17 @@ mod tests {
             assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(s * 1000 + 7)), expected);
             assert_eq!(unix_seconds(expected), Some(s as i64));
         }
+    }
+
+    #[test]
+    fn later_is_after_midnight_and_leap_days_too() {
+        for (time, ms, expected) in [
+            ("2024-02-28T23:59:59.900Z", 86_400_100, "2024-03-01T00:00:00.000Z"),
+            ("2026-12-31T23:59:59.999Z", 1, "2027-01-01T00:00:00.000Z"),
+            ("2026-05-04T03:02:01.234Z", 0, "2026-05-04T03:02:01.234Z"),
+        ] {
+            assert_eq!(later(time, Duration::from_millis(ms)).as_deref(), Some(expected));
+        }
+        assert_eq!(later("yesterday", Duration::ZERO), None);
     }
 }

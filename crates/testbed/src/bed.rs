@@ -59,6 +59,13 @@ pub struct Port {
     pub namespace: Namespace,
 }
 
+/// Who receives for the DUT.
+#[derive(Debug)]
+pub struct Receivers {
+    threads: Vec<NapiThread>,
+    notes: Vec<String>,
+}
+
 /// A test bed.
 pub struct Bed {
     spec: BedSpec,
@@ -114,6 +121,31 @@ impl Bed {
     /// Gives the DUT's interfaces receive threads and places them. Called by `build`; call it again when an XDP
     /// program was attached or detached, since that may replace NAPI instances.
     pub fn place_receivers(&mut self) {
+        let receivers = self.receivers();
+        self.adopt(receivers);
+    }
+
+    /// Takes note of receive threads that were placed while a trial went on.
+    pub fn adopt(&mut self, receivers: Receivers) {
+        (self.threads, self.notes) = (receivers.threads, receivers.notes);
+    }
+
+    /// Sets the DUT's interfaces down, then up, and gives it its addresses and routes again: what an administrator does
+    /// who resets its links. Rules and tracked connections stay.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn cycle_links(&self) -> Result<Receivers> {
+        if let Some(dut) = &self.dut {
+            dut.run(|| {
+                topology::cycle(&self.wires)?;
+                topology::route(&self.wires, self.spec.ip, self.spec.networks)
+            })?;
+        }
+        Ok(self.receivers())
+    }
+
+    fn receivers(&self) -> Receivers {
         let mut notes = Vec::new();
         let ends = self.ends().filter(|end| end.owner == Owner::Dut);
         let threads: Vec<_> = ends.flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect();
@@ -128,7 +160,7 @@ impl Bed {
                 self.spec.dut_cpus
             ));
         }
-        (self.threads, self.notes) = (threads, notes);
+        Receivers { threads, notes }
     }
 
     /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the

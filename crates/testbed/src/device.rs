@@ -61,6 +61,14 @@ impl Device {
         }
     }
 
+    /// What makes the device pass nothing for a while; only a faulty one has it.
+    pub fn stall_switch(&self) -> Option<StallSwitch> {
+        match self {
+            Device::Faulty(pumps) => Some(pumps.stall.clone()),
+            _ => None,
+        }
+    }
+
     /// Frames that the device says it has dropped since its start; only a faulty one says so.
     pub fn dropped(&self) -> u64 {
         match self {
@@ -79,9 +87,23 @@ fn stop_forwarding(ip: IpVersion) {
     std::fs::write(path, "0").expect("forwarding was switched on through the same file");
 }
 
+/// Makes a faulty device drop all frames that arrive for a while. Clones are of the same device.
+#[derive(Debug, Clone, Default)]
+pub struct StallSwitch {
+    until_ns: Arc<AtomicU64>,
+}
+
+impl StallSwitch {
+    /// From now on, for so long.
+    pub fn stall(&self, time: Duration) {
+        self.until_ns.store(now_ns() + time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
 /// The two directions of a faulty device.
 pub struct Pumps {
     stop: Arc<AtomicBool>,
+    stall: StallSwitch,
     /// By each direction.
     dropped: [Arc<AtomicU64>; 2],
     threads: Vec<JoinHandle<()>>,
@@ -91,16 +113,17 @@ impl Pumps {
     fn start(ports: &[Port; 2], faults: &Faults, cpus: &[usize]) -> Result<Pumps, PacketError> {
         let stop = Arc::new(AtomicBool::new(false));
         let dropped = <[Arc<AtomicU64>; 2]>::default();
-        let mut pumps = Pumps { stop, dropped, threads: Vec::new() };
+        let mut pumps = Pumps { stop, stall: StallSwitch::default(), dropped, threads: Vec::new() };
         for (from, to) in [(0, 1), (1, 0)] {
             let ring = Ring::open(ports[from].ifindex, RING_BLOCKS)?;
             let sender = Sender::open(ports[to].ifindex)?;
             let line = FaultLine::new(faults.clone());
             let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped[from].clone(), cpus[0]);
+            let stall = pumps.stall.clone();
             pumps.threads.push(std::thread::spawn(move || {
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);
-                pump(ring, &sender, line, &stop, &dropped);
+                pump(ring, &sender, line, &stall, &stop, &dropped);
             }));
         }
         Ok(pumps)
@@ -117,12 +140,21 @@ impl Drop for Pumps {
     }
 }
 
-fn pump(mut ring: Ring, sender: &Sender, mut line: FaultLine, stop: &AtomicBool, dropped: &AtomicU64) {
+fn pump(
+    mut ring: Ring,
+    sender: &Sender,
+    mut line: FaultLine,
+    stall: &StallSwitch,
+    stop: &AtomicBool,
+    dropped: &AtomicU64,
+) {
     while !stop.load(Ordering::Relaxed) {
         let wait = line.next_ns().map_or(5_000_000, |due| due.saturating_sub(now_ns()).min(5_000_000));
         // poll(2) counts in ms: shorter waits spin.
-        let received =
-            ring.receive(Duration::from_nanos(wait), |frame, _| line.push(now_ns(), frame.to_vec()));
+        let received = ring.receive(Duration::from_nanos(wait), |frame, _| {
+            line.stall_until(stall.until_ns.load(Ordering::Relaxed));
+            line.push(now_ns(), frame.to_vec());
+        });
         if received.is_err() {
             return;
         }

@@ -157,6 +157,11 @@ impl FaultLine {
         }
     }
 
+    /// Passes nothing until then, or until a stall of its own ends, if that is later.
+    pub fn stall_until(&mut self, until_ns: u64) {
+        self.stalled_until_ns = self.stalled_until_ns.max(until_ns);
+    }
+
     /// Frames whose time has come.
     pub fn pop(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         self.ready.pop_front_if(|(leave_ns, _)| *leave_ns <= now_ns).map(|(_, frame)| frame)
@@ -200,6 +205,21 @@ mod tests {
         check("delay=2ms", 5, "1 2 3");
         check("stall=2ms@3", 6, "1 2 5 6");
         check("drop=1/4 duplicate=1/3", 6, "1 2 3 3 5 6 6");
+    }
+
+    #[test]
+    fn a_stall_from_outside_drops_what_arrives_in_it() {
+        let mut line = FaultLine::default();
+        line.stall_until(20);
+        line.stall_until(10);
+        let passed: Vec<u64> = [5, 15, 19, 20, 25]
+            .into_iter()
+            .filter(|&now_ns| {
+                line.push(now_ns, vec![0]);
+                line.pop(now_ns).is_some()
+            })
+            .collect();
+        assert_eq!((passed, line.dropped()), (vec![20, 25], 3));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::netlink::{Attrs, Message, Reply, Socket, c_text, u32_at, u64_at};
 pub type Mac = [u8; 6];
 
 const CREATE: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+/// What an interface keeps while it is down may be there already.
+const CREATE_OR_KEEP: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 // linux/veth.h and linux/if_link.h, not in the libc crate.
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_INFO_KIND: u16 = 1;
@@ -157,12 +159,12 @@ impl Rtnl {
             .request(&format!("silence interface {ifindex}"), Message::new(libc::RTM_NEWLINK, 0, &header))
     }
 
-    /// Adds an address without duplicate address detection.
+    /// Adds an address without duplicate address detection, or keeps it.
     pub fn add_address(&mut self, ifindex: u32, address: IpAddr, prefix: u8) -> Result<()> {
         let mut header = vec![family(address), prefix, libc::IFA_F_NODAD as u8, libc::RT_SCOPE_UNIVERSE];
         header.extend(ifindex.to_ne_bytes());
         let bytes = octets(address);
-        let message = Message::new(libc::RTM_NEWADDR, CREATE, &header)
+        let message = Message::new(libc::RTM_NEWADDR, CREATE_OR_KEEP, &header)
             .attr(libc::IFA_LOCAL, &bytes)
             .attr(libc::IFA_ADDRESS, &bytes);
         self.socket.request(&format!("add address {address}/{prefix}"), message)

@@ -250,6 +250,18 @@ pub(crate) fn route(wires: &Wires, ip: IpVersion, networks: u32) -> Result<()> {
     Ok(())
 }
 
+/// Sets the DUT's interfaces down and up again, in its namespace. Routes and neighbours are gone then, and the addresses
+/// of IPv6.
+pub(crate) fn cycle(wires: &Wires) -> Result<()> {
+    let mut rtnl = Rtnl::open()?;
+    for up in [false, true] {
+        for [_, dut] in wires {
+            rtnl.set_up(dut.ifindex, up)?;
+        }
+    }
+    wires.iter().try_for_each(|[_, dut]| wait_until_operational(dut.name))
+}
+
 /// The interface of the bridge.
 pub(crate) const BRIDGE: &str = "br0";
 

@@ -139,6 +139,12 @@ impl PointSpec {
         list.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
 
+    /// Are its frames the smallest of these that its IP version can have?
+    pub fn is_smallest(&self, sizes: &[FrameSizes]) -> bool {
+        let possible = |size: &&FrameSizes| self.ip == IpVersion::V4 || size.min() >= MIN_IPV6_FRAME_BYTES;
+        sizes.iter().filter(possible).all(|size| size.mean() >= self.frame.mean())
+    }
+
     /// Why this combination has no meaning; empty if it has one.
     fn conflicts(&self) -> Vec<Conflict> {
         let mut list = Vec::new();

@@ -23,7 +23,11 @@ mod value;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
 pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
-pub use procedures::{BackToBackSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures};
+pub(crate) use procedures::percents;
+pub use procedures::{
+    BackToBackSpec, BurstsSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures, RecoverySpec, ResetKind,
+    ResetSpec, SoakSpec,
+};
 pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
 
 /// A valid plan.
@@ -166,8 +170,10 @@ impl Plan {
         match &self.experiment {
             Experiment::Throughput(t) => {
                 let curve = t.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
-                let point = t.search.estimate() * t.repeat + curve + t.procedures.estimate();
-                point * self.points().len() as u32
+                let search = t.search.estimate() * t.repeat;
+                let smallest = |point: &PointSpec| point.is_smallest(&t.traffic.frame_bytes);
+                let points = self.points();
+                points.iter().map(|point| search + curve + t.procedures.estimate(smallest(point))).sum()
             }
             Experiment::PeersGenerator(p) => {
                 // Two generators of ours with each number of flows; peers repeat one frame.

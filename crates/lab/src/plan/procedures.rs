@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use weir_testbed::dut::DutKind;
+
 use crate::search::burst;
 
 /// The procedures of a plan, in the order in which they are made; `None`: not asked for.
@@ -16,6 +18,14 @@ pub struct Procedures {
     pub frame_loss: Option<FrameLossSpec>,
     /// `[back_to_back]`
     pub back_to_back: Option<BackToBackSpec>,
+    /// `[recovery]`
+    pub recovery: Option<RecoverySpec>,
+    /// `[reset]`
+    pub reset: Option<ResetSpec>,
+    /// `[bursts]`
+    pub bursts: Option<BurstsSpec>,
+    /// `[soak]`
+    pub soak: Option<SoakSpec>,
 }
 
 /// Latency: RFC 2544, section 26.2, with the figures of RFC 8219, section 7.2.
@@ -25,6 +35,8 @@ pub struct LatencySpec {
     pub percent: f64,
     /// Length of a stream.
     pub stream: Duration,
+    /// Frames are timed from here on, before the end of the stream.
+    pub after: Duration,
     /// Streams, at least 1.
     pub times: u32,
 }
@@ -64,27 +76,125 @@ pub struct BackToBackSpec {
     pub times: u32,
 }
 
+/// System recovery: RFC 2544, section 26.5.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecoverySpec {
+    /// Load in percent of the throughput, above 100.
+    pub percent: f64,
+    /// How long that load lasts.
+    pub overload: Duration,
+    /// The load after that, in percent of the first one, below 100.
+    pub drop_percent: f64,
+    /// How long that one lasts.
+    pub settle: Duration,
+    /// Trials, at least 1.
+    pub times: u32,
+}
+
+/// Reset: RFC 2544, section 26.6, as updated by RFC 6201.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResetSpec {
+    /// What is done to the device.
+    pub kind: ResetKind,
+    /// Length of a trial, in the middle of which it is done.
+    pub trial: Duration,
+    /// How long a stall takes, where that is asked for.
+    pub stall: Duration,
+    /// Trials, at least 1.
+    pub times: u32,
+}
+
+/// What a reset does to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetKind {
+    /// Both interfaces are set down, then up, and routed again.
+    Links,
+    /// The rules are installed anew, and tracked connections forgotten.
+    Rules,
+    /// The faulty device drops all frames for a while.
+    Stall,
+}
+
+impl ResetKind {
+    /// All kinds with their names.
+    pub const ALL: [(ResetKind, &'static str); 3] =
+        [(ResetKind::Links, "links"), (ResetKind::Rules, "rules"), (ResetKind::Stall, "stall")];
+
+    /// The name in plans and records.
+    pub fn name(self) -> &'static str {
+        ResetKind::ALL.iter().find(|(kind, _)| *kind == self).expect("every kind is in ALL").1
+    }
+
+    /// Can it be done to this device?
+    pub fn fits(self, dut: DutKind) -> bool {
+        match self {
+            ResetKind::Links => !matches!(dut, DutKind::Wire | DutKind::KernelBridge | DutKind::Faulty),
+            ResetKind::Rules => {
+                matches!(dut, DutKind::KernelStateless | DutKind::KernelStateful | DutKind::KernelNat)
+            }
+            ResetKind::Stall => dut == DutKind::Faulty,
+        }
+    }
+}
+
+/// Bursty traffic: RFC 2544, section 21.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BurstsSpec {
+    /// Frames of a burst, at least one number.
+    pub frames: Vec<u32>,
+    /// From one mean load to the next, in percent of the throughput, above 0, at most 100.
+    pub step_percent: f64,
+    /// Length of a trial.
+    pub trial: Duration,
+}
+
+/// Hours at a share of the throughput.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SoakSpec {
+    /// Load in percent of the throughput, above 0.
+    pub percent: f64,
+    /// Length of it all.
+    pub duration: Duration,
+    /// Length of a trial; they follow each other without a pause.
+    pub trial: Duration,
+}
+
 /// The back-to-back rate that an estimate assumes before the wire is measured, frames/s.
 const ASSUMED_MAX_FPS: f64 = 20e6;
 
 impl Procedures {
-    /// Upper bound of the trial time at one point, repeated trials not counted.
-    pub fn estimate(&self) -> Duration {
+    /// Upper bound of the trial time at a point, repeated trials not counted; a reset is for the smallest frames only.
+    pub fn estimate(&self, smallest: bool) -> Duration {
         let times = [
             self.latency.as_ref().map(|spec| spec.stream * spec.times),
             self.pdv.as_ref().map(|spec| spec.stream * spec.times),
-            self.frame_loss.as_ref().map(|spec| spec.trial * spec.percents().len() as u32),
+            self.frame_loss.as_ref().map(|spec| spec.trial * percents(spec.step_percent).len() as u32),
             self.back_to_back.as_ref().map(BackToBackSpec::estimate),
+            self.recovery.as_ref().map(|spec| (spec.overload + spec.settle) * spec.times),
+            self.reset.as_ref().filter(|_| smallest).map(|spec| spec.trial * spec.times),
+            self.bursts.as_ref().map(BurstsSpec::estimate),
+            self.soak.as_ref().map(|spec| spec.trial * spec.trials()),
         ];
         times.into_iter().flatten().sum()
     }
 }
 
-impl FrameLossSpec {
-    /// The loads in percent of the maximum rate, the highest first.
-    pub fn percents(&self) -> Vec<f64> {
-        let below = |i: u32| 100.0 - f64::from(i) * self.step_percent;
-        (0..).map(below).take_while(|percent| *percent > 1e-9).collect()
+/// 100 and all that is whole steps below it and above 0.
+pub(crate) fn percents(step: f64) -> Vec<f64> {
+    let below = |i: u32| 100.0 - f64::from(i) * step;
+    (0..).map(below).take_while(|percent| *percent > 1e-9).collect()
+}
+
+impl BurstsSpec {
+    fn estimate(&self) -> Duration {
+        self.trial * (self.frames.len() * percents(self.step_percent).len()) as u32
+    }
+}
+
+impl SoakSpec {
+    /// How many trials it takes.
+    pub fn trials(&self) -> u32 {
+        self.duration.div_duration_f64(self.trial).ceil() as u32
     }
 }
 
@@ -113,7 +223,6 @@ mod tests {
 
     #[test]
     fn loads_go_down_to_above_nothing() {
-        let percents = |step_percent| FrameLossSpec { step_percent, trial: Duration::ZERO }.percents();
         assert_eq!(percents(10.0), [100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0]);
         assert_eq!(percents(40.0), [100.0, 60.0, 20.0]);
         assert_eq!(percents(100.0), [100.0]);
@@ -123,10 +232,25 @@ mod tests {
     fn estimates_add_up() {
         let seconds = Duration::from_secs;
         let mut procedures = Procedures::default();
-        assert_eq!(procedures.estimate(), Duration::ZERO);
-        procedures.latency = Some(LatencySpec { percent: 100.0, stream: seconds(120), times: 20 });
+        assert_eq!(procedures.estimate(true), Duration::ZERO);
+        procedures.latency =
+            Some(LatencySpec { percent: 100.0, stream: seconds(120), after: seconds(60), times: 20 });
         procedures.pdv = Some(PdvSpec { percent: 100.0, stream: seconds(60), times: 20 });
         procedures.frame_loss = Some(FrameLossSpec { step_percent: 10.0, trial: seconds(60) });
-        assert_eq!(procedures.estimate(), seconds(2400 + 1200 + 600));
+        assert_eq!(procedures.estimate(true), seconds(2400 + 1200 + 600));
+        let kind = ResetKind::Links;
+        procedures.reset = Some(ResetSpec { kind, trial: seconds(10), stall: Duration::ZERO, times: 20 });
+        procedures.recovery = Some(RecoverySpec {
+            percent: 110.0,
+            overload: seconds(60),
+            drop_percent: 50.0,
+            settle: seconds(10),
+            times: 20,
+        });
+        procedures.bursts = Some(BurstsSpec { frames: vec![16, 64], step_percent: 10.0, trial: seconds(60) });
+        procedures.soak = Some(SoakSpec { percent: 90.0, duration: seconds(100), trial: seconds(30) });
+        let large = 4200 + 1400 + 1200 + 120;
+        assert_eq!(procedures.estimate(false), seconds(large));
+        assert_eq!(procedures.estimate(true), seconds(large + 200));
     }
 }

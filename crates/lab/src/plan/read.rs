@@ -127,7 +127,7 @@ fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
     let search = read_search(root.section("search"));
     let repeat = read_repeat(root.section("repeat"));
     let curve = read_curve(root.section("curve"));
-    let procedures = read_procedures(root);
+    let procedures = read_procedures(root, dut.as_ref());
     Some(Throughput { dut: dut?, faults, traffic: traffic?, search: search?, repeat, curve, procedures })
 }
 

@@ -31,7 +31,8 @@ fn check(old: &str, new: &str, expected: &str) {
 }
 
 /// Sections that ask for a procedure.
-const PROCEDURES: [&str; 4] = ["latency", "pdv", "frame_loss", "back_to_back"];
+const PROCEDURES: [&str; 8] =
+    ["latency", "pdv", "frame_loss", "back_to_back", "recovery", "reset", "bursts", "soak"];
 
 fn throughput(plan: Plan) -> Throughput {
     match plan.experiment {
@@ -177,15 +178,29 @@ fn each_mistake_has_its_line_and_remedy() {
         ),
         (
             "\"2M\"",
-            "\"2M\"\n[latency]\nstream_s = 10\ntimes = 0",
-            "p:14: latency.times: `0` is out of range: use a whole number from 1 to 1000",
+            "\"2M\"\n[latency]\nstream_s = 10\nafter_s = 10\ntimes = 0",
+            "p:14: latency.after_s: leaves nothing of the stream to be timed: use less than 10\n\
+             p:15: latency.times: `0` is out of range: use a whole number from 1 to 1000",
         ),
         (
             "\"2M\"",
             "\"2M\"\n[frame_loss]\nstep_percent = 0.5\n[back_to_back]\nmax_burst_s = 31\ntrails = 1",
             "p:13: frame_loss.step_percent: `0.5` is no step between loads: use 1 to 100 percent\n\
-             p:15: back_to_back.max_burst_s: `31` is no such time in seconds: use 0.001 to 30\n\
+             p:15: back_to_back.max_burst_s: `31` is no time in seconds: use 0.001 to 30\n\
              p:16: `trails` is no option of [back_to_back]: did you mean `trials`?",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[recovery]\npercent = 90\ndrop_percent = 100\n[reset]\nkind = \"stall\"",
+            "p:13: recovery.percent: is no overload: use more than 100 percent of the throughput\n\
+             p:14: recovery.drop_percent: does not lower the load: use less than 100 percent of it\n\
+             p:16: reset.kind: `stall` is a reset of faulty: use another kind of reset or device",
+        ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[bursts]\nframes = 1\n[soak]\nduration_s = 9999999",
+            "p:13: bursts.frames: `1` is out of range: use a whole number from 2 to 65535\n\
+             p:15: soak.duration_s: `9999999` is no time in seconds: use 0.001 to 2592000",
         ),
         (
             "\"2M\"",
@@ -325,7 +340,8 @@ fn a_list_is_an_axis() {
 
 #[test]
 fn defaults_are_those_of_the_cited_procedures() {
-    let plan = "question = \"?\"\n[dut]\nkind = \"wire\"\n[traffic]\nframe_bytes = 64\n[search]\nkind = ";
+    let plan =
+        "question = \"?\"\n[dut]\nkind = \"kernel-forward\"\n[traffic]\nframe_bytes = 64\n[search]\nkind = ";
     let search = |kind: &str| throughput(read(&format!("{plan}\"{kind}\""), &[]).unwrap()).search;
     let SearchSpec::Rfc2544(rfc) = search("rfc2544") else { panic!() };
     assert_eq!((rfc.trial.as_secs(), rfc.loss_ratio), (60, 0.0));

@@ -78,15 +78,15 @@ pub(super) fn width(value: &Value) -> Result<f64, String> {
 
 /// A length of time in seconds, a millisecond to a day.
 pub(super) fn seconds(value: &Value) -> Result<Duration, String> {
-    let seconds = number(value).filter(|s| (0.001..=86_400.0).contains(s));
-    let wrong = || format!("`{}` is no time in seconds: use 0.001 to 86400", shown(value));
-    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+    seconds_up_to::<86_400>(value)
 }
 
 /// A length of time in seconds, a millisecond to `MOST_S` seconds.
 pub(super) fn seconds_up_to<const MOST_S: u64>(value: &Value) -> Result<Duration, String> {
-    let time = seconds(value).ok().filter(|time| *time <= Duration::from_secs(MOST_S));
-    time.ok_or_else(|| format!("`{}` is no such time in seconds: use 0.001 to {MOST_S}", shown(value)))
+    let seconds = number(value).filter(|s| (0.001..=MOST_S as f64).contains(s));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("`{}` is no time in seconds: use 0.001 to {MOST_S}", shown(value)))
 }
 
 /// A rate in frames/s, a number or `"2M"`.

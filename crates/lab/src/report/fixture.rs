@@ -156,6 +156,7 @@ fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
         parameters: parameters.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         figures,
         irregular: irregular.into_iter().map(String::from).collect(),
+        events: Vec::new(),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::store::{Store, StoreError};
 use crate::time;
 
 mod counted;
+mod disturbance;
 mod past;
 mod peers;
 mod procedure;
@@ -363,7 +364,8 @@ impl Running<'_> {
             _ => goals.first().and_then(|goal| goal.fps_median),
         };
         let (paced_fps, seed) = (ceiling * CEILING_SHARE, self.settings.seed);
-        procedure::Known { spec, throughput_fps, ceiling_fps: ceiling, paced_fps, seed }
+        let smallest = spec.is_smallest(&self.experiment.traffic.frame_bytes);
+        procedure::Known { spec, throughput_fps, ceiling_fps: ceiling, paced_fps, smallest, seed }
     }
 
     /// Loss and latency at shares of the throughput that was found.

@@ -22,6 +22,7 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 use weir_testbed::updates::{Made, Updates};
 
+use super::disturbance::Disturbance;
 use super::verdict::{Books, judge};
 use super::{RunError, counted};
 use crate::plan::{Cpus, Limits, PointSpec};
@@ -139,6 +140,17 @@ impl Rig {
     /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine, unless it is
     /// stopped meanwhile.
     pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Outcome, RunError> {
+        self.disturbed(load, purpose, control, None)
+    }
+
+    /// A trial in which something is done to the device.
+    pub(super) fn disturbed(
+        &mut self,
+        load: &Load,
+        purpose: Purpose,
+        control: &Control,
+        disturbance: Option<&Disturbance>,
+    ) -> Result<Outcome, RunError> {
         let _turn = measuring_lock(|| control.stopped())?;
         let begin = Instant::now();
         let started = time::now();
@@ -149,20 +161,32 @@ impl Rig {
             changes => Updates::start(&self.bed, changes)?,
         };
         let cpu = self.cpus.tester[0];
-        let tester = &mut self.tester;
-        let (counts, tester_ns, sending) = self.bed.tester().run(|| {
-            let placed = pin_to(cpu);
-            debug_assert!(placed.is_ok(), "{placed:?}");
-            let (own, sending) = (own_time(), Instant::now());
-            let counts = tester.trial(load, control);
-            (counts, own_time().saturating_sub(own), sending.elapsed())
+        let (tester, bed, stall) = (&mut self.tester, &self.bed, self.device.stall_switch());
+        let ((counts, tester_ns, sending), receivers) = std::thread::scope(|scope| {
+            let acting = disturbance.map(|d| scope.spawn(|| d.act(bed, stall.as_ref())));
+            let sent = bed.tester().run(|| {
+                let placed = pin_to(cpu);
+                debug_assert!(placed.is_ok(), "{placed:?}");
+                let (own, sending) = (own_time(), Instant::now());
+                let counts = tester.trial(load, control);
+                (counts, own_time().saturating_sub(own), sending.elapsed())
+            });
+            disturbance.into_iter().for_each(Disturbance::over);
+            (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
         });
         let counts = counts?;
+        if let Some(receivers) = receivers.transpose()?.flatten() {
+            self.bed.adopt(receivers);
+        }
         let routes = updates.map(Updates::stop).transpose()?;
         let after = self.sample()?;
         let used =
             Used { before, after, tester_ns, elapsed: sending, duration: load.duration, handover_ns, routes };
-        Ok(self.outcome(&counts, load, purpose, &used, Started { started, begin }))
+        let mut books = self.books(&counts, &used);
+        if disturbance.is_some_and(Disturbance::hides_frames) {
+            books.explain_rest("links down", "sent meanwhile: all that no other counter explains");
+        }
+        Ok(self.outcome(books, &counts, load, purpose, &used, Started { started, begin }))
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
@@ -175,8 +199,15 @@ impl Rig {
         })
     }
 
-    fn outcome(&self, counts: &Counts, load: &Load, purpose: Purpose, used: &Used, at: Started) -> Outcome {
-        let books = self.books(counts, used);
+    fn outcome(
+        &self,
+        books: Books,
+        counts: &Counts,
+        load: &Load,
+        purpose: Purpose,
+        used: &Used,
+        at: Started,
+    ) -> Outcome {
         let mut noise = self.noise(counts, load, used);
         if purpose == Purpose::Pacing {
             noise.departures = counts.streams.first().map(counted::departures);

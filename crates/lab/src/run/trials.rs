@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use weir_load::Control;
 use weir_load::counts::Load;
 
+use super::disturbance::Disturbance;
 use super::rig::Outcome;
 use super::{Event, RunError, Running, WARM_UP, past};
 use crate::record::{Owner, Point, Purpose, Trial, Verdict};
@@ -43,7 +44,7 @@ pub(super) struct Trials<'a> {
     /// Trials of an earlier part of this run that are still to be asked for.
     kept: VecDeque<Trial>,
     /// The number of the next trial.
-    next: usize,
+    number: usize,
     /// Is the device to be warmed up before the next trial, since all trials so far were kept ones?
     cold: bool,
     /// Time of a cache line between tester and DUT before each trial of the present search, ns.
@@ -52,7 +53,7 @@ pub(super) struct Trials<'a> {
 
 impl<'a> Trials<'a> {
     pub(super) fn new(run: &'a Running<'a>, point: &'a Point, kept: VecDeque<Trial>) -> Trials<'a> {
-        Trials { run, point, next: kept.len(), cold: !kept.is_empty(), kept, handovers: Vec::new() }
+        Trials { run, point, number: kept.len(), cold: !kept.is_empty(), kept, handovers: Vec::new() }
     }
 
     /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
@@ -64,14 +65,24 @@ impl<'a> Trials<'a> {
 
     /// One trial, whatever its verdict.
     pub(super) fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<Outcome, RunError> {
+        self.next(rig, load, purpose, None)
+    }
+
+    fn next(
+        &mut self,
+        rig: &mut Rig,
+        load: &Load,
+        purpose: Purpose,
+        disturbance: Option<&Disturbance>,
+    ) -> Result<Outcome, RunError> {
         if let Some(outcome) = self.kept(load, purpose) {
             return Ok(outcome);
         }
         if std::mem::take(&mut self.cold) && purpose != Purpose::WarmUp {
             let fps = load.fps.map(|fps| fps.min(WARM_UP_FPS));
-            self.measured(rig, &Load { fps, ..Load::full_speed(WARM_UP) }, Purpose::WarmUp)?;
+            self.measured(rig, &Load { fps, ..Load::full_speed(WARM_UP) }, Purpose::WarmUp, None)?;
         }
-        self.measured(rig, load, purpose)
+        self.measured(rig, load, purpose, disturbance)
     }
 
     /// The trial that an earlier part of this run made at this place.
@@ -91,20 +102,29 @@ impl<'a> Trials<'a> {
         Some(Outcome { dut_loss_ratio: past::dut_loss_ratio(&trial), trial })
     }
 
-    fn measured(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<Outcome, RunError> {
+    fn measured(
+        &mut self,
+        rig: &mut Rig,
+        load: &Load,
+        purpose: Purpose,
+        disturbance: Option<&Disturbance>,
+    ) -> Result<Outcome, RunError> {
         let options = self.run.options;
         let (observe, stop) = (options.observe, options.stop);
         observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
-        let progress = |sent, received| observe(Event::Progress { sent, received });
-        let mut outcome = rig.trial(load, purpose, &Control::new(stop, &progress))?;
+        let progress = |sent, received| {
+            disturbance.into_iter().for_each(Disturbance::sending);
+            observe(Event::Progress { sent, received });
+        };
+        let mut outcome = rig.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
         if stop.load(Ordering::Relaxed) {
             // Cut short, it is no measurement.
             return Err(RunError::Interrupted(self.run.record.id));
         }
         self.handovers.extend(outcome.trial.noise.handover_ns);
         outcome.trial.point_id = self.point.id;
-        outcome.trial.index = self.next;
-        self.next += 1;
+        outcome.trial.index = self.number;
+        self.number += 1;
         outcome.trial.id = self.run.store.append_trial(&outcome.trial)?;
         observe(Event::Ended(&outcome.trial));
         Ok(outcome)
@@ -128,7 +148,25 @@ impl<'a> Trials<'a> {
         load: &Load,
         purpose: Purpose,
     ) -> Result<Outcome, RunError> {
-        let mut outcome = self.one(rig, load, purpose)?;
+        self.repeated(|trials| trials.one(rig, load, purpose))
+    }
+
+    /// The same, with something that is done to the device in each trial.
+    pub(super) fn disturbed(
+        &mut self,
+        rig: &mut Rig,
+        load: &Load,
+        purpose: Purpose,
+        disturbance: impl Fn() -> Disturbance,
+    ) -> Result<Outcome, RunError> {
+        self.repeated(|trials| trials.next(rig, load, purpose, Some(&disturbance())))
+    }
+
+    fn repeated(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<Outcome, RunError>,
+    ) -> Result<Outcome, RunError> {
+        let mut outcome = one(self)?;
         for retry in 0..self.retries() {
             let again = match outcome.trial.verdict {
                 Verdict::Valid => false,
@@ -139,7 +177,7 @@ impl<'a> Trials<'a> {
             if !again {
                 break;
             }
-            outcome = self.one(rig, load, purpose)?;
+            outcome = one(self)?;
         }
         Ok(outcome)
     }

@@ -52,6 +52,13 @@ impl Books {
         if unexplained < 0 { (unexplained + self.broadcasts as i64).min(0) } else { unexplained }
     }
 
+    /// Books the frames that no counter explains on the device, where one knows what became of them.
+    pub(super) fn explain_rest(&mut self, name: &str, source: &str) {
+        let frames = u64::try_from(self.unexplained()).unwrap_or(0);
+        let line = LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: source.into() };
+        self.ledger.extend((frames > 0).then_some(line));
+    }
+
     /// The loss that a search may count: all but what the tester lost itself.
     pub(super) fn dut_loss_ratio(&self) -> f64 {
         let lost = self.lost().saturating_sub(self.dropped_by(Owner::Tester));
@@ -212,6 +219,15 @@ mod tests {
         check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
         check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
         check(books(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
+    }
+
+    #[test]
+    fn what_is_known_to_be_lost_with_a_link_closes_the_books() {
+        let mut books = books(1000, 1000, 400, &[(Owner::Dut, 100)]);
+        books.explain_rest("links down", "test");
+        assert_eq!((books.unexplained(), books.ledger.last().map(|line| line.frames)), (0, Some(500)));
+        books.explain_rest("links down", "test");
+        assert_eq!(books.ledger.len(), 2, "there is no rest");
     }
 
     #[test]

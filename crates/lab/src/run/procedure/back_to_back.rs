@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use weir_load::counts::Load;
-use weir_packet::flow::Direction;
 use weir_packet::size::FrameSizes;
 
 use super::{Bench, Known, Maximum, empty, fewer, frames_per_s, parameter, seconds, shorter};
@@ -67,8 +66,7 @@ impl Bursts {
                     .into(),
             );
         }
-        let streams = if known.spec.direction == Direction::Both { 2.0 } else { 1.0 };
-        Ok(Bursts { maximum, throughput_fps, streams })
+        Ok(Bursts { maximum, throughput_fps, streams: known.streams() })
     }
 
     /// Pauses, sends one burst, and sees what became of it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{back_to_back, frame_loss, latency, pdv};
+use super::{back_to_back, bursts, frame_loss, latency, pdv, recovery, reset, soak};
 use crate::plan::{Experiment, Plan, Procedures, SearchSpec};
 use crate::search::classic;
 
@@ -29,6 +29,10 @@ fn procedure_deviations(procedures: &Procedures) -> Vec<String> {
         procedures.pdv.as_ref().map(pdv::deviations),
         procedures.frame_loss.as_ref().map(frame_loss::deviations),
         procedures.back_to_back.as_ref().map(back_to_back::deviations),
+        procedures.recovery.as_ref().map(recovery::deviations),
+        procedures.reset.as_ref().map(reset::deviations),
+        procedures.bursts.as_ref().map(bursts::deviations),
+        procedures.soak.as_ref().map(soak::deviations),
     ];
     lists.into_iter().flatten().flatten().collect()
 }

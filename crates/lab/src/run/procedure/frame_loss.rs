@@ -6,7 +6,7 @@ use weir_load::counts::Load;
 
 use super::{Bench, Known, Maximum, empty, frames_per_s, parameter, seconds, shorter};
 use crate::figure::{figure, name, procedure, unit};
-use crate::plan::FrameLossSpec;
+use crate::plan::{FrameLossSpec, percents};
 use crate::record::{ProcedureResult, Statistic, Verdict};
 use crate::run::{RunError, past};
 
@@ -31,8 +31,9 @@ struct Step {
 
 /// The loads that the tester can offer, and the percentages that it cannot.
 fn loads(spec: &FrameLossSpec, maximum: Maximum, paced_fps: f64) -> (Vec<Step>, Vec<f64>) {
-    let steps =
-        spec.percents().into_iter().map(|percent| Step { percent, fps: maximum.fps * percent / 100.0 });
+    let steps = percents(spec.step_percent)
+        .into_iter()
+        .map(|percent| Step { percent, fps: maximum.fps * percent / 100.0 });
     // 90 % of the ceiling is what can be paced, but for rounding.
     let (offered, beyond): (Vec<Step>, Vec<Step>) =
         steps.partition(|step| step.fps <= paced_fps * (1.0 + 1e-9));

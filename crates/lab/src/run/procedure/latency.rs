@@ -1,6 +1,6 @@
 //! Latency at the throughput: RFC 2544, section 26.2, with the tags and figures of RFC 8219, section 7.2.
 //!
-//! A stream as long as two minutes; its frames are timed, all of them. Each stream gives a median
+//! A stream as long as two minutes; the frames of its second half are timed, all of them. Each stream gives a median
 //! (typical latency) and a 99.9th percentile (worst case); over the streams, the median of each counts.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const CITES: &str = "RFC 2544, section 26.2; RFC 8219, section 7.2";
 pub(super) fn measure(spec: &LatencySpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
     let empty = empty(procedure::LATENCY, CITES);
     let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
-    let load = Load::steady(fps, spec.stream);
+    let load = Load { timed_from: spec.after, ..Load::steady(fps, spec.stream) };
     let trials = bench.trials(&load, spec.times)?;
     Ok(result(spec, fps, bench.known, &trials))
 }
@@ -35,6 +35,7 @@ fn result(spec: &LatencySpec, fps: f64, known: &Known, trials: &[Trial]) -> Proc
         parameters: vec![
             load_parameter(spec.percent, fps),
             seconds("stream", spec.stream),
+            seconds("timed from", spec.after),
             parameter("streams", spec.times, ""),
             parameter("latency", "from the generator's program to the receiver's", ""),
         ],
@@ -49,8 +50,9 @@ fn result(spec: &LatencySpec, fps: f64, known: &Known, trials: &[Trial]) -> Proc
 }
 
 pub(super) fn deviations(spec: &LatencySpec) -> Vec<String> {
-    let tags = "Latency: every frame of a stream is timed, those of its first minute too, where RFC 2544 tags one and RFC 8219 \
+    let tags = "Latency: every frame after the first part of a stream is timed, where RFC 2544 tags one and RFC 8219 \
                 at least 500; the time stamps are those of the tester's programs, not of a line.";
+    let half = Duration::from_secs(60);
     let load = (spec.percent != 100.0).then(|| {
         let percent = spec.percent;
         format!("Latency at {percent} % of the throughput, where RFC 2544 section 26.2 wants the throughput itself.")
@@ -58,7 +60,8 @@ pub(super) fn deviations(spec: &LatencySpec) -> Vec<String> {
     [
         Some(tags.to_string()),
         load,
-        shorter("Latency: streams", spec.stream, Duration::from_secs(120), "RFC 2544 section 26.2"),
+        shorter("Latency: streams", spec.stream, 2 * half, "RFC 2544 section 26.2"),
+        shorter("Latency: frames timed after a start", spec.after, half, "RFC 2544 section 26.2"),
         fewer("Latency streams", spec.times, 20, "RFC 2544 section 26.2"),
     ]
     .into_iter()
@@ -86,7 +89,12 @@ mod tests {
 
     #[test]
     fn each_stream_counts_once_and_only_if_it_is_valid() {
-        let spec = LatencySpec { percent: 100.0, stream: Duration::from_secs(2), times: 4 };
+        let spec = LatencySpec {
+            percent: 100.0,
+            stream: Duration::from_secs(2),
+            after: Duration::from_secs(1),
+            times: 4,
+        };
         let trials = [
             timed(10_000, 0, Verdict::Valid),
             timed(12_000, 0, Verdict::Valid),
@@ -110,6 +118,6 @@ mod tests {
                 "Frames were lost in 1 of 3 trials; those that arrived were timed."
             ]
         );
-        assert_eq!(deviations(&spec).len(), 3, "{:?}", deviations(&spec));
+        assert_eq!(deviations(&spec).len(), 4, "{:?}", deviations(&spec));
     }
 }

@@ -1,7 +1,7 @@
 //! What is measured at a point after the search, procedure by procedure.
 //!
 //! ```text
-//! throughput of the point > latency > pdv > frame loss > back-to-back > results
+//! throughput of the point > latency > pdv > frame loss > back-to-back > recovery > reset > bursts > soak > results
 //! ```
 //! Each procedure is a file: what it asks of the rig, what follows from its trials (pure), and how far its
 //! parameters are from those of its RFC.
@@ -9,17 +9,22 @@
 use std::time::Duration;
 
 use weir_load::counts::Load;
+use weir_packet::flow::Direction;
 
 use super::{Rig, RunError, Trials};
 use crate::plan::{PointSpec, Procedures};
 use crate::record::{ProcedureResult, Purpose, Trial, Verdict};
 
 mod back_to_back;
+mod bursts;
 mod deviations;
 mod frame_loss;
 mod latency;
 mod pdv;
+mod recovery;
+mod reset;
 mod search;
+mod soak;
 
 pub(super) use deviations::deviations;
 pub(super) use search::search;
@@ -34,6 +39,8 @@ pub(super) struct Known<'a> {
     pub(super) ceiling_fps: f64,
     /// What it can pace, frames/s.
     pub(super) paced_fps: f64,
+    /// Are its frames the smallest of the plan?
+    pub(super) smallest: bool,
     /// Seed of intervals.
     pub(super) seed: u64,
 }
@@ -48,11 +55,17 @@ struct Maximum {
 }
 
 impl Known<'_> {
+    /// Streams that the load is spread over.
+    fn streams(&self) -> f64 {
+        if self.spec.direction == Direction::Both { 2.0 } else { 1.0 }
+    }
+
     /// The theoretical maximum of the line if the plan has one; a virtual wire has none, and its ceiling stands for it.
     fn maximum(&self) -> Maximum {
-        let directions = if self.spec.direction == weir_packet::flow::Direction::Both { 2.0 } else { 1.0 };
         match self.spec.line_bits_per_s {
-            Some(bits) => Maximum { fps: self.spec.frame.line_fps(bits) * directions, source: "the line" },
+            Some(bits) => {
+                Maximum { fps: self.spec.frame.line_fps(bits) * self.streams(), source: "the line" }
+            }
             None => Maximum { fps: self.ceiling_fps, source: "the wire as measured" },
         }
     }
@@ -96,6 +109,18 @@ pub(super) fn measure(procedures: &Procedures, bench: &mut Bench) -> Result<Vec<
     }
     if let Some(spec) = &procedures.back_to_back {
         results.push(back_to_back::measure(spec, bench)?);
+    }
+    if let Some(spec) = &procedures.recovery {
+        results.push(recovery::measure(spec, bench)?);
+    }
+    if let Some(spec) = procedures.reset.as_ref().filter(|_| bench.known.smallest) {
+        results.push(reset::measure(spec, bench)?);
+    }
+    if let Some(spec) = &procedures.bursts {
+        results.push(bursts::measure(spec, bench)?);
+    }
+    if let Some(spec) = &procedures.soak {
+        results.push(soak::measure(spec, bench)?);
     }
     Ok(results)
 }
@@ -173,6 +198,7 @@ mod testing {
             throughput_fps: Some(0.5e6),
             ceiling_fps: 1e6,
             paced_fps: 0.9e6,
+            smallest: true,
             seed: 1,
         }
     }

@@ -19,7 +19,7 @@ const CITES: &str = "RFC 8219, section 7.3";
 pub(super) fn measure(spec: &PdvSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
     let empty = empty(procedure::PDV, CITES);
     let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
-    let load = Load::steady(fps, spec.stream);
+    let load = Load { ipdv: true, ..Load::steady(fps, spec.stream) };
     let trials = bench.trials(&load, spec.times)?;
     Ok(result(spec, fps, bench.known, &trials))
 }

@@ -1,0 +1,126 @@
+//! Procedures as a plan asks for them, with real frames and short of any accuracy: what is measured, in which order, and
+//! that a device which was reset works on.
+
+use std::sync::atomic::AtomicBool;
+
+use weir_lab::plan;
+use weir_lab::record::{ProcedureResult, Purpose, Trial};
+use weir_lab::run::{self, Options};
+use weir_lab::store::Store;
+use weir_load::TesterKind;
+
+use crate::bench::need_rig;
+
+const PLAN: &str = r#"question = "?"
+[traffic]
+frame_bytes = [128, 256]
+flows = 10
+direction = "forward"
+[search]
+kind = "fixed"
+loads_fps = "20k"
+trial_s = 0.1
+[limits]
+retries = 0
+steal = 0.99
+[dut]
+cpus = 1
+"#;
+
+/// Runs the plan with more behind it, and returns what the procedures found at each of its points.
+fn run(name: &str, rest: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
+    let plan = plan::reload(name, &format!("{PLAN}{rest}")).unwrap_or_else(|error| panic!("{error}"));
+    let file = std::env::temp_dir().join(format!("weir-{name}-{}.db", std::process::id()));
+    let store = Store::open(&file).expect("a new file");
+    let stop = AtomicBool::new(false);
+    let tester = TesterKind::Xdp;
+    let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &|_| {} };
+    let id = run::run(&plan, &store, &options).expect("a run");
+    let points = store.run_data(id).expect("it was kept").points;
+    std::fs::remove_file(&file).expect("it is ours");
+    let devices = points.into_iter().filter(|data| data.point.dut != "wire");
+    devices
+        .map(|data| {
+            let trials = data.trials.into_iter().filter(|t| t.purpose == Purpose::Procedure).collect();
+            (data.point.result.expect("it was finished").procedures, trials)
+        })
+        .collect()
+}
+
+const SHORT: &str = r#"kind = "kernel-forward"
+[latency]
+stream_s = 0.2
+times = 2
+[pdv]
+stream_s = 0.1
+times = 2
+[frame_loss]
+step_percent = 50
+trial_s = 0.1
+[back_to_back]
+max_burst_s = 0.01
+idle_s = 0.001
+step_frames = 64
+times = 1
+[recovery]
+overload_s = 0.1
+settle_s = 0.1
+times = 1
+[reset]
+trial_s = 0.6
+times = 1
+[bursts]
+frames = 16
+step_percent = 50
+trial_s = 0.1
+[soak]
+duration_s = 0.3
+trial_s = 0.1
+"#;
+
+#[test]
+fn every_procedure_is_made_at_its_points() {
+    let _turn = need_rig!();
+    let points = run("procedures", SHORT);
+    let names = |procedures: &[ProcedureResult]| -> Vec<String> {
+        assert!(
+            procedures.iter().all(|p| !p.parameters.is_empty() && !p.figures.is_empty()),
+            "{procedures:#?}"
+        );
+        procedures.iter().map(|p| p.procedure.clone()).collect()
+    };
+    let all = ["latency", "pdv", "frame-loss", "back-to-back", "recovery", "reset", "bursts", "soak"];
+    assert_eq!(names(&points[0].0), all);
+    let (_, trials) = &points[0];
+    let reset = trials.iter().find(|t| t.duration_s == 0.6).expect("the reset");
+    assert!(reset.lost > 0, "its links were down: {reset:#?}");
+    let soak = trials.last().expect("trials");
+    assert!(soak.received > 0, "its links are up again: {soak:#?}");
+
+    let without_reset: Vec<&str> = all.into_iter().filter(|name| *name != "reset").collect();
+    assert_eq!(names(&points[1].0), without_reset, "larger frames");
+    assert_eq!(points.len(), 2);
+}
+
+const STALL: &str = r#"kind = "faulty"
+[reset]
+kind = "stall"
+stall_s = 0.2
+trial_s = 0.8
+times = 1
+"#;
+
+/// How long a stall is to the ms is not for a busy machine to say; both methods must see it, and alike.
+#[test]
+fn a_stall_is_a_reset_that_both_methods_see() {
+    let _turn = need_rig!();
+    let (_, trials) = &run("stall", STALL)[0];
+    let trial = trials.first().expect("a trial");
+    let dropped = trial.ledger.iter().find(|line| line.name == "dropped by the faulty device");
+    let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
+    let longest = trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");
+    let by_loss_s = dropped as f64 * trial.duration_s / trial.offered as f64;
+    let by_time_stamps_s = longest.outage_ns as f64 / 1e9;
+    assert!(by_loss_s > 0.1 && by_time_stamps_s > 0.1, "{by_loss_s} s, {by_time_stamps_s} s: {trial:#?}");
+    assert!(longest.lost <= trial.lost && dropped <= trial.lost, "{trial:#?}");
+}
