@@ -253,6 +253,11 @@ impl Bed {
         }
     }
 
+    /// What has become of interfaces that frames must pass, in words; empty while all is well.
+    pub fn broken(&self) -> Vec<String> {
+        self.ends().filter_map(End::broken).collect()
+    }
+
     /// All counters of the bed, now.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Snapshot::take(self)

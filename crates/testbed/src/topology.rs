@@ -130,6 +130,20 @@ impl End {
         End { name, owner, side, mac, ifindex: 0, namespace: namespace.clone() }
     }
 
+    /// Why no frame can pass here, if that is so.
+    pub(crate) fn broken(&self) -> Option<String> {
+        let link = self.namespace.run(|| Rtnl::open()?.link(self.name));
+        let what = match link {
+            Err(Error::Netlink { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => "vanished",
+            Err(error) => return Some(error.to_string()),
+            Ok(link) if link.ifindex != self.ifindex => "was replaced by another",
+            Ok(link) if !link.up => "was set down",
+            Ok(link) if !link.carrier => "lost its carrier",
+            Ok(_) => return None,
+        };
+        Some(format!("interface {} {what}", self.name))
+    }
+
     fn as_veth(&self) -> VethEnd<'_> {
         VethEnd { name: self.name, mac: self.mac, namespace: self.namespace.fd() }
     }

@@ -16,7 +16,7 @@ use weir_testbed::device::Device;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
-use weir_testbed::journal::{Journal, measuring_lock};
+use weir_testbed::journal::{self, Journal, measuring_lock};
 use weir_testbed::memory::KernelMemory;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
@@ -26,7 +26,7 @@ use super::disturbance::Disturbance;
 use super::verdict::{Books, judge};
 use super::{RunError, counted};
 use crate::plan::{Cpus, Limits, PointSpec};
-use crate::record::{Cost, CpuUse, LedgerLine, Noise, Owner, Purpose, Stream, Trial};
+use crate::record::{Cost, CpuUse, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
 use crate::time::{self, Clocks};
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
@@ -59,11 +59,11 @@ pub struct Rig {
     device: Device,
     bed: Bed,
     cpus: CpuPlan,
+    spec: PointSpec,
     settings: Settings,
+    faults: Faults,
     notes: Vec<String>,
     traffic: Traffic,
-    /// Routes that come and go per second.
-    route_changes_per_s: u32,
 }
 
 /// One trial and what a search may know of it.
@@ -75,6 +75,19 @@ pub struct Outcome {
 }
 
 impl Rig {
+    /// Replaces what has broken by a new bed with a new device; what was learned or tracked is gone.
+    ///
+    /// # Errors
+    /// See [`Rig::build`]; the rig stays as it is.
+    pub fn repair(&mut self) -> Result<(), RunError> {
+        if !self.bed.broken().is_empty() {
+            // Nothing is published, hence nothing is written there.
+            let mut journal = Journal::in_dir(&journal::default_dir());
+            *self = Rig::build(&self.spec, &self.settings, &self.faults, &mut journal)?;
+        }
+        Ok(())
+    }
+
     /// Builds bed, device and tester for `spec`.
     pub fn build(
         spec: &PointSpec,
@@ -102,8 +115,8 @@ impl Rig {
         if kind != settings.tester {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
-        let route_changes_per_s = spec.routing.map_or(0, |routing| routing.changes_per_s);
-        Ok(Rig { tester, device, bed, cpus, settings: settings.clone(), notes, traffic, route_changes_per_s })
+        let (spec, settings, faults) = (spec.clone(), settings.clone(), faults.clone());
+        Ok(Rig { tester, device, bed, cpus, spec, settings, faults, notes, traffic })
     }
 
     /// Whether such a rig could be built, as far as can be told without building it.
@@ -152,11 +165,38 @@ impl Rig {
         disturbance: Option<&Disturbance>,
     ) -> Result<Outcome, RunError> {
         let _turn = measuring_lock(|| control.stopped())?;
-        let begin = Instant::now();
-        let started = time::now();
+        let at = Started { started: time::now(), begin: Instant::now() };
+        let measured = self.measure(load, control, disturbance);
+        let broken = self.bed.broken();
+        match measured {
+            Ok((counts, used)) => {
+                let mut books = self.books(&counts, &used);
+                if disturbance.is_some_and(Disturbance::hides_frames) {
+                    books.explain_rest("links down", "sent meanwhile: all that no other counter explains");
+                }
+                let mut outcome = self.outcome(books, &counts, load, purpose, &used, at);
+                // What a disturbance does to interfaces it undoes.
+                if disturbance.is_none() && !broken.is_empty() {
+                    outcome.trial.verdict = Verdict::Invalid;
+                    outcome.trial.reasons.insert(0, during(&broken));
+                }
+                Ok(outcome)
+            }
+            Err(error) if broken.is_empty() => Err(error),
+            Err(_) => Ok(nothing_known(load, purpose, &broken, at)),
+        }
+    }
+
+    /// Sends and receives, with all counters before and after.
+    fn measure(
+        &mut self,
+        load: &Load,
+        control: &Control,
+        disturbance: Option<&Disturbance>,
+    ) -> Result<(Counts, Used), RunError> {
         let handover_ns = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
         let before = self.sample()?;
-        let updates = match self.route_changes_per_s {
+        let updates = match self.route_changes_per_s() {
             0 => None,
             changes => Updates::start(&self.bed, changes)?,
         };
@@ -182,11 +222,7 @@ impl Rig {
         let after = self.sample()?;
         let used =
             Used { before, after, tester_ns, elapsed: sending, duration: load.duration, handover_ns, routes };
-        let mut books = self.books(&counts, &used);
-        if disturbance.is_some_and(Disturbance::hides_frames) {
-            books.explain_rest("links down", "sent meanwhile: all that no other counter explains");
-        }
-        Ok(self.outcome(books, &counts, load, purpose, &used, Started { started, begin }))
+        Ok((counts, used))
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
@@ -245,9 +281,13 @@ impl Rig {
         Outcome { trial, dut_loss_ratio: books.dut_loss_ratio() }
     }
 
+    fn route_changes_per_s(&self) -> u32 {
+        self.spec.routing.map_or(0, |routing| routing.changes_per_s)
+    }
+
     /// A remark if the DUT's control plane fell behind.
     fn too_few_changes(&self, used: &Used) -> Option<String> {
-        let wanted = f64::from(self.route_changes_per_s) * used.duration.as_secs_f64();
+        let wanted = f64::from(self.route_changes_per_s()) * used.duration.as_secs_f64();
         let made = used.routes.map(|routes| routes.changes).filter(|&made| (made as f64) < 0.95 * wanted)?;
         Some(format!(
             "only {made} of {wanted:.0} route changes were made: the DUT's CPU had no time for more"
@@ -366,6 +406,40 @@ impl Rig {
             memory_bytes: used.memory(entries),
         }
     }
+}
+
+fn during(broken: &[String]) -> String {
+    format!("{} during the trial", broken.join(", "))
+}
+
+/// The record of a trial whose counters went with the interfaces.
+fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) -> Outcome {
+    let duration_s = load.duration.as_secs_f64();
+    let trial = Trial {
+        id: 0,
+        point_id: 0,
+        index: 0,
+        purpose,
+        started: at.started,
+        duration_s,
+        overhead_s: (at.begin.elapsed().as_secs_f64() - duration_s).max(0.0),
+        offered_fps: load.fps.unwrap_or(0.0),
+        offered: 0,
+        sent: 0,
+        received: 0,
+        lost: 0,
+        streams: Vec::new(),
+        ledger: Vec::new(),
+        unexplained: 0,
+        verdict: Verdict::Invalid,
+        reasons: vec![format!("{}: nothing is known of its frames", during(broken))],
+        broadcasts: None,
+        load: counted::load_parameters(load),
+        rate_changed_ns: None,
+        cost: Cost::default(),
+        noise: Noise::default(),
+    };
+    Outcome { trial, dut_loss_ratio: 0.0 }
 }
 
 /// When a trial began, for the record and for the stopwatch.

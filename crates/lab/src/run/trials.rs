@@ -116,6 +116,8 @@ impl<'a> Trials<'a> {
             disturbance.into_iter().for_each(Disturbance::sending);
             observe(Event::Progress { sent, received });
         };
+        // What cannot be repaired makes this trial invalid too, and says why.
+        let _ = rig.repair();
         let mut outcome = rig.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
         if stop.load(Ordering::Relaxed) {
             // Cut short, it is no measurement.

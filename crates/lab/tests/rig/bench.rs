@@ -83,8 +83,17 @@ impl Bench {
     }
 
     pub(crate) fn offer(&mut self, load: &Load) -> Result<Trial, RunError> {
+        self.watched(load, &|_, _| {})
+    }
+
+    /// `watch` is told frames sent and received so far, ten times a second.
+    pub(crate) fn watched(
+        &mut self,
+        load: &Load,
+        watch: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Trial, RunError> {
         let stop = AtomicBool::new(false);
-        let outcome = self.rig.trial(load, Purpose::Search, &Control::new(&stop, &|_, _| {}))?;
+        let outcome = self.rig.trial(load, Purpose::Search, &Control::new(&stop, watch))?;
         let (trial, loss) = (outcome.trial, outcome.dut_loss_ratio);
         let own = dropped_by(&trial, Owner::Tester);
         assert_eq!(loss, trial.lost.saturating_sub(own) as f64 / trial.sent.max(1) as f64, "{trial:#?}");

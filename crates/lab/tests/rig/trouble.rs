@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weir_lab::record::{Owner, Purpose, Verdict};
+use weir_lab::record::{Owner, Trial, Verdict};
+use weir_load::TesterKind;
 use weir_load::counts::Load;
-use weir_load::{Control, TesterKind};
 use weir_testbed::dut::DutKind;
 use weir_testbed::namespace::Namespace;
 
@@ -126,34 +126,36 @@ fn loss_that_nobody_explains_makes_a_trial_invalid() {
     }
 }
 
+/// What happens to an interface while frames pass, and what the trial says of it.
 #[test]
-fn an_interface_that_vanishes_is_an_error_that_names_it() {
+fn an_interface_that_breaks_makes_the_trial_invalid_and_is_named() {
     let _turn = need_rig!();
     for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        for name in ["d0", "d1"] {
+        for (change, why) in [
+            (&["link", "del", "d0"][..], "interface t0 vanished, interface d0 vanished"),
+            (&["link", "del", "d1"], "interface t1 vanished, interface d1 vanished"),
+            (&["link", "set", "d1", "down"], "interface t1 lost its carrier, interface d1 was set down"),
+        ] {
             let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
-            bench.calm(1000, 100);
             let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
-            let gone = AtomicBool::new(false);
+            let done = AtomicBool::new(false);
             // The first look at a running trial.
-            let remove = |_, _| {
-                if !gone.swap(true, Ordering::Relaxed) {
-                    run_in(&dut, "ip", &["link", "del", name]);
+            let break_it = |_, _| {
+                if !done.swap(true, Ordering::Relaxed) {
+                    run_in(&dut, "ip", change);
                 }
             };
-            let load = Load::steady(1e4, Duration::from_secs(1));
-            let stop = AtomicBool::new(false);
-            let result = bench.rig.trial(&load, Purpose::Search, &Control::new(&stop, &remove));
-            let error = result.err().unwrap_or_else(|| panic!("{tester:?} {name}: no error")).to_string();
-            println!("{tester:?} {name}: {error}");
-            let peer = name.replace('d', "t");
-            assert!(
-                ["vanished", "No such device", "is down"].iter().any(|why| error.contains(why)),
-                "{tester:?} {name}: {error}"
-            );
-            assert!(error.contains(name) || error.contains(&peer) || error.contains("interface"), "{error}");
-            // And again: still no panic.
-            assert!(bench.trial(100, 10).is_err());
+            let load = Load::steady(1e4, Duration::from_millis(500));
+            let place = format!("{tester:?} {change:?}");
+            let trial = bench.watched(&load, &break_it).expect(&place);
+            let told = |trial: &Trial| {
+                assert_eq!(trial.verdict, Verdict::Invalid, "{place}: {:#?}", brief(trial));
+                assert!(trial.reasons[0].starts_with(why), "{place}: {:?}", trial.reasons);
+            };
+            told(&trial);
+            told(&bench.trial(100, 10).expect("again no error"));
+            bench.rig.repair().expect(&place);
+            bench.calm(1000, 100);
         }
     }
 }
