@@ -12,6 +12,7 @@ pub(crate) mod procedure {
     pub(crate) const RECOVERY: &str = "recovery";
     pub(crate) const RESET: &str = "reset";
     pub(crate) const BURSTS: &str = "bursts";
+    pub(crate) const FORWARDING: &str = "forwarding-rates";
     pub(crate) const SOAK: &str = "soak";
 }
 
@@ -54,6 +55,13 @@ pub(crate) mod name {
     pub(crate) fn gap_between_bursts(frames: u32) -> String {
         format!("gap between bursts of {frames}")
     }
+
+    /// RFC 2285, section 3.6.3: maximum forwarding rate.
+    pub(crate) const MFR: &str = "maximum forwarding rate";
+    pub(crate) const LOAD_OF_MFR: &str = "load of the maximum forwarding rate";
+    /// RFC 2285, section 3.6.2.
+    pub(crate) const FRMOL: &str = "forwarding rate at maximum offered load";
+    pub(crate) const MAXIMUM_LOAD: &str = "maximum offered load";
 
     /// Loss ratio at so many percent of the throughput as a mean.
     pub(crate) fn loss_in_bursts(percent: f64, frames: u32) -> String {

@@ -25,8 +25,8 @@ pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficA
 pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
 pub(crate) use procedures::percents;
 pub use procedures::{
-    BackToBackSpec, BurstsSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures, RecoverySpec, ResetKind,
-    ResetSpec, SoakSpec,
+    BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
+    RecoverySpec, ResetKind, ResetSpec, SoakSpec,
 };
 pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
 
@@ -214,6 +214,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
     &[
         ("quick", include_str!("../../../../plans/quick.toml")),
         ("router", include_str!("../../../../plans/router.toml")),
+        ("bridge", include_str!("../../../../plans/bridge.toml")),
         ("rules", include_str!("../../../../plans/rules.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
     ]

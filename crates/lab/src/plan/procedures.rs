@@ -24,6 +24,8 @@ pub struct Procedures {
     pub reset: Option<ResetSpec>,
     /// `[bursts]`
     pub bursts: Option<BurstsSpec>,
+    /// `[forwarding]`
+    pub forwarding: Option<ForwardingSpec>,
     /// `[soak]`
     pub soak: Option<SoakSpec>,
 }
@@ -159,6 +161,19 @@ pub struct SoakSpec {
     pub trial: Duration,
 }
 
+/// Forwarding rates: RFC 2889, sections 5.1 and 5.6.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForwardingSpec {
+    /// From one load to the next, in percent of the throughput, 1 to 100.
+    pub step_percent: f64,
+    /// Highest load before the maximum, in percent of the throughput, at least 100.
+    pub up_to_percent: f64,
+    /// Length of a trial.
+    pub trial: Duration,
+    /// Repetitions of all loads, at least 1.
+    pub times: u32,
+}
+
 /// The back-to-back rate that an estimate assumes before the wire is measured, frames/s.
 const ASSUMED_MAX_FPS: f64 = 20e6;
 
@@ -173,6 +188,7 @@ impl Procedures {
             self.recovery.as_ref().map(|spec| (spec.overload + spec.settle) * spec.times),
             self.reset.as_ref().filter(|_| smallest).map(|spec| spec.trial * spec.times),
             self.bursts.as_ref().map(BurstsSpec::estimate),
+            self.forwarding.as_ref().map(ForwardingSpec::estimate),
             self.soak.as_ref().map(|spec| spec.trial * spec.trials()),
         ];
         times.into_iter().flatten().sum()
@@ -195,6 +211,18 @@ impl SoakSpec {
     /// How many trials it takes.
     pub fn trials(&self) -> u32 {
         self.duration.div_duration_f64(self.trial).ceil() as u32
+    }
+}
+
+impl ForwardingSpec {
+    /// The paced loads in percent of the throughput, the lowest first.
+    pub fn percents(&self) -> Vec<f64> {
+        let above = |i: u32| 100.0 + f64::from(i) * self.step_percent;
+        (0..).map(above).take_while(|percent| *percent <= self.up_to_percent + 1e-9).collect()
+    }
+
+    fn estimate(&self) -> Duration {
+        self.trial * (self.percents().len() as u32 + 1) * self.times
     }
 }
 
@@ -252,5 +280,10 @@ mod tests {
         let large = 4200 + 1400 + 1200 + 120;
         assert_eq!(procedures.estimate(false), seconds(large));
         assert_eq!(procedures.estimate(true), seconds(large + 200));
+        let trial = seconds(30);
+        let forwarding = ForwardingSpec { step_percent: 25.0, up_to_percent: 200.0, trial, times: 2 };
+        assert_eq!(forwarding.percents(), [100.0, 125.0, 150.0, 175.0, 200.0]);
+        procedures = Procedures { forwarding: Some(forwarding), ..Procedures::default() };
+        assert_eq!(procedures.estimate(false), seconds(30 * 6 * 2));
     }
 }

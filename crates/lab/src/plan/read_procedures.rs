@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::axes::DutAxes;
 use super::procedures::{
-    BackToBackSpec, BurstsSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures, RecoverySpec, ResetKind,
-    ResetSpec, SoakSpec,
+    BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
+    RecoverySpec, ResetKind, ResetSpec, SoakSpec,
 };
 use super::section::Section;
 use super::value;
@@ -21,6 +21,7 @@ pub(super) fn read_procedures(root: &Section<'_>, dut: Option<&DutAxes>) -> Proc
         recovery: read(root.section("recovery"), read_recovery),
         reset: read(root.section("reset"), |section| read_reset(section, dut)),
         bursts: read(root.section("bursts"), read_bursts),
+        forwarding: read(root.section("forwarding"), read_forwarding),
         soak: read(root.section("soak"), read_soak),
     }
 }
@@ -141,5 +142,14 @@ fn read_soak(section: &Section<'_>) -> SoakSpec {
         percent: percent(section, 90.0),
         duration: duration.unwrap_or(Duration::from_secs(3600)),
         trial: seconds(section, "trial_s", 60),
+    }
+}
+
+fn read_forwarding(section: &Section<'_>) -> ForwardingSpec {
+    ForwardingSpec {
+        step_percent: section.one("step_percent", value::step_percent).unwrap_or(10.0),
+        up_to_percent: section.one("up_to_percent", value::up_to_percent).unwrap_or(200.0),
+        trial: seconds(section, "trial_s", 30),
+        times: times(section, 1),
     }
 }

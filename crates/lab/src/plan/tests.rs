@@ -31,8 +31,8 @@ fn check(old: &str, new: &str, expected: &str) {
 }
 
 /// Sections that ask for a procedure.
-const PROCEDURES: [&str; 8] =
-    ["latency", "pdv", "frame_loss", "back_to_back", "recovery", "reset", "bursts", "soak"];
+const PROCEDURES: [&str; 9] =
+    ["latency", "pdv", "frame_loss", "back_to_back", "recovery", "reset", "bursts", "soak", "forwarding"];
 
 fn throughput(plan: Plan) -> Throughput {
     match plan.experiment {
@@ -212,6 +212,11 @@ fn each_mistake_has_its_line_and_remedy() {
             "\"2M\"\n[repeats]\ntimes = 2",
             "p:12: `repeats` is no option of a plan: did you mean `repeat`?",
         ),
+        (
+            "\"2M\"",
+            "\"2M\"\n[forwarding]\nup_to_percent = 90",
+            "p:13: forwarding.up_to_percent: `90` is no end of loads above 100 percent: use 100 to 1000",
+        ),
         ("[dut]", "repeat = 2\n[dut]", "p:2: repeat: is a section: write [repeat]"),
         (
             "[dut]",
@@ -373,6 +378,8 @@ fn shipped_plans_are_valid() {
     assert_eq!(other.points().len(), 12);
     let rules = load("rules", &[]).unwrap();
     assert_eq!(rules.points().len(), 72, "two devices x (none + seven forms x five numbers of rules)");
+    let bridge = load("bridge", &[]).unwrap();
+    assert_eq!(bridge.points().len(), 7, "the sizes of RFC 2889");
     let router = load("router", &[]).unwrap();
     assert_eq!(router.points().len(), 18, "three modes x three sizes x one CPU and all");
 }

@@ -113,6 +113,12 @@ pub(super) fn step_percent(value: &Value) -> Result<f64, String> {
     percent(value).ok().filter(|step| (1.0..=100.0).contains(step)).ok_or_else(wrong)
 }
 
+/// The end of loads that begin at 100 percent.
+pub(super) fn up_to_percent(value: &Value) -> Result<f64, String> {
+    let wrong = || format!("`{}` is no end of loads above 100 percent: use 100 to 1000", shown(value));
+    percent(value).ok().filter(|percent| *percent >= 100.0).ok_or_else(wrong)
+}
+
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(n) => Some(*n.value() as f64),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{back_to_back, bursts, frame_loss, latency, pdv, recovery, reset, soak};
+use super::{back_to_back, bursts, forwarding, frame_loss, latency, pdv, recovery, reset, soak};
 use crate::plan::{Experiment, Plan, Procedures, SearchSpec};
 use crate::search::classic;
 
@@ -32,6 +32,7 @@ fn procedure_deviations(procedures: &Procedures) -> Vec<String> {
         procedures.recovery.as_ref().map(recovery::deviations),
         procedures.reset.as_ref().map(reset::deviations),
         procedures.bursts.as_ref().map(bursts::deviations),
+        procedures.forwarding.as_ref().map(forwarding::deviations),
         procedures.soak.as_ref().map(soak::deviations),
     ];
     lists.into_iter().flatten().flatten().collect()

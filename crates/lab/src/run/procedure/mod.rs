@@ -1,7 +1,7 @@
 //! What is measured at a point after the search, procedure by procedure.
 //!
 //! ```text
-//! throughput of the point > latency > pdv > frame loss > back-to-back > recovery > reset > bursts > soak > results
+//! throughput of the point > latency > pdv > frame loss > back-to-back > recovery > reset > bursts > forwarding > soak > results
 //! ```
 //! Each procedure is a file: what it asks of the rig, what follows from its trials (pure), and how far its
 //! parameters are from those of its RFC.
@@ -18,6 +18,7 @@ use crate::record::{ProcedureResult, Purpose, Trial, Verdict};
 mod back_to_back;
 mod bursts;
 mod deviations;
+mod forwarding;
 mod frame_loss;
 mod latency;
 mod pdv;
@@ -118,6 +119,9 @@ pub(super) fn measure(procedures: &Procedures, bench: &mut Bench) -> Result<Vec<
     }
     if let Some(spec) = &procedures.bursts {
         results.push(bursts::measure(spec, bench)?);
+    }
+    if let Some(spec) = &procedures.forwarding {
+        results.push(forwarding::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.soak {
         results.push(soak::measure(spec, bench)?);
