@@ -107,6 +107,9 @@ static __always_inline void settle(struct weir_losses *l, struct weir_gap *gap)
 {
 	if (!gap->lost)
 		return;
+	l->runs++;
+	if (gap->lost > l->run_max)
+		l->run_max = gap->lost;
 	struct weir_gap *last = &l->event[(l->events - 1) & (WEIR_EVENTS - 1)];
 	if (l->events && gap->before.sent_ns < last->after.sent_ns + recv.merge_ns) {
 		last->last = gap->last;
@@ -218,6 +221,8 @@ static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 
 		w->newest.arrived_ns = now;
 	} else {
 		g->reordered++;
+		if (w->next - 1 - seq > g->extent_max)
+			g->extent_max = w->next - 1 - seq;
 		note_late(group, seq);
 	}
 	if (sent_ns < recv.timed_from_ns)

@@ -106,6 +106,7 @@ struct weir_group {
 	__u64 received;       /* duplicates included */
 	__u64 duplicated;
 	__u64 reordered;
+	__u64 extent_max;     /* how far behind the highest number a frame arrived, at most */
 	__u64 latency_sum_ns;
 	__u64 latency_min_ns; /* 0 with received 0 */
 	__u64 latency_max_ns;
@@ -154,6 +155,8 @@ struct weir_gap {
 struct weir_losses {
 	__u64 gaps;           /* gaps so far; the last WEIR_GAPS are in gap[] */
 	__u64 events;         /* periods of loss so far; the last WEIR_EVENTS are in event[] */
+	__u64 runs;           /* gaps that were not filled: frames lost in a row */
+	__u64 run_max;        /* the longest of them, frames */
 	struct weir_gap gap[WEIR_GAPS];
 	struct weir_gap event[WEIR_EVENTS];
 };
@@ -189,8 +192,8 @@ static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_stream) == 264 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_gen) == 184 + 2 * sizeof(struct weir_stream), "shared.rs");
-_Static_assert(sizeof(struct weir_group) == 72 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
+_Static_assert(sizeof(struct weir_group) == 80 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "shared.rs");
-_Static_assert(sizeof(struct weir_losses) == 16 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
+_Static_assert(sizeof(struct weir_losses) == 32 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
 _Static_assert(sizeof(struct weir_ipdv) == 24 + 2 * WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_recv) == 88, "shared.rs");

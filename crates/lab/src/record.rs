@@ -5,6 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod finding;
+
+pub use finding::{Fault, Finding, invisible_loss};
+
 /// One execution of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -303,6 +307,9 @@ pub struct Trial {
     pub cost: Cost,
     /// How quiet the machine and how exact the tester was.
     pub noise: Noise,
+    /// What went wrong with frames, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).
@@ -373,6 +380,10 @@ pub struct Stream {
     pub lost: u64,
     /// Received after a frame with a higher sequence number (RFC 4737 type-P-reordered).
     pub reordered: u64,
+    /// How far behind the highest number a frame arrived, at most: the reordering extent (RFC 4737, section 4.2.2)
+    /// where none in between was lost.
+    #[serde(default)]
+    pub reorder_extent_max: u64,
     /// Received again.
     pub duplicated: u64,
     /// Received with a wrong IP or UDP checksum or signature.
@@ -385,6 +396,12 @@ pub struct Stream {
     /// How many there were.
     #[serde(default)]
     pub loss_event_count: u64,
+    /// Frames lost in a row are a run, a single one too: how many there were.
+    #[serde(default)]
+    pub loss_runs: u64,
+    /// Frames of the longest run.
+    #[serde(default)]
+    pub loss_run_max: u64,
     /// Differences between the latencies of consecutive frames; `None` unless they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipdv: Option<Ipdv>,
@@ -504,6 +521,9 @@ pub struct Noise {
     pub steal: f64,
     /// Share of the trial in which DUT threads wanted to run but a foreign task had the CPU, 0..1.
     pub dut_wait: f64,
+    /// Share of the trial in which the tester wanted to run but something else had its CPU, 0..1.
+    #[serde(default)]
+    pub tester_wait: f64,
     /// (sent rate - offered rate) / offered rate, from what was not sent and how late the last frame left.
     pub rate_error: f64,
     /// Departure lateness, 99.9th percentile, ns.

@@ -201,6 +201,9 @@ pub struct GroupCounts {
     pub duplicated: u64,
     /// Frames received after one with a higher number.
     pub reordered: u64,
+    /// How far behind the highest number a frame arrived, at most: the reordering extent (RFC 4737, section 4.2.2)
+    /// where none in between was lost.
+    pub extent_max: u64,
     /// Time from departure to arrival.
     pub latency: Histogram,
     /// Smallest, largest and sum of all latencies, ns.
@@ -222,6 +225,10 @@ pub struct LostFrames {
     pub events: Vec<LossEvent>,
     /// How many there were.
     pub count: u64,
+    /// Frames lost in a row are a run, a single one too: how many there were.
+    pub runs: u64,
+    /// Frames of the longest run.
+    pub run_max: u64,
 }
 
 /// Frames lost with less than [`Load::merge`] between them.
@@ -246,6 +253,7 @@ impl GroupCounts {
             received: 0,
             duplicated: 0,
             reordered: 0,
+            extent_max: 0,
             latency: Histogram::new(LATENCY_BITS, weir_port::shared::LATENCY_BUCKETS),
             latency_min_ns: 0,
             latency_max_ns: 0,

@@ -15,7 +15,7 @@ use crate::schedule::Schedule;
 
 /// Nothing lost.
 pub(crate) const NO_LOSSES: Losses =
-    Losses { gaps: 0, events: 0, gap: [NO_GAP; GAPS], event: [NO_GAP; EVENTS] };
+    Losses { gaps: 0, events: 0, runs: 0, run_max: 0, gap: [NO_GAP; GAPS], event: [NO_GAP; EVENTS] };
 const NO_PASS: Passed = Passed { sent_ns: 0, arrived_ns: 0 };
 const NO_GAP: Gap = Gap { first: 0, last: 0, lost: 0, before: NO_PASS, after: NO_PASS };
 
@@ -51,6 +51,8 @@ fn settle(losses: &mut Losses, gap: Gap, merge_ns: u64) {
     if gap.lost == 0 {
         return;
     }
+    losses.runs += 1;
+    losses.run_max = losses.run_max.max(gap.lost);
     if let Some(last) = losses.events.checked_sub(1) {
         let last = &mut losses.event[last as usize % EVENTS];
         if gap.before.sent_ns < last.after.sent_ns + merge_ns {
@@ -173,7 +175,8 @@ pub(crate) fn dated(
     let oldest = losses.events.saturating_sub(EVENTS as u64);
     let kept = (oldest..losses.events).map(|n| losses.event[n as usize % EVENTS]);
     let events: Vec<LossEvent> = kept.filter(|gap| gap.lost > 0).map(|gap| sender.date(&gap)).collect();
-    LostFrames { count: oldest + events.len() as u64, events }
+    let Losses { runs, run_max, .. } = losses;
+    LostFrames { count: oldest + events.len() as u64, events, runs, run_max }
 }
 
 impl Sender<'_> {
@@ -215,14 +218,16 @@ mod tests {
     const LATENCY: u64 = 500;
     const START: u64 = 7_000_000;
 
-    /// 1 frame per us is sent; `arrivals` are numbers and ranges in the order of their arrival.
-    fn check(sent: u64, arrivals: &str, expected: &str) {
+    /// 1 frame per us is sent; `arrivals` are numbers and ranges in the order of their arrival. Returns the number of
+    /// runs and the longest.
+    fn check(sent: u64, arrivals: &str, expected: &str) -> (u64, u64) {
         let load = Load::steady(1e6, Duration::from_secs(1));
         let paced = Schedule::of(&load, 0, 1);
         let in_order = arrivals
             .split_whitespace()
             .is_sorted_by_key(|word| word.split('-').next().and_then(|n| n.parse::<u64>().ok()));
         // Without due times a date is a guess between those of the frames around the gap, all of which counts.
+        let mut runs = (0, 0);
         for schedule in if in_order { vec![paced, None] } else { vec![paced] } {
             let (mut window, mut losses) = (Window::default(), NO_LOSSES);
             for word in arrivals.split_whitespace() {
@@ -253,7 +258,9 @@ mod tests {
             let events: Vec<String> = lost.events.iter().map(text).collect();
             assert_eq!(events.join(" "), expected, "{arrivals} with {schedule:?}");
             assert_eq!(lost.count, events.len() as u64, "{arrivals}");
+            runs = (lost.runs, lost.run_max);
         }
+        runs
     }
 
     #[test]
@@ -267,6 +274,14 @@ mod tests {
         check(300, "10-299", "0-9us:10/10us");
         check(300, "0-199", "200-299us:100/100us");
         check(300, "", "0-299us:300/299us");
+    }
+
+    #[test]
+    fn frames_lost_in_a_row_are_runs_whatever_period_they_are_in() {
+        assert_eq!(check(300, "0-299", ""), (0, 0));
+        assert_eq!(check(300, "0-99 101-140 145-299", "100-144us:5/46us"), (2, 4));
+        assert_eq!(check(300, "0-9 20-30 12 10 14 31-299 11 13", "12-19us:5/11us"), (1, 5));
+        assert_eq!(check(300, "0-9 12 14-199", "10-13us:3/5us 200-299us:100/100us"), (3, 100));
     }
 
     #[test]

@@ -16,8 +16,8 @@ const WORDS: usize = 1024;
 pub enum Arrival {
     /// The highest so far.
     InOrder,
-    /// Lower than one that came before.
-    Reordered,
+    /// Lower than one that came before, by so much.
+    Reordered(u64),
     /// Came before.
     Duplicate,
 }
@@ -66,7 +66,7 @@ impl Window {
         // Otherwise the number is older than the window: late, and whether it came before is not known.
         if seq < self.next {
             note_late(losses, seq);
-            return Arrival::Reordered;
+            return Arrival::Reordered(self.next - 1 - seq);
         }
         if seq > self.next {
             let (first, last, lost) = (self.next, seq - 1, seq - self.next);
@@ -82,13 +82,14 @@ mod tests {
     use super::*;
     use crate::loss::NO_LOSSES;
 
+    /// `.` in order, `d` again, a digit: late by so many, or more than eight.
     fn check(numbers: &[u32], expected: &str) {
         let (mut window, mut losses) = (Window::default(), NO_LOSSES);
         let got: String = numbers
             .iter()
             .map(|&n| match window.arrive(n, Passed::default(), &mut losses, 0) {
                 Arrival::InOrder => '.',
-                Arrival::Reordered => 'r',
+                Arrival::Reordered(extent) => char::from_digit(extent.min(9) as u32, 10).expect("a digit"),
                 Arrival::Duplicate => 'd',
             })
             .collect();
@@ -98,13 +99,14 @@ mod tests {
     #[test]
     fn arrivals_are_named() {
         check(&[0, 1, 2, 3], "....");
-        check(&[0, 2, 1, 3], "..r.");
+        check(&[0, 3, 4, 1, 2, 5], "...32.");
+        check(&[0, 2, 1, 3], "..1.");
         check(&[0, 0, 1, 1, 0], ".d.dd");
-        check(&[5, 4, 4, 5, 6], ".rdd.");
-        check(&[63, 64, 63, 64, 0], "..ddr");
+        check(&[5, 4, 4, 5, 6], ".1dd.");
+        check(&[63, 64, 63, 64, 0], "..dd9");
         // After 2^32 frames the numbers start again.
         check(&[u32::MAX - 1, u32::MAX, 0, u32::MAX, 1, 0], "...d.d");
         // 64 Ki frames later the window has moved on: late, but no longer known to be a duplicate.
-        check(&[0, 65_535, 0, 65_536, 0], "..d.r");
+        check(&[0, 65_535, 0, 65_536, 0], "..d.9");
     }
 }

@@ -138,6 +138,80 @@ impl Sender {
     }
 }
 
+/// Receives all frames that arrive at one interface, each as it comes: later than a [`Ring`] in large numbers, but
+/// without its wait of [`RETIRE_MS`].
+pub struct Receiver {
+    fd: OwnedFd,
+    ifindex: u32,
+    buffers: Vec<Vec<u8>>,
+}
+
+/// Largest frame of a [`Receiver`].
+const LARGEST_FRAME: usize = 9216;
+
+impl Receiver {
+    /// Opens a socket with a buffer of `bytes`.
+    pub fn open(ifindex: u32, bytes: i32) -> Result<Self, PacketError> {
+        let fail = |step| move |source| PacketError { ifindex, step, source };
+        let fd = raw_socket().map_err(fail("opening"))?;
+        set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32).map_err(fail("ignoring own frames"))?;
+        let size = |option| set_at(&fd, libc::SOL_SOCKET, option, &bytes);
+        size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF)).map_err(fail("sizing the buffer"))?;
+        bind(&fd, ifindex, libc::ETH_P_ALL as u16).map_err(fail("binding"))?;
+        Ok(Receiver { fd, ifindex, buffers: vec![vec![0; LARGEST_FRAME]; BATCH] })
+    }
+
+    /// Hands the frames that are there to `take`, at most [`BATCH`], and waits for one if there is none, `timeout` at
+    /// most. Returns their number.
+    pub fn receive(&mut self, timeout: Duration, mut take: impl FnMut(&[u8])) -> Result<usize, PacketError> {
+        let mut received = self.look(&mut take)?;
+        if received == 0 {
+            self.wait(timeout)?;
+            received = self.look(&mut take)?;
+        }
+        Ok(received)
+    }
+
+    fn look(&mut self, take: &mut impl FnMut(&[u8])) -> Result<usize, PacketError> {
+        // SAFETY: all-zero vectors and headers are valid and empty.
+        let (mut vectors, mut headers): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        for (i, buffer) in self.buffers.iter_mut().enumerate() {
+            vectors[i] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+            headers[i].msg_hdr.msg_iov = &mut vectors[i];
+            headers[i].msg_hdr.msg_iovlen = 1;
+        }
+        let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT);
+        // SAFETY: the headers point to vectors, and those to the buffers with their lengths; all live through the call.
+        let n = unsafe {
+            libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as u32, flags as _, std::ptr::null_mut())
+        };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            let nothing = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
+            return if nothing { Ok(0) } else { Err(self.failed(error)) };
+        }
+        for (buffer, header) in self.buffers.iter().zip(&headers[..n as usize]) {
+            take(&buffer[..header.msg_len as usize]);
+        }
+        Ok(n as usize)
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<(), PacketError> {
+        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let (tv_sec, tv_nsec) = (timeout.as_secs() as i64, timeout.subsec_nanos().into());
+        let time = libc::timespec { tv_sec, tv_nsec };
+        // SAFETY: one pollfd and a timespec that live through the call; no signal mask.
+        unsafe { libc::ppoll(&mut poll, 1, &time, std::ptr::null()) };
+        let gone = poll.revents & libc::POLLERR != 0;
+        if gone { Err(self.failed(io::Error::from_raw_os_error(libc::ENETDOWN))) } else { Ok(()) }
+    }
+
+    fn failed(&self, source: io::Error) -> PacketError {
+        PacketError { ifindex: self.ifindex, step: "receiving", source }
+    }
+}
+
 /// Receives all frames that arrive at one interface.
 pub struct Ring {
     fd: OwnedFd,

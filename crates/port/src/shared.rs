@@ -155,6 +155,8 @@ pub struct Group {
     pub duplicated: u64,
     /// Frames that came after one with a higher number.
     pub reordered: u64,
+    /// How far behind the highest number a frame arrived, at most.
+    pub extent_max: u64,
     /// Sum of latency.
     pub latency_sum_ns: u64,
     /// Smallest latency; 0 when there is none.
@@ -233,6 +235,10 @@ pub struct Losses {
     pub gaps: u64,
     /// Periods of loss so far; the last [`EVENTS`] are in `event`.
     pub events: u64,
+    /// Gaps that were not filled: frames lost in a row.
+    pub runs: u64,
+    /// Frames of the longest of them.
+    pub run_max: u64,
     /// Gaps that late frames may still fill: number n is at n modulo [`GAPS`].
     pub gap: [Gap; GAPS],
     /// Periods: number n is at n modulo [`EVENTS`].
@@ -277,9 +283,9 @@ pub struct Recv {
 const _: () = assert!(size_of::<Flow>() == 16);
 const _: () = assert!(size_of::<Stream>() == 264 + GROUPS * 4 + LATE_BUCKETS * 8);
 const _: () = assert!(size_of::<Gen>() == 184 + 2 * size_of::<Stream>());
-const _: () = assert!(size_of::<Group>() == 72 + LATENCY_BUCKETS * 8);
+const _: () = assert!(size_of::<Group>() == 80 + LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Window>() == 24 + 1024 * 16);
-const _: () = assert!(size_of::<Losses>() == 16 + (GAPS + EVENTS) * 56);
+const _: () = assert!(size_of::<Losses>() == 32 + (GAPS + EVENTS) * 56);
 const _: () = assert!(size_of::<Ipdv>() == 24 + 2 * LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Recv>() == 88);
 
@@ -308,6 +314,7 @@ pub const EMPTY_GROUP: Group = Group {
     received: 0,
     duplicated: 0,
     reordered: 0,
+    extent_max: 0,
     latency_sum_ns: 0,
     latency_min_ns: 0,
     latency_max_ns: 0,

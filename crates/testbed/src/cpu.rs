@@ -74,6 +74,14 @@ impl ThreadTimes {
         let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
         Some(ThreadTimes { run_ns: numbers.next()??, wait_ns: numbers.next()?? })
     }
+
+    /// What was used since `earlier`.
+    pub fn since(&self, earlier: &ThreadTimes) -> ThreadTimes {
+        ThreadTimes {
+            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+        }
+    }
 }
 
 /// Time of one CPU in ns since boot, sampled by the tick (4 ms or so): right in the mean over seconds.
@@ -118,8 +126,9 @@ impl CostSample {
         let mut cost = Cost::default();
         for (pid, now) in &self.threads {
             let before = earlier.threads.get(pid).copied().unwrap_or_default();
-            cost.dut_run_ns += now.run_ns.saturating_sub(before.run_ns);
-            cost.dut_wait_ns += now.wait_ns.saturating_sub(before.wait_ns);
+            let used = now.since(&before);
+            cost.dut_run_ns += used.run_ns;
+            cost.dut_wait_ns += used.wait_ns;
         }
         for (&cpu, now) in &self.cpus {
             let before = earlier.cpus.get(&cpu).copied().unwrap_or_default();

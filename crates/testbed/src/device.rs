@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use weir_packet::flow::IpVersion;
 use weir_port::bpf::{BpfError, Link, Mode, Program, now_ns, object};
-use weir_port::packet::{PacketError, Ring, Sender};
+use weir_port::packet::{BATCH, PacketError, Receiver, Sender};
 
 use crate::bed::{Bed, Port};
 use crate::dut::DutKind;
 use crate::fault::{FaultLine, Faults};
 
-/// MiB of the receive ring of a faulty device.
-const RING_BLOCKS: u32 = 32;
+/// Bytes of the receive buffer of a faulty device, in the kernel's own counting: some 100,000 small frames.
+const BUFFER_BYTES: i32 = 128 << 20;
+/// A faulty device looks this often whether it is to stop, ns.
+const LOOK_NS: u64 = 5_000_000;
 
 /// What keeps a device working.
 pub enum Device {
@@ -115,7 +117,7 @@ impl Pumps {
         let dropped = <[Arc<AtomicU64>; 2]>::default();
         let mut pumps = Pumps { stop, stall: StallSwitch::default(), dropped, threads: Vec::new() };
         for (from, to) in [(0, 1), (1, 0)] {
-            let ring = Ring::open(ports[from].ifindex, RING_BLOCKS)?;
+            let receiver = Receiver::open(ports[from].ifindex, BUFFER_BYTES)?;
             let sender = Sender::open(ports[to].ifindex)?;
             let line = FaultLine::new(faults.clone());
             let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped[from].clone(), cpus[0]);
@@ -123,7 +125,9 @@ impl Pumps {
             pumps.threads.push(std::thread::spawn(move || {
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);
-                pump(ring, &sender, line, &stall, &stop, &dropped);
+                // To the microsecond, not to the 50 of others.
+                crate::sys::exact_timers();
+                pump(receiver, &sender, line, &stall, &stop, &dropped);
             }));
         }
         Ok(pumps)
@@ -141,17 +145,17 @@ impl Drop for Pumps {
 }
 
 fn pump(
-    mut ring: Ring,
-    sender: &Sender,
+    mut from: Receiver,
+    to: &Sender,
     mut line: FaultLine,
     stall: &StallSwitch,
     stop: &AtomicBool,
     dropped: &AtomicU64,
 ) {
+    let mut leaving = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let wait = line.next_ns().map_or(5_000_000, |due| due.saturating_sub(now_ns()).min(5_000_000));
-        // poll(2) counts in ms: shorter waits spin.
-        let received = ring.receive(Duration::from_nanos(wait), |frame, _| {
+        let wait = line.next_ns().map_or(LOOK_NS, |due| due.saturating_sub(now_ns()).min(LOOK_NS));
+        let received = from.receive(Duration::from_nanos(wait), |frame| {
             line.stall_until(stall.until_ns.load(Ordering::Relaxed));
             line.push(now_ns(), frame.to_vec());
         });
@@ -159,9 +163,16 @@ fn pump(
             return;
         }
         dropped.store(line.dropped(), Ordering::Relaxed);
-        while let Some(frame) = line.pop(now_ns()) {
-            while sender.send(std::slice::from_ref(&frame)).is_ok_and(|sent| sent == 0) {
-                std::hint::spin_loop();
+        let now = now_ns();
+        loop {
+            leaving.extend(std::iter::from_fn(|| line.pop(now)).take(BATCH));
+            let mut left = &leaving[..];
+            while !left.is_empty() {
+                let Ok(sent) = to.send(left) else { return };
+                left = &left[sent..];
+            }
+            if std::mem::take(&mut leaving).len() < BATCH {
+                break;
             }
         }
     }

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct Faults {
     /// Drop each n-th frame.
     pub drop: Option<u64>,
+    /// Drop so many frames in a row, again and again.
+    pub burst: Option<Burst>,
     /// Send each n-th frame twice.
     pub duplicate: Option<u64>,
     /// Flip a bit of the payload of each n-th frame.
@@ -31,6 +33,15 @@ pub struct Reorder {
     /// How many later frames overtake it.
     pub by: u64,
     /// Which frames.
+    pub every: u64,
+}
+
+/// The last `frames` of each `every` are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Burst {
+    /// How many.
+    pub frames: u64,
+    /// Of how many.
     pub every: u64,
 }
 
@@ -62,6 +73,11 @@ impl FromStr for Faults {
                         value.split_once('/').ok_or("write reorder=BY/EVERY, as in reorder=3/500")?;
                     faults.reorder = Some(Reorder { by: number(by)?, every: number(every)? });
                 }
+                "burst" => {
+                    let (frames, every) =
+                        value.split_once('/').ok_or("write burst=FRAMES/EVERY, as in burst=10/1000")?;
+                    faults.burst = Some(Burst { frames: number(frames)?, every: number(every)? });
+                }
                 "delay" => faults.delay = time(value)?,
                 "stall" => {
                     let (length, at) = value.split_once('@').ok_or("write stall=20ms@FRAME")?;
@@ -69,7 +85,7 @@ impl FromStr for Faults {
                 }
                 _ => {
                     return Err(format!(
-                        "`{name}` is no fault: use drop, duplicate, corrupt, reorder, delay or stall"
+                        "`{name}` is no fault: use drop, burst, duplicate, corrupt, reorder, delay or stall"
                     ));
                 }
             }
@@ -100,6 +116,7 @@ impl fmt::Display for Faults {
         for (name, every) in [("drop", self.drop), ("duplicate", self.duplicate), ("corrupt", self.corrupt)] {
             words.extend(every.map(|n| format!("{name}=1/{n}")));
         }
+        words.extend(self.burst.map(|b| format!("burst={}/{}", b.frames, b.every)));
         words.extend(self.reorder.map(|r| format!("reorder={}/{}", r.by, r.every)));
         if !self.delay.is_zero() {
             words.push(format!("delay={}us", self.delay.as_micros()));
@@ -136,7 +153,8 @@ impl FaultLine {
         if let Some(stall) = self.faults.stall.filter(|s| s.at == n) {
             self.stalled_until_ns = now_ns + stall.time.as_nanos() as u64;
         }
-        if now_ns < self.stalled_until_ns || hit(self.faults.drop) {
+        let burst = self.faults.burst.is_some_and(|b| (n - 1) % b.every + b.frames >= b.every);
+        if now_ns < self.stalled_until_ns || burst || hit(self.faults.drop) {
             self.dropped += 1;
             return;
         }
@@ -199,6 +217,7 @@ mod tests {
     fn faults_hit_exactly_their_frames() {
         check("", 4, "1 2 3 4");
         check("drop=1/2", 6, "1 3 5");
+        check("burst=2/5", 12, "1 2 3 6 7 8 11 12");
         check("duplicate=1/3", 4, "1 2 3 3 4");
         check("corrupt=1/2", 4, "1 2! 3 4!");
         check("reorder=2/3", 8, "1 2 4 5 3 7 8 6");
@@ -224,10 +243,12 @@ mod tests {
 
     #[test]
     fn faults_are_written_as_they_are_read() {
-        for text in ["", "drop=1/1000 corrupt=1/7 reorder=3/500 delay=2000us stall=20000us@9"] {
+        for text in ["", "drop=1/1000 corrupt=1/7 burst=2/9 reorder=3/500 delay=2000us stall=20000us@9"] {
             assert_eq!(text.parse::<Faults>().unwrap().to_string(), text);
         }
-        for text in ["drop", "drop=2/3", "drop=1/0", "melt=1/2", "reorder=3", "stall=3"] {
+        for text in
+            ["drop", "drop=2/3", "drop=1/0", "melt=1/2", "reorder=3", "stall=3", "burst=3", "burst=0/3"]
+        {
             assert!(text.parse::<Faults>().is_err(), "{text}");
         }
         for text in ["delay=soon", "delay=2", "delay=3601s", "stall=18446744073709551615s@1"] {

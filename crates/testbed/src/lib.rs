@@ -21,6 +21,7 @@ pub mod error;
 pub mod ethtool;
 pub mod fault;
 pub mod handover;
+pub mod hog;
 pub mod journal;
 pub mod memory;
 pub mod namespace;

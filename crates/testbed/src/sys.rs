@@ -11,6 +11,20 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Lets waits of the calling thread end when they should, not up to 50 us later.
+pub(crate) fn exact_timers() {
+    // SAFETY: no pointers; what it changes belongs to the calling thread.
+    let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+    debug_assert_eq!(result, 0, "any thread may set its slack");
+}
+
+/// Puts the calling thread before all ordinary ones.
+pub(crate) fn run_in_real_time() -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter lives through the call.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) }).map(drop)
+}
+
 /// unshare(2) for the calling thread.
 pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: no pointers; what it changes belongs to the calling thread.

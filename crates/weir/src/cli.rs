@@ -100,6 +100,11 @@ pub(crate) enum Command {
     Setup(Setup),
     /// Say what this machine can measure and what is in the way
     Doctor(Doctor),
+    /// Plant faults on a wire and see whether each is named, and nothing else
+    ///
+    /// Loss from 1e-2 to 1e-6, bursts of loss, reordering, duplicates, corruption, delay, standstills; then a tester
+    /// that gets no CPU, and a second run beside it. It tells whether results of this machine can be believed.
+    Check(Check),
     /// Undo what a killed run left behind
     Clean(Store),
     /// Write the completions of a shell
@@ -510,6 +515,27 @@ pub(crate) struct Doctor {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `weir check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir check                                each fault once, in about half a minute
+  weir check --times 100 --fault loss       all faults whose name has `loss` in it, a hundred times each
+
+Trials that the machine disturbed are repeated and counted. The exit code is 0 if each fault was named and nothing
+else, and 1 if not.")]
+pub(crate) struct Check {
+    /// How often each fault is planted
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) times: u32,
+    /// Only faults with this in their name
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) fault: String,
+    /// How to send and receive
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) tester: TesterKind,
 }
 
 /// How the tester sends and receives.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use weir_lab::plan;
 
+mod check;
 mod clean;
 mod cli;
 mod compare;
@@ -77,6 +78,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
+        Command::Check(arguments) => return check::run(&arguments, &mut out),
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
         Command::Show(arguments) => records::show(&arguments, &mut out),

@@ -322,6 +322,7 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         streams: ["a>b", "b>a"].map(|d| stream(d, sent / 2, received / 2, capacity, share)).to_vec(),
         ledger: ledger(lost),
         unexplained: (lost / 1000) as i64,
+        findings: Vec::new(),
         verdict,
         reasons: match verdict {
             Verdict::Valid => Vec::new(),

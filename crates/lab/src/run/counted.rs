@@ -110,11 +110,14 @@ pub(super) fn stream_record(direction: &str, group: u32, corrupted: u64, counts:
         received: counts.received,
         lost: counts.sent.saturating_sub(counts.received),
         reordered: counts.reordered,
+        reorder_extent_max: counts.extent_max,
         duplicated: counts.duplicated,
         corrupted,
         latency: latency_record(counts),
         loss_events: counts.lost.events.iter().map(loss_event).collect(),
         loss_event_count: counts.lost.count,
+        loss_runs: counts.lost.runs,
+        loss_run_max: counts.lost.run_max,
         ipdv: counts.ipdv.as_deref().map(ipdv_record),
     }
 }

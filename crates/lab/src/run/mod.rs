@@ -27,6 +27,7 @@ use crate::store::{Store, StoreError};
 use crate::time;
 
 mod counted;
+mod diagnosis;
 mod disturbance;
 mod past;
 mod peers;

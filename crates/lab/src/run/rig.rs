@@ -22,6 +22,7 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 use weir_testbed::updates::{Made, Updates};
 
+use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
 use super::verdict::{Books, judge};
 use super::{RunError, counted};
@@ -64,6 +65,8 @@ pub struct Rig {
     faults: Faults,
     notes: Vec<String>,
     traffic: Traffic,
+    /// What the fastest frame takes on a wire, ns.
+    wire_min_ns: Option<u64>,
 }
 
 /// One trial and what a search may know of it.
@@ -83,7 +86,9 @@ impl Rig {
         if !self.bed.broken().is_empty() {
             // Nothing is published, hence nothing is written there.
             let mut journal = Journal::in_dir(&journal::default_dir());
+            let wire_min_ns = self.wire_min_ns;
             *self = Rig::build(&self.spec, &self.settings, &self.faults, &mut journal)?;
+            self.wire_min_ns = wire_min_ns;
         }
         Ok(())
     }
@@ -116,7 +121,8 @@ impl Rig {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
         let (spec, settings, faults) = (spec.clone(), settings.clone(), faults.clone());
-        Ok(Rig { tester, device, bed, cpus, spec, settings, faults, notes, traffic })
+        let wire_min_ns = None;
+        Ok(Rig { tester, device, bed, cpus, spec, settings, faults, notes, traffic, wire_min_ns })
     }
 
     /// Whether such a rig could be built, as far as can be told without building it.
@@ -143,6 +149,11 @@ impl Rig {
     pub fn receive_apart(&mut self) {
         self.bed.receive_on(Side::B, &self.cpus.dut);
         self.notes.extend_from_slice(self.bed.notes());
+    }
+
+    /// Latency beyond this, that of the fastest frame on a wire, is the device's.
+    pub fn compare_to_wire(&mut self, min_ns: u64) {
+        self.wire_min_ns = Some(min_ns);
     }
 
     /// Forgets all connections of the DUT.
@@ -187,6 +198,11 @@ impl Rig {
         }
     }
 
+    /// Sends and receives beside whatever others measure: it disturbs them, and they disturb it.
+    pub(crate) fn out_of_turn(&mut self, load: &Load, control: &Control) -> Result<(), RunError> {
+        self.measure(load, control, None).map(drop)
+    }
+
     /// Sends and receives, with all counters before and after.
     fn measure(
         &mut self,
@@ -202,14 +218,14 @@ impl Rig {
         };
         let cpu = self.cpus.tester[0];
         let (tester, bed, stall) = (&mut self.tester, &self.bed, self.device.stall_switch());
-        let ((counts, tester_ns, sending), receivers) = std::thread::scope(|scope| {
+        let ((counts, times, sending), receivers) = std::thread::scope(|scope| {
             let acting = disturbance.map(|d| scope.spawn(|| d.act(bed, stall.as_ref())));
             let sent = bed.tester().run(|| {
                 let placed = pin_to(cpu);
                 debug_assert!(placed.is_ok(), "{placed:?}");
-                let (own, sending) = (own_time(), Instant::now());
+                let (own, sending) = (own_times(), Instant::now());
                 let counts = tester.trial(load, control);
-                (counts, own_time().saturating_sub(own), sending.elapsed())
+                (counts, own_times().since(&own), sending.elapsed())
             });
             disturbance.into_iter().for_each(Disturbance::over);
             (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
@@ -220,8 +236,8 @@ impl Rig {
         }
         let routes = updates.map(Updates::stop).transpose()?;
         let after = self.sample()?;
-        let used =
-            Used { before, after, tester_ns, elapsed: sending, duration: load.duration, handover_ns, routes };
+        let (elapsed, duration) = (sending, load.duration);
+        let used = Used { before, after, tester: times, elapsed, duration, handover_ns, routes };
         Ok((counts, used))
     }
 
@@ -254,6 +270,14 @@ impl Rig {
         // A single burst lasts as long as it takes.
         let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
         let duration_s = duration.as_secs_f64();
+        let streams = self.streams(counts);
+        let findings = diagnose(&Symptoms {
+            streams: &streams,
+            noise: &noise,
+            tester_lost: books.dropped_by(Owner::Tester),
+            duration_s,
+            wire_min_ns: self.wire_min_ns,
+        });
         let trial = Trial {
             id: 0,
             point_id: 0,
@@ -270,13 +294,14 @@ impl Rig {
             lost: books.lost(),
             rate_changed_ns: counted::rate_changed_ns(counts, load),
             broadcasts: counted::broadcasts(counts, load),
-            streams: self.streams(counts),
+            streams,
             unexplained: books.unexplained(),
             ledger: books.ledger.clone(),
             verdict,
             reasons,
             cost: self.cost(&books, used),
             noise,
+            findings,
         };
         Outcome { trial, dut_loss_ratio: books.dut_loss_ratio() }
     }
@@ -337,6 +362,7 @@ impl Rig {
         Noise {
             steal: steal as f64 / (elapsed * cpus.len() as f64),
             dut_wait: foreign_wait as f64 / elapsed,
+            tester_wait: used.tester.wait_ns as f64 / elapsed,
             rate_error: counted::rate_error(counts, load),
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
@@ -373,7 +399,7 @@ impl Rig {
     fn cpu_use(&self, cpu: usize, times: &CpuTimes, cost: &weir_testbed::cpu::Cost, used: &Used) -> CpuUse {
         let elapsed = used.elapsed.as_nanos() as f64;
         let busy = (times.busy_ns as f64 / elapsed).min(1.0);
-        let testers = if self.cpus.tester[0] == cpu { used.tester_ns } else { 0 };
+        let testers = if self.cpus.tester[0] == cpu { used.tester.run_ns } else { 0 };
         let tester = (testers as f64 / elapsed).min(1.0);
         let threads_only = !self.bed.threads().is_empty() && self.cpus.dut.len() == 1;
         let dut = match self.cpus.dut.contains(&cpu) && self.bed.dut().is_some() {
@@ -438,6 +464,7 @@ fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) 
         rate_changed_ns: None,
         cost: Cost::default(),
         noise: Noise::default(),
+        findings: Vec::new(),
     };
     Outcome { trial, dut_loss_ratio: 0.0 }
 }
@@ -461,7 +488,8 @@ struct Sample {
 struct Used {
     before: Sample,
     after: Sample,
-    tester_ns: u64,
+    /// What the tester's thread used.
+    tester: ThreadTimes,
     /// Time of sending and draining.
     elapsed: Duration,
     /// Time that sending should have taken.
@@ -538,9 +566,9 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     }
 }
 
-/// CPU time of the calling thread in ns.
-fn own_time() -> u64 {
+/// Times of the calling thread so far.
+fn own_times() -> ThreadTimes {
     // SAFETY: no arguments, cannot fail.
     let thread = unsafe { libc::gettid() };
-    ThreadTimes::of(thread as u32).map_or(0, |times| times.run_ns)
+    ThreadTimes::of(thread as u32).unwrap_or_default()
 }

@@ -40,7 +40,7 @@ impl Books {
         self.sent.saturating_sub(self.received)
     }
 
-    fn dropped_by(&self, owner: Owner) -> u64 {
+    pub(super) fn dropped_by(&self, owner: Owner) -> u64 {
         self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
     }
 

@@ -9,6 +9,7 @@ mod dates;
 mod devices;
 mod faults;
 mod loads;
+mod planted;
 mod procedures;
 mod resume;
 mod sizes;

@@ -1,7 +1,6 @@
 //! What goes wrong outside of the device: the tester starves, frames vanish, interfaces vanish.
 
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use weir_lab::record::{Owner, Trial, Verdict};
 use weir_load::TesterKind;
 use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
+use weir_testbed::hog::Hog;
 use weir_testbed::namespace::Namespace;
 
 use crate::bench::{Bench, assert_books_close, brief, dropped_by, need_rig, point};
@@ -50,41 +50,6 @@ fn a_tester_that_cannot_send_that_much_is_tester_limited() {
         assert_books_close(&trial);
         assert_eq!(trial.verdict, Verdict::TesterLimited, "{:#?}", brief(&trial));
         assert!(trial.reasons[0].contains("the tester"), "{:?}", trial.reasons);
-    }
-}
-
-/// Takes a CPU away from all ordinary threads, until dropped.
-struct Hog {
-    stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Hog {
-    /// None where this process may not have real-time threads.
-    fn on(cpu: usize) -> Option<Hog> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (seen, started) = (stop.clone(), std::sync::mpsc::channel());
-        let thread = std::thread::spawn(move || {
-            let placed = weir_load::xdp::pin_to(cpu);
-            let priority = libc::sched_param { sched_priority: 1 };
-            // SAFETY: the parameter lives through the call.
-            let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
-            started.0.send(placed.is_ok() && result == 0).expect("somebody waits");
-            while result == 0 && !seen.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        let hog = Hog { stop, thread: Some(thread) };
-        started.1.recv().expect("the hog says so").then_some(hog)
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("a hog does not panic");
-        }
     }
 }
 

@@ -181,7 +181,10 @@ impl Group {
                 counts.duplicated += 1;
                 return false;
             }
-            Arrival::Reordered => counts.reordered += 1,
+            Arrival::Reordered(extent) => {
+                counts.reordered += 1;
+                counts.extent_max = counts.extent_max.max(extent);
+            }
             Arrival::InOrder => {}
         }
         counts.received += 1;

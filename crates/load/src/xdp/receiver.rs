@@ -129,6 +129,7 @@ fn add_cpu(counts: &mut GroupCounts, cpu: &Group) {
     counts.received += cpu.received - cpu.duplicated;
     counts.duplicated += cpu.duplicated;
     counts.reordered += cpu.reordered;
+    counts.extent_max = counts.extent_max.max(cpu.extent_max);
     counts.latency.add(&cpu.latency[..LATENCY_BUCKETS]);
     counts.latency_sum_ns += cpu.latency_sum_ns;
     counts.latency_max_ns = counts.latency_max_ns.max(cpu.latency_max_ns);

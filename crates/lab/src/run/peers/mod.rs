@@ -363,6 +363,7 @@ impl Contest<'_> {
             streams: Vec::new(),
             unexplained: books.unexplained(),
             ledger: books.ledger,
+            findings: Vec::new(),
             verdict,
             reasons,
             cost: Cost::default(),

@@ -1,0 +1,28 @@
+//! What is planted is named, and nothing else: a few of each. `weir check` makes more.
+
+use weir_lab::check::{Answer, Checker, PLANTS};
+use weir_load::TesterKind;
+
+use crate::bench::need_rig;
+
+/// Longer trials are for `weir check`.
+const FRAMES: u64 = 100_000;
+
+#[test]
+fn planted_faults_are_named_and_nothing_else() {
+    let _turn = need_rig!();
+    for tester in [TesterKind::Xdp, TesterKind::Packet] {
+        let checker = Checker::new(tester, 1).expect("root builds rigs");
+        for plant in PLANTS.iter().filter(|plant| plant.frames <= FRAMES) {
+            let (answer, disturbed) = checker.plant(plant).expect("a trial");
+            println!("{tester:?} {}: {disturbed} disturbed", plant.name);
+            match answer {
+                Answer::Named => {}
+                Answer::Impossible(why) => println!("skipped: {} needs more: {why}", plant.name),
+                Answer::Wrong(trial) | Answer::Disturbed(trial) => {
+                    panic!("{tester:?} {}: {:#?}", plant.name, crate::bench::brief(&trial))
+                }
+            }
+        }
+    }
+}
