@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use weir_lab::plan::MIN_IPV6_FRAME_BYTES;
+use weir_lab::plan::{self, MIN_IPV6_FRAME_BYTES, Plan, PlanError};
 use weir_lab::rate::{self, Rate};
 use weir_packet::flow::{FlowOrder, IpVersion, MAX_FLOWS};
 use weir_packet::size::FrameSizes;
@@ -129,6 +129,7 @@ Examples:
   weir run quick                                   a first answer in two minutes
   weir run router --set search.trial_s=5           the same trials, but shorter
   weir run quick --set traffic.flows=[1,1000,1M]   one more axis
+  weir run rfc2544 --short                         every procedure of RFC 2544 in minutes
   weir run mine.toml --seed 7 --report mine.html   my own plan
   weir run --resume last                           the rest of a run that was interrupted
   weir run quick --tester packet --quiet           as a plain user would, without progress")]
@@ -137,7 +138,7 @@ pub(crate) struct Run {
     #[arg(value_name = "NAME|FILE", required_unless_present = "resume")]
     pub(crate) plan: Option<String>,
     /// Go on with a run that was interrupted, killed or has failed; what it has measured is not measured again
-    #[arg(long, value_name = "ID|last", conflicts_with_all = ["plan", "sets", "seed"])]
+    #[arg(long, value_name = "ID|last", conflicts_with_all = ["plan", "sets", "short", "seed"])]
     pub(crate) resume: Option<RunId>,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -172,6 +173,16 @@ pub(crate) struct Sets {
     /// Change an option of the plan (see `weir plan options`); a list makes it an axis; can be given more than once
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub(crate) sets: Vec<String>,
+    /// The short form that the plan declares: minutes in place of hours, and every departure stated
+    #[arg(long)]
+    pub(crate) short: bool,
+}
+
+impl Sets {
+    /// The plan with these changes.
+    pub(crate) fn load(&self, plan: &str) -> Result<Plan, PlanError> {
+        if self.short { plan::load_short(plan, &self.sets) } else { plan::load(plan, &self.sets) }
+    }
 }
 
 /// Where records are.

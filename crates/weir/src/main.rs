@@ -25,7 +25,7 @@ mod setup;
 mod time;
 mod units;
 
-use cli::{Cli, Command, PlanCommand};
+use cli::{Cli, Command, PlanCommand, Sets};
 
 /// How a command ended without an error.
 pub(crate) enum Outcome {
@@ -85,7 +85,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Export(arguments) => records::export(&arguments, &mut out),
         Command::Trend(arguments) => records::trend(&arguments, &mut out),
         Command::Report(arguments) => records::report(&arguments, &mut out),
-        Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets.sets, &mut out),
+        Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets, &mut out),
         Command::Plan(PlanCommand::List) => list_plans(&mut out),
         Command::Plan(PlanCommand::Show { name }) => show_plan(&name, &mut out),
         Command::Plan(PlanCommand::Options) => Ok(out.write_all(plan::options().as_bytes())?),
@@ -97,15 +97,19 @@ fn run(command: Command) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn check_plan(name: &str, sets: &[String], out: &mut impl Write) -> Result<()> {
-    let plan = plan::load(name, sets)?;
+fn check_plan(name: &str, sets: &Sets, out: &mut impl Write) -> Result<()> {
+    let plan = sets.load(name)?;
     let (points, time) = (plan.points().len(), time::in_words(plan.estimate()));
     Ok(writeln!(out, "{name} is valid: {points} points, at most {time} of trials")?)
 }
 
 fn list_plans(out: &mut impl Write) -> Result<()> {
     for (name, _) in plan::shipped() {
-        writeln!(out, "{name:16} {}", plan::load(name, &[])?.question)?;
+        let plan = plan::load(name, &[])?;
+        writeln!(out, "{name:16} {}", plan.question)?;
+        let short = plan.short.map(|time| format!("; --short: at most {}", time::in_words(time)));
+        let (estimate, short) = (time::in_words(plan.estimate()), short.unwrap_or_default());
+        writeln!(out, "{:16} at most {estimate} of trials{short}", "")?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::{Outcome, clean, cli, privilege, records, say, time};
 /// Runs the plan, writes its report, says where it is.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
     // A wrong plan is told before anything else is done.
-    let new_plan = arguments.plan.as_ref().map(|name| plan::load(name, &arguments.sets.sets)).transpose()?;
+    let new_plan = arguments.plan.as_ref().map(|name| arguments.sets.load(name)).transpose()?;
     check_folder(arguments.report.as_deref())?;
     let means = privilege::obtain(arguments.tester)?;
     let stop = stop_flag()?;
@@ -121,7 +121,12 @@ fn announce(plan: &Plan) {
         0 => String::new(),
         n => format!("{n} points, "),
     };
-    say::say(&format!("plan {}: {points}at most {estimate} of trials", plan.name));
+    let short = plan.short.map(|time| format!(" (--short: at most {})", time::in_words(time)));
+    say::say(&format!(
+        "plan {}: {points}at most {estimate} of trials{}",
+        plan.name,
+        short.unwrap_or_default()
+    ));
 }
 
 /// A point without a single valid trial says nothing; trials that were repeated do not matter.

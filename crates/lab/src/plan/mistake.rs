@@ -33,6 +33,16 @@ pub enum Place {
 
 impl std::error::Error for Mistakes {}
 
+impl Mistakes {
+    /// Those of two readings of the same plan, each once.
+    pub(super) fn and(mut self, other: Mistakes) -> Mistakes {
+        self.list.extend(other.list);
+        self.list.sort();
+        self.list.dedup();
+        self
+    }
+}
+
 impl fmt::Display for Mistakes {
     /// One line per mistake: `plan.toml:12: what is wrong: what to do`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,7 +83,8 @@ impl<'a> Notes<'a> {
         self.list.borrow_mut().push(mistake);
     }
 
-    fn line(&self, offset: usize) -> usize {
+    /// The line of a place in the text, from 1.
+    pub(super) fn line(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count()
     }
 
@@ -83,8 +94,8 @@ impl<'a> Notes<'a> {
     }
 
     /// All mistakes in the order of the file, those of `--set` last.
-    pub(super) fn into_mistakes(self, plan: &str) -> Mistakes {
-        let mut list = self.list.into_inner();
+    pub(super) fn to_mistakes(&self, plan: &str) -> Mistakes {
+        let mut list = self.list.take();
         assert!(!list.is_empty(), "a plan is refused for a reason");
         list.sort();
         list.dedup();

@@ -19,7 +19,10 @@ mod read_search;
 mod search_spec;
 mod section;
 mod set;
+mod short;
 mod value;
+
+use short::Form;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
 pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
@@ -43,6 +46,8 @@ pub struct Plan {
     pub experiment: Experiment,
     /// When a trial is not to be believed.
     pub limits: Limits,
+    /// The longest time of its declared short form, `[short]`; `None` if it has none, or is it.
+    pub short: Option<Duration>,
     /// TOML text with `--set` changes applied; reading it gives the same plan.
     pub text: String,
 }
@@ -216,6 +221,10 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("router", include_str!("../../../../plans/router.toml")),
         ("bridge", include_str!("../../../../plans/bridge.toml")),
         ("rules", include_str!("../../../../plans/rules.toml")),
+        ("flows", include_str!("../../../../plans/flows.toml")),
+        ("rfc2544", include_str!("../../../../plans/rfc2544.toml")),
+        ("rfc8219", include_str!("../../../../plans/rfc8219.toml")),
+        ("soak", include_str!("../../../../plans/soak.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
     ]
 }
@@ -231,8 +240,20 @@ pub fn options() -> &'static str {
 /// # Errors
 /// See [`PlanError`]; the message says what to do.
 pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
+    load_form(name_or_path, Form::Full, sets)
+}
+
+/// The short form that a plan declares, with the changes `sets` on top.
+///
+/// # Errors
+/// As [`load`], and if it declares none.
+pub fn load_short(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
+    load_form(name_or_path, Form::Short, sets)
+}
+
+fn load_form(name_or_path: &str, form: Form, sets: &[String]) -> Result<Plan, PlanError> {
     if let Some((name, text)) = shipped().iter().find(|(name, _)| *name == name_or_path) {
-        return read::read(&read::Label { name, place: name }, text, sets).map_err(PlanError::Mistakes);
+        return read::read(&read::Label { name, place: name }, text, form, sets).map_err(PlanError::Mistakes);
     }
     let path = Path::new(name_or_path);
     if !path.exists() {
@@ -243,7 +264,8 @@ pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| PlanError::File { path: name_or_path.to_string(), source })?;
     let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
-    read::read(&read::Label { name: &name, place: name_or_path }, &text, sets).map_err(PlanError::Mistakes)
+    let label = read::Label { name: &name, place: name_or_path };
+    read::read(&label, &text, form, sets).map_err(PlanError::Mistakes)
 }
 
 /// The plan of a record: its name and its text as kept.
@@ -251,7 +273,8 @@ pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
 /// # Errors
 /// [`PlanError::Mistakes`] if another version of weir wrote it and this one reads it differently.
 pub fn reload(name: &str, text: &str) -> Result<Plan, PlanError> {
-    read::read(&read::Label { name, place: "the plan in the record" }, text, &[]).map_err(PlanError::Mistakes)
+    let label = read::Label { name, place: "the plan in the record" };
+    read::read(&label, text, Form::Full, &[]).map_err(PlanError::Mistakes)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::read_procedures::read_procedures;
 use super::read_search::read_search;
 use super::section::{Section, shown};
 use super::set::Set;
+use super::short::{self, Changes, Form};
 use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Throughput, value};
 
 /// What the user calls a plan.
@@ -26,17 +27,43 @@ pub(super) struct Label<'a> {
     pub(super) place: &'a str,
 }
 
-/// Reads the plan in `text` with the changes `sets` (`key.path=value`) applied.
-pub(super) fn read(label: &Label<'_>, text: &str, sets: &[String]) -> Result<Plan, Mistakes> {
+/// Reads the plan in `text` with the changes `sets` (`key.path=value`) applied. A plan with a short form is right only
+/// if that is, too.
+pub(super) fn read(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
+    let plan = read_form(label, text, form, sets);
+    let has_short =
+        form == Form::Full && Document::parse(text).is_ok_and(|d| Changes::of(d.as_item()).is_some());
+    let short = has_short.then(|| read_form(label, text, Form::Short, sets)).transpose();
+    match (plan, short) {
+        (Ok(plan), Ok(short)) => Ok(Plan { short: short.map(|plan| plan.estimate()), ..plan }),
+        (Err(full), Err(short)) => Err(full.and(short)),
+        (Err(mistakes), _) | (_, Err(mistakes)) => Err(mistakes),
+    }
+}
+
+fn read_form(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
     let notes = Notes::new(text);
-    let parsed = parse(text, &notes).and_then(|document| with_sets(document, text, sets, &notes));
+    let document = parse(text, &notes);
+    let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
+    if let Some(None) = short {
+        let text =
+            "this plan has no short form: leave out --short, or add [short] with the options that differ";
+        notes.add(Some(0..0), "", text.to_string());
+    }
+    let changes = short.flatten();
+    let first = changes.as_ref().map_or(&[][..], |changes| &changes.sets);
+    let parsed = document.and_then(|document| with_sets(document, text, first, sets, &notes));
     let plan = parsed.and_then(|(item, text)| {
         let root = Section::root(item.as_table_like()?, &notes);
         if is_from_the_future(&root) { None } else { read_plan(root, label.name, text) }
     });
     match plan {
         Some(plan) if notes.is_empty() => Ok(plan),
-        _ => Err(notes.into_mistakes(label.place)),
+        _ => {
+            let mut mistakes = notes.to_mistakes(label.place);
+            changes.iter().for_each(|changes| changes.locate(&mut mistakes, &notes));
+            Err(mistakes)
+        }
     }
 }
 
@@ -48,18 +75,29 @@ fn parse(text: &str, notes: &Notes<'_>) -> Option<Item> {
     Document::parse(text).map(Document::into_item).map_err(note).ok()
 }
 
-/// The plan with the changes applied, twice: with spans for reading, and as text for the record.
-fn with_sets(mut plan: Item, text: &str, sets: &[String], notes: &Notes<'_>) -> Option<(Item, String)> {
-    if sets.is_empty() {
+/// The plan with the changes applied, twice: with spans for reading, and as text for the record. With changes to a
+/// short form it is that form, and has no other.
+fn with_sets(
+    mut plan: Item,
+    text: &str,
+    short: &[Set],
+    sets: &[String],
+    notes: &Notes<'_>,
+) -> Option<(Item, String)> {
+    if short.is_empty() && sets.is_empty() {
         return Some((plan, text.to_string()));
     }
     let mut edited: DocumentMut = text.parse().ok()?;
-    let mut apply = |set: &String| -> Result<(), Mistake> {
-        let set = Set::parse(set)?;
+    if !short.is_empty() {
+        short::remove(edited.as_table_mut());
+        short::remove(plan.as_table_like_mut().expect("a document is a table"));
+    }
+    let mut apply = |set: Set| -> Result<(), Mistake> {
         set.apply(edited.as_table_mut())?;
         set.apply(plan.as_table_mut().expect("a document is a table"))
     };
-    let wrong: Vec<_> = sets.iter().filter_map(|set| apply(set).err()).collect();
+    let sets = short.iter().cloned().map(Ok).chain(sets.iter().map(|set| Set::parse(set)));
+    let wrong: Vec<_> = sets.filter_map(|set| set.and_then(&mut apply).err()).collect();
     let all_applied = wrong.is_empty();
     wrong.into_iter().for_each(|mistake| notes.push(mistake));
     all_applied.then(|| (plan, edited.to_string()))
@@ -107,8 +145,11 @@ fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
         ExperimentKind::Throughput => read_throughput(&root).map(Experiment::Throughput),
         ExperimentKind::PeersGenerator => read_peers(root.section("peers")).map(Experiment::PeersGenerator),
     };
+    // Its options are read where they belong.
+    root.section("short");
     root.finish();
-    Some(Plan { name: name.to_string(), question: question?, cites, experiment: experiment?, limits, text })
+    let (name, short) = (name.to_string(), None);
+    Some(Plan { name, question: question?, cites, experiment: experiment?, limits, short, text })
 }
 
 fn read_throughput(root: &Section<'_>) -> Option<Throughput> {

@@ -23,6 +23,11 @@ impl Set {
         Ok(Set { path: path.to_string(), value: read_value(value) })
     }
 
+    /// A change to the option at `path`.
+    pub(super) fn new(path: String, value: Value) -> Self {
+        Set { path, value }
+    }
+
     /// Makes the change in a plan. Sections on the way are added; tables of a list go by number from 1
     /// (`search.goal.2.loss_ratio`).
     pub(super) fn apply(&self, root: &mut Table) -> Result<(), Mistake> {

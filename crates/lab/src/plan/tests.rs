@@ -20,7 +20,46 @@ max_fps = "2M"
 
 fn read(text: &str, sets: &[&str]) -> Result<Plan, Mistakes> {
     let sets: Vec<_> = sets.iter().map(|set| set.to_string()).collect();
-    read::read(&read::Label { name: "p", place: "p" }, text, &sets)
+    read::read(&read::Label { name: "p", place: "p" }, text, Form::Full, &sets)
+}
+
+fn read_short(text: &str, sets: &[&str]) -> Result<Plan, Mistakes> {
+    let sets: Vec<_> = sets.iter().map(|set| set.to_string()).collect();
+    read::read(&read::Label { name: "p", place: "p" }, text, Form::Short, &sets)
+}
+
+#[test]
+fn a_short_form_is_the_plan_with_its_changes() {
+    let full = format!(
+        "{PLAN}[latency]\ntimes = 20\n# minutes\n[short]\n\"latency.times\" = 3\nlatency.stream_s = 2\n"
+    );
+    let seconds =
+        |plan: &Plan| plan.estimate().as_secs_f64() - read(PLAN, &[]).unwrap().estimate().as_secs_f64();
+    let plan = read(&full, &[]).unwrap();
+    // 16 points, of which two devices x two CPU sets x two sizes x two numbers of flows.
+    assert_eq!(seconds(&plan), 16.0 * 2400.0);
+    let short = read_short(&full, &[]).unwrap();
+    assert_eq!((seconds(&short), plan.short), (16.0 * 6.0, Some(short.estimate())));
+    assert_eq!(short.short, None);
+    assert_eq!(short.text, format!("{PLAN}[latency]\ntimes = 3\nstream_s = 2\n"));
+    assert_eq!(read(&short.text, &[]).unwrap(), short, "the record's plan is the plan that ran");
+    let both = read_short(&full, &["latency.times=5"]).unwrap();
+    assert_eq!(seconds(&both), 16.0 * 10.0, "what the user says counts");
+}
+
+#[test]
+fn mistakes_of_a_short_form_have_their_lines() {
+    let plan =
+        format!("{PLAN}colour = 1\n[short]\n\"latency.times\" = 0\nlatency.timez = 1\nlatenzy.times = 1\n");
+    assert_eq!(
+        read(&plan, &[]).unwrap_err().to_string(),
+        "p:12: `colour` is no option of [search]: use kind, min_fps, max_fps, time_limit_s, trial_s, resolution, \
+         loss_ratio\n\
+         p:14: latency.times: `0` is out of range: use a whole number from 1 to 1000\n\
+         p:15: short: latency.timez: `timez` is no option of [latency]: did you mean `times`?\n\
+         p:16: short: latenzy.times: `latenzy` is no option of a plan: did you mean `latency`?"
+    );
+    assert!(read_short(PLAN, &[]).unwrap_err().to_string().starts_with("p:1: this plan has no short form"));
 }
 
 /// Replaces `old` by `new` in [`PLAN`] and compares all mistakes, one per line.
@@ -366,6 +405,16 @@ fn shipped_plans_are_valid() {
         let plan = load(name, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&plan.name[..], &plan.text[..]), (*name, *text));
     }
+    for (name, points) in [("rfc2544", 8), ("rfc8219", 16), ("flows", 21), ("soak", 1)] {
+        let (full, short) = (load(name, &[]).unwrap(), load_short(name, &[]).unwrap());
+        assert_eq!(full.points().len(), points, "{name}");
+        assert_eq!(full.short, Some(short.estimate()), "{name}");
+        assert!(short.estimate() <= Duration::from_secs(150), "{name} takes {:?}", short.estimate());
+        assert!(full.estimate() > 5 * short.estimate(), "{name} takes {:?}", full.estimate());
+    }
+    let modified = ["traffic.ip=[4,6]", "traffic.frame_bytes=[84,128,256,512,1024,1280,1518]"];
+    let modified = load("rfc2544", &modified.map(str::to_string)).expect("an example of the plan");
+    assert_eq!(modified.points().len(), 14);
     let quick = load("quick", &[]).unwrap();
     assert_eq!(quick.points().len(), 8);
     assert!(
