@@ -63,6 +63,20 @@ fn single_drops_are_single_periods() {
 }
 
 #[test]
+fn drops_that_are_close_are_one_period() {
+    let _turn = need_rig!();
+    for_both_testers(|tester| {
+        // 100 kpps: one of 50 is one each 0.5 ms, and a millisecond without a loss would end the period.
+        let (trial, stream) = undisturbed(1, tester, "drop=1/50", 10_020, 100);
+        let [event] = stream.loss_events[..] else { panic!("{:#?}", brief(&trial)) };
+        assert_eq!((stream.loss_event_count, stream.lost, event.lost), (1, 200, 200), "{event:?}");
+        let due_ns = |n: u64| (n as f64 * 100e6 / 10_020.0) as u64;
+        assert!(left(&trial, event.first_sent_ns, due_ns(49)), "{event:?}");
+        assert!(left(&trial, event.last_sent_ns, due_ns(9999)), "{event:?}");
+    });
+}
+
+#[test]
 fn groups_have_dates_of_their_own() {
     let _turn = need_rig!();
     for_both_testers(|tester| {

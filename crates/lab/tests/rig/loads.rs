@@ -43,6 +43,21 @@ fn check_dates(tester: TesterKind, load: Load, total: u64, n: u64, due_ns: impl 
 }
 
 #[test]
+fn of_many_losses_the_last_ones_are_kept() {
+    let _turn = need_rig!();
+    for_both_testers(|tester| {
+        let load = Load { merge: Duration::ZERO, ..Load::steady(100e3, MS * 200) };
+        let trial = faulty(tester, "drop=1/10", &load);
+        let stream = &trial.streams[0];
+        assert_eq!((stream.lost, stream.loss_event_count), (2000, 2000), "{:#?}", brief(&trial));
+        assert_eq!(stream.loss_events.len(), 1024);
+        for (event, i) in stream.loss_events.iter().zip(2000 - 1024 + 1..) {
+            assert!(left(&trial, event.first_sent_ns, (i * 10 - 1) * 10_000), "{i}: {event:?}");
+        }
+    });
+}
+
+#[test]
 fn a_step_changes_the_rate_once_and_tells_when() {
     let _turn = need_rig!();
     for_both_testers(|tester| {
