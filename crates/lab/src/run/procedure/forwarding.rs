@@ -15,7 +15,6 @@ use crate::figure::{figure, name, procedure, unit};
 use crate::plan::ForwardingSpec;
 use crate::record::{ProcedureResult, Statistic, Trial, Verdict};
 use crate::run::RunError;
-use crate::run_data::received_fps;
 
 const CITES: &str = "RFC 2889, sections 5.1 and 5.6";
 
@@ -47,9 +46,13 @@ pub(super) fn measure(spec: &ForwardingSpec, bench: &mut Bench) -> Result<Proced
     Ok(result(spec, bench.known, &rounds))
 }
 
+/// What went through at the load that was really sent: a tester that sends less than intended offers less, and what
+/// the device forwards of it is no less true.
 fn forwarded(trial: &Trial) -> Option<Forwarded> {
-    (trial.verdict == Verdict::Valid)
-        .then(|| Forwarded { offered_fps: trial.offered_fps, fps: received_fps(trial) })
+    let counts = matches!(trial.verdict, Verdict::Valid | Verdict::TesterLimited) && trial.sent > 0;
+    let offered_fps = trial.offered_fps * (1.0 + trial.noise.rate_error);
+    let share = trial.received as f64 / trial.sent.max(1) as f64;
+    counts.then_some(Forwarded { offered_fps, fps: offered_fps * share })
 }
 
 /// Loads from the throughput up, as far as the tester can pace them; none where there is no throughput.
@@ -76,14 +79,18 @@ fn result(spec: &ForwardingSpec, known: &Known, rounds: &[Round]) -> ProcedureRe
     let unknown: usize = rounds.iter().map(|r| r.paced.iter().filter(|load| load.is_none()).count()).sum();
     if unknown > 0 {
         let of = rounds.iter().map(|r| r.paced.len()).sum::<usize>();
-        irregular.push(format!("{unknown} of {of} loads had no valid trial; the rate there may be higher."));
+        irregular.push(format!(
+            "{unknown} of {of} loads had no trial to be believed; the rate there may be higher."
+        ));
     }
     if full.len() < rounds.len() {
         let bad = rounds.len() - full.len();
-        irregular.push(format!("{bad} of {} trials at the maximum load are not valid.", rounds.len()));
+        irregular
+            .push(format!("{bad} of {} trials at the maximum load are not to be believed.", rounds.len()));
     }
     ProcedureResult {
         parameters: vec![
+            parameter("loads", "as sent, where the tester sent less than intended", ""),
             parameter("first load", "the throughput", ""),
             parameter("step", spec.step_percent, "% of the throughput"),
             parameter("last load before the maximum", spec.up_to_percent, "% of the throughput"),
@@ -150,8 +157,8 @@ mod tests {
         assert_eq!(
             result.irregular,
             [
-                "1 of 9 loads had no valid trial; the rate there may be higher.",
-                "1 of 3 trials at the maximum load are not valid."
+                "1 of 9 loads had no trial to be believed; the rate there may be higher.",
+                "1 of 3 trials at the maximum load are not to be believed."
             ]
         );
         assert!(result.figures[0].interval.is_some() && result.figures[2].interval.is_none());
@@ -166,10 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn only_valid_trials_count() {
-        let good = trial();
-        assert_eq!(forwarded(&good).map(|f| f.offered_fps), Some(good.offered_fps));
-        assert_eq!(forwarded(&Trial { verdict: Verdict::Noisy, ..good }), None);
+    fn the_load_is_what_was_sent_and_noisy_trials_do_not_count() {
+        let mut slow = Trial { verdict: Verdict::TesterLimited, offered_fps: 1e6, ..trial() };
+        (slow.sent, slow.received, slow.noise.rate_error) = (80_000, 60_000, -0.2);
+        assert_eq!(forwarded(&slow), at(8e5, 6e5));
+        for verdict in [Verdict::Noisy, Verdict::Invalid] {
+            assert_eq!(forwarded(&Trial { verdict, ..slow.clone() }), None);
+        }
+        assert_eq!(forwarded(&Trial { sent: 0, ..slow }), None);
     }
 
     #[test]
