@@ -229,7 +229,7 @@ const WIDEST: usize = 6;
 /// `back-to-back` as a heading.
 fn title(name: &str) -> String {
     let known = [
-        ("recovery", "System recovery"),
+        (procedure::RECOVERY, "System recovery"),
         (procedure::PDV, "Delay variation"),
         (procedure::FRAME_LOSS, "Frame loss rate"),
         (procedure::BACK_TO_BACK, "Back-to-back frames"),

@@ -12,7 +12,7 @@ use crate::run_data::{PointData, RunData, latency, loss_ratio, name, received_fp
 use crate::time::unix_seconds;
 
 /// All metrics with their explanation; every metric is a gauge. Those of procedures are named after their unit.
-const METRICS: [(&str, &str); 17] = [
+const METRICS: [(&str, &str); 18] = [
     ("weir_run_info", "The run that the other metrics are of; always 1."),
     ("weir_run_start_timestamp_seconds", "Start of the run since the Unix epoch."),
     ("weir_run_complete", "1 if all points of the plan were measured."),
@@ -35,6 +35,7 @@ const METRICS: [(&str, &str); 17] = [
     ("weir_figure_seconds", "Figure of a procedure: a time."),
     ("weir_figure_frames", "Figure of a procedure: a number of frames."),
     ("weir_figure_frames_per_second", "Figure of a procedure: a rate."),
+    ("weir_figure_per_second", "Figure of a procedure: how often something happens."),
     ("weir_figure_ratio", "Figure of a procedure: a share."),
 ];
 
@@ -100,17 +101,18 @@ impl Metrics {
         }
         for procedure in point.point.result.iter().flat_map(|r| &r.procedures) {
             for figure in &procedure.figures {
-                let metric = match figure.unit.as_str() {
-                    unit::SECONDS => "weir_figure_seconds",
-                    unit::FRAMES => "weir_figure_frames",
-                    unit::FRAMES_PER_S => "weir_figure_frames_per_second",
-                    unit::RATIO => "weir_figure_ratio",
-                    // Without a base unit of its own it has no name here.
+                let (metric, in_base) = match figure.unit.as_str() {
+                    unit::SECONDS => ("weir_figure_seconds", 1.0),
+                    unit::FRAMES => ("weir_figure_frames", 1.0),
+                    unit::FRAMES_PER_S => ("weir_figure_frames_per_second", 1.0),
+                    unit::PER_HOUR => ("weir_figure_per_second", 1.0 / 3600.0),
+                    unit::RATIO => ("weir_figure_ratio", 1.0),
+                    // Without a base unit it has no name here.
                     _ => continue,
                 };
                 if let Some(value) = figure.value {
                     let labels = with(&[("procedure", &procedure.procedure), ("figure", &figure.name)]);
-                    self.add(metric, &labels, value);
+                    self.add(metric, &labels, value * in_base);
                 }
             }
         }
@@ -269,7 +271,9 @@ mod tests {
         assert!(value(&format!("weir_load_latency_seconds{{{load},percentile=\"99\"}}")) > 1e-6);
         let figure = "procedure=\"latency\",figure=\"typical latency\"";
         assert!(value(&format!("weir_figure_seconds{{{at},{figure}}}")) > 1e-6);
-        assert!(samples.iter().any(|(s, _)| s.starts_with("weir_figure_ratio{")));
+        let figure = "procedure=\"soak\",figure=\"loss events per hour\"";
+        let per_hour = value(&format!("weir_figure_per_second{{{at},{figure}}}")) * 3600.0;
+        assert!((per_hour - 0.75).abs() < 0.01, "{per_hour}");
     }
 
     #[test]

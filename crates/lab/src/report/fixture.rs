@@ -1,6 +1,7 @@
 //! A made-up run with the shape of a real one: six devices, three frame sizes, searches and curves.
 //! Deterministic: the same numbers each time, taken from a simple model of an overloaded device.
 
+use crate::figure::name;
 use crate::record::*;
 use crate::run_data::{PointData, RunData};
 
@@ -46,8 +47,8 @@ pub(crate) fn quick_again() -> RunData {
 }
 
 /// The procedures of [`procedures`].
-pub(crate) const PROCEDURES: [&str; 7] =
-    ["latency", "pdv", "frame-loss", "back-to-back", "recovery", "reset", "soak"];
+pub(crate) const PROCEDURES: [&str; 8] =
+    ["latency", "pdv", "frame-loss", "back-to-back", "recovery", "reset", "bursts", "soak"];
 
 /// The run of [`quick`] with all procedures at the points of two devices.
 pub(crate) fn procedures() -> RunData {
@@ -58,14 +59,14 @@ pub(crate) fn procedures() -> RunData {
         let throughput = p.headline_fps().unwrap();
         p.point.result.as_mut().unwrap().procedures =
             PROCEDURES.iter().map(|name| procedure(name, throughput, p.point.line_fps.unwrap())).collect();
-        let soak = (0..4).map(|i| soak_trial(p.point.id, p.trials.len() + i, throughput));
+        let soak = (0..4).map(|i| soak_trial(p.point.id, (p.trials.len() + i, 11 + i), throughput));
         let soak: Vec<_> = soak.collect();
         p.trials.extend(soak);
     }
     data
 }
 
-fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
+fn procedure(of: &str, throughput: f64, line: f64) -> ProcedureResult {
     let times = |base: f64| [0.98, 1.0, 1.03].map(|f| base * f).to_vec();
     let figure = |name: &str, unit: &str, statistic, values: Vec<f64>| {
         let value = crate::stats::median(&values);
@@ -76,13 +77,13 @@ fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
     let average = |name: &str, unit: &str, base: f64| figure(name, unit, Statistic::Average, times(base));
     let load = ("load", format!("100 % of the throughput, {throughput:.0} frames/s"));
     let streams = |n: u32| ("streams", n.to_string());
-    let (cites, parameters, figures, irregular) = match name {
+    let (cites, parameters, figures, irregular) = match of {
         "latency" => (
             "RFC 2544, section 26.2; RFC 8219, section 7.2",
             vec![load, ("stream", "120 s".into()), streams(3)],
             vec![
-                median("typical latency", 8.0 / throughput),
-                median("worst-case latency", 90.0 / throughput),
+                median(name::TYPICAL_LATENCY, 8.0 / throughput),
+                median(name::WORST_CASE_LATENCY, 90.0 / throughput),
             ],
             None,
         ),
@@ -90,10 +91,10 @@ fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
             "RFC 8219, section 7.3",
             vec![load, ("stream", "60 s".into()), streams(3)],
             vec![
-                median("PDV", 80.0 / throughput),
-                figure("IPDV minimum", "s", Statistic::Median, times(-70.0 / throughput)),
-                median("IPDV median", 0.0),
-                median("IPDV maximum", 75.0 / throughput),
+                median(name::PDV, 80.0 / throughput),
+                figure(name::IPDV_MIN, "s", Statistic::Median, times(-70.0 / throughput)),
+                median(name::IPDV_MEDIAN, 0.0),
+                median(name::IPDV_MAX, 75.0 / throughput),
             ],
             Some("Frames were lost in 1 of 3 trials; those that arrived were timed."),
         ),
@@ -102,10 +103,10 @@ fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
             let loads = (3..=10).rev().map(|i| f64::from(i) * 10.0);
             let losses = loads.map(|load| {
                 let loss = (1.0 - 45.0 / load).max(0.0);
-                figure(&format!("loss at {load} %"), "ratio", Statistic::Average, vec![loss])
+                figure(&name::loss_at(load), "ratio", Statistic::Average, vec![loss])
             });
             let maximum = throughput / 0.45;
-            let clean = figure("load without loss", "frames/s", Statistic::Average, vec![maximum * 0.4]);
+            let clean = figure(name::LOAD_WITHOUT_LOSS, "frames/s", Statistic::Average, vec![maximum * 0.4]);
             (
                 "RFC 2544, section 26.3",
                 vec![("maximum rate", format!("{maximum:.0} frames/s")), ("trial", "60 s".into())],
@@ -117,68 +118,84 @@ fn procedure(name: &str, throughput: f64, line: f64) -> ProcedureResult {
             "RFC 2544, section 26.4, as updated by RFC 9004",
             vec![("maximum rate", format!("{line:.0} frames/s")), ("step", "1 frames".into())],
             vec![
-                average("back-to-back frames", "frames", 512.0),
-                average("implied buffer time", "s", 512.0 / line),
-                average("corrected buffer time", "s", 512.0 / line * (1.0 - throughput / line)),
+                average(name::BURST, "frames", 512.0),
+                average(name::IMPLIED_BUFFER, "s", 512.0 / line),
+                average(name::CORRECTED_BUFFER, "s", 512.0 / line * (1.0 - throughput / line)),
             ],
             None,
         ),
         "recovery" => (
             "RFC 2544, section 26.5",
             vec![("throughput", format!("{throughput:.0} frames/s")), ("overload", "110 %".into())],
-            vec![average("recovery time", "s", 0.0012)],
+            vec![average(name::RECOVERY_TIME, "s", 0.0012)],
             None,
         ),
         "reset" => (
             "RFC 2544, section 26.6; RFC 6201",
             vec![("reset", "software".into()), ("throughput", format!("{throughput:.0} frames/s"))],
             vec![
-                average("reset time by frame loss", "s", 1.43),
-                average("reset time by time stamps", "s", 1.42),
+                average(name::RESET_BY_LOSS, "s", 1.43),
+                average(name::RESET_BY_TIME_STAMPS, "s", 1.42),
                 average("frames lost", "frames", 1.43 * throughput),
             ],
+            None,
+        ),
+        "bursts" => (
+            "RFC 2544, section 21",
+            vec![("throughput", format!("{throughput:.0} frames/s")), ("trial", "60 s".into())],
+            [16, 64, 256, 1024]
+                .into_iter()
+                .flat_map(|n| {
+                    let (gap, load) = (name::gap_between_bursts(n), name::load_in_bursts(n));
+                    [
+                        average(&gap, "s", f64::from(n) / throughput),
+                        average(&load, "frames/s", throughput / f64::from(n).log2()),
+                    ]
+                })
+                .collect(),
             None,
         ),
         "soak" => (
             "",
             vec![
                 ("load", format!("90 % of the throughput, {:.0} frames/s", throughput * 0.9)),
-                ("length", "4 h".into()),
+                ("duration", "14400 s".into()),
+                ("trials", "4".into()),
             ],
-            vec![average("loss events", "events", 3.0), average("loss", "ratio", 2e-7)],
+            vec![average(name::LOSS_EVENTS, "1/h", 0.75), average(name::LOSS_RATIO, "ratio", 2e-7)],
             None,
         ),
         other => panic!("{other}"),
     };
     ProcedureResult {
-        procedure: name.into(),
+        procedure: of.into(),
         cites: cites.into(),
         parameters: parameters.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         figures,
         irregular: irregular.into_iter().map(String::from).collect(),
-        events: Vec::new(),
+        events: if of == "soak" { soak_events() } else { Vec::new() },
     }
 }
 
-/// A stretch of a soak test: an hour with a loss now and then.
-fn soak_trial(point_id: i64, index: usize, throughput: f64) -> Trial {
-    let mut trial = trial(point_id, index, Purpose::Procedure, throughput, 0.9, false);
-    let hour = index % 4;
-    trial.started = format!("2026-03-01T{:02}:00:00.000Z", 11 + hour);
-    trial.duration_s = 3600.0;
-    let event = |at_s: u64, lost| LossEvent {
-        first_sent_ns: at_s * 1_000_000_000,
-        last_sent_ns: at_s * 1_000_000_000 + lost * 2_500,
+/// An hour of a soak test: index of the trial and hour of the day.
+fn soak_trial(point_id: i64, (index, hour): (usize, usize), throughput: f64) -> Trial {
+    Trial {
+        started: format!("2026-03-01T{hour}:00:00.000Z"),
+        duration_s: 3600.0,
+        ..trial(point_id, index, Purpose::Procedure, throughput, 0.9, false)
+    }
+}
+
+/// What was lost in it.
+fn soak_events() -> Vec<DatedLoss> {
+    let event = |at: &str, lost: u64, valid| DatedLoss {
+        at: format!("2026-03-01T{at}.000Z"),
+        direction: "a>b".into(),
         lost,
-        outage_ns: lost * 2_500 + 10_000,
+        outage_s: lost as f64 * 2.5e-6 + 1e-5,
+        valid,
     };
-    trial.streams[0].loss_events = match hour {
-        1 => vec![event(600, 40), event(2400, 9_000)],
-        3 => vec![event(3000, 300)],
-        _ => Vec::new(),
-    };
-    trial.streams[0].loss_event_count = trial.streams[0].loss_events.len() as u64;
-    trial
+    vec![event("12:10:00", 40, true), event("12:40:00", 9_000, false), event("14:50:00", 300, true)]
 }
 
 /// Run `id` with nothing measured.

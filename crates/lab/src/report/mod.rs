@@ -30,6 +30,7 @@ mod summary;
 pub(crate) mod svg;
 mod table;
 mod throughput;
+mod timeline;
 
 pub(crate) use curve::by_load;
 pub(crate) use generators::text as generators_text;

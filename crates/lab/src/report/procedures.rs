@@ -33,7 +33,12 @@ fn procedure(name: &str, found: &[Found<'_, '_>]) -> String {
         false => bars(&sheet.title, found),
     };
     let cites = if sheet.cites.is_empty() { String::new() } else { note(&format!("As in {}.", sheet.cites)) };
-    section(name, &sheet.title, &(cites + &drawn + &sheet.table.html() + &bullets(&sheet.notes)))
+    let losses = super::timeline::html(found);
+    section(
+        &format!("procedure-{name}"),
+        &sheet.title,
+        &(cites + &drawn + &losses + &sheet.table.html() + &bullets(&sheet.notes)),
+    )
 }
 
 /// RFC 2544, section 26.3: loss against load, both in percent and from zero, a panel per frame size.
@@ -135,7 +140,9 @@ mod tests {
         let runs = [fixture::procedures()];
         let text = html(&Comparison::new(&runs));
         for name in fixture::PROCEDURES {
-            let start = text.find(&format!("<section id=\"{name}\">")).unwrap_or_else(|| panic!("no {name}"));
+            let start = text
+                .find(&format!("<section id=\"procedure-{name}\">"))
+                .unwrap_or_else(|| panic!("no {name}"));
             let end = start + text[start..].find("</section>").expect("closed");
             assert!(text[start..end].contains("<svg") && text[start..end].contains("<table"), "{name}");
             assert!(text[start..end].contains("Parameters: "), "{name}");
@@ -151,6 +158,7 @@ mod tests {
         for procedure in results.flat_map(|r| &mut r.procedures) {
             procedure.irregular.push("No throughput was found.".into());
             procedure.figures.clear();
+            procedure.events.clear();
         }
         let runs = [data];
         let text = html(&Comparison::new(&runs));

@@ -129,6 +129,7 @@ fn preview() {
     let dir = std::env::temp_dir();
     std::fs::write(dir.join("weir-report.html"), html(&[fixture::quick()])).unwrap();
     std::fs::write(dir.join("weir-report-procedures.html"), html(&[fixture::procedures()])).unwrap();
+    std::fs::write(dir.join("weir-export.tex"), crate::export::latex(&fixture::procedures())).unwrap();
     let two = [fixture::quick(), fixture::quick_again()];
     std::fs::write(dir.join("weir-report-two.html"), html(&two)).unwrap();
 }

@@ -154,8 +154,13 @@ fn of_run(row: &Row, (first, later): (i64, i64)) -> Option<String> {
     let (base, other) = (format!("{} · run {first}", row.device), format!("{} · run {later}", row.device));
     let rate = Rate { fps: row.other?, interval: None, bound: Bound::Exact };
     Some(match (&row.why, row.verdict) {
+        // A rate that says less than it seems to is not claimed to be reached.
         (Some(why), _) => {
-            format!("{other} reaches {} frames/s; it cannot be compared with {base}: {why}.", si(rate.fps))
+            format!(
+                "{other} cannot be compared with {base} ({} and {} frames/s): {why}.",
+                si(rate.fps),
+                si(row.base?)
+            )
         }
         (None, Verdict::NoDifference) => no_difference(&other, &base, &rate),
         (None, _) => {

@@ -217,6 +217,22 @@ fn runs_are_compared() {
 }
 
 #[test]
+fn runs_that_cannot_be_compared_say_why() {
+    let (first, mut second) = (fixture::quick(), fixture::quick_again());
+    headline(&mut second, "kernel-nat")
+        .for_each(|g| g.repetitions[0].irregular = Some("tester-limited".into()));
+    second.run.machine.kernel = "7.0".into();
+    let text = said(&[first, second]);
+    for row in [
+        "kernel-nat · run 2 cannot be compared with kernel-nat · run 1 (244 k and 243 k frames/s): in the other run \
+         the search ended irregularly (tester-limited).",
+        "kernel-forward · run 2 is 12 % faster than kernel-forward · run 1",
+    ] {
+        assert!(text.contains(row), "not said: {row}\n{text}");
+    }
+}
+
+#[test]
 fn a_tester_that_was_the_limit_is_said_to_be() {
     check(
         |data| {
