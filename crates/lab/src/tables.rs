@@ -208,23 +208,25 @@ fn procedures(all: &Comparison<'_>) -> Vec<Sheet> {
 
 /// The sheet of one procedure.
 pub(crate) fn procedure_sheet(name: &str, found: &[Found<'_, '_>]) -> Sheet {
-    let most = found.iter().map(|f| f.result.figures.len()).max().unwrap_or(0);
     let has_loads = found.iter().any(|f| losses(f.result).next().is_some());
     Sheet {
         name: name.into(),
         title: title(name),
         cites: found[0].result.cites.clone(),
-        table: match most {
-            _ if has_loads => by_load(found),
-            0..=WIDEST => figures(found),
-            _ => by_figure(found),
+        table: match has_loads {
+            true => by_load(found),
+            false if has_headline(found) => figures(found),
+            false => by_figure(found),
         },
         notes: notes(found),
     }
 }
 
-/// More figures than this have a row each.
-const WIDEST: usize = 6;
+/// True unless a procedure has so many figures that the first one is not what it is about: they have a row each.
+pub(crate) fn has_headline(found: &[Found<'_, '_>]) -> bool {
+    const WIDEST: usize = 6;
+    found.iter().all(|f| f.result.figures.len() <= WIDEST)
+}
 
 /// `back-to-back` as a heading.
 fn title(name: &str) -> String {
@@ -263,7 +265,7 @@ fn by_load(found: &[Found<'_, '_>]) -> Table {
         let figure = f.result.figures.iter().find(|g| g.name == name::LOAD_WITHOUT_LOSS);
         or_dash(figure.and_then(|g| g.value), full)
     };
-    let mut head = ["Frame", "Device", "No loss at"].map(String::from).to_vec();
+    let mut head = ["Frame", "Device", "No loss at, frames/s"].map(String::from).to_vec();
     if loads.len() <= MOST_LOADS {
         head.extend(loads.iter().map(|load| format!("Loss at {}", share(load))));
     } else {
@@ -298,8 +300,8 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
     }
     let mut head: Vec<String> = ["Frame", "Device"].map(String::from).to_vec();
     head.extend(varying.iter().map(|name| capital(name)));
-    for (i, (name, _)) in names.iter().enumerate() {
-        head.push(capital(name));
+    for (i, (name, unit)) in names.iter().enumerate() {
+        head.push(capital(name) + &behind(unit, ", "));
         head.extend(SPREAD.map(String::from).into_iter().filter(|_| i == 0));
     }
     let mut table = Table::new(&head);
@@ -331,7 +333,7 @@ fn by_figure(found: &[Found<'_, '_>]) -> Table {
                 f.point.point.frame.clone(),
                 f.series.label.clone(),
                 capital(&figure.name),
-                or_dash(figure.value, |v| cell(v, &figure.unit)),
+                or_dash(figure.value, |v| cell(v, &figure.unit) + &behind(&figure.unit, " ")),
                 interval,
                 n,
             ]);
@@ -363,6 +365,15 @@ pub(crate) fn cell(value: f64, unit: &str) -> String {
         unit::RATIO => percent(value),
         unit::FRAMES | unit::FRAMES_PER_S => exact(value),
         unit => format!("{} {unit}", exact(value)),
+    }
+}
+
+/// A unit that stands at the head of a column, and not behind each value.
+fn behind(of: &str, separator: &str) -> String {
+    match of {
+        unit::FRAMES_PER_S => format!("{separator}{of}"),
+        // The name says frames itself, as in back-to-back frames.
+        _ => String::new(),
     }
 }
 

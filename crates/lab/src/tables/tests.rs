@@ -76,13 +76,27 @@ fn procedures_have_their_figures_with_spread() {
 }
 
 #[test]
+fn many_figures_have_a_row_each() {
+    let data = fixture::procedures();
+    check(
+        &data,
+        "bursts",
+        &[
+            "Frame Device Figure Value 95 % interval N",
+            "64 kernel-forward Gap between bursts of 64 155 µs 152 µs – 160 µs 3",
+            "64 kernel-forward Load without loss in bursts of 64 68 717 frames/s 67 342 – 70 778 3",
+        ],
+    );
+}
+
+#[test]
 fn frame_loss_has_a_column_per_load() {
     let mut data = fixture::procedures();
     check(
         &data,
         "frame-loss",
         &[
-            "Frame Device No loss at Loss at 100 % Loss at 90 % Loss at 80 % Loss at 70 % Loss at 60 % Loss at 50 % Loss at 40 % Loss at 30 %",
+            "Frame Device No loss at, frames/s Loss at 100 % Loss at 90 % Loss at 80 % Loss at 70 % Loss at 60 % Loss at 50 % Loss at 40 % Loss at 30 %",
             "64 kernel-forward 366 489 55.0 % 50.0 % 43.8 % 35.7 % 25.0 % 10.0 % 0 % 0 %",
         ],
     );
@@ -95,7 +109,7 @@ fn frame_loss_has_a_column_per_load() {
         &data,
         "frame-loss",
         &[
-            "Frame Device No loss at Load, of maximum Loss",
+            "Frame Device No loss at, frames/s Load, of maximum Loss",
             "64 kernel-forward 366 489 9 % 55.0 %",
             "64 kernel-nat 216 089 9 % –",
         ],

@@ -219,6 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn an_outlier_hides_no_change() {
+        let found = (0..100).filter(|&seed| {
+            let mut values = series(&[(100.0, 10), (95.0, 10)], 1.0, seed);
+            values[2] = 1000.0;
+            at(&values, seed).iter().any(|cut| cut.abs_diff(10) <= 1)
+        });
+        let found = found.count();
+        assert!(found >= 80, "{found} of seeds 0..100");
+    }
+
+    #[test]
     fn too_few_and_equal_values() {
         for flat in [&[][..], &[1.0, 2.0], &[1.0, 1.0, 1.0, 2.0, 2.0, 2.0], &[5.0; 40]] {
             assert!(at(flat, 1).is_empty(), "{flat:?}");
