@@ -52,6 +52,23 @@ install() {
     rm -f "$log"
 }
 
+# Installs a package whose services stay off, now and after the next start of the machine.
+install_off() {
+    local package=$1 policy=/usr/sbin/policy-rc.d as_root=() ours='' status=0
+    shift
+    [ "$EUID" -eq 0 ] || as_root=(sudo)
+    if [ ! -e "$policy" ] && have apt-get; then
+        ours=yes
+        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+        "${as_root[@]}" chmod 755 "$policy"
+    fi
+    (install "$package") || status=$?
+    [ -z "$ours" ] || "${as_root[@]}" rm -f "$policy"
+    [ "$status" -eq 0 ] || exit "$status"
+    # Without systemd there is nothing to disable: the policy has kept it from starting.
+    ! have systemctl || "${as_root[@]}" systemctl --quiet disable "$@" >/dev/null 2>&1 || true
+}
+
 need_build_packages() {
     need gcc=gcc /usr/include/stdio.h=libc6-dev make=make pkg-config=pkg-config \
         /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev nft=nftables

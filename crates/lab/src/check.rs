@@ -125,7 +125,7 @@ impl Checker {
     /// Without the right to build test beds.
     pub fn new(tester: TesterKind, seed: u64) -> Result<Checker, RunError> {
         let limits = Limits { unexplained: 0.0, ..Limits::default() };
-        let settings = Settings { tester, seed, limits, tsc_hz: None };
+        let settings = Settings { tester, seed, limits, external: None, tsc_hz: None };
         let mut checker = Checker { settings, wire_min_ns: 0 };
         let mut wire = checker.rig(DutKind::Wire, "")?;
         let trial = trial(&mut wire, &CLEAN)?;

@@ -10,6 +10,7 @@ pub mod check;
 pub mod compare;
 pub mod export;
 mod figure;
+pub mod interface;
 pub mod machine;
 pub mod plan;
 pub mod rate;

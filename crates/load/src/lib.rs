@@ -137,6 +137,15 @@ impl Tester {
         })
     }
 
+    /// Keeps the dispatcher's slot of an XDP generator in place of [`Tester::new`]; call this in the network namespace
+    /// of that loopback interface.
+    pub fn hold_slot(&mut self, lo: xdp::IdleLoopback) -> Result<(), LoadError> {
+        match self {
+            Tester::Xdp(tester) => Ok(tester.hold_slot(lo)?),
+            Tester::Packet(_) => Ok(()),
+        }
+    }
+
     /// Sends `load`, waits until all has arrived, returns what was counted.
     pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, LoadError> {
         match self {

@@ -58,6 +58,8 @@ pub struct Interface {
     pub ifindex: u32,
     /// How XDP programs are attached to it.
     pub mode: Mode,
+    /// Whether frames that are not the tester's go on to the kernel while a trial runs.
+    pub pass: bool,
 }
 
 /// Sends live frames out of one or two interfaces.

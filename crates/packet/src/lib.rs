@@ -5,4 +5,5 @@
 pub mod checksum;
 pub mod flow;
 pub mod frame;
+pub mod neighbour;
 pub mod size;

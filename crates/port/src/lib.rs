@@ -3,5 +3,6 @@
 //! This is the crate with the unsafe code: system calls, memory shared with the kernel, loaded programs.
 
 pub mod bpf;
+pub mod neighbour;
 pub mod packet;
 pub mod shared;

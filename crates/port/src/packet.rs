@@ -24,9 +24,9 @@ pub const BATCH: usize = 64;
 #[derive(Debug, thiserror::Error)]
 #[error("packet socket on interface {ifindex}, {step}: {source}{}", hint(.source))]
 pub struct PacketError {
-    ifindex: u32,
-    step: &'static str,
-    source: io::Error,
+    pub(crate) ifindex: u32,
+    pub(crate) step: &'static str,
+    pub(crate) source: io::Error,
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -40,7 +40,7 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 /// A raw socket that is bound to nothing yet, so that nothing arrives on it.
-fn raw_socket() -> io::Result<OwnedFd> {
+pub(crate) fn raw_socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked below.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
@@ -50,11 +50,11 @@ fn raw_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
+pub(crate) fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
     set_at(fd, libc::SOL_PACKET, option, value)
 }
 
-fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+pub(crate) fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: pointer and length describe `value`, which lives through the call.
     let result = unsafe {
         libc::setsockopt(
@@ -68,7 +68,7 @@ fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()>
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn bind(fd: &OwnedFd, ifindex: u32, protocol: u16) -> io::Result<()> {
+pub(crate) fn bind(fd: &OwnedFd, ifindex: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: all-zero is a valid address; the fields that matter are set below.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

@@ -9,6 +9,7 @@ use crate::counters::Snapshot;
 use crate::cpu::CostSample;
 use crate::dut::DutKind;
 use crate::error::{Error, Result};
+use crate::external::{External, ExternalSpec};
 use crate::journal::Journal;
 use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
@@ -73,6 +74,7 @@ pub struct Bed {
     dut: Option<Namespace>,
     wires: Wires,
     rules: Option<RuleSet>,
+    external: Option<External>,
     threads: Vec<NapiThread>,
     notes: Vec<String>,
 }
@@ -104,10 +106,21 @@ impl Bed {
             }
         }
         let (threads, notes) = (Vec::new(), Vec::new());
-        let mut bed = Bed { spec: spec.clone(), tester, dut, wires, rules, threads, notes };
+        let mut bed = Bed { spec: spec.clone(), tester, dut, wires, rules, external: None, threads, notes };
         bed.place_receivers();
         bed.publish(journal)?;
         Ok(bed)
+    }
+
+    /// A bed around a machine of its own, between interfaces of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// [`Error::Input`], [`Error::Hook`], or what the kernel refuses.
+    pub fn around(spec: &BedSpec, external: &ExternalSpec) -> Result<Bed> {
+        let tester = Namespace::current()?;
+        let external = Some(External::open(external, spec.ip, &tester)?);
+        let (wires, threads, notes) = (Wires::new(), Vec::new(), Vec::new());
+        Ok(Bed { spec: spec.clone(), tester, dut: None, wires, rules: None, external, threads, notes })
     }
 
     /// Whether such a bed could be built, as far as can be told without building it.
@@ -183,6 +196,9 @@ impl Bed {
 
     /// The tester's ports: side a, side b.
     pub fn ports(&self) -> [Port; 2] {
+        if let Some(external) = &self.external {
+            return external.ports();
+        }
         [Side::A, Side::B].map(|side| self.port(Owner::Tester, side).expect("the tester has both ports"))
     }
 
@@ -220,9 +236,14 @@ impl Bed {
         &self.tester
     }
 
-    /// The DUT's namespace; None for a wire.
+    /// The DUT's namespace; None for a wire and for a machine of its own.
     pub fn dut(&self) -> Option<&Namespace> {
         self.dut.as_ref()
+    }
+
+    /// The machine of its own that is the DUT, if it is one.
+    pub fn external(&self) -> Option<&External> {
+        self.external.as_ref()
     }
 
     /// The kernel threads that receive for the DUT.
@@ -238,6 +259,9 @@ impl Bed {
     /// Forgets the last trial: no tracked connections, all rule counters zero. Device counters go on; see
     /// [`Snapshot::since`].
     pub fn reset(&self) -> Result<()> {
+        if let Some(external) = &self.external {
+            return external.reset();
+        }
         let (Some(dut), Some(rules)) = (&self.dut, &self.rules) else { return Ok(()) };
         dut.run(|| {
             rules.install()?;
@@ -325,6 +349,7 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::KernelForward
         | DutKind::KernelBridge
         | DutKind::XdpForward
+        | DutKind::External
         | DutKind::Faulty => return Ok(None),
     };
     RuleSet::new(policy, spec.ip).map(Some)

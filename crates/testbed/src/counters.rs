@@ -24,6 +24,7 @@ use crate::conntrack::{self, ConntrackStats};
 use crate::dut::DutKind;
 use crate::error::Result;
 use crate::ethtool;
+use crate::external;
 use crate::rtnl::{LinkStats, Rtnl};
 use crate::rules::Verdicts;
 use crate::topology::{BRIDGE, Owner};
@@ -69,6 +70,8 @@ pub struct Snapshot {
     pub conntrack: ConntrackStats,
     /// What the DUT's filter accepted and refused.
     pub filter: Option<Verdicts>,
+    /// Of a DUT that is a machine of its own: what this one's interfaces and the box counted.
+    pub external: Option<external::Sample>,
 }
 
 /// What was counted between two snapshots.
@@ -104,6 +107,7 @@ impl Snapshot {
         }
         // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
         snapshot.softnet = read_softnet();
+        snapshot.external = bed.external().map(|box_| box_.sample(bed.tester())).transpose()?;
         let Some(dut) = bed.dut() else { return Ok(snapshot) };
         dut.run(|| {
             match bed.spec().dut {
@@ -144,12 +148,15 @@ impl Snapshot {
             now.accepted = now.accepted.saturating_sub(before.accepted);
             now.refused = now.refused.saturating_sub(before.refused);
         }
+        if let (Some(now), Some(before)) = (&self.external, &earlier.external) {
+            delta.external = Some(now.since(before));
+        }
         Delta(delta)
     }
 }
 
 impl Device {
-    fn subtract(&mut self, before: &Device) {
+    pub(crate) fn subtract(&mut self, before: &Device) {
         let (now, then) = (&mut self.link, &before.link);
         now.rx_packets = now.rx_packets.saturating_sub(then.rx_packets);
         now.tx_packets = now.tx_packets.saturating_sub(then.tx_packets);
@@ -157,6 +164,7 @@ impl Device {
         now.tx_errors = now.tx_errors.saturating_sub(then.tx_errors);
         now.rx_dropped = now.rx_dropped.saturating_sub(then.rx_dropped);
         now.tx_dropped = now.tx_dropped.saturating_sub(then.tx_dropped);
+        now.rx_missed = now.rx_missed.saturating_sub(then.rx_missed);
         subtract(&mut self.driver, &before.driver);
     }
 
@@ -267,9 +275,10 @@ fn conntrack_since(now: &ConntrackStats, before: &ConntrackStats) -> ConntrackSt
 }
 
 /// An interface of the calling thread's namespace.
-fn read_device(name: &str) -> Result<Device> {
+pub(crate) fn read_device(name: &str) -> Result<Device> {
     let link = Rtnl::open()?.link(name)?.stats;
-    Ok(Device { link, driver: ethtool::stats(name)?.into_iter().collect() })
+    // Some drivers have none.
+    Ok(Device { link, driver: ethtool::stats(name).unwrap_or_default().into_iter().collect() })
 }
 
 /// The IP counters of the calling thread's namespace.

@@ -20,13 +20,15 @@ pub enum DutKind {
     KernelBridge,
     /// An XDP program that looks up the kernel's routing table and redirects.
     XdpForward,
+    /// A machine of its own between interfaces of this one, see [`crate::external`].
+    External,
     /// Drops, reorders, duplicates, corrupts or delays on purpose: checks the tester.
     Faulty,
 }
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 8] = [
+    pub const ALL: [(DutKind, &'static str); 9] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -34,6 +36,7 @@ impl DutKind {
         (DutKind::KernelNat, "kernel-nat"),
         (DutKind::KernelBridge, "kernel-bridge"),
         (DutKind::XdpForward, "xdp-forward"),
+        (DutKind::External, "external"),
         (DutKind::Faulty, "faulty"),
     ];
 }

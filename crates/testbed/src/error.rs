@@ -42,6 +42,21 @@ pub enum Error {
         /// Its words.
         text: String,
     },
+    /// A command on the box of the plan's [external] failed.
+    #[error(
+        "the command `{hook}` of [external] failed on {target}: {why}. Try it by hand: ssh -o BatchMode=yes {target} \
+         '{command}'"
+    )]
+    Hook {
+        /// Its name in the plan.
+        hook: String,
+        /// Where it was run.
+        target: String,
+        /// The command.
+        command: String,
+        /// What happened.
+        why: String,
+    },
     /// A namespace cannot be made.
     #[error(
         "no network namespace: {0}. Run as root, or in a user namespace of its own (unshare -Urnm), \

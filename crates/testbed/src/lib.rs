@@ -19,6 +19,7 @@ pub mod device;
 pub mod dut;
 pub mod error;
 pub mod ethtool;
+pub mod external;
 pub mod fault;
 pub mod handover;
 pub mod hog;

@@ -50,12 +50,26 @@ impl Namespace {
     /// # Errors
     /// [`Error::NoNamespace`] without CAP_SYS_ADMIN in the user namespace.
     pub fn new() -> Result<Namespace> {
+        Namespace::start(enter_new)
+    }
+
+    /// The namespace in which this thread is.
+    pub fn current() -> Result<Namespace> {
+        // A new thread inherits the namespaces of the one that starts it.
+        Namespace::start(|| {
+            let net = std::fs::File::open("/proc/thread-self/ns/net");
+            let net = net.map_err(Error::os("/proc/thread-self/ns/net"))?.into();
+            Ok(Entered { net, fresh_sysfs: false })
+        })
+    }
+
+    fn start(enter: impl FnOnce() -> Result<Entered> + Send + 'static) -> Result<Namespace> {
         let (jobs, queue) = channel::<Job>();
         let (ready, entered) = channel();
         let thread = thread::Builder::new()
             .name("netns".into())
             .spawn(move || {
-                let entered = enter_new();
+                let entered = enter();
                 let failed = entered.is_err();
                 if ready.send(entered).is_err() || failed {
                     return;

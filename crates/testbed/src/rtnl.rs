@@ -88,6 +88,8 @@ pub struct LinkStats {
     pub rx_dropped: u64,
     /// Frames dropped on transmit.
     pub tx_dropped: u64,
+    /// Frames that found no room in the receive ring of a NIC.
+    pub rx_missed: u64,
 }
 
 impl Rtnl {
@@ -269,6 +271,7 @@ fn read_stats(attrs: &Attrs<'_>) -> Option<LinkStats> {
         tx_errors: nth(5)?,
         rx_dropped: nth(6)?,
         tx_dropped: nth(7)?,
+        rx_missed: nth(15)?,
     })
 }
 

@@ -276,7 +276,8 @@ fn trial(kind: TesterKind) -> Result<()> {
         ends: [ends(0), ends(1)],
         seed: 1,
     };
-    let interfaces = [0, 1].map(|i: usize| Interface { ifindex: ports[i].ifindex, mode: Mode::Native });
+    let interfaces =
+        [0, 1].map(|i: usize| Interface { ifindex: ports[i].ifindex, mode: Mode::Native, pass: false });
     let load = Load { max_frames: Some(FRAMES), ..Load::steady(10_000.0, Duration::from_secs(1)) };
     let received = bed.tester().run(|| -> Result<u64> {
         let mut tester = Tester::new(kind, interfaces, traffic, Some(IdleLoopback(1)))?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
+use weir_lab::interface::{check_mtu, check_not_default_route, check_ready};
 use weir_load::counts::{Load, StreamCounts, Traffic};
 use weir_load::generate::Generator;
 use weir_load::xdp::{IdleLoopback, MAX_FRAME_BYTES};
@@ -29,12 +30,12 @@ const QUIET: Duration = Duration::from_millis(30);
 
 /// Sends, and says what was sent.
 pub(crate) fn send(arguments: &cli::Generate, out: &mut impl Write) -> Result<Outcome> {
-    let link = interface::find(&arguments.interface)?;
+    let link = weir_lab::interface::find(&arguments.interface)?;
     if !arguments.allow_default_route {
-        interface::check_not_default_route(&link.name)?;
+        check_not_default_route(&link.name, "--allow-default-route")?;
     }
-    interface::check_ready(&link)?;
-    interface::check_mtu(&link, arguments.frame.max())?;
+    check_ready(&link)?;
+    check_mtu(&link, arguments.frame.max(), "--frame")?;
     let load = load(arguments, &link)?;
     let mut notes = Vec::new();
     let kind = choose_kind(arguments, &link, &mut notes)?;
@@ -173,7 +174,7 @@ struct Counters {
 }
 
 fn counters(name: &str) -> Result<Counters> {
-    let link = interface::find(name).context("the interface has vanished")?.stats;
+    let link = weir_lab::interface::find(name).context("the interface has vanished")?.stats;
     // Not every driver has counters of its own.
     let driver = ethtool::stats(name).unwrap_or_default();
     let errors = driver.iter().filter(|(counter, _)| counter.contains("xdp_xmit_err"));

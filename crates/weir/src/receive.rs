@@ -20,8 +20,8 @@ const IMPLAUSIBLE_NS: u64 = 10_000_000_000;
 
 /// Counts, and says what was counted.
 pub(crate) fn count(arguments: &cli::Receive, out: &mut impl Write) -> Result<Outcome> {
-    let link = interface::find(&arguments.interface)?;
-    interface::check_ready(&link)?;
+    let link = weir_lab::interface::find(&arguments.interface)?;
+    weir_lab::interface::check_ready(&link)?;
     let mut notes = Vec::new();
     let kind = interface::tester_kind(arguments.tester, &mut notes)?;
     let stop = run::stop_flag()?;
@@ -53,7 +53,7 @@ fn start(
     notes: &mut Vec<String>,
 ) -> Result<(TesterKind, Receiver), LoadError> {
     let open = |kind, mode| {
-        let port = Interface { ifindex: link.ifindex, mode };
+        let port = Interface { ifindex: link.ifindex, mode, pass: true };
         Receiver::start(kind, port, arguments.reflect)
     };
     match open(kind, Mode::Native) {

@@ -120,7 +120,8 @@ impl PointSpec {
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
         list.extend(self.form.map(|form| ("filter", form.to_string())));
-        list.extend([("cpus", self.cpus.to_string())]);
+        // Those of a machine of its own are its own affair.
+        list.extend((self.dut != DutKind::External).then(|| ("cpus", self.cpus.to_string())));
         list.extend(self.routing.iter().flat_map(|routing| {
             [
                 ("route_changes_per_s", routing.changes_per_s.to_string()),
@@ -305,7 +306,7 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::KernelStateful
         | DutKind::KernelNat
         | DutKind::XdpForward => true,
-        DutKind::Wire | DutKind::KernelBridge | DutKind::Faulty => false,
+        DutKind::Wire | DutKind::KernelBridge | DutKind::External | DutKind::Faulty => false,
     }
 }
 
@@ -317,7 +318,8 @@ fn devices(dut: &DutAxes) -> Vec<(DutKind, Filter, Cpus)> {
     for &kind in &dut.kind {
         let rules = if has_rules(kind) { filters(dut) } else { vec![(None, None)] };
         // A wire has no CPU of its own: more of them make no other point.
-        let cpus = if kind == DutKind::Wire { &dut.cpus[..1] } else { &dut.cpus[..] };
+        let cpus =
+            if matches!(kind, DutKind::Wire | DutKind::External) { &dut.cpus[..1] } else { &dut.cpus[..] };
         list.extend(rules.iter().flat_map(|&rules| cpus.iter().map(move |&cpus| (kind, rules, cpus))));
     }
     list

@@ -8,12 +8,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
 mod axes;
 mod mistake;
 mod procedures;
 mod read;
+mod read_external;
 mod read_procedures;
 mod read_search;
 mod search_spec;
@@ -69,6 +71,8 @@ pub struct Throughput {
     pub dut: DutAxes,
     /// What the device `faulty` does wrong.
     pub faults: Faults,
+    /// The machine of its own that the device `external` is; there if a plan has such a device.
+    pub external: Option<ExternalSpec>,
     /// Test traffic.
     pub traffic: TrafficAxes,
     /// Search at each point.

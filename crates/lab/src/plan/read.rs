@@ -12,6 +12,7 @@ use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::mistake::{Mistake, Mistakes, Notes};
+use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
 use super::read_search::read_search;
 use super::section::{Section, shown};
@@ -163,13 +164,26 @@ fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
             section.wrong_entry(unused.key, unused.index, unused.why);
         }
     }
+    let external = read_external(root.section("external"));
+    if let (Some(dut), Some(traffic)) = (&dut, &traffic) {
+        read_external::check(root, external.as_ref(), (dut, traffic));
+    }
     dut_section.finish();
     traffic_section.finish();
     let search = read_search(root.section("search"));
     let repeat = read_repeat(root.section("repeat"));
     let curve = read_curve(root.section("curve"));
     let procedures = read_procedures(root, dut.as_ref());
-    Some(Throughput { dut: dut?, faults, traffic: traffic?, search: search?, repeat, curve, procedures })
+    Some(Throughput {
+        dut: dut?,
+        faults,
+        external,
+        traffic: traffic?,
+        search: search?,
+        repeat,
+        curve,
+        procedures,
+    })
 }
 
 fn read_dut(section: &Section<'_>) -> Option<DutAxes> {

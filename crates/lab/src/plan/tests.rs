@@ -321,7 +321,7 @@ fn all_mistakes_are_told_at_once() {
         "p:1: question: is missing: add `question = \"How fast does this machine route?\"`\n\
          p:1: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]\n\
          p:2: dut.kind: `router` is no device under test: use wire, kernel-forward, kernel-stateless, \
-         kernel-stateful, kernel-nat, kernel-bridge, xdp-forward, faulty\n\
+         kernel-stateful, kernel-nat, kernel-bridge, xdp-forward, external, faulty\n\
          p:3: `cpu` is no option of [dut]: did you mean `cpus`?\n\
          p:5: traffic.frame_bytes: `1` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518\n\
          p:6: traffic.flows: `0` is out of range: use a whole number from 1 to 16000000\n\
@@ -434,13 +434,59 @@ fn shipped_plans_are_valid() {
 }
 
 #[test]
+fn a_box_is_described_completely_or_not_at_all() {
+    let plan =
+        |section: &str| PLAN.replace("[\"kernel-forward\", \"kernel-stateful\"]", "\"external\"") + section;
+    for (section, expected) in [
+        (
+            "",
+            "p:3: dut.kind: external is a machine between interfaces of this one: add [external] with `ports`",
+        ),
+        ("[external]", "p:12: external.ports: is missing: add `ports = [\"eth1\", \"eth2\"]` to [external]"),
+        (
+            "[external]\nports = [\"a\", \"b\", \"c\"]",
+            "p:13: external.ports: 3 interfaces: name one for each side, or one if frames come back on it",
+        ),
+        (
+            "[external]\nports = \"a\"",
+            "p:6: traffic.direction: frames come back on the port of [external]: use direction = \"forward\"",
+        ),
+        (
+            "[external]\nports = [\"a\", \"b\"]\nbox = \"2001:db8::1\"",
+            "p:14: external.box: 2001:db8::1 is no address for the other IP version of [traffic]: measure one, ip = 6",
+        ),
+        (
+            "[external]\nports = [\"a\", \"b\"]\nmac = \"2:0\"\nreset = \"x\"\ndrops = \"y\"",
+            "p:14: external.mac: `2:0` is no Ethernet address: use 02:00:00:00:00:01\n\
+             p:15: external.reset: is run over SSH: add `ssh = \"root@192.0.2.1\"` to [external]\n\
+             p:16: external.drops: names counters: add the command `counters` to [external]",
+        ),
+        (
+            "[external]\nports = [\"a\", \"b\"]\nsetup_input = \"no.sh\"",
+            "p:14: external.setup_input: cannot read no.sh: No such file or directory (os error 2); make it, for example \
+             `weir setup --os linux-nft > no.sh`\n\
+             p:14: external.setup_input: is what `setup` reads: add `setup = \"sh -e\"` to [external]",
+        ),
+    ] {
+        let mistakes = read(&plan(section), &[]).expect_err(section);
+        assert_eq!(mistakes.to_string(), expected, "{section}");
+    }
+    let external = throughput(
+        read(&plan("[external]\nports = [\"a\", \"b\"]\nmac = \"02:00:00:00:00:01\""), &[]).unwrap(),
+    );
+    assert_eq!(external.external.unwrap().mac, Some([[2, 0, 0, 0, 0, 1]; 2]));
+    // Where no box is measured, its description does no harm.
+    assert!(read(&(PLAN.to_string() + "[external]\nports = \"a\""), &[]).is_ok());
+}
+
+#[test]
 fn the_reference_explains_every_option() {
     read(options(), &[]).unwrap_or_else(|error| panic!("{error}"));
     let defaults = read(options(), &[]).unwrap().limits;
     assert_eq!(defaults, Limits::default());
     let plan = |rest: &str| format!("question = \"?\"\n{rest}");
     let search = |kind: &str| plan(&format!("[search]\nkind = \"{kind}\"\nzzzzzz = 1"));
-    let sections = ["dut", "traffic", "repeat", "curve", "limits"].iter().chain(&PROCEDURES);
+    let sections = ["dut", "external", "traffic", "repeat", "curve", "limits"].iter().chain(&PROCEDURES);
     let mut texts: Vec<_> = sections.map(|s| plan(&format!("[{s}]\nzzzzzz = 1"))).collect();
     texts.extend(["mlrsearch", "rfc2544", "classic", "fixed"].map(search));
     texts.extend([

@@ -413,5 +413,6 @@ fn cost(received: u64, capacity: f64, share: f64, wire: bool) -> Cost {
         conntrack_entries: Some(10_000),
         route_changes: None,
         memory_bytes: vec![("conntrack".into(), 3_200_000), ("slab growth".into(), -4096)],
+        box_counters: Vec::new(),
     }
 }

@@ -29,6 +29,7 @@ use crate::time;
 mod counted;
 mod diagnosis;
 mod disturbance;
+mod outside;
 mod past;
 mod peers;
 mod procedure;
@@ -158,6 +159,10 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         tester: options.tester,
         seed: record.seed,
         limits: plan.limits.clone(),
+        external: match &plan.experiment {
+            Experiment::Throughput(experiment) => experiment.external.clone(),
+            Experiment::PeersGenerator(_) => None,
+        },
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
@@ -238,16 +243,16 @@ struct Running<'a> {
 }
 
 /// What a ceiling depends on.
-type CeilingKey = (String, IpVersion, Direction);
+type CeilingKey = (String, IpVersion, Direction, bool);
 
 fn ceiling_key(spec: &PointSpec) -> CeilingKey {
-    (spec.frame.to_string(), spec.ip, spec.direction)
+    (spec.frame.to_string(), spec.ip, spec.direction, spec.dut == DutKind::External)
 }
 
 impl Running<'_> {
     fn all_points(mut self, specs: &[PointSpec]) -> Result<(), RunError> {
         // What is missing is told before anything is measured.
-        specs.iter().try_for_each(Rig::check)?;
+        specs.iter().try_for_each(|spec| Rig::check(spec, &self.settings))?;
         let mut told = Vec::new();
         let mut ceilings = HashMap::new();
         for spec in specs {
@@ -263,7 +268,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Measures what the tester manages with nothing in between, frames/s.
+    /// Measures what the tester manages with nothing in between, frames/s. Before a machine of its own that is what
+    /// leaves the tester, whatever becomes of it.
     fn ceiling(
         &mut self,
         spec: &PointSpec,
@@ -271,7 +277,8 @@ impl Running<'_> {
         count: usize,
         told: &mut Vec<String>,
     ) -> Result<f64, RunError> {
-        let spec = spec.over_the_wire();
+        let outside = spec.dut == DutKind::External;
+        let spec = if outside { spec.clone() } else { spec.over_the_wire() };
         if let Some(goals) = self.finished(index, None, count) {
             return Ok(goals.first().and_then(|goal| goal.fps_median).unwrap_or(0.0));
         }
@@ -282,7 +289,8 @@ impl Running<'_> {
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
             let trial = trials.one(&mut rig, &load, Purpose::Ceiling)?.trial;
-            rates.push(trial.received as f64 / trial.duration_s);
+            let frames = if outside { trial.sent } else { trial.received };
+            rates.push(frames as f64 / trial.duration_s);
         }
         let value = |fps: &f64| GoalValue {
             fps: Some(*fps),
@@ -414,7 +422,11 @@ impl Running<'_> {
                 told.push(note.clone());
             }
         }
-        let cpus = if spec.dut == DutKind::Wire { Vec::new() } else { rig.cpus().dut.clone() };
+        let cpus = if matches!(spec.dut, DutKind::Wire | DutKind::External) {
+            Vec::new()
+        } else {
+            rig.cpus().dut.clone()
+        };
         let shared = cpus.iter().copied().filter(|cpu| rig.cpus().tester.contains(cpu)).collect();
         let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
         let mut point = Point {

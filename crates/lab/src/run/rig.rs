@@ -14,6 +14,7 @@ use weir_testbed::counters::Snapshot;
 use weir_testbed::cpu::{CpuPlan, CpuTimes, DutCpus, ThreadTimes};
 use weir_testbed::device::Device;
 use weir_testbed::dut::DutKind;
+use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{self, Journal, measuring_lock};
@@ -25,7 +26,7 @@ use weir_testbed::updates::{Made, Updates};
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
 use super::verdict::{Books, judge};
-use super::{RunError, counted};
+use super::{RunError, counted, outside};
 use crate::plan::{Cpus, Limits, PointSpec};
 use crate::record::{Cost, CpuUse, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
 use crate::time::{self, Clocks};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub seed: u64,
     /// When a trial is not to be believed.
     pub limits: Limits,
+    /// The machine of its own that the device `external` is.
+    pub external: Option<ExternalSpec>,
     /// Time stamp counter in Hz, for costs in reference cycles.
     pub tsc_hz: Option<f64>,
 }
@@ -101,16 +104,21 @@ impl Rig {
         journal: &mut Journal,
     ) -> Result<Rig, RunError> {
         let cpus = cpu_plan(spec)?;
-        let mut bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
+        let mut bed = match (spec.dut, &settings.external) {
+            (DutKind::External, Some(external)) => Bed::around(&bed_spec(spec, &cpus), external)?,
+            _ => Bed::build(&bed_spec(spec, &cpus), journal)?,
+        };
         let traffic = traffic(spec, &bed.ports(), settings.seed);
         let kind = tester_kind(&spec.frame, settings.tester);
-        let interfaces = bed.ports().map(|port| Interface { ifindex: port.ifindex, mode: Mode::Native });
-        let loopback = Some(IdleLoopback(1));
-        let tester = bed.tester().run(|| Tester::new(kind, interfaces, traffic.clone(), loopback))?;
+        let mut notes = Vec::new();
+        let tester = bed.tester().run(|| match bed.external() {
+            Some(_) => outside::open_tester(&bed, kind, &traffic, &mut notes),
+            None => own_tester(&bed, kind, &traffic),
+        })?;
         let device = Device::start(&bed, faults)?;
         // Attached programs may have brought new NAPI instances.
         bed.place_receivers();
-        let mut notes = bed.notes().to_vec();
+        notes.extend_from_slice(bed.notes());
         if cpus.shared && spec.dut != DutKind::Wire {
             notes.push(format!(
                 "Tester and DUT share CPU {:?}: each slows the other down, and the result is a lower bound.",
@@ -126,8 +134,11 @@ impl Rig {
     }
 
     /// Whether such a rig could be built, as far as can be told without building it.
-    pub fn check(spec: &PointSpec) -> Result<(), RunError> {
-        Ok(Bed::check(&bed_spec(spec, &cpu_plan(spec)?))?)
+    pub fn check(spec: &PointSpec, settings: &Settings) -> Result<(), RunError> {
+        match (spec.dut, &settings.external) {
+            (DutKind::External, Some(external)) => Ok(outside::check(external, spec)?),
+            _ => Ok(Bed::check(&bed_spec(spec, &cpu_plan(spec)?))?),
+        }
     }
 
     /// What a reader must know about this rig, one sentence each.
@@ -334,6 +345,9 @@ impl Rig {
         for drop in &counts.drops {
             line(&drop.name, Owner::Tester, drop.frames, &drop.source);
         }
+        if let Some((delta, spec)) = used.delta().0.external.as_ref().zip(self.settings.external.as_ref()) {
+            ledger.extend(outside::ledger(delta, spec, counts, &self.traffic));
+        }
         Books {
             offered: counts.streams.iter().map(|s| s.offered).sum(),
             sent: counts.streams.iter().map(|s| s.sent).sum(),
@@ -419,7 +433,11 @@ impl Rig {
         let cpus: Vec<CpuUse> =
             cost.cpus.iter().map(|(&cpu, times)| self.cpu_use(cpu, times, &cost, used)).collect();
         let dut_share: f64 = cpus.iter().map(|cpu| cpu.dut).sum();
-        let dut_cpu_ns = self.bed.dut().map(|_| (dut_share * elapsed) as u64);
+        let delta = used.delta().0.external;
+        let dut_cpu_ns = match &delta {
+            Some(delta) => outside::cpu_ns(delta),
+            None => self.bed.dut().map(|_| (dut_share * elapsed) as u64),
+        };
         let per_frame = dut_cpu_ns.filter(|_| books.received > 0).map(|ns| ns as f64 / books.received as f64);
         let entries = used.after.snapshot.conntrack.entries;
         Cost {
@@ -429,7 +447,11 @@ impl Rig {
             cpus,
             conntrack_entries: self.bed.dut().map(|_| entries),
             route_changes: used.routes.map(|routes| routes.changes),
-            memory_bytes: used.memory(entries),
+            memory_bytes: match &delta {
+                Some(delta) => delta.memory.clone().into_iter().collect(),
+                None => used.memory(entries),
+            },
+            box_counters: delta.map(|delta| delta.counters.into_iter().collect()).unwrap_or_default(),
         }
     }
 }
@@ -512,7 +534,18 @@ impl Used {
     }
 }
 
+/// A tester at the ports of a bed of ours.
+fn own_tester(bed: &Bed, kind: TesterKind, traffic: &Traffic) -> Result<Tester, RunError> {
+    let interface = |port: Port| Interface { ifindex: port.ifindex, mode: Mode::Native, pass: false };
+    Ok(Tester::new(kind, bed.ports().map(interface), traffic.clone(), Some(IdleLoopback(1)))?)
+}
+
 fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan> {
+    if spec.dut == DutKind::External {
+        // All CPUs of this machine are the tester's.
+        let CpuPlan { dut, .. } = CpuPlan::choose(DutCpus::All)?;
+        return Ok(CpuPlan { tester: dut, dut: Vec::new(), shared: false });
+    }
     CpuPlan::choose(match spec.cpus {
         Cpus::Count(n) => DutCpus::Count(n as usize),
         Cpus::All => DutCpus::All,
@@ -551,7 +584,8 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     };
     Traffic {
         sizes: spec.frame.clone(),
-        direction: spec.direction,
+        // With one port, what comes back is counted where it left.
+        direction: if ports[1].ifindex == 0 { Direction::Reflect } else { spec.direction },
         flows: FlowSpec {
             count: spec.flows,
             order: spec.order,

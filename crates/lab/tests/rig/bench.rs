@@ -59,7 +59,7 @@ pub(crate) fn point(dut: DutKind) -> PointSpec {
 /// Not one frame may be unexplained; what the hypervisor takes is not the business of these tests.
 pub(crate) fn settings(tester: TesterKind) -> Settings {
     let limits = Limits { unexplained: 0.0, steal: 1.0, ..Limits::default() };
-    Settings { tester, seed: 1, limits, tsc_hz: None }
+    Settings { tester, seed: 1, limits, external: None, tsc_hz: None }
 }
 
 /// A rig and how to use it.

@@ -13,7 +13,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 
-use crate::bench::{Bench, need_rig, point};
+use crate::bench::{Bench, need_rig, point, settings};
 
 const FRAMES: u64 = 1000;
 const FLOWS: u64 = 10;
@@ -110,7 +110,7 @@ fn every_form_of_rules_closes_its_books() {
         for ip in [IpVersion::V4, IpVersion::V6] {
             let wanted =
                 PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KernelStateful) };
-            if let Err(error) = Rig::check(&wanted) {
+            if let Err(error) = Rig::check(&wanted, &settings(TesterKind::Xdp)) {
                 println!("skipped: {} needs a program ({error})", module_path!());
                 continue;
             }

@@ -22,6 +22,7 @@ pub struct XdpReceiver {
     losses: Memory<Losses>,
     ipdvs: Memory<shared::Ipdv>,
     groups: u16,
+    pass: bool,
     _link: Option<Link>,
 }
 
@@ -36,7 +37,7 @@ impl XdpReceiver {
         let losses = program.memory("losses", usize::from(groups))?;
         let ipdvs = program.memory("ipdvs", usize::from(groups))?;
         let link = (port.ifindex != 0).then(|| program.attach(port.ifindex, port.mode)).transpose()?;
-        Ok(XdpReceiver { program, memory, losses, ipdvs, groups, _link: link })
+        Ok(XdpReceiver { program, memory, losses, ipdvs, groups, pass: port.pass, _link: link })
     }
 
     /// Forgets all that was counted, and counts what is expected from now on. `reflects` sends it back.
@@ -56,7 +57,8 @@ impl XdpReceiver {
             Expected::Any => (1, 0),
             Expected::Only { epoch, stream } => (0, u16::from_le_bytes([stream.unwrap_or(0), epoch]).to_le()),
         };
-        (state.pass, state.reflect) = (u32::from(expected == Expected::Any), u32::from(reflects));
+        (state.pass, state.reflect) =
+            (u32::from(self.pass || expected == Expected::Any), u32::from(reflects));
         (state.received, state.corrupted, state.stale) = (0, 0, 0);
         (state.misdelivered, state.other, state.reflected) = (0, 0, 0);
         state.broadcasts = 0;

@@ -37,6 +37,11 @@ impl XdpTester {
         Ok(XdpTester { generator, receivers, traffic, epoch: 0 })
     }
 
+    /// See [`XdpGenerator::hold_slot`].
+    pub fn hold_slot(&mut self, lo: IdleLoopback) -> Result<(), XdpError> {
+        self.generator.hold_slot(lo)
+    }
+
     /// Sends `load`, waits until all has arrived, returns what was counted.
     pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
         self.epoch = self.epoch.wrapping_add(1);

@@ -143,8 +143,10 @@ impl Contestant {
         let means = match generator {
             Generator::Weir(kind) => {
                 let mode = Mode::Native;
-                let interfaces =
-                    [Interface { ifindex: ports[0].ifindex, mode }, Interface { ifindex: 0, mode }];
+                let interfaces = [
+                    Interface { ifindex: ports[0].ifindex, mode, pass: false },
+                    Interface { ifindex: 0, mode, pass: false },
+                ];
                 let slot = Some(IdleLoopback(1));
                 Means::Weir(bed.tester().run(|| Tester::new(kind, interfaces, traffic, slot))?)
             }

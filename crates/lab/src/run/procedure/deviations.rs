@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_testbed::dut::DutKind;
+
 use super::{back_to_back, bursts, forwarding, frame_loss, latency, pdv, recovery, reset, soak};
 use crate::plan::{Experiment, Plan, Procedures, SearchSpec};
 use crate::search::classic;
@@ -14,10 +16,14 @@ pub(in crate::run) fn deviations(plan: &Plan) -> Vec<String> {
          pause of 5 s between trials, and no routing update or learning frame, because routes and neighbours \
          are static (RFC 2544, section 23)."
             .to_string(),
-        "The wires are veth pairs: there is no line rate, a receive queue holds 256 frames, and frames have no \
-         preamble, gap or FCS; sizes are given as if they had."
-            .to_string(),
     ];
+    if experiment.dut.kind.iter().any(|&kind| kind != DutKind::External) {
+        list.push(
+            "The wires are veth pairs: there is no line rate, a receive queue holds 256 frames, and frames have no \
+             preamble, gap or FCS; sizes are given as if they had."
+                .to_string(),
+        );
+    }
     list.extend(search_deviations(&experiment.search));
     list.extend(procedure_deviations(&experiment.procedures));
     list

@@ -1,0 +1,157 @@
+//! `[external]`: a machine of its own as the device under test.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml_edit::Value;
+use weir_packet::flow::Direction;
+use weir_testbed::dut::DutKind;
+use weir_testbed::external::ExternalSpec;
+use weir_testbed::external::hooks::Ssh;
+
+use super::axes::{DutAxes, TrafficAxes};
+use super::section::{Section, shown};
+use super::value;
+
+/// A command on the box that takes longer is given up, unless the plan says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Reads the section; `None` if it is absent or wrong.
+pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
+    if !section.is_present() {
+        return None;
+    }
+    let ports = section.required_axis("ports", "[\"eth1\", \"eth2\"]", value::text);
+    if let Some(more) = ports.as_ref().filter(|ports| ports.len() > 2) {
+        let text =
+            format!("{} interfaces: name one for each side, or one if frames come back on it", more.len());
+        section.wrong("ports", text);
+    }
+    let box_ip = both(&section, "box", section.axis("box", value::parsed::<Ip>));
+    let tester_ip = both(&section, "tester", section.axis("tester", value::parsed::<Ip>));
+    let mac = both(&section, "mac", section.axis("mac", value::parsed::<Mac>));
+    let target = section.one("ssh", value::text);
+    let config = section.one("ssh_config", value::text);
+    let timeout = section.one("timeout_s", value::seconds).unwrap_or(TIMEOUT);
+    let mut hook = |key: &'static str| {
+        let command = section.one(key, value::text);
+        if command.is_some() && !section.has("ssh") {
+            section.wrong(key, "is run over SSH: add `ssh = \"root@192.0.2.1\"` to [external]".into());
+        }
+        command
+    };
+    let [setup, reset, counters, memory] = ["setup", "reset", "counters", "memory"].map(&mut hook);
+    let setup_input = section.one("setup_input", readable_file);
+    if section.has("setup_input") && !section.has("setup") {
+        section.wrong("setup_input", "is what `setup` reads: add `setup = \"sh -e\"` to [external]".into());
+    }
+    let drops = section.axis("drops", value::text).unwrap_or_default();
+    if !drops.is_empty() && !section.has("counters") {
+        section.wrong("drops", "names counters: add the command `counters` to [external]".into());
+    }
+    let allow_default_route = section.one("allow_default_route", yes_or_no).unwrap_or(false);
+    section.finish();
+    Some(ExternalSpec {
+        ports: ports?,
+        box_ip: box_ip.map(|both| both.map(|ip| ip.0)),
+        tester_ip: tester_ip.map(|both| both.map(|ip| ip.0)),
+        mac: mac.map(|both| both.map(|mac| mac.0)),
+        ssh: target.map(|target| Ssh { target, config: config.map(PathBuf::from), timeout }),
+        setup,
+        setup_input,
+        reset,
+        counters,
+        memory,
+        drops,
+        allow_default_route,
+    })
+}
+
+/// Notes what does not go together with the rest of the plan.
+pub(super) fn check(root: &Section<'_>, external: Option<&ExternalSpec>, axes: (&DutAxes, &TrafficAxes)) {
+    let (dut, traffic) = axes;
+    if !dut.kind.contains(&DutKind::External) {
+        return;
+    }
+    let Some(external) = external else {
+        if !root.has("external") {
+            let text =
+                "external is a machine between interfaces of this one: add [external] with `ports`".into();
+            root.section("dut").wrong("kind", text);
+        }
+        return;
+    };
+    if external.is_hairpin() && traffic.direction != [Direction::Forward] {
+        let text = "frames come back on the port of [external]: use direction = \"forward\"".into();
+        root.section("traffic").wrong("direction", text);
+    }
+    for (key, addresses) in [("box", external.box_ip), ("tester", external.tester_ip)] {
+        let version = |ip: &IpAddr| if ip.is_ipv4() { "4" } else { "6" };
+        let wrong = addresses.iter().flatten().find(|ip| {
+            let other = |v: &weir_packet::flow::IpVersion| v.to_string() != version(ip);
+            traffic.ip.iter().any(other)
+        });
+        if let Some(ip) = wrong {
+            let text = format!(
+                "{ip} is no address for the other IP version of [traffic]: measure one, ip = {}",
+                version(ip)
+            );
+            root.section("external").wrong(key, text);
+        }
+    }
+}
+
+/// One value for both sides, or one for each.
+fn both<T: Copy>(section: &Section<'_>, key: &str, list: Option<Vec<T>>) -> Option<[T; 2]> {
+    match list.as_deref() {
+        None => None,
+        Some([one]) => Some([*one, *one]),
+        Some([a, b]) => Some([*a, *b]),
+        Some(more) => {
+            section.wrong(key, format!("{} values: give one for each side", more.len()));
+            None
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Ip(IpAddr);
+
+impl std::str::FromStr for Ip {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ip, String> {
+        text.parse().map(Ip).map_err(|_| format!("`{text}` is no IP address: use 198.18.1.1"))
+    }
+}
+
+/// An Ethernet address.
+#[derive(Clone, Copy, PartialEq)]
+struct Mac([u8; 6]);
+
+impl std::str::FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mac, String> {
+        let octet = |part: &str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
+        let octets: Option<Vec<u8>> = text.split(':').map(octet).collect();
+        let octets = octets.and_then(|octets| octets.try_into().ok());
+        octets.map(Mac).ok_or_else(|| format!("`{text}` is no Ethernet address: use 02:00:00:00:00:01"))
+    }
+}
+
+fn readable_file(item: &Value) -> Result<PathBuf, String> {
+    let path = PathBuf::from(value::text(item)?);
+    match std::fs::File::open(&path) {
+        Ok(_) => Ok(path),
+        Err(error) => Err(format!(
+            "cannot read {}: {error}; make it, for example `weir setup --os linux-nft > {0}`",
+            path.display()
+        )),
+    }
+}
+
+fn yes_or_no(value: &Value) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("`{}` is neither true nor false: use one of them", shown(value)))
+}

@@ -1,0 +1,139 @@
+//! Commands that are run on the box over SSH.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::journal::dying_with_parent;
+
+/// How a shell of the box is reached: without questions, so that a key or an agent has to open it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ssh {
+    /// `user@host`, or a name of the configuration.
+    pub target: String,
+    /// A configuration in place of the user's own, see ssh_config(5).
+    pub config: Option<PathBuf>,
+    /// A command that takes longer is given up.
+    pub timeout: Duration,
+}
+
+impl Ssh {
+    /// The ssh client with everything but the command.
+    pub fn client(&self) -> Command {
+        let mut ssh = Command::new("ssh");
+        if let Some(config) = &self.config {
+            ssh.arg("-F").arg(config);
+        }
+        ssh.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", &self.target]);
+        ssh
+    }
+
+    /// Runs `command` on the box with `input` as its standard input and returns what it prints; `hook` is its name in
+    /// the plan.
+    ///
+    /// # Errors
+    /// [`Error::Hook`] with the box's own words.
+    pub fn run(&self, hook: &str, command: &str, input: Option<&str>) -> Result<String> {
+        let failed = |why: String| Error::Hook {
+            hook: hook.into(),
+            target: self.target.clone(),
+            command: command.into(),
+            why,
+        };
+        let mut ssh = self.client();
+        ssh.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = dying_with_parent(&mut ssh).spawn().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => failed("there is no ssh here: apt install openssh-client".into()),
+            _ => failed(error.to_string()),
+        })?;
+        let mut stdin = child.stdin.take().expect("piped above");
+        let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+        let status = thread::scope(|scope| {
+            // If the box stops listening, its own words say more.
+            scope.spawn(move || drop(stdin.write_all(input.unwrap_or_default().as_bytes())));
+            let (said, complained) = (scope.spawn(|| all_of(stdout)), scope.spawn(|| all_of(stderr)));
+            let status = ended(&mut child, self.timeout);
+            if status.is_none() {
+                // Ends the readers too; whether it was there still to be killed does not matter.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            (status, said.join().unwrap_or_default(), complained.join().unwrap_or_default())
+        });
+        match status {
+            (Some(status), said, _) if status.success() => Ok(said),
+            (Some(status), _, complained) => Err(failed(why(status, &complained))),
+            (None, ..) => Err(failed(format!("it took longer than {} s", self.timeout.as_secs_f64()))),
+        }
+    }
+}
+
+fn all_of(mut pipe: impl Read) -> String {
+    let mut bytes = Vec::new();
+    // What came before an error counts.
+    let _ = pipe.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How the child ended, if it did in time.
+fn ended(child: &mut std::process::Child, timeout: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+            _ => return None,
+        }
+    }
+}
+
+/// ssh itself ends with 255, and otherwise with what the command ended with (ssh(1), EXIT STATUS).
+fn why(status: ExitStatus, complained: &str) -> String {
+    let lines: Vec<&str> = complained.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words = lines[lines.len().saturating_sub(4)..].join("; ");
+    match status.code() {
+        Some(255) => format!("no connection: {words}"),
+        Some(code) => format!("exit code {code}: {words}"),
+        None => format!("{status}: {words}"),
+    }
+}
+
+/// Reads lines of `NAME NUMBER`; of a name with spaces the last word is the number. Names that come twice are added up.
+///
+/// # Errors
+/// [`Error::Input`] for any other line.
+pub(super) fn numbers(hook: &str, text: &str) -> Result<BTreeMap<String, i64>> {
+    let mut numbers = BTreeMap::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let found = line
+            .rsplit_once(char::is_whitespace)
+            .and_then(|(name, number)| Some((name.trim_end(), number.parse::<i64>().ok()?)));
+        let Some((name, number)) = found else {
+            return Err(Error::Input(format!(
+                "the command `{hook}` of [external] printed `{line}`: let it print lines of a name and a whole number"
+            )));
+        };
+        *numbers.entry(name.to_string()).or_insert(0) += number;
+    }
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_name_and_number_are_read() {
+        let found = numbers("counters", "rx 5\n\n ring full\t 7 \nrx 1\nslab -3\n").unwrap();
+        let text: Vec<String> = found.iter().map(|(name, number)| format!("{name}={number}")).collect();
+        assert_eq!(text, ["ring full=7", "rx=6", "slab=-3"]);
+        for wrong in ["rx", "rx 1.5", "rx: many"] {
+            let error = numbers("counters", wrong).unwrap_err().to_string();
+            assert!(error.contains(&format!("`counters` of [external] printed `{wrong}`")), "{error}");
+        }
+    }
+}

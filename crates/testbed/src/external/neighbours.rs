@@ -1,0 +1,97 @@
+//! The tester on the link: it answers for its own addresses, and asks for those of the box.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_packet::neighbour::{Heard, Host, answer, parse, question};
+use weir_port::neighbour::NeighbourSocket;
+use weir_port::packet::PacketError;
+
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::rtnl::Mac;
+
+/// How long the box is asked for its address: a bridge or a switch between may still be learning.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A question is repeated after this long.
+const REPEAT: Duration = Duration::from_millis(200);
+/// Time between two looks at whether to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Threads that answer questions about the tester's addresses until they are dropped.
+pub(super) struct Responder {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Responder {
+    /// Starts answering: on each interface for the hosts that are named with it.
+    pub(super) fn start(here: &Namespace, answers: &[(u32, Host)]) -> Result<Responder> {
+        let mut responder = Responder { stop: Arc::default(), threads: Vec::new() };
+        let mut interfaces: Vec<u32> = answers.iter().map(|(ifindex, _)| *ifindex).collect();
+        interfaces.dedup();
+        for ifindex in interfaces {
+            let hosts: Vec<Host> = answers.iter().filter(|(at, _)| *at == ifindex).map(|(_, h)| *h).collect();
+            let socket = here.run(|| NeighbourSocket::open(ifindex)).map_err(failed)?;
+            let stop = responder.stop.clone();
+            responder.threads.push(here.spawn("neighbours", move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // An interface that went down ends it; the trial will say so.
+                    let Ok(frame) = socket.receive(LOOK) else { return };
+                    if let Some(reply) = frame.and_then(|frame| reply(&frame, &hosts))
+                        && socket.send(&reply).is_err()
+                    {
+                        return;
+                    }
+                }
+            })?);
+        }
+        Ok(responder)
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has printed why; there is nothing left to undo.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn reply(frame: &[u8], hosts: &[Host]) -> Option<Vec<u8>> {
+    let Heard::Question { from, target } = parse(frame)? else { return None };
+    let host = hosts.iter().find(|host| host.ip == target)?;
+    Some(answer(*host, from))
+}
+
+/// The Ethernet address of `target`, asked by `from`.
+///
+/// # Errors
+/// [`Error::Input`] if there is no answer.
+pub(super) fn resolve(ifindex: u32, from: Host, target: std::net::IpAddr) -> Result<Mac> {
+    let socket = NeighbourSocket::open(ifindex).map_err(failed)?;
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        socket.send(&question(from, target)).map_err(failed)?;
+        let again = Instant::now() + REPEAT;
+        while let Some(left) = again.checked_duration_since(Instant::now()) {
+            let Some(frame) = socket.receive(left).map_err(failed)? else { continue };
+            match parse(&frame) {
+                Some(Heard::Answer(host)) if host.ip == target => return Ok(host.mac),
+                _ => {}
+            }
+        }
+    }
+    Err(Error::Input(format!(
+        "nobody answers for {target}, the box's address: check cable and address (`weir setup` prints the box's whole \
+         set-up), or name its Ethernet address with `mac` in [external]"
+    )))
+}
+
+fn failed(error: PacketError) -> Error {
+    Error::Input(error.to_string())
+}

@@ -1,0 +1,326 @@
+//! A box of its own as the device under test: here another set of namespaces plays it, with an SSH server that listens
+//! nowhere else.
+//!
+//! ```text
+//!  tester: eth1 ------- eth1 box      198.18.0.0/16
+//!          eth2 ------- eth2          198.19.0.0/16
+//!          m0 --------- m1 sshd       192.0.2.0/24
+//! ```
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+mod home;
+
+use home::{Home, WEIR, is_root, trials};
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// What a plan through the box has in common.
+const PLAN: &str = r#"
+question = "What does the box forward?"
+[dut]
+kind = "external"
+[external]
+ports = ["eth1", "eth2"]
+[traffic]
+frame_bytes = 128
+flows = 10
+[search]
+kind = "fixed"
+loads_fps = ["20k"]
+trial_s = 0.1
+"#;
+
+/// The box drops each tenth frame, and counts them.
+const EACH_TENTH: &str = "nft -f - <<'END'
+add table ip drops
+delete table ip drops
+table ip drops {
+ counter tenth { }
+ chain forwarding {
+  type filter hook forward priority 10; policy accept;
+  ip saddr 198.18.0.0/15 numgen inc mod 10 == 0 counter name tenth drop
+ }
+}
+END
+";
+
+/// Tester and box with their wires, and the box's SSH server.
+struct Lab {
+    // Dropped first: it is in the box's namespace.
+    _sshd: Sshd,
+    home: Home,
+    tester: Namespace,
+    box_: Namespace,
+}
+
+/// An SSH server that ends with its test.
+struct Sshd(Child);
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Sshd {
+    /// Starts one in a namespace, with keys of its own in `home`, and returns when it listens on `address`.
+    fn start(home: &Home, namespace: &Namespace, address: &str) -> Sshd {
+        let folder = home.path("").display().to_string();
+        let config = format!(
+            "Port 22\nListenAddress {address}\nHostKey {folder}host_key\nAuthorizedKeysFile {folder}user_key.pub\n\
+             StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\n\
+             KbdInteractiveAuthentication no\n"
+        );
+        fs::write(home.path("sshd_config"), config).expect("room for a file");
+        // Its folder for unprivileged processes, seen in this namespace alone.
+        let script = format!(
+            "mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f {folder}sshd_config"
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = namespace.run(|| command.spawn()).expect("a shell");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let mut said = Vec::new();
+        let listens = lines.by_ref().map(|line| line.expect("text")).any(|line| {
+            said.push(line);
+            said[said.len() - 1].contains("Server listening")
+        });
+        assert!(listens, "{:?}: {said:?}", child.wait());
+        // Whatever else it says must not stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Sshd(child)
+    }
+}
+
+/// Keys for the server and its one user, and a client configuration that knows both.
+fn make_keys(home: &Home, address: &str) {
+    for name in ["host_key", "user_key"] {
+        let mut command = Command::new("ssh-keygen");
+        command.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(home.path(name));
+        assert!(command.status().expect("ssh-keygen is part of the client").success());
+        fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    }
+    let public = fs::read_to_string(home.path("host_key.pub")).expect("made above");
+    fs::write(home.path("known_hosts"), format!("{address} {public}")).expect("room for a file");
+    let folder = home.path("").display().to_string();
+    let config = format!(
+        "Host *\n IdentityFile {folder}user_key\n IdentitiesOnly yes\n UserKnownHostsFile {folder}known_hosts\n \
+         StrictHostKeyChecking yes\n"
+    );
+    fs::write(home.path("ssh_config"), config).expect("room for a file");
+}
+
+impl Lab {
+    /// `None`, aloud, where that is not possible.
+    fn new(plans: &[(&str, &str)]) -> Option<Lab> {
+        if !is_root() {
+            return None;
+        }
+        if !Path::new(SSHD).exists() {
+            println!("skipped: {} needs an SSH server (apt install openssh-server)", module_path!());
+            return None;
+        }
+        let home = Home::new(plans);
+        let (tester, box_) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        for (n, (here, there)) in [("eth1", "eth1"), ("eth2", "eth2"), ("m0", "m1")].into_iter().enumerate() {
+            let n = n as u8;
+            let near = VethEnd { name: here, mac: [2, 0, 0, 0, 1, n], namespace: tester.fd() };
+            let far = VethEnd { name: there, mac: [2, 0, 0, 0, 2, n], namespace: box_.fd() };
+            let config = VethConfig { mtu: 1500, queues: 1 };
+            tester.run(|| Rtnl::open()?.add_veth([near, far], config)).unwrap();
+            // Without it, a veth drops the frames of its peer's XDP programs.
+            box_.run(|| set_offload(there, Offload::Gro, true)).unwrap();
+        }
+        address(&box_, "m1", "192.0.2.1");
+        address(&tester, "m0", "192.0.2.2");
+        for name in ["eth1", "eth2"] {
+            up(&box_, name);
+            up(&tester, name);
+        }
+        make_keys(&home, "192.0.2.1");
+        let sshd = Sshd::start(&home, &box_, "192.0.2.1");
+        Some(Lab { _sshd: sshd, home, tester, box_ })
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = self.home.command(&[WEIR], arguments);
+        self.tester.run(|| command.output()).expect("weir starts")
+    }
+
+    /// Runs a plan to its end and returns its record.
+    fn run(&self, arguments: &[&str]) -> Value {
+        let output = self.weir(&[&["run", "--no-report", "--quiet"], arguments].concat());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}: {:?} {words}", output.status);
+        self.home.record()
+    }
+
+    fn setup(&self, arguments: &str) -> String {
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        let output = self.weir(&[&["setup", "--os", "linux-nft"], words.as_slice()].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn in_box(&self, script: &str) -> String {
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", script]);
+        let output = self.box_.run(|| command.output()).unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str], message: &str) {
+        let output = self.weir(&[&["run", "--no-report", "--quiet"], arguments].concat());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {words}");
+        assert!(words.contains(message), "{arguments:?}: {words}");
+    }
+}
+
+fn up(namespace: &Namespace, name: &str) {
+    namespace.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let ifindex = rtnl.link(name).unwrap().ifindex;
+        rtnl.set_up(ifindex, true).unwrap();
+    });
+}
+
+fn address(namespace: &Namespace, name: &str, address: &str) {
+    up(namespace, name);
+    namespace.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let ifindex = rtnl.link(name).unwrap().ifindex;
+        rtnl.add_address(ifindex, address.parse().unwrap(), 24).unwrap();
+    });
+}
+
+/// The trials through the box at the plan's load.
+fn searched(record: &Value) -> Vec<&Value> {
+    trials(record).into_iter().filter(|trial| trial["purpose"] == "search").collect()
+}
+
+/// The notes of the point that was measured.
+fn notes(record: &Value) -> String {
+    let points = record["points"].as_array().unwrap();
+    points.last().unwrap()["point"]["notes"].to_string()
+}
+
+fn frames(trial: &Value, name: &str) -> u64 {
+    let lines = trial["ledger"].as_array().unwrap().iter().filter(|line| line["name"] == name);
+    lines.map(|line| line["frames"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_box_is_set_up_measured_and_read_over_ssh() {
+    let Some(lab) = Lab::new(&[]) else { return };
+    fs::write(lab.home.path("box.sh"), lab.setup("--mode stateful") + EACH_TENTH).unwrap();
+    let resets = lab.home.path("resets").display().to_string();
+    let hooks = format!(
+        r#"[external]
+ssh = "root@192.0.2.1"
+ssh_config = "ssh_config"
+setup = "sh -e"
+setup_input = "box.sh"
+reset = "echo reset >> {resets}"
+counters = "nft list counter ip drops tenth | awk '/packets/ {{ print \"tenth\", $2 }}'; echo cpu_ns $(date +%s%N)"
+memory = "awk '/^Slab:/ {{ print \"slab\", $2 * 1024 }}' /proc/meminfo"
+drops = ["tenth"]"#
+    );
+    fs::write(lab.home.path("box.toml"), PLAN.replace("[external]", &hooks)).unwrap();
+    for tester in ["xdp", "packet"] {
+        let record = lab.run(&["box.toml", "--tester", tester]);
+        let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
+        let (sent, lost) = (trial["sent"].as_u64().unwrap(), trial["lost"].as_u64().unwrap());
+        assert_eq!(sent, 2000, "{tester}: {trial}");
+        // Two directions through one counter of the box.
+        assert!(lost >= 200, "{tester}: {trial}");
+        assert_eq!(frames(trial, "tenth"), 200, "{tester}: {trial}");
+        assert_eq!(trial["unexplained"], 0, "{tester}: {trial}");
+        assert!(trial["cost"]["dut_cpu_ns"].as_u64() > Some(100_000_000), "{trial}");
+        let memory = trial["cost"]["memory_bytes"].to_string();
+        assert!(memory.starts_with("[[\"slab\","), "{memory}");
+        assert!(trial["cost"]["box_counters"].to_string().contains("[\"tenth\",200]"), "{trial}");
+        let how = if tester == "xdp" { "native (the driver's) XDP" } else { "" };
+        assert!(notes(&record).contains(how), "{}", notes(&record));
+    }
+    // Nothing of it stays on the interfaces.
+    for name in ["eth1", "eth2"] {
+        let mut command = Command::new("ip");
+        command.args(["-d", "link", "show", name]);
+        let output = lab.tester.run(|| command.output()).unwrap();
+        let link = String::from_utf8_lossy(&output.stdout);
+        assert!(link.contains("promiscuity 0") && !link.contains("xdp"), "{link}");
+        assert!(!link.contains("allmulti ") || link.contains("allmulti 0"), "{link}");
+    }
+    // Each run had a ceiling and a point.
+    assert_eq!(fs::read_to_string(&resets).unwrap(), "reset\n".repeat(4));
+    assert!(lab.in_box("cat /proc/sys/net/netfilter/nf_conntrack_count").trim() != "0");
+}
+
+#[test]
+fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
+    let Some(lab) = Lab::new(&[("box.toml", &PLAN.replace("\"eth1\", \"eth2\"", "\"eth1\""))]) else {
+        return;
+    };
+    for (ip, more) in [(4, EACH_TENTH), (6, "")] {
+        lab.in_box(&(lab.setup(&format!("--interfaces eth1 --ip {ip}")) + more));
+        let ip = format!("traffic.ip={ip}");
+        let record = lab.run(&["box.toml", "--set", "traffic.direction=forward", "--set", &ip]);
+        let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
+        let lost = frames(trial, "lost in the box or on its wires");
+        assert_eq!(trial["lost"].as_u64(), Some(lost), "{ip}: {trial}");
+        assert_eq!(lost >= 200, !more.is_empty(), "{ip}: {trial}");
+        assert_eq!(
+            (&trial["unexplained"], &trial["cost"]["dut_cpu_ns"]),
+            (&0.into(), &Value::Null),
+            "{trial}"
+        );
+    }
+    lab.refused(&["box.toml"], "use direction = \"forward\"");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_a_remedy() {
+    let plan = PLAN.replace(
+        "[external]",
+        "[external]\nssh = \"root@192.0.2.1\"\nssh_config = \"ssh_config\"\nsetup = \"true\"",
+    );
+    let Some(lab) = Lab::new(&[("box.toml", &plan)]) else { return };
+    let refused = |set: &str, message: &str| lab.refused(&["box.toml", "--set", set], message);
+    refused("external.ports=[\"eth1\",\"eth3\"]", "there is no interface eth3 in this network namespace");
+    refused("traffic.frame_bytes=9000", "use traffic.frame_bytes = 1518 or less");
+    refused(
+        "external.setup=exit 7",
+        "the command `setup` of [external] failed on root@192.0.2.1: exit code 7",
+    );
+    let slow = ["box.toml", "--set", "external.setup=sleep 99", "--set", "external.timeout_s=1"];
+    lab.refused(&slow, "it took longer than 1 s");
+    // The tester's own address, where nobody listens.
+    refused("external.ssh=root@192.0.2.2", "failed on root@192.0.2.2: no connection");
+    // Nobody has given the box its addresses.
+    refused("external.allow_default_route=true", "nobody answers for 198.18.1.1");
+    lab.in_box(&lab.setup(""));
+    refused("external.counters=uptime", "the command `counters` of [external] printed");
+    lab.tester.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let ifindex = rtnl.link("eth2").unwrap().ifindex;
+        rtnl.add_address(ifindex, "198.19.1.2".parse().unwrap(), 24).unwrap();
+        rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), "198.19.1.1".parse().unwrap(), ifindex).unwrap();
+    });
+    refused("repeat.times=1", "add `allow_default_route = true` to [external]");
+    lab.in_box("ip link set eth1 down");
+    refused("repeat.times=1", "interface eth1 has no carrier");
+}
