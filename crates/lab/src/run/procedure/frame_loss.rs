@@ -17,7 +17,11 @@ pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Procedu
     let (offered, beyond) = loads(spec, maximum, paced_fps);
     let steps = down(&offered, |fps| {
         let trial = bench.trial(&Load::steady(fps, spec.trial))?;
-        Ok::<_, RunError>((trial.verdict == Verdict::Valid).then(|| past::dut_loss_ratio(&trial)))
+        Ok::<_, RunError>(match trial.verdict {
+            Verdict::Valid => Loss::Ratio(past::dut_loss_ratio(&trial)),
+            Verdict::TesterLimited => Loss::TesterLimited,
+            Verdict::Noisy | Verdict::Invalid => Loss::Unknown,
+        })
     })?;
     Ok(result(spec, bench.known, &steps, &beyond))
 }
@@ -27,6 +31,23 @@ pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Procedu
 struct Step {
     percent: f64,
     fps: f64,
+}
+
+/// What a device lost at a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Loss {
+    /// This share of the frames.
+    Ratio(f64),
+    /// The tester was too slow to tell.
+    TesterLimited,
+    /// No valid trial could be had.
+    Unknown,
+}
+
+impl Loss {
+    fn ratio(self) -> Option<f64> {
+        if let Loss::Ratio(ratio) = self { Some(ratio) } else { None }
+    }
 }
 
 /// The loads that the tester can offer, and the percentages that it cannot.
@@ -40,12 +61,9 @@ fn loads(spec: &FrameLossSpec, maximum: Maximum, paced_fps: f64) -> (Vec<Step>, 
     (offered, beyond.iter().map(|step| step.percent).collect())
 }
 
-/// Goes down the loads until two in a row lost nothing; returns what each lost, `None` where that is not known.
-fn down<E>(
-    steps: &[Step],
-    mut loss_at: impl FnMut(f64) -> Result<Option<f64>, E>,
-) -> Result<Vec<(Step, Option<f64>)>, E> {
-    let mut found: Vec<(Step, Option<f64>)> = Vec::new();
+/// Goes down the loads until two in a row lost nothing; returns what each lost.
+fn down<E>(steps: &[Step], mut loss_at: impl FnMut(f64) -> Result<Loss, E>) -> Result<Vec<(Step, Loss)>, E> {
+    let mut found: Vec<(Step, Loss)> = Vec::new();
     for &step in steps {
         found.push((step, loss_at(step.fps)?));
         if without_loss(&found).is_some() {
@@ -56,24 +74,21 @@ fn down<E>(
 }
 
 /// The higher of two successive loads that lost nothing.
-fn without_loss(found: &[(Step, Option<f64>)]) -> Option<Step> {
-    let clean = found.windows(2).find(|pair| pair.iter().all(|(_, loss)| *loss == Some(0.0)));
+fn without_loss(found: &[(Step, Loss)]) -> Option<Step> {
+    let clean = found.windows(2).find(|pair| pair.iter().all(|(_, loss)| *loss == Loss::Ratio(0.0)));
     clean.map(|pair| pair[0].0)
 }
 
-fn result(
-    spec: &FrameLossSpec,
-    known: &Known,
-    found: &[(Step, Option<f64>)],
-    beyond: &[f64],
-) -> ProcedureResult {
+fn result(spec: &FrameLossSpec, known: &Known, found: &[(Step, Loss)], beyond: &[f64]) -> ProcedureResult {
     let maximum = known.maximum();
     let average = |name: String, unit, value: Option<f64>| {
         figure(name, unit, Statistic::Average, value.into_iter().collect(), known.seed)
     };
     let clean = without_loss(found).map(|step| step.fps);
     let mut figures = vec![average(name::LOAD_WITHOUT_LOSS.into(), unit::FRAMES_PER_S, clean)];
-    figures.extend(found.iter().map(|(step, loss)| average(name::loss_at(step.percent), unit::RATIO, *loss)));
+    figures.extend(
+        found.iter().map(|(step, loss)| average(name::loss_at(step.percent), unit::RATIO, loss.ratio())),
+    );
     let mut irregular = Vec::new();
     if let Some(lowest) = beyond.last() {
         irregular.push(format!(
@@ -82,9 +97,15 @@ fn result(
             known.paced_fps.round()
         ));
     }
-    let unknown = found.iter().filter(|(_, loss)| loss.is_none()).count();
-    if unknown > 0 {
-        irregular.push(format!("At {unknown} of {} loads no valid trial could be had.", found.len()));
+    for (kind, what) in [
+        (
+            Loss::TesterLimited,
+            "the tester, which is slower with the device than on the wire alone, was the limit",
+        ),
+        (Loss::Unknown, "no valid trial could be had"),
+    ] {
+        let n = found.iter().filter(|(_, loss)| *loss == kind).count();
+        irregular.extend((n > 0).then(|| format!("At {n} of {} loads {what}.", found.len())));
     }
     if clean.is_none() {
         irregular.push("No two successive loads were without loss.".into());
@@ -128,7 +149,8 @@ mod tests {
         let (offered, beyond) = loads(&SPEC, known.maximum(), known.paced_fps);
         let found = down(&offered, |fps| {
             let known = (fps - capacity_fps).abs() >= unknown_fps;
-            Ok::<_, Infallible>(known.then(|| (1.0 - capacity_fps / fps).max(0.0)))
+            let loss = Loss::Ratio((1.0 - capacity_fps / fps).max(0.0));
+            Ok::<_, Infallible>(if known { loss } else { Loss::Unknown })
         });
         let Ok(found) = found;
         result(&SPEC, &known, &found, &beyond)

@@ -182,6 +182,11 @@ fn shorter(what: &str, here: Duration, there: Duration, rfc: &str) -> Option<Str
     (here < there).then(|| format!("{what} of {here_s} s, where {rfc} wants {there_s} s."))
 }
 
+/// A deviation, where the plan does not repeat what the RFC wants the average of, without saying how many times.
+fn once(what: &str, times: u32, rfc: &str) -> Option<String> {
+    (times == 1).then(|| format!("{what}: once, where {rfc} wants the average of several."))
+}
+
 /// A deviation, where the plan repeats less often than the RFC asks for.
 fn fewer(what: &str, here: u32, there: u32, rfc: &str) -> Option<String> {
     (here < there).then(|| format!("{what}: {here} times, where {rfc} wants {there}."))

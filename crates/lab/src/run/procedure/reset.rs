@@ -8,14 +8,14 @@
 
 use weir_load::counts::Load;
 
-use super::{Bench, Known, empty, fewer, load_parameter, parameter, seconds, valid};
+use super::{Bench, Known, empty, load_parameter, once, parameter, seconds, valid};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::{ResetKind, ResetSpec};
 use crate::record::{LossEvent, ProcedureResult, Purpose, Statistic, Trial};
 use crate::run::RunError;
 use crate::run::disturbance::Disturbance;
 
-const CITES: &str = "RFC 6201 (RFC 2544, section 26.6)";
+const CITES: &str = "RFC 2544, section 26.6, as updated by RFC 6201";
 /// Periods of loss beside the reset that matter: more than this share of the frames that the longest one cost.
 const ELSEWHERE: f64 = 0.01;
 
@@ -113,7 +113,7 @@ pub(super) fn deviations(spec: &ResetSpec) -> Vec<String> {
         "Reset: {}, which is none of the hardware, software and power resets of RFC 6201.",
         what(spec.kind)
     );
-    let few = fewer("Reset", spec.times, 20, "this plan's default, since RFC 6201 leaves the number open,");
+    let few = once("Reset", spec.times, "RFC 6201 section 3");
     [kind].into_iter().chain(few).collect()
 }
 
