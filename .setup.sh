@@ -66,7 +66,7 @@ install_off() {
     [ -z "$ours" ] || "${as_root[@]}" rm -f "$policy"
     [ "$status" -eq 0 ] || exit "$status"
     # Without systemd there is nothing to disable: the policy has kept it from starting.
-    ! have systemctl || "${as_root[@]}" systemctl --quiet disable "$@" >/dev/null 2>&1 || true
+    ! have systemctl || "${as_root[@]}" systemctl --quiet disable --now "$@" >/dev/null 2>&1 || true
 }
 
 need_build_packages() {

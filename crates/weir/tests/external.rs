@@ -234,7 +234,7 @@ ssh = "root@192.0.2.1"
 ssh_config = "ssh_config"
 setup = "sh -e"
 setup_input = "box.sh"
-reset = "echo reset >> {resets}"
+reset = "ip neighbour flush dev eth1; ip neighbour flush dev eth2; echo reset >> {resets}"
 counters = "nft list counter ip drops tenth | awk '/packets/ {{ print \"tenth\", $2 }}'; echo cpu_ns $(date +%s%N)"
 memory = "awk '/^Slab:/ {{ print \"slab\", $2 * 1024 }}' /proc/meminfo"
 drops = ["tenth"]"#
@@ -245,8 +245,9 @@ drops = ["tenth"]"#
         let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
         let (sent, lost) = (trial["sent"].as_u64().unwrap(), trial["lost"].as_u64().unwrap());
         assert_eq!(sent, 2000, "{tester}: {trial}");
-        // Two directions through one counter of the box.
-        assert!(lost >= 200, "{tester}: {trial}");
+        // One counter for both directions. All would be lost if nobody answered the box, which has forgotten the
+        // tester's Ethernet addresses with the reset.
+        assert!((200..1000).contains(&lost), "{tester}: {trial}");
         assert_eq!(frames(trial, "tenth"), 200, "{tester}: {trial}");
         assert_eq!(trial["unexplained"], 0, "{tester}: {trial}");
         assert!(trial["cost"]["dut_cpu_ns"].as_u64() > Some(100_000_000), "{trial}");
