@@ -1,6 +1,8 @@
 //! Runs for the terminal: aligned tables.
 
-use crate::record::Run;
+use std::collections::BTreeMap;
+
+use crate::record::{Fault, Finding, Run};
 use crate::report::format::{or_dash, si, time_ns};
 use crate::report::{Comparison, Rate, Table, generators_text};
 use crate::run_data::{RunData, latency, name};
@@ -54,7 +56,25 @@ pub fn show(data: &RunData) -> String {
     if tables.is_empty() {
         return head + "\nno points were measured\n";
     }
-    format!("{head}\n{}", tables.join("\n"))
+    format!("{head}\n{}{}", tables.join("\n"), findings(data))
+}
+
+/// What went wrong beside plain loss, which the loads explain: per point, the worst-hit trial of each kind.
+fn findings(data: &RunData) -> String {
+    let mut lines = String::new();
+    for point in &data.points {
+        let mut found: BTreeMap<&str, (usize, &Finding)> = BTreeMap::new();
+        let explained =
+            |finding: &&Finding| matches!(finding.fault, Fault::Loss { .. } | Fault::LossBursts { .. });
+        for finding in point.measured().flat_map(|t| &t.findings).filter(|finding| !explained(finding)) {
+            found.entry(finding.fault.name()).or_insert((0, finding)).0 += 1;
+        }
+        for (trials, first) in found.values() {
+            let place = format!("{} {}", point.point.dut, point.point.frame);
+            lines += &format!("{place}: in {trials} trials, first {first}\n");
+        }
+    }
+    if lines.is_empty() { lines } else { format!("\nfindings\n{lines}") }
 }
 
 /// A procedure: its figures, and below them what must be known to read them.
@@ -99,6 +119,20 @@ fn points(all: &Comparison<'_>) -> Table {
 mod tests {
     use super::*;
     use crate::report::fixture;
+
+    #[test]
+    fn faults_that_no_load_explains_are_told() {
+        let mut data = fixture::quick();
+        assert!(!show(&data).contains("findings"));
+        let point = data.points.iter_mut().find(|p| p.point.dut == "kernel-forward").expect("a device");
+        let faults = [Fault::Loss { frames: 5, ratio: 0.1 }, Fault::Duplicated { frames: 3 }];
+        let findings = faults.map(|fault| Finding { direction: "a>b".into(), fault });
+        point.trials.iter_mut().for_each(|trial| trial.findings = findings.to_vec());
+        let trials = point.measured().count();
+        let end =
+            format!("\nfindings\nkernel-forward 64: in {trials} trials, first a>b duplicated: 3 frames\n");
+        assert!(show(&data).ends_with(&end), "{}", show(&data));
+    }
 
     #[test]
     fn tables_for_the_terminal() {

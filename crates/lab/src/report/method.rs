@@ -19,14 +19,16 @@ pub(crate) fn html(runs: &[RunData]) -> String {
         + &section("meaning", "What the numbers mean and do not mean", &bullets(&MEANING))
 }
 
-const MEANING: [&str; 7] = [
+const MEANING: [&str; 8] = [
     "A rate holds for this machine, this kernel, these settings and this goal. With other goal parameters the \
      same device has another rate.",
     "The rates of all directions are added up. A frame counts once per direction in which it was to travel.",
     "Frame sizes include the 4 bytes of FCS (RFC 2544, section 9). On virtual wires no such bytes exist, and the \
      line rate is a mark for comparison, not a limit.",
     "A trial in which the tester could not do its part is not used: it says nothing about the device.",
-    "Intervals are bootstrap intervals of the median over the repetitions of this run. They do not cover other \
+    "The interval of a single search is that of the offered load at which its goal is just met, by a test over all of \
+     its trials (see the parameters of the record); it assumes no model of the device.",
+    "Other intervals are bootstrap intervals of the median over the repetitions of this run. They do not cover other \
      machines, other kernels or another day.",
     "An interval of a difference is made from the ends of both intervals: it is wider than 95 %.",
     "Latency contains the tester's own sending and receiving path, which is the same for all devices.",

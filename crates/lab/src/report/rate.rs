@@ -20,7 +20,7 @@ pub(crate) enum Bound {
 pub(crate) struct Rate {
     /// Frames/s, all directions together.
     pub(crate) fps: f64,
-    /// 95 % interval, when there were enough repetitions.
+    /// 95 % interval: of the median, when there were enough repetitions, or that of the only search.
     pub(crate) interval: Option<(f64, f64)>,
     /// What it bounds.
     pub(crate) bound: Bound,
@@ -40,7 +40,13 @@ impl Rate {
     pub(crate) fn of(goal: &GoalResult) -> Option<Rate> {
         let bound =
             goal.repetitions.iter().filter_map(bound).max_by_key(|b| *b as u8).unwrap_or(Bound::Exact);
-        goal.fps_median.map(|fps| Rate { fps, interval: goal.fps_interval, bound })
+        // The search of a single repetition may know its own; ends that are open are no interval.
+        let searched = || match &goal.repetitions[..] {
+            [one] => one.interval.as_ref().and_then(|i| i.low_fps.zip(i.high_fps)),
+            _ => None,
+        };
+        let interval = goal.fps_interval.or_else(searched);
+        goal.fps_median.map(|fps| Rate { fps, interval, bound })
     }
 
     /// The rate of a point's first goal. A wire without one is judged by what came through it in trials that
@@ -102,6 +108,7 @@ fn bound(repetition: &GoalValue) -> Option<Bound> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::RateInterval;
 
     fn goal(irregular: &[Option<&str>]) -> GoalResult {
         let value = |why: &Option<&str>| GoalValue {
@@ -128,6 +135,19 @@ mod tests {
         assert_eq!(words(&[None, Some("tester-limited")]), "at least 1.00 k");
         assert_eq!(words(&[Some("max load is not an upper bound")]), "at least 1.00 k");
         assert_eq!(words(&[Some("tester-limited"), Some("time limit")]), "roughly 1.00 k");
+    }
+
+    #[test]
+    fn a_single_search_has_an_interval_of_its_own() {
+        let mut goal = goal(&[None]);
+        goal.fps_interval = None;
+        let mut interval = |low_fps, high_fps| {
+            let interval = RateInterval { low_fps, high_fps, confidence: 0.95, method: "test".into() };
+            goal.repetitions[0].interval = Some(interval);
+            Rate::of(&goal).expect("a rate").interval
+        };
+        assert_eq!(interval(Some(900.0), Some(1100.0)), Some((900.0, 1100.0)));
+        assert_eq!(interval(Some(900.0), None), None, "an open end");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::rate::{Bound, Rate};
 use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
-use crate::record::{CpuUse, GoalResult, RunState, Trial, Verdict};
+use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, is_near, latency};
 use crate::search::Irregular;
 use comparisons::{between_runs, comparisons};
@@ -74,7 +74,7 @@ fn results(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     }
     found.extend(lopsided(&devices, smallest));
     found.extend(full_cpu(base, smallest));
-    found.extend(delay(base, smallest));
+    found.extend(delay(all, base, smallest));
     found.push(ceiling(all, data));
     found
 }
@@ -199,21 +199,38 @@ fn full(use_of: &[CpuUse], own: &[usize]) -> bool {
 }
 
 /// Latency at about half of the throughput.
-fn delay(series: &Series<'_>, frame: &str) -> Option<String> {
+fn delay(all: &Comparison<'_>, series: &Series<'_>, frame: &str) -> Option<String> {
     let point = series.at(frame)?;
     let fps = point.headline_fps()?;
     let timed = point.valid().filter_map(|t| latency(&t.streams).map(|l| (t.offered_fps / fps, l)));
-    let (share, l) = timed
+    let (share, l): (f64, Latency) = timed
         .filter(|(s, _)| (0.25..=0.75).contains(s))
         .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()))?;
     Some(format!(
-        "At {} and {} of the throughput a frame takes {} (median), {} (99th percentile) and {} (99.9th) through {}.",
+        "At {} and {} of the throughput a frame takes {} (median), {} (99th percentile) and {} (99.9th) through {}.{}",
         frame_name(frame),
         whole_percent(share),
         time_ns(l.p50_ns as f64),
         time_ns(l.p99_ns as f64),
         time_ns(l.p999_ns as f64),
-        series.name
+        series.name,
+        bias(all, series, frame, share * fps).unwrap_or_default()
+    ))
+}
+
+/// What of a latency is the tester's own: that of the wire at the rate closest to this one.
+fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Option<String> {
+    let wire = all.series.iter().find(|s| s.is_wire() && s.run.id == series.run.id)?.at(frame)?;
+    let paced = wire.valid().filter(|t| t.purpose != Purpose::Ceiling);
+    let away = |t: &Trial| (t.offered_fps / fps).ln().abs();
+    let (closest, l) = paced
+        .filter_map(|t| Some((t, latency(&t.streams)?)))
+        .min_by(|a, b| away(a.0).total_cmp(&away(b.0)))?;
+    Some(format!(
+        " The tester's own share of that, not subtracted: on a wire it takes {} (median) and {} (99.9th) at {} frames/s.",
+        time_ns(l.p50_ns as f64),
+        time_ns(l.p999_ns as f64),
+        si(closest.offered_fps)
     ))
 }
 

@@ -62,7 +62,7 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
         chart(all, frames, unit).draw(&title, &description)
     });
     let caption = format!(
-        "Median of the repetitions for the goal {}; whiskers: 95 % interval of the median; thin ticks: the \
+        "Median of the repetitions for the goal {}; whiskers: 95 % interval; thin ticks: the \
          other goals of the point. Bars of the wire that are much longer than those of the devices are cut.",
         goals.join(", ")
     );

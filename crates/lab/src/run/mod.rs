@@ -19,8 +19,10 @@ use weir_testbed::journal::{self, Journal};
 
 use crate::machine;
 use crate::plan::{Experiment, Plan, PointSpec, SearchSpec, Throughput};
-use crate::record::{GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial};
-use crate::run_data::RunData;
+use crate::record::{
+    GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
+};
+use crate::run_data::{PointData, RunData};
 use crate::search::GoalOutcome;
 use crate::stats;
 use crate::store::{Store, StoreError};
@@ -44,6 +46,9 @@ use trials::{MOVED, Trials, search_once};
 /// Trials of the wire alone before a run: their median is the ceiling.
 const CEILING_TRIALS: usize = 3;
 const CEILING_TRIAL: Duration = Duration::from_millis(200);
+/// Paced trials of the wire after that: what the tester itself adds to each latency, at shares of the ceiling.
+const WIRE_PERCENT: [f64; 3] = [1.0, 10.0, 50.0];
+const WIRE_TRIAL: Duration = Duration::from_millis(100);
 /// A search goes up to this share of the ceiling: beyond it, departures cannot be paced.
 const CEILING_SHARE: f64 = 0.9;
 /// Before the first trial of a point: caches warm, connections made.
@@ -242,6 +247,26 @@ struct Running<'a> {
     journal: Journal,
 }
 
+/// What the tester manages with nothing in between.
+#[derive(Clone, Copy)]
+struct Wire {
+    /// Frames/s.
+    ceiling_fps: f64,
+    /// Latency of the fastest frame, ns; `None` where no paced trial was valid.
+    min_ns: Option<u64>,
+}
+
+impl Wire {
+    fn of(goals: &[GoalResult], trials: &[Trial]) -> Wire {
+        let paced = trials.iter().filter(|t| t.purpose == Purpose::Curve && t.verdict == Verdict::Valid);
+        let latencies = paced.flat_map(|t| &t.streams).map(|s| &s.latency).filter(|l| l.count > 0);
+        Wire {
+            ceiling_fps: goals.first().and_then(|goal| goal.fps_median).unwrap_or(0.0),
+            min_ns: latencies.map(|l| l.min_ns).min(),
+        }
+    }
+}
+
 /// What a ceiling depends on.
 type CeilingKey = (String, IpVersion, Direction, bool);
 
@@ -257,30 +282,30 @@ impl Running<'_> {
         let mut ceilings = HashMap::new();
         for spec in specs {
             if !ceilings.contains_key(&ceiling_key(spec)) {
-                let fps = self.ceiling(spec, ceilings.len(), specs.len(), &mut told)?;
-                ceilings.insert(ceiling_key(spec), fps);
+                let wire = self.wire(spec, ceilings.len(), specs.len(), &mut told)?;
+                ceilings.insert(ceiling_key(spec), wire);
             }
         }
         for (i, spec) in specs.iter().enumerate() {
-            let ceiling = ceilings[&ceiling_key(spec)];
-            self.point(spec, i, (ceilings.len(), specs.len()), ceiling, &mut told)?;
+            let wire = ceilings[&ceiling_key(spec)];
+            self.point(spec, i, (ceilings.len(), specs.len()), wire, &mut told)?;
         }
         Ok(())
     }
 
-    /// Measures what the tester manages with nothing in between, frames/s. Before a machine of its own that is what
-    /// leaves the tester, whatever becomes of it.
-    fn ceiling(
+    /// Measures what the tester manages with nothing in between. Before a machine of its own that is what leaves the
+    /// tester, whatever becomes of it, and the tester's own latency is not known.
+    fn wire(
         &mut self,
         spec: &PointSpec,
         index: usize,
         count: usize,
         told: &mut Vec<String>,
-    ) -> Result<f64, RunError> {
+    ) -> Result<Wire, RunError> {
         let outside = spec.dut == DutKind::External;
         let spec = if outside { spec.clone() } else { spec.over_the_wire() };
-        if let Some(goals) = self.finished(index, None, count) {
-            return Ok(goals.first().and_then(|goal| goal.fps_median).unwrap_or(0.0));
+        if let Some(data) = self.finished(index, None, count) {
+            return Ok(Wire::of(data.goals(), &data.trials));
         }
         let (mut rig, point, kept) = self.open(&spec, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
@@ -300,12 +325,18 @@ impl Running<'_> {
         };
         let parameters = vec![("trial".to_string(), format!("{} s", CEILING_TRIAL.as_secs_f64()))];
         let goal = goal_result("ceiling", parameters, rates.iter().map(value).collect(), self.settings.seed);
-        let fps = goal.fps_median.unwrap_or(0.0);
-        self.close(
-            &point,
-            PointResult { search: "fixed".into(), goals: vec![goal], ..PointResult::default() },
-        )?;
-        Ok(fps)
+        let ceiling_fps = goal.fps_median.unwrap_or(0.0);
+        let mut paced = Vec::new();
+        for percent in WIRE_PERCENT {
+            let fps = ceiling_fps * percent / 100.0;
+            if fps > 0.0 && !outside {
+                paced.push(trials.valid(&mut rig, fps, WIRE_TRIAL, Purpose::Curve)?.trial);
+            }
+        }
+        let goals = vec![goal];
+        let wire = Wire::of(&goals, &paced);
+        self.close(&point, PointResult { search: "fixed".into(), goals, ..PointResult::default() })?;
+        Ok(wire)
     }
 
     fn point(
@@ -313,13 +344,15 @@ impl Running<'_> {
         spec: &PointSpec,
         i: usize,
         (ceilings, count): (usize, usize),
-        ceiling: f64,
+        wire: Wire,
         told: &mut Vec<String>,
     ) -> Result<(), RunError> {
+        let ceiling = wire.ceiling_fps;
         if self.finished(ceilings + i, Some(i), count).is_some() {
             return Ok(());
         }
         let (mut rig, point, kept) = self.open(spec, ceilings + i, told)?;
+        wire.min_ns.iter().for_each(|min_ns| rig.compare_to_wire(*min_ns));
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
         let mut trials = Trials::new(self, &point, kept);
         let min = self.experiment.search.min_fps().min(ceiling);
@@ -396,8 +429,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Tells the result of a point that was finished before the run was interrupted, and returns its goals.
-    fn finished(&self, index: usize, of_plan: Option<usize>, count: usize) -> Option<&[GoalResult]> {
+    /// Tells the result of a point that was finished before the run was interrupted, and returns it.
+    fn finished(&self, index: usize, of_plan: Option<usize>, count: usize) -> Option<&PointData> {
         let data = self.past.finished(index)?;
         (self.options.observe)(Event::Point { index: of_plan, count, point: &data.point });
         data.trials.iter().for_each(|trial| (self.options.observe)(Event::Ended(trial)));
@@ -405,7 +438,7 @@ impl Running<'_> {
             .result
             .iter()
             .for_each(|result| (self.options.observe)(Event::Result(&data.point, result)));
-        Some(data.goals())
+        Some(data)
     }
 
     /// The rig of a point, the point with its number in the store, and the trials that it has there.

@@ -99,17 +99,18 @@ fn trials(data: &RunData) -> Vec<&Trial> {
 fn only_what_is_missing_is_measured() {
     let _turn = need_rig!();
     let (kept, whole) = Kept::complete(FIXED);
-    // Two ceilings of three trials; two points with a warm-up and three loads.
-    assert_eq!(trials(&whole).len(), 2 * 3 + 2 * 4);
+    // Two wires with three trials of their ceiling and three of their latency; two points with a warm-up and three
+    // loads.
+    assert_eq!(trials(&whole).len(), 2 * 6 + 2 * 4);
 
-    let cut = kept.cut("DELETE FROM trials WHERE id > 12; UPDATE points SET result = NULL WHERE id = 4");
+    let cut = kept.cut("DELETE FROM trials WHERE id > 18; UPDATE points SET result = NULL WHERE id = 4");
     let (announced, resumed) = kept.resume();
     assert_eq!(announced, 1 + 2, "a warm-up and the two trials that were missing");
-    assert_eq!(trials(&resumed)[..12], trials(&cut)[..]);
+    assert_eq!(trials(&resumed)[..18], trials(&cut)[..]);
     assert_eq!((resumed.run.state, resumed.run.resumed.len()), (RunState::Complete, 1));
 
-    kept.cut("DELETE FROM trials WHERE id > 3; DELETE FROM points WHERE id > 1");
-    assert_eq!(kept.resume().0, 3 + 2 * 4, "all but the first ceiling");
+    kept.cut("DELETE FROM trials WHERE id > 6; DELETE FROM points WHERE id > 1");
+    assert_eq!(kept.resume().0, 6 + 2 * 4, "all but the first wire");
     kept.cut("UPDATE points SET result = NULL WHERE id = (SELECT max(id) FROM points)");
     let (announced, resumed) = kept.resume();
     assert_eq!((announced, resumed.run.resumed.len()), (0, 3), "only a result was missing");
