@@ -183,7 +183,7 @@ impl Procedures {
         let times = [
             self.latency.as_ref().map(|spec| spec.stream * spec.times),
             self.pdv.as_ref().map(|spec| spec.stream * spec.times),
-            self.frame_loss.as_ref().map(|spec| spec.trial * percents(spec.step_percent).len() as u32),
+            self.frame_loss.as_ref().map(|spec| spec.trial * (1 + percents(spec.step_percent).len() as u32)),
             self.back_to_back.as_ref().map(BackToBackSpec::estimate),
             self.recovery.as_ref().map(|spec| (spec.overload + spec.settle) * spec.times),
             self.reset.as_ref().filter(|_| smallest).map(|spec| spec.trial * spec.times),
@@ -265,7 +265,7 @@ mod tests {
             Some(LatencySpec { percent: 100.0, stream: seconds(120), after: seconds(60), times: 20 });
         procedures.pdv = Some(PdvSpec { percent: 100.0, stream: seconds(60), times: 20 });
         procedures.frame_loss = Some(FrameLossSpec { step_percent: 10.0, trial: seconds(60) });
-        assert_eq!(procedures.estimate(true), seconds(2400 + 1200 + 600));
+        assert_eq!(procedures.estimate(true), seconds(2400 + 1200 + 660));
         let kind = ResetKind::Links;
         procedures.reset = Some(ResetSpec { kind, trial: seconds(10), stall: Duration::ZERO, times: 20 });
         procedures.recovery = Some(RecoverySpec {
@@ -277,7 +277,7 @@ mod tests {
         });
         procedures.bursts = Some(BurstsSpec { frames: vec![16, 64], step_percent: 10.0, trial: seconds(60) });
         procedures.soak = Some(SoakSpec { percent: 90.0, duration: seconds(100), trial: seconds(30) });
-        let large = 4200 + 1400 + 1200 + 120;
+        let large = 4260 + 1400 + 1200 + 120;
         assert_eq!(procedures.estimate(false), seconds(large));
         assert_eq!(procedures.estimate(true), seconds(large + 200));
         let trial = seconds(30);

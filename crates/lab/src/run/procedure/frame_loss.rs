@@ -8,13 +8,13 @@ use super::{Bench, Known, Maximum, empty, frames_per_s, parameter, seconds, shor
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::{FrameLossSpec, percents};
 use crate::record::{ProcedureResult, Statistic, Verdict};
-use crate::run::{RunError, past};
+use crate::run::{CEILING_SHARE, RunError, past};
 
 const CITES: &str = "RFC 2544, section 26.3";
 
 pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
-    let (maximum, paced_fps) = (bench.known.maximum(), bench.known.paced_fps);
-    let (offered, beyond) = loads(spec, maximum, paced_fps);
+    let maximum = maximum(spec, bench)?;
+    let (offered, beyond) = loads(spec, maximum, bench.known.paced_fps);
     let steps = down(&offered, |fps| {
         let trial = bench.trial(&Load::steady(fps, spec.trial))?;
         Ok::<_, RunError>(match trial.verdict {
@@ -23,7 +23,19 @@ pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Procedu
             Verdict::Noisy | Verdict::Invalid => Loss::Unknown,
         })
     })?;
-    Ok(result(spec, bench.known, &steps, &beyond))
+    Ok(result(spec, (maximum, bench.known), &steps, &beyond))
+}
+
+/// The rate of 100 %. A virtual wire has no speed of its own: frames enter it as fast as the device's end and the tester
+/// can hand them over, which the device takes part in. What the tester gets rid of at full speed, it can nearly pace.
+fn maximum(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Maximum, RunError> {
+    if bench.known.spec.line_bits_per_s.is_some() {
+        return Ok(bench.known.maximum());
+    }
+    let trial = bench.trial(&Load::full_speed(spec.trial))?;
+    let fps = CEILING_SHARE * trial.sent as f64 / trial.duration_s;
+    let source = "90 % of what the tester sends towards this device at full speed";
+    Ok(Maximum { fps: fps.min(bench.known.paced_fps), source })
 }
 
 /// A load in percent of the maximum rate and in frames/s.
@@ -79,8 +91,12 @@ fn without_loss(found: &[(Step, Loss)]) -> Option<Step> {
     clean.map(|pair| pair[0].0)
 }
 
-fn result(spec: &FrameLossSpec, known: &Known, found: &[(Step, Loss)], beyond: &[f64]) -> ProcedureResult {
-    let maximum = known.maximum();
+fn result(
+    spec: &FrameLossSpec,
+    (maximum, known): (Maximum, &Known),
+    found: &[(Step, Loss)],
+    beyond: &[f64],
+) -> ProcedureResult {
     let average = |name: String, unit, value: Option<f64>| {
         figure(name, unit, Statistic::Average, value.into_iter().collect(), known.seed)
     };
@@ -153,7 +169,7 @@ mod tests {
             Ok::<_, Infallible>(if known { loss } else { Loss::Unknown })
         });
         let Ok(found) = found;
-        result(&SPEC, &known, &found, &beyond)
+        result(&SPEC, (known.maximum(), &known), &found, &beyond)
     }
 
     /// The figures as `name=value`.
