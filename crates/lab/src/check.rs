@@ -212,6 +212,7 @@ impl Checker {
             order: FlowOrder::Sequential,
             direction: Direction::Forward,
             groups: 1,
+            broadcast_every: None,
             line_bits_per_s: None,
         };
         let faults: Faults = faults.parse().expect("written as faults are");

@@ -6,6 +6,7 @@
 //! multiply its points.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use weir_load::xdp::MAX_FRAME_BYTES;
@@ -56,6 +57,8 @@ pub struct TrafficAxes {
     pub direction: Vec<Direction>,
     /// Networks of each side, 1..=[`weir_packet::flow::MAX_NETWORKS`]; a router has a route to each.
     pub networks: Vec<u32>,
+    /// Test frames of a stream from one broadcast to the next; 0 = no broadcasts.
+    pub broadcast_every: Vec<u32>,
     /// Flow groups that are counted apart, 1..=256.
     pub groups: u32,
     /// Speed of the line in bit/s that results are compared with; a virtual wire has none.
@@ -85,6 +88,8 @@ pub struct PointSpec {
     pub order: FlowOrder,
     /// Which way the frames go.
     pub direction: Direction,
+    /// Test frames of a stream from one broadcast to the next, which goes along with them; `None`: no broadcasts.
+    pub broadcast_every: Option<NonZeroU32>,
     /// Flow groups that are counted apart.
     pub groups: u32,
     /// Speed of the line in bit/s, if the plan names one.
@@ -109,6 +114,7 @@ impl PointSpec {
             form: None,
             cpus: Cpus::Count(1),
             routing: None,
+            broadcast_every: None,
             ..self.clone()
         }
     }
@@ -134,6 +140,7 @@ impl PointSpec {
             ("flows", self.flows.to_string()),
             ("flow_order", self.order.to_string()),
             ("direction", self.direction.to_string()),
+            ("broadcast_every", self.broadcast_every.map_or(0, NonZeroU32::get).to_string()),
             ("groups", self.groups.to_string()),
         ]);
         list.extend(line);
@@ -258,7 +265,7 @@ fn without_point<T: PartialEq>(
 fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     let mut list = Vec::new();
     for (kind, (rules, form), cpus) in devices(dut) {
-        for (routing, (ip, flows, order, direction)) in routed(kind, dut, traffic) {
+        for (routing, (ip, flows, order, direction, broadcast_every)) in routed(kind, dut, traffic) {
             for frame in &traffic.frame_bytes {
                 list.push(PointSpec {
                     dut: kind,
@@ -271,6 +278,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
                     flows,
                     order,
                     direction,
+                    broadcast_every,
                     groups: traffic.groups,
                     line_bits_per_s: traffic.line_bits_per_s,
                 });
@@ -280,7 +288,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     list
 }
 
-type StreamAxes = (IpVersion, u32, FlowOrder, Direction);
+type StreamAxes = (IpVersion, u32, FlowOrder, Direction, Option<NonZeroU32>);
 
 /// All streams with all that a router may do meanwhile; other devices do not multiply them.
 fn routed(kind: DutKind, dut: &DutAxes, traffic: &TrafficAxes) -> Vec<(Option<Routing>, StreamAxes)> {
@@ -338,7 +346,10 @@ fn streams(traffic: &TrafficAxes) -> Vec<StreamAxes> {
     for &ip in &traffic.ip {
         for &flows in &traffic.flows {
             for &order in &traffic.flow_order {
-                list.extend(traffic.direction.iter().map(|&direction| (ip, flows, order, direction)));
+                for &direction in &traffic.direction {
+                    let all = traffic.broadcast_every.iter().map(|&every| NonZeroU32::new(every));
+                    list.extend(all.map(|every| (ip, flows, order, direction, every)));
+                }
             }
         }
     }
@@ -390,6 +401,7 @@ mod tests {
             flow_order: vec![FlowOrder::Sequential],
             direction: vec![Direction::Both],
             networks: vec![1],
+            broadcast_every: vec![0],
             groups: 1,
             line_bits_per_s: None,
         };
@@ -510,7 +522,8 @@ mod tests {
         assert_eq!(
             text.join(" "),
             "dut=kernel-stateless rules=25 filter=nft-chain cpus=1 route_changes_per_s=0 networks=1 frame_bytes=64 \
-             ip=4 flows=1000 flow_order=sequential direction=both groups=1 line_bits_per_s=10000000000"
+             ip=4 flows=1000 flow_order=sequential direction=both broadcast_every=0 groups=1 \
+             line_bits_per_s=10000000000"
         );
     }
 }

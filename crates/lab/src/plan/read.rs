@@ -225,6 +225,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
     let flow_order = section.axis("flow_order", value::parsed::<FlowOrder>);
     let direction = section.axis("direction", value::parsed::<Direction>);
     let networks = section.axis("networks", value::count(1..=MAX_NETWORKS));
+    let broadcast_every = section.axis("broadcast_every", value::count(0..=1_000_000));
     let groups = section.one("groups", value::count(1..=256));
     let line_bits_per_s = section.one("line_bits_per_s", value::line_bits_per_s);
     Some(TrafficAxes {
@@ -234,6 +235,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
         flow_order: flow_order.unwrap_or(vec![FlowOrder::Sequential]),
         direction: direction.unwrap_or(vec![Direction::Both]),
         networks: networks.unwrap_or(vec![1]),
+        broadcast_every: broadcast_every.unwrap_or(vec![0]),
         groups: groups.unwrap_or(1),
         line_bits_per_s,
     })

@@ -303,13 +303,14 @@ impl Running<'_> {
         told: &mut Vec<String>,
     ) -> Result<Wire, RunError> {
         let outside = spec.dut == DutKind::External;
-        let spec = if outside { spec.clone() } else { spec.over_the_wire() };
+        let spec =
+            if outside { PointSpec { broadcast_every: None, ..spec.clone() } } else { spec.over_the_wire() };
         if let Some(data) = self.finished(index, None, count) {
             return Ok(Wire::of(data.goals(), &data.trials));
         }
         let (mut rig, point, kept) = self.open(&spec, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
-        let mut trials = Trials::new(self, &point, kept);
+        let mut trials = Trials::new(self, (&point, &spec), kept);
         let load = Load::full_speed(CEILING_TRIAL);
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
@@ -354,7 +355,7 @@ impl Running<'_> {
         let (mut rig, point, kept) = self.open(spec, ceilings + i, told)?;
         wire.min_ns.iter().for_each(|min_ns| rig.compare_to_wire(*min_ns));
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
-        let mut trials = Trials::new(self, &point, kept);
+        let mut trials = Trials::new(self, (&point, spec), kept);
         let min = self.experiment.search.min_fps().min(ceiling);
         trials.one(&mut rig, &Load::steady(min, WARM_UP), Purpose::WarmUp)?;
         let search = self.experiment.search.name().to_string();

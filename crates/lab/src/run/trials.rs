@@ -11,6 +11,7 @@ use weir_load::counts::Load;
 use super::disturbance::Disturbance;
 use super::rig::Outcome;
 use super::{Event, RunError, Running, WARM_UP, past};
+use crate::plan::PointSpec;
 use crate::record::{Owner, Point, Purpose, Trial, Verdict};
 use crate::run::Rig;
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
@@ -41,6 +42,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Trials<'a> {
     run: &'a Running<'a>,
     point: &'a Point,
+    spec: &'a PointSpec,
     /// Trials of an earlier part of this run that are still to be asked for.
     kept: VecDeque<Trial>,
     /// The number of the next trial.
@@ -52,8 +54,12 @@ pub(super) struct Trials<'a> {
 }
 
 impl<'a> Trials<'a> {
-    pub(super) fn new(run: &'a Running<'a>, point: &'a Point, kept: VecDeque<Trial>) -> Trials<'a> {
-        Trials { run, point, number: kept.len(), cold: !kept.is_empty(), kept, handovers: Vec::new() }
+    pub(super) fn new(
+        run: &'a Running<'a>,
+        (point, spec): (&'a Point, &'a PointSpec),
+        kept: VecDeque<Trial>,
+    ) -> Trials<'a> {
+        Trials { run, point, spec, number: kept.len(), cold: !kept.is_empty(), kept, handovers: Vec::new() }
     }
 
     /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
@@ -75,6 +81,7 @@ impl<'a> Trials<'a> {
         purpose: Purpose,
         disturbance: Option<&Disturbance>,
     ) -> Result<Outcome, RunError> {
+        let load = &Load { broadcast_every: self.spec.broadcast_every, ..*load };
         if let Some(outcome) = self.kept(load, purpose) {
             return Ok(outcome);
         }

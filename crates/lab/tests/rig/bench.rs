@@ -52,6 +52,7 @@ pub(crate) fn point(dut: DutKind) -> PointSpec {
         order: FlowOrder::Sequential,
         direction: Direction::Forward,
         groups: 1,
+        broadcast_every: None,
         line_bits_per_s: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rusqlite::Connection;
 use weir_lab::plan::{self, Plan};
-use weir_lab::record::{RunState, Trial};
+use weir_lab::record::{Purpose, RunState, Trial};
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
 use weir_lab::store::Store;
@@ -22,6 +22,7 @@ cpus = 1
 [traffic]
 frame_bytes = [128, 256]
 direction = "forward"
+broadcast_every = 100
 [search]
 kind = "fixed"
 loads_fps = ["10k", "20k", "15k"]
@@ -102,6 +103,12 @@ fn only_what_is_missing_is_measured() {
     // Two wires with three trials of their ceiling and three of their latency; two points with a warm-up and three
     // loads.
     assert_eq!(trials(&whole).len(), 2 * 6 + 2 * 4);
+    let broadcasts = |purpose| {
+        let of_purpose = trials(&whole).into_iter().filter(|t| t.purpose == purpose);
+        of_purpose.map(|t| t.broadcasts.as_ref().map_or(0, |b| b.sent)).collect::<Vec<_>>()
+    };
+    assert_eq!(broadcasts(Purpose::Ceiling), [0; 6]);
+    assert!(broadcasts(Purpose::Search).iter().all(|sent| *sent > 0), "{:?}", broadcasts(Purpose::Search));
 
     let cut = kept.cut("DELETE FROM trials WHERE id > 18; UPDATE points SET result = NULL WHERE id = 4");
     let (announced, resumed) = kept.resume();

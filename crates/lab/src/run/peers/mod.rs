@@ -466,6 +466,7 @@ fn spec(frame_bytes: u16, flows: u32) -> PointSpec {
         order: FlowOrder::Sequential,
         direction: Direction::Forward,
         groups: 1,
+        broadcast_every: None,
         line_bits_per_s: None,
     }
 }
