@@ -179,7 +179,8 @@ pub struct Figure {
     pub value: Option<f64>,
     /// One value per repetition that gave one, in order.
     pub values: Vec<f64>,
-    /// Bootstrap interval (95 %) of `value`, when there are at least three repetitions.
+    /// Interval (95 %) of `value`: of a median from order statistics, with six repetitions or more; of an average by
+    /// Student, with three or more.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -201,7 +202,7 @@ pub struct Comparison {
     pub point_index: usize,
     /// Median of this point / median of the other one.
     pub ratio: f64,
-    /// Bootstrap interval (95 %) over the rounds, when there are at least three.
+    /// Bootstrap interval (95 %) over the rounds, when there are at least six.
     pub interval: Option<(f64, f64)>,
     /// Rounds in which both have a rate.
     pub rounds: usize,
@@ -218,7 +219,7 @@ pub struct GoalResult {
     pub repetitions: Vec<GoalValue>,
     /// Median of the repetitions' `fps`; `None` if none was found.
     pub fps_median: Option<f64>,
-    /// Bootstrap interval of the median (95 %), when there are at least three repetitions.
+    /// Exact interval of the median (95 %), when there are at least six repetitions.
     pub fps_interval: Option<(f64, f64)>,
 }
 

@@ -1,8 +1,9 @@
 //! Statistics of repeated measurements: few values, unknown distribution, outliers.
 //!
-//! Hence medians and bootstrap intervals (Efron, Tibshirani: "An Introduction to the Bootstrap", 1993,
-//! chapter 13, percentile method) rather than means and normal quantiles. Randomness comes from a seed: the
-//! same sample and seed give the same interval. An empty sample has no statistic: `None`.
+//! Hence medians, with exact intervals from order statistics (the sign test turned round); where a procedure asks for
+//! the mean, Student's; and for ratios the bootstrap (Efron, Tibshirani: "An Introduction to the Bootstrap", 1993, chapter
+//! 13, percentile method), whose randomness comes from a seed. Five values never bound a median with 95 %: two times in
+//! 32 all lie on one side of it. An empty sample has no statistic: `None`.
 
 mod student;
 mod unpaired;
@@ -16,8 +17,8 @@ const RESAMPLES: usize = 2000;
 /// Share of the resampled statistics inside an interval.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Fewest values for which an interval says anything.
-const FEWEST_FOR_INTERVAL: usize = 3;
+/// Fewest values that bound a median with [`CONFIDENCE`].
+pub const FEWEST_FOR_INTERVAL: usize = 6;
 
 /// Arithmetic mean and spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +34,7 @@ pub struct Mean {
 pub struct Ratio {
     /// Median of the first / median of the second.
     pub value: f64,
-    /// Bounds of the [`CONFIDENCE`] interval; `None` with fewer than three pairs. It excludes 1 where
+    /// Bounds of the [`CONFIDENCE`] interval; `None` with fewer than six pairs. It excludes 1 where
     /// the difference is more than noise.
     pub interval: Option<(f64, f64)>,
 }
@@ -66,14 +67,27 @@ pub fn mean(sample: &[f64]) -> Option<Mean> {
     Some(Mean { mean, standard_deviation: (squares / (n - 1.0).max(1.0)).sqrt() })
 }
 
-/// Bootstrap interval of the median; `None` with fewer than three values.
-pub fn median_interval(sample: &[f64], seed: u64) -> Option<(f64, f64)> {
-    interval(sample, seed, median)
+/// Exact interval of the median of any distribution: the k-th value from below and from above, with the largest k that
+/// leaves it between them with [`CONFIDENCE`]. `None` with fewer than six values.
+pub fn median_interval(sample: &[f64]) -> Option<(f64, f64)> {
+    let (sorted, n) = (sorted(sample), sample.len());
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    // The probability that exactly i values lie below the median, then that i or fewer do.
+    let (mut exactly, mut at_most, mut k) = (0.5_f64.powi(i32::try_from(n).ok()?), 0.0, 0);
+    while k < n && at_most + exactly <= tail {
+        at_most += exactly;
+        exactly *= (n - k) as f64 / (k + 1) as f64;
+        k += 1;
+    }
+    Some((*sorted.get(k.checked_sub(1)?)?, sorted[n - k]))
 }
 
-/// Bootstrap interval of the arithmetic mean; `None` with fewer than three values.
-pub fn mean_interval(sample: &[f64], seed: u64) -> Option<(f64, f64)> {
-    interval(sample, seed, |sample| mean(sample).map(|m| m.mean))
+/// Student's interval of the arithmetic mean: exact where values scatter normally. `None` with fewer than three.
+pub fn mean_interval(sample: &[f64]) -> Option<(f64, f64)> {
+    let Mean { mean, standard_deviation } = mean(sample).filter(|_| sample.len() >= 3)?;
+    let n = sample.len() as f64;
+    let half = student::critical(1.0 - CONFIDENCE, n - 1.0) * standard_deviation / n.sqrt();
+    Some((mean - half, mean + half))
 }
 
 /// Ratio of the medians of two quantities that were measured in turns, as `(first, second)`. Pairs are
@@ -141,26 +155,39 @@ mod tests {
         check(&ten, Some(5.5), [Some(1.0), Some(9.0), Some(10.0)], Some((5.5, sd)));
     }
 
-    /// Nominal 95 %; the percentile bootstrap of a median of 15 covers slightly less or more.
+    /// Rows: number of values, and which of them, from 1, bound the median. The published table of the sign test.
     #[test]
-    fn interval_covers_the_median_of_the_population() {
-        const SEEDS: u64 = 400;
-        let covered = (0..SEEDS).filter(|&seed| {
-            let mut rng = Rng::new(seed);
-            let sample: Vec<f64> = (0..15).map(|_| rng.unit()).collect();
-            let (low, high) = median_interval(&sample, seed).expect("15 values");
-            (low..=high).contains(&0.5)
-        });
-        let share = covered.count() as f64 / SEEDS as f64;
-        assert!((0.90..=0.99).contains(&share), "covered {share} of seeds 0..{SEEDS}");
+    fn intervals_of_a_median_are_those_of_the_sign_test() {
+        for (n, low, high) in [(6, 1, 6), (8, 1, 8), (9, 2, 8), (12, 3, 10), (20, 6, 15), (100, 40, 61)] {
+            let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
+            assert_eq!(median_interval(&values), Some((f64::from(low), f64::from(high))), "{n} values");
+        }
+        assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
+        assert_eq!(median_interval(&[]), None);
+    }
+
+    /// Share of 1000 samples of `n` values around 0, almost normal, whose interval holds it.
+    fn coverage(n: usize, of: fn(&[f64]) -> Option<(f64, f64)>) -> f64 {
+        let covers = |seed: &u64| {
+            let mut rng = Rng::new(*seed);
+            let sample: Vec<f64> = (0..n).map(|_| (0..12).map(|_| rng.unit() - 0.5).sum()).collect();
+            let (low, high) = of(&sample).expect("enough values");
+            (low..=high).contains(&0.0)
+        };
+        (0..1000).filter(covers).count() as f64 / 1000.0
     }
 
     #[test]
-    fn interval_repeats_and_needs_three_values() {
-        let sample = [1.0, 5.0, 2.0, 8.0, 3.0];
-        assert_eq!(median_interval(&sample, 7), median_interval(&sample, 7));
-        assert_eq!(median_interval(&sample[..2], 7), None);
-        assert_eq!(median_interval(&[2.0; 3], 7), Some((2.0, 2.0)));
+    fn intervals_cover_what_they_say() {
+        for n in [6, 9, 15] {
+            let share = coverage(n, median_interval);
+            assert!(share >= 0.95 - 0.014, "the median of {n} is covered in {share}");
+        }
+        for n in [3, 5, 20] {
+            let share = coverage(n, mean_interval);
+            assert!((0.936..=0.98).contains(&share), "the mean of {n} is covered in {share}");
+        }
+        assert_eq!(mean_interval(&[1.0, 2.0]), None);
     }
 
     /// Pairs with a common disturbance of +-30 % and a true ratio of 1.1: only pairing shows it.

@@ -76,7 +76,7 @@ pub struct Track {
     pub changes: Vec<Change>,
     /// The level since the last change.
     pub level: f64,
-    /// Its 95 % interval, with three values or more.
+    /// Its 95 % interval, with six values or more.
     pub level_interval: Option<(f64, f64)>,
     /// Runs since the last change, or all.
     pub level_runs: usize,
@@ -258,7 +258,7 @@ fn track(line: Line, runs: &[&(Run, Vec<Point>)]) -> Track {
         unit: line.unit,
         changes,
         level: level(since, values.len()),
-        level_interval: median_interval(&values[since..], SEED),
+        level_interval: median_interval(&values[since..]),
         level_runs: values.len() - since,
         too_few,
         values: line.values.iter().map(|(i, value)| (runs[*i].0.id, *value)).collect(),

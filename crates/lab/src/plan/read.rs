@@ -279,7 +279,7 @@ fn read_peers(section: Section<'_>) -> Option<Peers> {
     section.finish();
     Some(Peers {
         names: names?,
-        rounds: rounds.unwrap_or(5),
+        rounds: rounds.unwrap_or(6),
         trial: trial.unwrap_or(Duration::from_secs(2)),
         frame_bytes: frame_bytes.unwrap_or(vec![64]),
         flows: flows.unwrap_or(vec![1]),

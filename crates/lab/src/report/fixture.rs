@@ -70,7 +70,7 @@ fn procedure(of: &str, throughput: f64, line: f64) -> ProcedureResult {
     let times = |base: f64| [0.98, 1.0, 1.03].map(|f| base * f).to_vec();
     let figure = |name: &str, unit: &str, statistic, values: Vec<f64>| {
         let value = crate::stats::median(&values);
-        let interval = crate::stats::median_interval(&values, 1);
+        let interval = crate::stats::median_interval(&values);
         Figure { name: name.into(), unit: unit.into(), statistic, value, values, interval }
     };
     let median = |name: &str, base: f64| figure(name, "s", Statistic::Median, times(base));

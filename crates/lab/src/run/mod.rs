@@ -325,7 +325,7 @@ impl Running<'_> {
             ..GoalValue::default()
         };
         let parameters = vec![("trial".to_string(), format!("{} s", CEILING_TRIAL.as_secs_f64()))];
-        let goal = goal_result("ceiling", parameters, rates.iter().map(value).collect(), self.settings.seed);
+        let goal = goal_result("ceiling", parameters, rates.iter().map(value).collect());
         let ceiling_fps = goal.fps_median.unwrap_or(0.0);
         let mut paced = Vec::new();
         for percent in WIRE_PERCENT {
@@ -396,7 +396,7 @@ impl Running<'_> {
         let goals = (0..outcomes[0].len()).map(|g| {
             let first = &outcomes[0][g];
             let values = outcomes.iter().map(|goals| goals[g].value.clone()).collect();
-            goal_result(&first.goal, first.parameters.clone(), values, self.settings.seed)
+            goal_result(&first.goal, first.parameters.clone(), values)
         });
         Ok(goals.collect())
     }
@@ -406,9 +406,9 @@ impl Running<'_> {
             SearchSpec::Fixed(fixed) => fixed.loads_fps.first().copied(),
             _ => goals.first().and_then(|goal| goal.fps_median),
         };
-        let (paced_fps, seed) = (ceiling * CEILING_SHARE, self.settings.seed);
+        let paced_fps = ceiling * CEILING_SHARE;
         let smallest = spec.is_smallest(&self.experiment.traffic.frame_bytes);
-        procedure::Known { spec, throughput_fps, ceiling_fps: ceiling, paced_fps, smallest, seed }
+        procedure::Known { spec, throughput_fps, ceiling_fps: ceiling, paced_fps, smallest }
     }
 
     /// Loss and latency at shares of the throughput that was found.
@@ -488,19 +488,14 @@ impl Running<'_> {
     }
 }
 
-fn goal_result(
-    goal: &str,
-    parameters: Vec<(String, String)>,
-    repetitions: Vec<GoalValue>,
-    seed: u64,
-) -> GoalResult {
+fn goal_result(goal: &str, parameters: Vec<(String, String)>, repetitions: Vec<GoalValue>) -> GoalResult {
     let values: Vec<f64> = repetitions.iter().filter_map(|r| r.fps).collect();
-    let enough = values.len() >= 3 && values.len() == repetitions.len();
+    let all = values.len() == repetitions.len();
     GoalResult {
         goal: goal.to_string(),
         parameters,
         fps_median: stats::median(&values),
-        fps_interval: stats::median_interval(&values, seed).filter(|_| enough),
+        fps_interval: stats::median_interval(&values).filter(|_| all),
         repetitions,
     }
 }

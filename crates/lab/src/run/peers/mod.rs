@@ -376,7 +376,7 @@ impl Contest<'_> {
             return PointResult { search: "left out".into(), ..PointResult::default() };
         }
         let (trial_s, seed) = (self.experiment.trial.as_secs_f64(), self.settings.seed);
-        let goal = result::goal(goal_name(&entrant.source), &entrant.rates, trial_s, seed);
+        let goal = result::goal(goal_name(&entrant.source), &entrant.rates, trial_s);
         let comparison = |other: &Entrant| -> Option<Comparison> {
             let alike = entrant.frame_bytes == other.frame_bytes
                 && compares(entrant.generator()?, other.generator()?);

@@ -37,7 +37,7 @@ pub(super) fn measure(spec: &BackToBackSpec, bench: &mut Bench) -> Result<Proced
     let search = spec.search(bursts.maximum.fps / bursts.streams);
     let one_search = |_| search.run(|frames| bursts.send(frames, spec, bench));
     let found = (0..spec.times).map(one_search).collect::<Result<Vec<Longest>, RunError>>()?;
-    Ok(result(spec, &bursts, bench.known.seed, &found))
+    Ok(result(spec, &bursts, &found))
 }
 
 /// Bursts at one point. Their length is that in each direction.
@@ -108,12 +108,12 @@ impl BufferTime {
     }
 }
 
-fn result(spec: &BackToBackSpec, bursts: &Bursts, seed: u64, found: &[Longest]) -> ProcedureResult {
+fn result(spec: &BackToBackSpec, bursts: &Bursts, found: &[Longest]) -> ProcedureResult {
     let frames: Vec<f64> = found.iter().filter_map(|longest| longest.frames()).map(|n| n as f64).collect();
     let (max_fps, throughput_fps) =
         (bursts.maximum.fps / bursts.streams, bursts.throughput_fps / bursts.streams);
     let times: Vec<_> = frames.iter().map(|n| BufferTime::of(*n, max_fps, throughput_fps)).collect();
-    let average = |name: &str, unit, values| figure(name, unit, Statistic::Average, values, seed);
+    let average = |name: &str, unit, values| figure(name, unit, Statistic::Average, values);
     ProcedureResult {
         parameters: vec![
             frames_per_s("maximum rate", bursts.maximum.fps),
@@ -193,7 +193,7 @@ mod tests {
         let maximum = Maximum { fps: 2e6, source: "the wire as measured" };
         let bursts = Bursts { maximum, throughput_fps: 1e6, streams: 2.0 };
         let found = [Longest::Frames(500), Longest::Frames(512), Longest::Frames(524)];
-        let result = result(&SPEC, &bursts, 1, &found);
+        let result = result(&SPEC, &bursts, &found);
         let values: Vec<_> = result.figures.iter().map(|f| f.value.expect("three values")).collect();
         assert_eq!(values, [512.0, 512e-6, 256e-6]);
         assert!(result.irregular.is_empty(), "{:?}", result.irregular);

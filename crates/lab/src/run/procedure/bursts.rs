@@ -59,7 +59,7 @@ fn gap_s(frames: u32, fps: f64, full_fps: f64) -> f64 {
 fn result(spec: &BurstsSpec, known: &Known, found: &[(u32, Losses)]) -> ProcedureResult {
     let (throughput_fps, streams) = (known.load(100.0).unwrap_or_default(), known.streams());
     let one = |name: String, unit, value: Option<f64>| -> Figure {
-        figure(name, unit, Statistic::Average, value.into_iter().collect(), known.seed)
+        figure(name, unit, Statistic::Average, value.into_iter().collect())
     };
     let (mut clean, mut losses, mut irregular) = (Vec::new(), Vec::new(), Vec::new());
     for (frames, steps) in found {

@@ -98,7 +98,7 @@ fn result(
     beyond: &[f64],
 ) -> ProcedureResult {
     let average = |name: String, unit, value: Option<f64>| {
-        figure(name, unit, Statistic::Average, value.into_iter().collect(), known.seed)
+        figure(name, unit, Statistic::Average, value.into_iter().collect())
     };
     let clean = without_loss(found).map(|step| step.fps);
     let mut figures = vec![average(name::LOAD_WITHOUT_LOSS.into(), unit::FRAMES_PER_S, clean)];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_load::counts::Load;
 
-use super::{Bench, Known, empty, fewer, load_parameter, loss_remark, parameter, seconds, shorter, valid};
+use super::{Bench, empty, fewer, load_parameter, loss_remark, parameter, seconds, shorter, valid};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::LatencySpec;
 use crate::record::{Latency, ProcedureResult, Statistic, Trial};
@@ -21,16 +21,16 @@ pub(super) fn measure(spec: &LatencySpec, bench: &mut Bench) -> Result<Procedure
     let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
     let load = Load { timed_from: spec.after, ..Load::steady(fps, spec.stream) };
     let trials = bench.trials(&load, spec.times)?;
-    Ok(result(spec, fps, bench.known, &trials))
+    Ok(result(spec, fps, &trials))
 }
 
-fn result(spec: &LatencySpec, fps: f64, known: &Known, trials: &[Trial]) -> ProcedureResult {
+fn result(spec: &LatencySpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
     let (good, not_valid) = valid(trials);
     let of = |value: fn(&Latency) -> f64| -> Vec<f64> {
         let latencies = good.iter().filter_map(|t| run_data::latency(&t.streams));
         latencies.map(|l| value(&l) / 1e9).collect()
     };
-    let figure = |name: &str, statistic, values| figure(name, unit::SECONDS, statistic, values, known.seed);
+    let figure = |name: &str, statistic, values| figure(name, unit::SECONDS, statistic, values);
     ProcedureResult {
         parameters: vec![
             load_parameter(spec.percent, fps),
@@ -73,7 +73,7 @@ pub(super) fn deviations(spec: &LatencySpec) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::record::{Stream, Verdict};
-    use crate::run::procedure::testing::{known, trial};
+    use crate::run::procedure::testing::trial;
 
     fn timed(p50_ns: u64, lost: u64, verdict: Verdict) -> Trial {
         let latency = Latency {
@@ -101,7 +101,7 @@ mod tests {
             timed(99_000, 0, Verdict::Noisy),
             timed(30_000, 5, Verdict::Valid),
         ];
-        let result = result(&spec, 1e5, &known(), &trials);
+        let result = result(&spec, 1e5, &trials);
         let values: Vec<_> = result.figures.iter().map(|f| (f.name.as_str(), f.value)).collect();
         assert_eq!(
             values,

@@ -42,8 +42,6 @@ pub(super) struct Known<'a> {
     pub(super) paced_fps: f64,
     /// Are its frames the smallest of the plan?
     pub(super) smallest: bool,
-    /// Seed of intervals.
-    pub(super) seed: u64,
 }
 
 /// The rate of 100 %.
@@ -208,7 +206,6 @@ mod testing {
             ceiling_fps: 1e6,
             paced_fps: 0.9e6,
             smallest: true,
-            seed: 1,
         }
     }
 

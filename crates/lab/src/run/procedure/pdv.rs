@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_load::counts::Load;
 
-use super::{Bench, Known, empty, fewer, load_parameter, loss_remark, parameter, seconds, shorter, valid};
+use super::{Bench, empty, fewer, load_parameter, loss_remark, parameter, seconds, shorter, valid};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::PdvSpec;
 use crate::record::{Ipdv, ProcedureResult, Statistic, Trial};
@@ -21,14 +21,14 @@ pub(super) fn measure(spec: &PdvSpec, bench: &mut Bench) -> Result<ProcedureResu
     let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
     let load = Load { ipdv: true, ..Load::steady(fps, spec.stream) };
     let trials = bench.trials(&load, spec.times)?;
-    Ok(result(spec, fps, bench.known, &trials))
+    Ok(result(spec, fps, &trials))
 }
 
-fn result(spec: &PdvSpec, fps: f64, known: &Known, trials: &[Trial]) -> ProcedureResult {
+fn result(spec: &PdvSpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
     let (good, not_valid) = valid(trials);
     let latencies = good.iter().filter_map(|t| run_data::latency(&t.streams));
     let pdv = latencies.map(|l| l.p999_ns.saturating_sub(l.min_ns) as f64 / 1e9).collect();
-    let median = |name: &str, values| figure(name, unit::SECONDS, Statistic::Median, values, known.seed);
+    let median = |name: &str, values| figure(name, unit::SECONDS, Statistic::Median, values);
     let mut figures = vec![median(name::PDV, pdv)];
     let ipdv = |value: fn(&Ipdv) -> i64, worst: fn(i64, i64) -> i64| -> Vec<f64> {
         let of_trial = |t: &&Trial| t.streams.iter().filter_map(|s| s.ipdv.as_ref()).map(value).reduce(worst);
@@ -72,7 +72,7 @@ pub(super) fn deviations(spec: &PdvSpec) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::record::{Latency, Stream};
-    use crate::run::procedure::testing::{known, trial};
+    use crate::run::procedure::testing::trial;
 
     fn timed(min_ns: u64, p999_ns: u64, ipdv: Option<(i64, i64, i64)>) -> Trial {
         let latency = Latency { count: 1000, min_ns, p999_ns, ..Latency::default() };
@@ -88,7 +88,7 @@ mod tests {
             timed(6_000, 36_000, Some((-7_000, 0, 9_000))),
             timed(5_000, 65_000, Some((-8_000, 1_000, 10_000))),
         ];
-        let figures = result(&spec, 1e5, &known(), &trials).figures;
+        let figures = result(&spec, 1e5, &trials).figures;
         let values: Vec<_> = figures.iter().map(|f| (f.name.as_str(), f.value)).collect();
         assert_eq!(
             values,
@@ -100,7 +100,7 @@ mod tests {
             ]
         );
         let untold = [timed(5_000, 25_000, None)];
-        assert_eq!(result(&spec, 1e5, &known(), &untold).figures.len(), 1, "no IPDV was measured");
+        assert_eq!(result(&spec, 1e5, &untold).figures.len(), 1, "no IPDV was measured");
         assert_eq!(deviations(&spec).len(), 2, "{:?}", deviations(&spec));
     }
 }

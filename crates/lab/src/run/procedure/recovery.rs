@@ -86,13 +86,7 @@ fn result(spec: &RecoverySpec, fps: f64, known: &Known, trials: &[Trial]) -> Pro
             seconds("which lasts", spec.settle),
             parameter("trials", spec.times, ""),
         ],
-        figures: vec![figure(
-            name::RECOVERY_TIME,
-            unit::SECONDS,
-            Statistic::Average,
-            times.collect(),
-            known.seed,
-        )],
+        figures: vec![figure(name::RECOVERY_TIME, unit::SECONDS, Statistic::Average, times.collect())],
         irregular,
         ..empty(procedure::RECOVERY, CITES)
     }

@@ -72,7 +72,7 @@ fn result(spec: &ResetSpec, fps: f64, known: &Known, trials: &[Trial]) -> Proced
     let (good, not_valid) = valid(trials);
     let outages: Vec<Outage> = good.iter().map(|trial| Outage::of(trial, fps / known.streams())).collect();
     let average = |name: &str, value: fn(&Outage) -> f64| {
-        figure(name, unit::SECONDS, Statistic::Average, outages.iter().map(value).collect(), known.seed)
+        figure(name, unit::SECONDS, Statistic::Average, outages.iter().map(value).collect())
     };
     let elsewhere = outages.iter().filter(|o| o.elsewhere).count();
     let lossy = (elsewhere > 0).then(|| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_load::counts::Load;
 
-use super::{Bench, Known, empty, load_parameter, parameter, seconds, valid};
+use super::{Bench, empty, load_parameter, parameter, seconds, valid};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::SoakSpec;
 use crate::record::{DatedLoss, ProcedureResult, Purpose, Statistic, Trial, Verdict};
@@ -24,14 +24,14 @@ pub(super) fn measure(spec: &SoakSpec, bench: &mut Bench) -> Result<ProcedureRes
     let load = Load::steady(fps, spec.trial);
     let one = |_| Ok(bench.trials.one(bench.rig, &load, Purpose::Procedure)?.trial);
     let trials = (0..spec.trials()).map(one).collect::<Result<Vec<Trial>, RunError>>()?;
-    Ok(result(spec, fps, bench.known, &trials))
+    Ok(result(spec, fps, &trials))
 }
 
-fn result(spec: &SoakSpec, fps: f64, known: &Known, trials: &[Trial]) -> ProcedureResult {
+fn result(spec: &SoakSpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
     let (good, not_valid) = valid(trials);
     let per_hour =
         |t: &&Trial| t.streams.iter().map(|s| s.loss_event_count).sum::<u64>() as f64 * 3600.0 / t.duration_s;
-    let average = |name: &str, unit, values| figure(name, unit, Statistic::Average, values, known.seed);
+    let average = |name: &str, unit, values| figure(name, unit, Statistic::Average, values);
     let mut events: Vec<DatedLoss> = trials.iter().flat_map(dated).collect();
     let all: u64 = trials.iter().flat_map(|t| &t.streams).map(|s| s.loss_event_count).sum();
     events.truncate(LISTED);
@@ -82,7 +82,7 @@ pub(super) fn deviations(_: &SoakSpec) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::record::{LossEvent, Stream};
-    use crate::run::procedure::testing::{known, trial};
+    use crate::run::procedure::testing::trial;
 
     fn lost(started: &str, at_ms: &[u64], verdict: Verdict) -> Trial {
         let event = |ms: &u64| LossEvent {
@@ -119,7 +119,7 @@ mod tests {
             lost("2026-03-01T00:00:00.500Z", &[], Verdict::Valid),
             lost("2026-03-01T00:01:01.000Z", &[1], Verdict::Noisy),
         ];
-        let result = result(&spec, 0.45e6, &known(), &trials);
+        let result = result(&spec, 0.45e6, &trials);
         let values: Vec<_> = result.figures.iter().map(|f| f.value.expect("a value")).collect();
         assert_eq!(values, [60.0, 0.005], "two events in two minutes, ten frames of two thousand");
         let events: Vec<_> =
