@@ -75,6 +75,16 @@ impl PointData {
         self.measured().filter(|t| t.verdict == Verdict::Valid)
     }
 
+    /// Trials of the search and the curve: those of procedures have loads of their own kind, and figures of their own.
+    pub(crate) fn at_loads(&self) -> impl Iterator<Item = &Trial> {
+        self.measured().filter(|t| t.purpose != Purpose::Procedure)
+    }
+
+    /// The valid ones of these.
+    fn valid_at_loads(&self) -> impl Iterator<Item = &Trial> {
+        self.at_loads().filter(|t| t.verdict == Verdict::Valid)
+    }
+
     /// The valid trials at loads that were chosen: those of the curve, and all where nothing was searched for.
     pub(crate) fn chosen_loads(&self) -> impl Iterator<Item = &Trial> {
         let is_fixed = self.goals().is_empty();
@@ -105,9 +115,9 @@ impl PointData {
         fps * self.point.frame_bytes_mean * 8.0 / 1e6
     }
 
-    /// Largest rate received in a valid trial, frames/s.
+    /// Largest rate received in a valid trial of the search or the curve, frames/s.
     pub(crate) fn peak_received_fps(&self) -> Option<f64> {
-        self.valid().map(received_fps).max_by(f64::total_cmp)
+        self.valid_at_loads().map(received_fps).max_by(f64::total_cmp)
     }
 
     /// The valid trials at the headline rate (within 5 %), closest first, or else the one closest to it;
@@ -115,18 +125,18 @@ impl PointData {
     pub(crate) fn at_headline(&self) -> Vec<&Trial> {
         let Some(fps) = self.headline_fps().filter(|fps| *fps > 0.0) else {
             return self
-                .valid()
+                .valid_at_loads()
                 .max_by(|a, b| received_fps(a).total_cmp(&received_fps(b)))
                 .into_iter()
                 .collect();
         };
         let distance = |t: &Trial| (t.offered_fps / fps - 1.0).abs();
-        let mut near: Vec<_> = self.valid().filter(|t| is_near(t, fps)).collect();
+        let mut near: Vec<_> = self.valid_at_loads().filter(|t| is_near(t, fps)).collect();
         near.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
         if !near.is_empty() {
             return near;
         }
-        self.valid().min_by(|a, b| distance(a).total_cmp(&distance(b))).into_iter().collect()
+        self.valid_at_loads().min_by(|a, b| distance(a).total_cmp(&distance(b))).into_iter().collect()
     }
 }
 

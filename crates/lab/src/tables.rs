@@ -388,9 +388,10 @@ fn parameter<'r>(result: &'r ProcedureResult, name: &str) -> Option<&'r str> {
 
 /// What all values of a parameter begin with, up to a comma: `100 % of the throughput`.
 fn shared_part<'r>(found: &[Found<'_, 'r>], name: &str) -> Option<&'r str> {
-    let begin = |f: &Found<'_, 'r>| Some(parameter(f.result, name)?.split_once(", ")?.0);
-    let first = found.first().and_then(begin)?;
-    found.iter().all(|f| begin(f) == Some(first)).then_some(first)
+    let values = found.iter().filter_map(|f| parameter(f.result, name));
+    let mut begins = values.map(|value| value.split_once(", ").map(|(begin, _)| begin));
+    let first = begins.next()??;
+    begins.all(|begin| begin == Some(first)).then_some(first)
 }
 
 /// The rest of a value, which stands in the table.
@@ -398,7 +399,8 @@ fn own_part<'v>(found: &[Found<'_, '_>], name: &str, value: &'v str) -> &'v str 
     shared_part(found, name).map_or(value, |shared| &value[shared.len() + 2..])
 }
 
-/// Names of the parameters with a number of different values that is `wanted`.
+/// Names of the parameters with a number of different values that is `wanted`. Points without any, where the procedure
+/// could not be made, do not count.
 fn parameters<'a>(found: &[Found<'_, 'a>], wanted: fn(usize) -> bool) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in found.iter().flat_map(|f| &f.result.parameters) {
@@ -407,7 +409,7 @@ fn parameters<'a>(found: &[Found<'_, 'a>], wanted: fn(usize) -> bool) -> Vec<&'a
         }
     }
     names.retain(|name| {
-        let mut values: Vec<_> = found.iter().map(|f| parameter(f.result, name)).collect();
+        let mut values: Vec<_> = found.iter().filter_map(|f| parameter(f.result, name)).collect();
         values.sort_unstable();
         values.dedup();
         wanted(values.len())
@@ -419,8 +421,8 @@ fn parameters<'a>(found: &[Found<'_, 'a>], wanted: fn(usize) -> bool) -> Vec<&'a
 fn notes(found: &[Found<'_, '_>]) -> Vec<String> {
     let mut notes = Vec::new();
     let shared = parameters(found, |values| values == 1);
-    let shared =
-        shared.iter().filter_map(|name| Some(format!("{name} {}", parameter(found[0].result, name)?)));
+    let value = |name| found.iter().find_map(|f| parameter(f.result, name));
+    let shared = shared.iter().filter_map(|name| Some(format!("{name} {}", value(name)?)));
     let begun = parameters(found, |values| values > 1);
     let begun = begun.iter().filter_map(|name| Some(format!("{name} {}", shared_part(found, name)?)));
     let shared: Vec<_> = begun.chain(shared).collect();

@@ -9,7 +9,8 @@ use crate::stats::median;
 /// all valid ones where it has no curve.
 pub(crate) fn in_line(point: &PointData, trial: &Trial) -> bool {
     let is_curve = |t: &Trial| t.purpose == Purpose::Curve;
-    let usable = trial.verdict == Verdict::Valid && trial.purpose != Purpose::WarmUp;
+    let usable =
+        trial.verdict == Verdict::Valid && !matches!(trial.purpose, Purpose::WarmUp | Purpose::Procedure);
     usable && (is_curve(trial) || !point.valid().any(is_curve))
 }
 
@@ -44,6 +45,8 @@ mod tests {
         let curve = point.trials.iter_mut().filter(|t| t.purpose == Purpose::Curve);
         curve.for_each(|t| t.verdict = Verdict::Noisy);
         assert_eq!(purposes(&point), [Purpose::Search]);
+        point.trials.iter_mut().for_each(|t| t.purpose = Purpose::Procedure);
+        assert_eq!(purposes(&point), [], "a burst is no load of the line");
         point.trials.iter_mut().for_each(|t| t.verdict = Verdict::Noisy);
         assert_eq!(purposes(&point), []);
     }

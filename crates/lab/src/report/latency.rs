@@ -7,7 +7,7 @@ use super::loss::{drawn, load_range};
 use super::page::{figure, legend, note, portion_name, portions, section};
 use super::series::{Comparison, Series, frame_name};
 use super::table::Table;
-use crate::record::{Latency, Trial};
+use crate::record::{Latency, Trial, Verdict};
 use crate::run_data::{PointData, latency};
 
 /// A value of a latency distribution, ns.
@@ -44,7 +44,8 @@ const CAPTION: &str = "Logarithmic axes of time, the same for all percentiles of
 
 /// Valid trials with latency, ascending load.
 fn timed(point: &PointData) -> Vec<(&Trial, Latency)> {
-    let mut trials: Vec<_> = point.valid().filter_map(|t| latency(&t.streams).map(|l| (t, l))).collect();
+    let valid = point.at_loads().filter(|t| t.verdict == Verdict::Valid);
+    let mut trials: Vec<_> = valid.filter_map(|t| latency(&t.streams).map(|l| (t, l))).collect();
     trials.sort_by(|a, b| a.0.offered_fps.total_cmp(&b.0.offered_fps));
     trials
 }

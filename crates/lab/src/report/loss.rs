@@ -78,7 +78,7 @@ fn line(series: &Series<'_>, point: &PointData) -> Line {
     Line {
         style: series.style,
         line: by_load(values.filter_map(|t| Some((t.offered_fps, loss_ratio(t)?)))),
-        dots: point.measured().filter_map(dot).collect(),
+        dots: point.at_loads().filter_map(dot).collect(),
         mark: point.headline_fps().map(|fps| (fps, mark(series, fps))),
     }
 }
@@ -102,7 +102,7 @@ fn table(series: &[&Series<'_>], frames: &[&str]) -> Table {
     let mut table = Table::new(&head);
     let points = frames.iter().flat_map(|f| series.iter().filter_map(|s| s.at(f).map(|p| (*s, p))));
     for (series, point) in points {
-        let mut trials: Vec<_> = point.measured().collect();
+        let mut trials: Vec<_> = point.at_loads().collect();
         trials.sort_by(|a, b| a.offered_fps.total_cmp(&b.offered_fps));
         for t in trials {
             table.push(vec![
