@@ -4,6 +4,8 @@
 //! frames), 26.5 (system recovery), 26.6 as updated by RFC 6201 (reset), RFC 8219 7 (latency, PDV, IPDV).
 //! A procedure names its own figures and parameters: those that vary are columns, the others stand below.
 
+use weir_testbed::dut::DutKind;
+
 use crate::figure::{name, procedure, unit};
 use crate::record::{Figure, ProcedureResult, Statistic};
 use crate::report::format::{count, exact, full, or_dash, percent, tick, time_ns};
@@ -90,7 +92,7 @@ pub(crate) fn maximum_fps(
     point.point.line_fps.map(|fps| (fps, "the line")).or_else(wire)
 }
 
-/// Protocol, stream format and media, as RFC 2544 asks.
+/// Protocol, stream format and media, as RFC 2544 asks for.
 fn streams(all: &Comparison<'_>) -> Vec<String> {
     let points = || all.all().into_iter().map(|(_, p)| p).filter(|p| !p.is_wire());
     let wanted =
@@ -102,8 +104,11 @@ fn streams(all: &Comparison<'_>) -> Vec<String> {
         (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
     });
     let parts: Vec<_> = parts.collect();
+    // What stands between the ports of a machine of its own is for its owner to say.
+    let outside = points().any(|p| p.point.dut == DutKind::External.to_string());
+    let media = if outside { "that of the ports" } else { "virtual Ethernet" };
     (!parts.is_empty())
-        .then(|| format!("Streams: UDP, {}. Media: virtual Ethernet.", parts.join(", ")))
+        .then(|| format!("Streams: UDP, {}. Media: {media}.", parts.join(", ")))
         .into_iter()
         .collect()
 }
