@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
-use weir_packet::flow::{Direction, FlowOrder, IpVersion};
-use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::hog::Hog;
 use weir_testbed::journal::{self, Journal};
 
-use crate::plan::{Cpus, Limits, PointSpec};
+use crate::plan::{Limits, PointSpec};
 use crate::record::{Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
 use crate::run::{Rig, RunError, Settings};
 
@@ -200,21 +198,7 @@ impl Checker {
     }
 
     fn rig(&self, dut: DutKind, faults: &str) -> Result<Rig, RunError> {
-        let point = PointSpec {
-            dut,
-            rules: None,
-            form: None,
-            routing: None,
-            cpus: Cpus::Count(1),
-            frame: FrameSizes::Fixed(128),
-            ip: IpVersion::V4,
-            flows: 10,
-            order: FlowOrder::Sequential,
-            direction: Direction::Forward,
-            groups: 1,
-            broadcast_every: None,
-            line_bits_per_s: None,
-        };
+        let point = PointSpec::plain(dut, 128, 10);
         let faults: Faults = faults.parse().expect("written as faults are");
         Rig::build(&point, &self.settings, &faults, &mut Journal::in_dir(&journal::default_dir()))
     }
@@ -263,5 +247,5 @@ fn is_disturbed(trial: &Trial) -> bool {
 fn trial(rig: &mut Rig, plant: &Plant) -> Result<Trial, RunError> {
     let load = Load::steady(plant.fps, Duration::from_secs_f64(plant.frames as f64 / plant.fps));
     let stop = AtomicBool::new(false);
-    Ok(rig.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))?.trial)
+    rig.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))
 }

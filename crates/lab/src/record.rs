@@ -322,6 +322,19 @@ pub struct Broadcasts {
     pub received: u64,
 }
 
+impl Trial {
+    /// Frames that a ledger line of this owner explains.
+    pub fn dropped_by(&self, owner: Owner) -> u64 {
+        self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+    }
+
+    /// The loss that a search or a procedure may count, 0..=1: all but what the tester lost itself.
+    pub fn dut_loss_ratio(&self) -> f64 {
+        let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester));
+        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
+    }
+}
+
 /// What a trial was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -560,4 +573,21 @@ pub struct Departures {
     pub late_max_ns: u64,
     /// The histogram: (upper bound of bucket in ns, frames), empty buckets left out.
     pub buckets: Vec<(u64, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn what_the_tester_lost_is_never_loss_of_the_dut() {
+        let line = |(owner, frames)| LedgerLine { name: "ring".into(), owner, frames, source: "test".into() };
+        let ledger = [(Owner::Tester, 60), (Owner::Dut, 40)].map(line).to_vec();
+        let trial = fixture::quick().points[0].trials[0].clone();
+        let trial = Trial { sent: 1000, received: 900, lost: 100, ledger, ..trial };
+        assert_eq!(trial.dut_loss_ratio(), 0.04);
+        assert_eq!(trial.dropped_by(Owner::Tester), 60);
+        assert_eq!(Trial { sent: 0, lost: 0, ..trial }.dut_loss_ratio(), 0.0);
+    }
 }

@@ -106,6 +106,25 @@ pub struct Routing {
 }
 
 impl PointSpec {
+    /// A device on one CPU that takes frames of one size from a to b over IPv4, flow after flow.
+    pub fn plain(dut: DutKind, frame_bytes: u16, flows: u32) -> PointSpec {
+        PointSpec {
+            dut,
+            rules: None,
+            form: None,
+            cpus: Cpus::Count(1),
+            routing: None,
+            frame: FrameSizes::Fixed(frame_bytes),
+            ip: IpVersion::V4,
+            flows,
+            order: FlowOrder::Sequential,
+            direction: Direction::Forward,
+            broadcast_every: None,
+            groups: 1,
+            line_bits_per_s: None,
+        }
+    }
+
     /// The same traffic without a device.
     pub fn over_the_wire(&self) -> PointSpec {
         PointSpec {

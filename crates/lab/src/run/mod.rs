@@ -314,7 +314,7 @@ impl Running<'_> {
         let load = Load::full_speed(CEILING_TRIAL);
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
-            let trial = trials.one(&mut rig, &load, Purpose::Ceiling)?.trial;
+            let trial = trials.one(&mut rig, &load, Purpose::Ceiling)?;
             let frames = if outside { trial.sent } else { trial.received };
             rates.push(frames as f64 / trial.duration_s);
         }
@@ -331,7 +331,7 @@ impl Running<'_> {
         for percent in WIRE_PERCENT {
             let fps = ceiling_fps * percent / 100.0;
             if fps > 0.0 && !outside {
-                paced.push(trials.valid(&mut rig, fps, WIRE_TRIAL, Purpose::Curve)?.trial);
+                paced.push(trials.valid(&mut rig, fps, WIRE_TRIAL, Purpose::Curve)?);
             }
         }
         let goals = vec![goal];

@@ -9,7 +9,7 @@ use weir_load::counts::Load;
 
 use super::{Options, RunError};
 use crate::machine;
-use crate::record::{Owner, Point, Purpose, Run, RunState, Trial};
+use crate::record::{Point, Purpose, Run, RunState, Trial};
 use crate::run_data::{PointData, RunData};
 use crate::store::Store;
 
@@ -80,12 +80,6 @@ pub(super) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
     };
     let (same, parameters) = (trial.purpose == purpose, super::counted::load_parameters(load));
     same && as_long && trial.load == parameters && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
-}
-
-/// The loss of the DUT alone, 0..=1: all but what the tester lost itself.
-pub(super) fn dut_loss_ratio(trial: &Trial) -> f64 {
-    let own: u64 = trial.ledger.iter().filter(|l| l.owner == Owner::Tester).map(|l| l.frames).sum();
-    if trial.sent == 0 { 0.0 } else { trial.lost.saturating_sub(own) as f64 / trial.sent as f64 }
 }
 
 #[cfg(test)]

@@ -72,14 +72,6 @@ pub struct Rig {
     wire_min_ns: Option<u64>,
 }
 
-/// One trial and what a search may know of it.
-pub struct Outcome {
-    /// For the record; numbers in the store are not set yet.
-    pub trial: Trial,
-    /// Loss of the DUT alone, 0..=1.
-    pub dut_loss_ratio: f64,
-}
-
 impl Rig {
     /// Replaces what has broken by a new bed with a new device; what was learned or tracked is gone.
     ///
@@ -174,7 +166,7 @@ impl Rig {
 
     /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine, unless it is
     /// stopped meanwhile.
-    pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Outcome, RunError> {
+    pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Trial, RunError> {
         self.disturbed(load, purpose, control, None)
     }
 
@@ -185,7 +177,7 @@ impl Rig {
         purpose: Purpose,
         control: &Control,
         disturbance: Option<&Disturbance>,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Trial, RunError> {
         let _turn = measuring_lock(|| control.stopped())?;
         let at = Started { started: time::now(), begin: Instant::now() };
         let measured = self.measure(load, control, disturbance);
@@ -196,13 +188,13 @@ impl Rig {
                 if disturbance.is_some_and(Disturbance::hides_frames) {
                     books.explain_rest("links down", "sent meanwhile: all that no other counter explains");
                 }
-                let mut outcome = self.outcome(books, &counts, load, purpose, &used, at);
+                let mut trial = self.record(books, &counts, load, purpose, &used, at);
                 // What a disturbance does to interfaces it undoes.
                 if disturbance.is_none() && !broken.is_empty() {
-                    outcome.trial.verdict = Verdict::Invalid;
-                    outcome.trial.reasons.insert(0, during(&broken));
+                    trial.verdict = Verdict::Invalid;
+                    trial.reasons.insert(0, during(&broken));
                 }
-                Ok(outcome)
+                Ok(trial)
             }
             Err(error) if broken.is_empty() => Err(error),
             Err(_) => Ok(nothing_known(load, purpose, &broken, at)),
@@ -262,7 +254,7 @@ impl Rig {
         })
     }
 
-    fn outcome(
+    fn record(
         &self,
         books: Books,
         counts: &Counts,
@@ -270,7 +262,7 @@ impl Rig {
         purpose: Purpose,
         used: &Used,
         at: Started,
-    ) -> Outcome {
+    ) -> Trial {
         let mut noise = self.noise(counts, load, used);
         if purpose == Purpose::Pacing {
             noise.departures = counts.streams.first().map(counted::departures);
@@ -289,7 +281,7 @@ impl Rig {
             duration_s,
             wire_min_ns: self.wire_min_ns,
         });
-        let trial = Trial {
+        Trial {
             id: 0,
             point_id: 0,
             index: 0,
@@ -313,8 +305,7 @@ impl Rig {
             cost: self.cost(&books, used),
             noise,
             findings,
-        };
-        Outcome { trial, dut_loss_ratio: books.dut_loss_ratio() }
+        }
     }
 
     fn route_changes_per_s(&self) -> u32 {
@@ -461,9 +452,9 @@ fn during(broken: &[String]) -> String {
 }
 
 /// The record of a trial whose counters went with the interfaces.
-fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) -> Outcome {
+fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) -> Trial {
     let duration_s = load.duration.as_secs_f64();
-    let trial = Trial {
+    Trial {
         id: 0,
         point_id: 0,
         index: 0,
@@ -487,8 +478,7 @@ fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) 
         cost: Cost::default(),
         noise: Noise::default(),
         findings: Vec::new(),
-    };
-    Outcome { trial, dut_loss_ratio: 0.0 }
+    }
 }
 
 /// When a trial began, for the record and for the stopwatch.

@@ -9,7 +9,6 @@ use weir_load::Control;
 use weir_load::counts::Load;
 
 use super::disturbance::Disturbance;
-use super::rig::Outcome;
 use super::{Event, RunError, Running, WARM_UP, past};
 use crate::plan::PointSpec;
 use crate::record::{Owner, Point, Purpose, Trial, Verdict};
@@ -70,7 +69,7 @@ impl<'a> Trials<'a> {
     }
 
     /// One trial, whatever its verdict.
-    pub(super) fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<Outcome, RunError> {
+    pub(super) fn one(&mut self, rig: &mut Rig, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
         self.next(rig, load, purpose, None)
     }
 
@@ -80,10 +79,10 @@ impl<'a> Trials<'a> {
         load: &Load,
         purpose: Purpose,
         disturbance: Option<&Disturbance>,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Trial, RunError> {
         let load = &Load { broadcast_every: self.spec.broadcast_every, ..*load };
-        if let Some(outcome) = self.kept(load, purpose) {
-            return Ok(outcome);
+        if let Some(trial) = self.kept(load, purpose) {
+            return Ok(trial);
         }
         if std::mem::take(&mut self.cold) && purpose != Purpose::WarmUp {
             let fps = load.fps.map(|fps| fps.min(WARM_UP_FPS));
@@ -93,7 +92,7 @@ impl<'a> Trials<'a> {
     }
 
     /// The trial that an earlier part of this run made at this place.
-    fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Outcome> {
+    fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Trial> {
         // That of an earlier continuation, which nothing asks for again.
         while purpose != Purpose::WarmUp && self.kept.front()?.purpose == Purpose::WarmUp {
             self.kept.pop_front();
@@ -106,7 +105,7 @@ impl<'a> Trials<'a> {
         }
         self.handovers.extend(trial.noise.handover_ns);
         (self.run.options.observe)(Event::Ended(&trial));
-        Some(Outcome { dut_loss_ratio: past::dut_loss_ratio(&trial), trial })
+        Some(trial)
     }
 
     fn measured(
@@ -115,7 +114,7 @@ impl<'a> Trials<'a> {
         load: &Load,
         purpose: Purpose,
         disturbance: Option<&Disturbance>,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Trial, RunError> {
         let options = self.run.options;
         let (observe, stop) = (options.observe, options.stop);
         observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
@@ -125,18 +124,18 @@ impl<'a> Trials<'a> {
         };
         // What cannot be repaired makes this trial invalid too, and says why.
         let _ = rig.repair();
-        let mut outcome = rig.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
+        let mut trial = rig.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
         if stop.load(Ordering::Relaxed) {
             // Cut short, it is no measurement.
             return Err(RunError::Interrupted(self.run.record.id));
         }
-        self.handovers.extend(outcome.trial.noise.handover_ns);
-        outcome.trial.point_id = self.point.id;
-        outcome.trial.index = self.number;
+        self.handovers.extend(trial.noise.handover_ns);
+        trial.point_id = self.point.id;
+        trial.index = self.number;
         self.number += 1;
-        outcome.trial.id = self.run.store.append_trial(&outcome.trial)?;
-        observe(Event::Ended(&outcome.trial));
-        Ok(outcome)
+        trial.id = self.run.store.append_trial(&trial)?;
+        observe(Event::Ended(&trial));
+        Ok(trial)
     }
 
     /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
@@ -146,7 +145,7 @@ impl<'a> Trials<'a> {
         fps: f64,
         duration: Duration,
         purpose: Purpose,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Trial, RunError> {
         self.believed(rig, &Load::steady(fps, duration), purpose)
     }
 
@@ -156,7 +155,7 @@ impl<'a> Trials<'a> {
         rig: &mut Rig,
         load: &Load,
         purpose: Purpose,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Trial, RunError> {
         self.repeated(|trials| trials.one(rig, load, purpose))
     }
 
@@ -167,17 +166,17 @@ impl<'a> Trials<'a> {
         load: &Load,
         purpose: Purpose,
         disturbance: impl Fn() -> Disturbance,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Trial, RunError> {
         self.repeated(|trials| trials.next(rig, load, purpose, Some(&disturbance())))
     }
 
     fn repeated(
         &mut self,
-        mut one: impl FnMut(&mut Self) -> Result<Outcome, RunError>,
-    ) -> Result<Outcome, RunError> {
-        let mut outcome = one(self)?;
+        mut one: impl FnMut(&mut Self) -> Result<Trial, RunError>,
+    ) -> Result<Trial, RunError> {
+        let mut trial = one(self)?;
         for retry in 0..self.retries() {
-            let again = match outcome.trial.verdict {
+            let again = match trial.verdict {
                 Verdict::Valid => false,
                 // A stall can look like it once; twice, it is the tester's limit.
                 Verdict::TesterLimited => retry == 0,
@@ -186,9 +185,9 @@ impl<'a> Trials<'a> {
             if !again {
                 break;
             }
-            outcome = one(self)?;
+            trial = one(self)?;
         }
-        Ok(outcome)
+        Ok(trial)
     }
 
     /// How often a trial may be repeated.
@@ -219,18 +218,17 @@ struct PointMeasurer<'t, 'a> {
 
 impl Measurer for PointMeasurer<'_, '_> {
     fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
-        let outcome = self.trials.valid(self.rig, load_fps, duration, Purpose::Search).map_err(|error| {
+        let trial = self.trials.valid(self.rig, load_fps, duration, Purpose::Search).map_err(|error| {
             let stop = Stop(error.to_string());
             self.error = Some(error);
             stop
         })?;
-        let trial = &outcome.trial;
         // Too slow again and again, but never by much: that is no noise.
         let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
         Ok(match trial.verdict {
-            Verdict::Valid => Measured::Loss { loss_ratio: outcome.dut_loss_ratio, effective: duration },
-            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
-            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(trial) },
+            Verdict::Valid => Measured::Loss { loss_ratio: trial.dut_loss_ratio(), effective: duration },
+            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(&trial) },
+            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(&trial) },
             Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
         })
     }
@@ -238,7 +236,6 @@ impl Measurer for PointMeasurer<'_, '_> {
 
 /// The rate at which the tester both sent and received.
 fn achieved_fps(trial: &Trial) -> f64 {
-    let own_losses = trial.ledger.iter().filter(|line| line.owner == Owner::Tester).map(|line| line.frames);
-    let kept = 1.0 - own_losses.sum::<u64>() as f64 / trial.sent.max(1) as f64;
+    let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.sent.max(1) as f64;
     trial.offered_fps * (1.0 + trial.noise.rate_error) * kept.max(0.0)
 }

@@ -58,12 +58,6 @@ impl Books {
         let line = LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: source.into() };
         self.ledger.extend((frames > 0).then_some(line));
     }
-
-    /// The loss that a search may count: all but what the tester lost itself.
-    pub(super) fn dut_loss_ratio(&self) -> f64 {
-        let lost = self.lost().saturating_sub(self.dropped_by(Owner::Tester));
-        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
-    }
 }
 
 /// The verdict on a trial and its reasons; the gravest comes first.
@@ -204,6 +198,7 @@ mod tests {
             TesterLimited,
             "itself lost 1000",
         );
+        assert_eq!(books(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
         check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
         check(books(10, 10, 11, &[]), quiet.clone(), Invalid, "");
         let cast = |drops, lost| Books { broadcasts: lost, ..books(10_000, 10_000, 10_000, &[(Dut, drops)]) };
@@ -228,12 +223,5 @@ mod tests {
         assert_eq!((books.unexplained(), books.ledger.last().map(|line| line.frames)), (0, Some(500)));
         books.explain_rest("links down", "test");
         assert_eq!(books.ledger.len(), 2, "there is no rest");
-    }
-
-    #[test]
-    fn what_the_tester_lost_is_never_loss_of_the_dut() {
-        let books = books(1000, 1000, 900, &[(Owner::Tester, 60), (Owner::Dut, 40)]);
-        assert_eq!(books.dut_loss_ratio(), 0.04);
-        assert_eq!(books.lost(), 100);
     }
 }

@@ -4,13 +4,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weir_lab::plan::{Cpus, Limits, PointSpec};
+use weir_lab::plan::{Limits, PointSpec};
 use weir_lab::record::{Owner, Purpose, Trial, Verdict};
 use weir_lab::run::{Rig, RunError, Settings};
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
-use weir_packet::flow::{Direction, FlowOrder, IpVersion};
-use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::journal::Journal;
@@ -40,21 +38,7 @@ pub(crate) use need_rig;
 
 /// A point of small frames from a to b, in 10 flows.
 pub(crate) fn point(dut: DutKind) -> PointSpec {
-    PointSpec {
-        dut,
-        rules: Some(25),
-        form: Some(RuleForm::NftChain),
-        routing: None,
-        cpus: Cpus::Count(1),
-        frame: FrameSizes::Fixed(128),
-        ip: IpVersion::V4,
-        flows: 10,
-        order: FlowOrder::Sequential,
-        direction: Direction::Forward,
-        groups: 1,
-        broadcast_every: None,
-        line_bits_per_s: None,
-    }
+    PointSpec { rules: Some(25), form: Some(RuleForm::NftChain), ..PointSpec::plain(dut, 128, 10) }
 }
 
 /// Not one frame may be unexplained; what the hypervisor takes is not the business of these tests.
@@ -94,9 +78,9 @@ impl Bench {
         watch: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Trial, RunError> {
         let stop = AtomicBool::new(false);
-        let outcome = self.rig.trial(load, Purpose::Search, &Control::new(&stop, watch))?;
-        let (trial, loss) = (outcome.trial, outcome.dut_loss_ratio);
-        let own = dropped_by(&trial, Owner::Tester);
+        let trial = self.rig.trial(load, Purpose::Search, &Control::new(&stop, watch))?;
+        let loss = trial.dut_loss_ratio();
+        let own = trial.dropped_by(Owner::Tester);
         assert_eq!(loss, trial.lost.saturating_sub(own) as f64 / trial.sent.max(1) as f64, "{trial:#?}");
         Ok(trial)
     }
@@ -129,14 +113,10 @@ impl Bench {
 
 /// Every frame is received, or lost with a name.
 pub(crate) fn assert_books_close(trial: &Trial) {
-    let named = dropped_by(trial, Owner::Tester) + dropped_by(trial, Owner::Dut);
+    let named = trial.dropped_by(Owner::Tester) + trial.dropped_by(Owner::Dut);
     assert_eq!(trial.sent, trial.received + named, "{:#?}", brief(trial));
     assert_eq!((trial.lost, trial.unexplained), (named, 0), "{:#?}", brief(trial));
     assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
-}
-
-pub(crate) fn dropped_by(trial: &Trial, owner: Owner) -> u64 {
-    trial.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
 }
 
 /// A trial without its histograms, for messages.

@@ -11,7 +11,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::hog::Hog;
 use weir_testbed::namespace::Namespace;
 
-use crate::bench::{Bench, assert_books_close, brief, dropped_by, need_rig, point};
+use crate::bench::{Bench, assert_books_close, brief, need_rig, point};
 
 /// Runs a program in a namespace.
 fn run_in(namespace: &Namespace, program: &str, arguments: &[&str]) {
@@ -33,7 +33,7 @@ fn the_wire_loses_nothing_at_half_of_its_ceiling() {
             assert_books_close(&trial);
             let late = trial.verdict != Verdict::Valid;
             assert!(late || trial.lost == 0, "{:#?}", brief(&trial));
-            assert_eq!(dropped_by(&trial, Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
+            assert_eq!(trial.dropped_by(Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
         }
         // Departures in time cost the tester more than departures as fast as it can.
         bench.calm(half / 2, 100);
@@ -70,7 +70,7 @@ fn a_tester_without_cpu_time_is_not_believed_and_the_device_not_blamed() {
         assert_books_close(&trial);
         let told = [Verdict::TesterLimited, Verdict::Noisy].contains(&trial.verdict);
         assert!(told, "{tester:?}: {:#?}", brief(&trial));
-        assert_eq!(dropped_by(&trial, Owner::Dut), 0, "{tester:?}: {:#?}", trial.ledger);
+        assert_eq!(trial.dropped_by(Owner::Dut), 0, "{tester:?}: {:#?}", trial.ledger);
     }
 }
 

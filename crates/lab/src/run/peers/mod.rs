@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
-use weir_packet::flow::{Direction, FlowOrder, IpVersion};
-use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::journal::{Journal, measuring_lock};
@@ -25,7 +23,7 @@ use super::past::Past;
 use super::rig::Rig;
 use super::verdict::{Books, judge};
 use super::{Event, Options, RunError, Settings};
-use crate::plan::{Cpus, Peer, Peers, PointSpec};
+use crate::plan::{Peer, Peers, PointSpec};
 use crate::record::{
     Comparison, Cost, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Run, Trial, Verdict,
 };
@@ -158,7 +156,7 @@ impl Contest<'_> {
         flows: u32,
         list: &mut Vec<Entrant>,
     ) -> Result<(), RunError> {
-        let spec = spec(frame_bytes, flows);
+        let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
         let mut settings = settings(Measures::Generator, generator.name(), frame_bytes, flows);
         settings.push(("sink".into(), generator.sink().into()));
         let mut point = self.point(generator.name(), &spec, settings, list.len());
@@ -206,7 +204,7 @@ impl Contest<'_> {
         (frame_bytes, flows): (u16, u32),
         list: &mut Vec<Entrant>,
     ) -> Result<(), RunError> {
-        let spec = spec(frame_bytes, flows);
+        let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
         let mut settings = settings(load.measures(), "weir", frame_bytes, flows);
         settings.extend(load.fps().map(|fps| ("offered_fps".to_string(), fps.to_string())));
         let mut rig = Rig::build(&spec, &self.settings, &Faults::default(), &mut self.journal)?;
@@ -287,7 +285,7 @@ impl Contest<'_> {
         let mut trial = match &mut entrant.source {
             Source::Wire(rig, load) => {
                 let load = Load { fps: load.fps(), ..Load::full_speed(duration) };
-                rig.trial(&load, purpose, &Control::new(stop, &progress))?.trial
+                rig.trial(&load, purpose, &Control::new(stop, &progress))?
             }
             Source::Generator(_, contestant) => {
                 let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
@@ -451,24 +449,6 @@ fn notes(generator: Generator) -> Vec<String> {
         Generator::Peer(Peer::XdpTrafficgen) => "live frames from an XDP program, one prepared IPv6 frame",
     };
     vec![text.to_string()]
-}
-
-fn spec(frame_bytes: u16, flows: u32) -> PointSpec {
-    PointSpec {
-        dut: DutKind::Wire,
-        rules: None,
-        form: None,
-        routing: None,
-        cpus: Cpus::Count(1),
-        frame: FrameSizes::Fixed(frame_bytes),
-        ip: IpVersion::V4,
-        flows,
-        order: FlowOrder::Sequential,
-        direction: Direction::Forward,
-        groups: 1,
-        broadcast_every: None,
-        line_bits_per_s: None,
-    }
 }
 
 fn settings(measures: Measures, generator: &str, frame_bytes: u16, flows: u32) -> Vec<(String, String)> {

@@ -76,7 +76,7 @@ impl Bursts {
             Load { max_frames: Some(frames), ..Load::full_speed(length.mul_f64(PATIENCE).max(PATIENCE_MIN)) };
         for _ in 0..=bench.trials.retries() {
             bench.trials.pause(spec.pause(length))?;
-            let trial = bench.trials.one(bench.rig, &load, Purpose::Procedure)?.trial;
+            let trial = bench.trials.one(bench.rig, &load, Purpose::Procedure)?;
             if let Some(lossy) = outcome(&trial) {
                 return Ok(if lossy { Burst::Lossy } else { Burst::Whole });
             }

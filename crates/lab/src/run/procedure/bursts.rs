@@ -15,7 +15,7 @@ use super::{Bench, Known, empty, frames_per_s, parameter, seconds, shorter};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::{BurstsSpec, percents};
 use crate::record::{Figure, ProcedureResult, Statistic, Verdict};
-use crate::run::{RunError, past};
+use crate::run::RunError;
 
 const CITES: &str = "RFC 2544, section 21";
 
@@ -28,7 +28,7 @@ pub(super) fn measure(spec: &BurstsSpec, bench: &mut Bench) -> Result<ProcedureR
         let losses = down(spec, |percent| {
             let load = Load { shape, ..Load::steady(throughput_fps * percent / 100.0, spec.trial) };
             let trial = bench.trial(&load)?;
-            Ok::<_, RunError>((trial.verdict == Verdict::Valid).then(|| past::dut_loss_ratio(&trial)))
+            Ok::<_, RunError>((trial.verdict == Verdict::Valid).then(|| trial.dut_loss_ratio()))
         })?;
         found.push((frames, losses));
     }

@@ -8,7 +8,7 @@ use super::{Bench, Known, Maximum, empty, frames_per_s, parameter, seconds, shor
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::{FrameLossSpec, percents};
 use crate::record::{ProcedureResult, Statistic, Verdict};
-use crate::run::{CEILING_SHARE, RunError, past};
+use crate::run::{CEILING_SHARE, RunError};
 
 const CITES: &str = "RFC 2544, section 26.3";
 
@@ -18,7 +18,7 @@ pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Procedu
     let steps = down(&offered, |fps| {
         let trial = bench.trial(&Load::steady(fps, spec.trial))?;
         Ok::<_, RunError>(match trial.verdict {
-            Verdict::Valid => Loss::Ratio(past::dut_loss_ratio(&trial)),
+            Verdict::Valid => Loss::Ratio(trial.dut_loss_ratio()),
             Verdict::TesterLimited => Loss::TesterLimited,
             Verdict::Noisy | Verdict::Invalid => Loss::Unknown,
         })

@@ -30,7 +30,7 @@ pub(super) fn measure(spec: &ResetSpec, bench: &mut Bench) -> Result<ProcedureRe
     let load = Load::steady(fps, spec.trial);
     let one = |_| {
         let begin = || Disturbance::new(spec.kind, spec.trial / 2, spec.stall);
-        Ok(bench.trials.disturbed(bench.rig, &load, Purpose::Procedure, begin)?.trial)
+        bench.trials.disturbed(bench.rig, &load, Purpose::Procedure, begin)
     };
     let trials = (0..spec.times).map(one).collect::<Result<Vec<Trial>, RunError>>()?;
     Ok(result(spec, fps, bench.known, &trials))

@@ -11,7 +11,7 @@ use super::{Bench, empty, load_parameter, parameter, seconds, valid};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::SoakSpec;
 use crate::record::{DatedLoss, ProcedureResult, Purpose, Statistic, Trial, Verdict};
-use crate::run::{RunError, past};
+use crate::run::RunError;
 use crate::time;
 
 const CITES: &str = "";
@@ -22,7 +22,7 @@ pub(super) fn measure(spec: &SoakSpec, bench: &mut Bench) -> Result<ProcedureRes
     let empty = empty(procedure::SOAK, CITES);
     let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
     let load = Load::steady(fps, spec.trial);
-    let one = |_| Ok(bench.trials.one(bench.rig, &load, Purpose::Procedure)?.trial);
+    let one = |_| bench.trials.one(bench.rig, &load, Purpose::Procedure);
     let trials = (0..spec.trials()).map(one).collect::<Result<Vec<Trial>, RunError>>()?;
     Ok(result(spec, fps, &trials))
 }
@@ -48,7 +48,7 @@ fn result(spec: &SoakSpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
         ],
         figures: vec![
             average(name::LOSS_EVENTS, unit::PER_HOUR, good.iter().map(per_hour).collect()),
-            average(name::LOSS_RATIO, unit::RATIO, good.iter().map(|t| past::dut_loss_ratio(t)).collect()),
+            average(name::LOSS_RATIO, unit::RATIO, good.iter().map(|t| t.dut_loss_ratio()).collect()),
         ],
         irregular,
         events,
