@@ -1,0 +1,71 @@
+//! What is asked of this machine, or of the box that is to be measured.
+
+use clap::Args;
+use weir_packet::flow::IpVersion;
+use weir_testbed::setup::{Mode, Os};
+
+use super::{Store, TesterKind};
+
+/// `weir setup`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir setup --os linux-nft --mode stateful > box.sh
+  weir setup --os freebsd-pf --mode stateless --rules 100 --interfaces ix0,ix1
+  weir setup --os linux-iptables --mode forward --nat --interfaces eth1      one port for both sides
+
+The Linux texts are tested by running them; the others follow the manuals and are not.")]
+pub(crate) struct Setup {
+    /// linux-nft, linux-iptables, freebsd-pf, freebsd-ipfw, openbsd-pf, routeros or vyos
+    #[arg(long)]
+    pub(crate) os: Os,
+    /// forward, stateless or stateful: no filter, one without state, one with it
+    #[arg(long, default_value = "forward")]
+    pub(crate) mode: Mode,
+    /// Translate source addresses towards side b as well
+    #[arg(long)]
+    pub(crate) nat: bool,
+    /// Number of filter rules, of which only the last accepts the test traffic
+    #[arg(long, value_name = "N", default_value = "25")]
+    pub(crate) rules: u32,
+    /// Interfaces of the box on side a and side b, or one for both [default: what the system often calls them]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1..=2)]
+    pub(crate) interfaces: Vec<String>,
+    /// IP version of the test traffic: 4 or 6
+    #[arg(long, value_name = "VERSION", default_value = "4")]
+    pub(crate) ip: IpVersion,
+}
+
+/// `weir doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each line is ok, weaker (measures, but less well) or missing, with the remedy.
+The exit code is 0 if the plan quick can run here, and 1 if not.")]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir check                                each fault once, in about half a minute
+  weir check --times 100 --fault loss       all faults whose name has `loss` in it, a hundred times each
+
+Trials that the machine disturbed are repeated and counted. The exit code is 0 if each fault was named and nothing
+else, and 1 if not.")]
+pub(crate) struct Check {
+    /// How often each fault is planted
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) times: u32,
+    /// Only faults with this in their name
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) fault: String,
+    /// How to send and receive
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) tester: TesterKind,
+}

@@ -1,0 +1,188 @@
+//! What works on runs that were kept.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+use super::Store;
+
+/// Which run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunId {
+    /// The one that began last.
+    Last,
+    /// By its number, from 1.
+    Number(i64),
+}
+
+impl FromStr for RunId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "last" => Ok(RunId::Last),
+            Ok(number @ 1..) => Ok(RunId::Number(number)),
+            _ => Err(format!("`{text}` is no run: use its number from `weir list`, or last")),
+        }
+    }
+}
+
+/// `weir list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir show`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir show last\n  weir show 12 --csv > run.csv")]
+pub(crate) struct Show {
+    /// Number of the run (see `weir list`) or `last`
+    #[arg(value_name = "ID|last")]
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Everything that was kept, as JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// One line per trial, as CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+/// `weir report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir report last\n  weir report 3 7 -o before-and-after.html")]
+pub(crate) struct Report {
+    /// Numbers of the runs, or `last`; several are compared
+    #[arg(value_name = "ID|last", required = true)]
+    pub(crate) runs: Vec<RunId>,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Where to write it [default: weir-PLAN-ID.html]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `weir export`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir export last --format markdown
+  weir export 12 --format latex -o run.tex
+  weir export last --format prometheus -o /var/lib/node_exporter/weir.prom")]
+pub(crate) struct Export {
+    /// Number of the run (see `weir list`) or `last`
+    #[arg(value_name = "ID|last")]
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// In which format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: ExportFormat,
+    /// Where to write it, all at once or not at all [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What a run is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One line per trial
+    Csv,
+    /// One JSON object per line: run, point, trial, goal, comparison, procedure
+    Jsonl,
+    /// Prometheus text format
+    Prometheus,
+    /// Tables of the RFCs
+    Markdown,
+    /// Tables of the RFCs, as a document
+    Latex,
+}
+
+/// `weir compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir compare 3 7
+  weir compare 3 last --across kernel
+  weir compare 3 last --fail-on slower --json > compared.json")]
+pub(crate) struct Compare {
+    /// Numbers of the runs, or `last`: each later one is divided by the first
+    #[arg(value_name = "ID|last", required = true, num_args = 2..)]
+    pub(crate) runs: Vec<RunId>,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// What may differ between the runs because it is what they are to tell
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub(crate) across: Vec<AcrossKind>,
+    /// End with exit code 4 if a point has this verdict
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
+    pub(crate) fail_on: Vec<FailOn>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir trend`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir trend quick
+  weir trend quick --goal NDR --point frame_bytes=64 --point dut=kernel-nat
+  weir trend nightly -o trend.html")]
+pub(crate) struct Trend {
+    /// Name of the plan, as `weir list` shows it
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: String,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Only this goal, as `weir show` names it; can be given more than once
+    #[arg(long = "goal", value_name = "NAME")]
+    pub(crate) goals: Vec<String>,
+    /// Only points with this setting; can be given more than once
+    #[arg(long = "point", value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<(String, String)>,
+    /// Write the series as drawings into one HTML file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) output: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What may differ between runs that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcrossKind {
+    /// The processor or its number of CPUs
+    Machine,
+    /// The kernel
+    Kernel,
+    /// How far the CPUs of tester and device are apart
+    Placement,
+}
+
+/// What makes a comparison end with exit code 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A lower rate or a longer time
+    Slower,
+    /// A higher rate or a shorter time
+    Faster,
+    /// The two are not comparable, or too little is known
+    CannotTell,
+    /// A point that only one of the runs has, or no point at all in both
+    Unmatched,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
+    parts
+        .map(|(name, value)| (name.into(), value.into()))
+        .ok_or_else(|| format!("`{text}` is no setting: use frame_bytes=64"))
+}
