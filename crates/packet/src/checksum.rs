@@ -17,7 +17,7 @@ pub fn fold(mut sum: u64) -> u16 {
 
 /// Sum of the pseudo header of UDP over IPv4 or IPv6: addresses, length, protocol.
 pub fn pseudo_header(addresses: &[u8], udp_bytes: usize) -> u64 {
-    sum(addresses) + udp_bytes as u64 + u64::from(crate::frame::UDP)
+    sum(addresses) + udp_bytes as u64 + u64::from(crate::headers::UDP)
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@
 
 use crate::checksum::{fold, pseudo_header, sum};
 use crate::flow::{Flow, IpVersion};
+use crate::headers::UDP;
 use crate::size::FCS_BYTES;
 
-/// IP protocol number of UDP.
-pub const UDP: u8 = 17;
 /// First two bytes of a signature, as a little-endian number.
 pub const MAGIC: u16 = 0x4557;
 /// Bit of a signature's stream: not a test frame, but a broadcast that goes along with them.

@@ -5,5 +5,6 @@
 pub mod checksum;
 pub mod flow;
 pub mod frame;
+pub mod headers;
 pub mod neighbour;
 pub mod size;
