@@ -5,4 +5,5 @@
 pub mod bpf;
 pub mod neighbour;
 pub mod packet;
+pub mod pcapng;
 pub mod shared;
