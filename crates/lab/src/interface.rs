@@ -6,7 +6,7 @@ use std::fs;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::rtnl::{Link, Rtnl};
 
-use crate::plan::did_you_mean;
+use weir_config::did_you_mean;
 
 /// Looks an interface up.
 ///

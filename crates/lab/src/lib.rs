@@ -13,7 +13,6 @@ mod figure;
 pub mod interface;
 pub mod machine;
 pub mod plan;
-pub mod rate;
 pub mod record;
 pub mod report;
 pub mod rng;

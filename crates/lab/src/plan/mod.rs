@@ -12,28 +12,26 @@ use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
 mod axes;
-mod mistake;
+mod percent;
 mod procedures;
 mod read;
 mod read_external;
 mod read_procedures;
 mod read_search;
 mod search_spec;
-mod section;
 mod set;
 mod short;
-mod value;
 
 use short::Form;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
-pub use mistake::{Mistake, Mistakes, Place, did_you_mean};
 pub(crate) use procedures::percents;
 pub use procedures::{
     BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
     RecoverySpec, ResetKind, ResetSpec, SoakSpec,
 };
 pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
+pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -262,7 +260,7 @@ fn load_form(name_or_path: &str, form: Form, sets: &[String]) -> Result<Plan, Pl
     let path = Path::new(name_or_path);
     if !path.exists() {
         let names: Vec<_> = shipped().iter().map(|(name, _)| *name).collect();
-        let remedy = mistake::did_you_mean(name_or_path, &names);
+        let remedy = weir_config::did_you_mean(name_or_path, &names);
         return Err(PlanError::Unknown { name: name_or_path.to_string(), remedy });
     }
     let text = std::fs::read_to_string(path)

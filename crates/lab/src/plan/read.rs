@@ -11,14 +11,16 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
-use super::mistake::{Mistake, Mistakes, Notes};
+use super::percent;
 use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
 use super::read_search::read_search;
-use super::section::{Section, shown};
 use super::set::Set;
 use super::short::{self, Changes, Form};
-use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Throughput, value};
+use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Throughput};
+use weir_config::value;
+use weir_config::{Mistake, Mistakes, Notes};
+use weir_config::{Section, shown};
 
 /// What the user calls a plan.
 pub(super) struct Label<'a> {
@@ -43,7 +45,7 @@ pub(super) fn read(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -
 }
 
 fn read_form(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
-    let notes = Notes::new(text);
+    let notes = Notes::new("a plan", text);
     let document = parse(text, &notes);
     let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
     if let Some(None) = short {
@@ -251,7 +253,7 @@ fn read_curve(section: Section<'_>) -> Option<Curve> {
     if !section.is_present() {
         return None;
     }
-    let percent = section.required_axis("percent", "[10, 50, 90, 100]", value::percent);
+    let percent = section.required_axis("percent", "[10, 50, 90, 100]", percent::percent);
     let trial = section.one("trial_s", value::seconds);
     section.finish();
     Some(Curve { percent: percent?, trial: trial.unwrap_or(Duration::from_secs(1)) })

@@ -11,8 +11,8 @@ use weir_testbed::external::ExternalSpec;
 use weir_testbed::external::hooks::Ssh;
 
 use super::axes::{DutAxes, TrafficAxes};
-use super::section::{Section, shown};
-use super::value;
+use weir_config::value;
+use weir_config::{Section, shown};
 
 /// A command on the box that takes longer is given up, unless the plan says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);

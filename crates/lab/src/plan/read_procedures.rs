@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use super::axes::DutAxes;
+use super::percent;
 use super::procedures::{
     BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
     RecoverySpec, ResetKind, ResetSpec, SoakSpec,
 };
-use super::section::Section;
-use super::value;
+use weir_config::Section;
+use weir_config::value;
 
 /// All sections of procedures, for these devices.
 pub(super) fn read_procedures(root: &Section<'_>, dut: Option<&DutAxes>) -> Procedures {
@@ -44,7 +45,7 @@ fn times(section: &Section<'_>, default: u32) -> u32 {
 
 /// Load in percent of the throughput.
 fn percent(section: &Section<'_>, default: f64) -> f64 {
-    section.one("percent", value::percent).unwrap_or(default)
+    section.one("percent", percent::percent).unwrap_or(default)
 }
 
 fn read_latency(section: &Section<'_>) -> LatencySpec {
@@ -68,7 +69,7 @@ fn read_pdv(section: &Section<'_>) -> PdvSpec {
 
 fn read_frame_loss(section: &Section<'_>) -> FrameLossSpec {
     FrameLossSpec {
-        step_percent: section.one("step_percent", value::step_percent).unwrap_or(10.0),
+        step_percent: section.one("step_percent", percent::step_percent).unwrap_or(10.0),
         trial: seconds(section, "trial_s", 60),
     }
 }
@@ -86,7 +87,7 @@ fn read_back_to_back(section: &Section<'_>) -> BackToBackSpec {
 }
 
 fn read_recovery(section: &Section<'_>) -> RecoverySpec {
-    let (percent, drop_percent) = (percent(section, 110.0), section.one("drop_percent", value::percent));
+    let (percent, drop_percent) = (percent(section, 110.0), section.one("drop_percent", percent::percent));
     if percent <= 100.0 {
         section.wrong("percent", "is no overload: use more than 100 percent of the throughput".into());
     }
@@ -131,7 +132,7 @@ fn read_bursts(section: &Section<'_>) -> BurstsSpec {
     let frames = section.axis("frames", value::count(2..=65_535));
     BurstsSpec {
         frames: frames.unwrap_or(vec![16, 64, 256, 1024]),
-        step_percent: section.one("step_percent", value::step_percent).unwrap_or(10.0),
+        step_percent: section.one("step_percent", percent::step_percent).unwrap_or(10.0),
         trial: seconds(section, "trial_s", 60),
     }
 }
@@ -147,8 +148,8 @@ fn read_soak(section: &Section<'_>) -> SoakSpec {
 
 fn read_forwarding(section: &Section<'_>) -> ForwardingSpec {
     ForwardingSpec {
-        step_percent: section.one("step_percent", value::step_percent).unwrap_or(10.0),
-        up_to_percent: section.one("up_to_percent", value::up_to_percent).unwrap_or(200.0),
+        step_percent: section.one("step_percent", percent::step_percent).unwrap_or(10.0),
+        up_to_percent: section.one("up_to_percent", percent::up_to_percent).unwrap_or(200.0),
         trial: seconds(section, "trial_s", 30),
         times: times(section, 1),
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
-use super::section::Section;
-use super::value;
 use crate::search::mlr::Goal;
+use weir_config::Section;
+use weir_config::value;
 
 #[derive(Clone, Copy)]
 enum Kind {

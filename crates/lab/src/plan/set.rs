@@ -2,7 +2,7 @@
 
 use toml_edit::{ArrayOfTables, Item, Table, TableLike, Value};
 
-use super::mistake::{Mistake, Place};
+use weir_config::{Mistake, Place};
 
 /// One change: the path of an option and its new value.
 #[derive(Debug, Clone)]

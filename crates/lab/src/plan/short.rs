@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use toml_edit::{Item, TableLike};
 
-use super::mistake::{Mistakes, Notes, Place};
 use super::set::Set;
+use weir_config::{Mistakes, Notes, Place};
 
 /// The name of the section.
 const SECTION: &str = "short";

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
+use weir_config::rate::{self, Rate};
 use weir_lab::plan::MIN_IPV6_FRAME_BYTES;
-use weir_lab::rate::{self, Rate};
 use weir_packet::flow::{FlowOrder, IpVersion, MAX_FLOWS};
 use weir_packet::size::FrameSizes;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::CommandFactory;
-use weir_lab::rate::Rate;
+use weir_config::rate::Rate;
 use weir_packet::flow::{FlowOrder, IpVersion};
 
 use super::frames::Mac;

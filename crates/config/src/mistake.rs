@@ -1,14 +1,14 @@
-//! What is wrong with a plan: all mistakes at once, each with its place and its remedy.
+//! What is wrong with a file: all mistakes at once, each with its place and its remedy.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
-/// Everything that is wrong with a plan, in the order of the file.
+/// Everything that is wrong with a file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes {
-    /// What the user calls the plan: its path, or the name of a shipped one.
-    pub plan: String,
+    /// What the user calls the file: its path, or the name of one that ships.
+    pub file: String,
     /// At least one.
     pub list: Vec<Mistake>,
 }
@@ -25,7 +25,7 @@ pub struct Mistake {
 /// Where a mistake is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A line of the plan, from 1.
+    /// A line of the file, from 1.
     Line(usize),
     /// A value given with `--set`, by the path of its option.
     Set(String),
@@ -34,8 +34,8 @@ pub enum Place {
 impl std::error::Error for Mistakes {}
 
 impl Mistakes {
-    /// Those of two readings of the same plan, each once.
-    pub(super) fn and(mut self, other: Mistakes) -> Mistakes {
+    /// Those of two readings of the same file, each once.
+    pub fn and(mut self, other: Mistakes) -> Mistakes {
         self.list.extend(other.list);
         self.list.sort();
         self.list.dedup();
@@ -49,7 +49,7 @@ impl fmt::Display for Mistakes {
         for (i, mistake) in self.list.iter().enumerate() {
             let end = if i + 1 < self.list.len() { "\n" } else { "" };
             match &mistake.place {
-                Place::Line(line) => write!(f, "{}:{line}: {}{end}", self.plan, mistake.text)?,
+                Place::Line(line) => write!(f, "{}:{line}: {}{end}", self.file, mistake.text)?,
                 Place::Set(path) => write!(f, "--set {path}: {}{end}", mistake.text)?,
             }
         }
@@ -57,20 +57,22 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// Collects mistakes while a plan is read.
-pub(super) struct Notes<'a> {
+/// Collects mistakes while a file is read.
+pub struct Notes<'a> {
+    /// What the file is: `a plan`.
+    pub(crate) what: &'static str,
     text: &'a str,
     list: RefCell<Vec<Mistake>>,
 }
 
 impl<'a> Notes<'a> {
-    /// An empty list for a plan with this text.
-    pub(super) fn new(text: &'a str) -> Self {
-        Notes { text, list: RefCell::new(Vec::new()) }
+    /// An empty list for a file with this text, which is `what`: `a plan`.
+    pub fn new(what: &'static str, text: &'a str) -> Self {
+        Notes { what, text, list: RefCell::new(Vec::new()) }
     }
 
     /// Notes a mistake. What came from `--set` has no span and is named by its `path`.
-    pub(super) fn add(&self, span: Option<Range<usize>>, path: &str, text: String) {
+    pub fn add(&self, span: Option<Range<usize>>, path: &str, text: String) {
         let place = match span {
             Some(span) => Place::Line(self.line(span.start)),
             None => Place::Set(path.to_string()),
@@ -79,27 +81,27 @@ impl<'a> Notes<'a> {
     }
 
     /// Notes a mistake that knows its place.
-    pub(super) fn push(&self, mistake: Mistake) {
+    pub fn push(&self, mistake: Mistake) {
         self.list.borrow_mut().push(mistake);
     }
 
     /// The line of a place in the text, from 1.
-    pub(super) fn line(&self, offset: usize) -> usize {
+    pub fn line(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count()
     }
 
     /// Whether nothing was noted so far.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.list.borrow().is_empty()
     }
 
     /// All mistakes in the order of the file, those of `--set` last.
-    pub(super) fn to_mistakes(&self, plan: &str) -> Mistakes {
+    pub fn to_mistakes(&self, file: &str) -> Mistakes {
         let mut list = self.list.take();
-        assert!(!list.is_empty(), "a plan is refused for a reason");
+        assert!(!list.is_empty(), "a file is refused for a reason");
         list.sort();
         list.dedup();
-        Mistakes { plan: plan.to_string(), list }
+        Mistakes { file: file.to_string(), list }
     }
 }
 

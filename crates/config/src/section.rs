@@ -1,16 +1,16 @@
-//! One table of a plan, read option by option. Every wrong value is noted and reading goes on; options
-//! that nobody asked for are unknown.
+//! One table of a file, read option by option. Every wrong value is noted and reading goes on; options that nobody
+//! asked for are unknown.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use toml_edit::{Item, TableLike, Value};
 
-use super::mistake::{Notes, did_you_mean};
+use crate::mistake::{Notes, did_you_mean};
 
-/// A table of the plan, or its absence.
-pub(super) struct Section<'a> {
-    /// Path with dots (`traffic`), empty for the whole plan.
+/// A table of the file, or its absence.
+pub struct Section<'a> {
+    /// Path with dots (`traffic`), empty for the whole file.
     path: String,
     table: Option<&'a dyn TableLike>,
     /// Where the table begins; `None` if it came with `--set`.
@@ -20,12 +20,12 @@ pub(super) struct Section<'a> {
 }
 
 /// How a value becomes a `T`; the message says what is wrong and what to write.
-pub(super) trait Parse<T>: Fn(&Value) -> Result<T, String> {}
+pub trait Parse<T>: Fn(&Value) -> Result<T, String> {}
 impl<T, F: Fn(&Value) -> Result<T, String>> Parse<T> for F {}
 
 impl<'a> Section<'a> {
-    /// The whole plan.
-    pub(super) fn root(table: &'a dyn TableLike, notes: &'a Notes<'a>) -> Self {
+    /// The whole file.
+    pub fn root(table: &'a dyn TableLike, notes: &'a Notes<'a>) -> Self {
         Section {
             path: String::new(),
             table: Some(table),
@@ -36,7 +36,7 @@ impl<'a> Section<'a> {
     }
 
     /// The table `key` in this one.
-    pub(super) fn section(&self, key: &'static str) -> Section<'a> {
+    pub fn section(&self, key: &'static str) -> Section<'a> {
         let item = self.get(key);
         let table = item.and_then(Item::as_table_like);
         if let (Some(item), None) = (item, table) {
@@ -48,7 +48,7 @@ impl<'a> Section<'a> {
     }
 
     /// The tables `[[key]]` in this one.
-    pub(super) fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
+    pub fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
         let path = |i: usize| format!("{}.{}", self.path_of(key), i + 1);
         match self.get(key) {
             None => Vec::new(),
@@ -85,17 +85,17 @@ impl<'a> Section<'a> {
     }
 
     /// Is this option there, right or wrong?
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(key))
     }
 
     /// Is the table there at all?
-    pub(super) fn is_present(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.table.is_some()
     }
 
     /// One value, `None` if it is absent or wrong.
-    pub(super) fn one<T>(&self, key: &'static str, parse: impl Parse<T>) -> Option<T> {
+    pub fn one<T>(&self, key: &'static str, parse: impl Parse<T>) -> Option<T> {
         let value = self.value(key)?;
         if value.is_array() {
             self.note(value.span(), key, "takes one value: only an axis takes a list".to_string());
@@ -105,13 +105,13 @@ impl<'a> Section<'a> {
     }
 
     /// One value that has to be there; `example` shows how.
-    pub(super) fn required<T>(&self, key: &'static str, example: &str, parse: impl Parse<T>) -> Option<T> {
+    pub fn required<T>(&self, key: &'static str, example: &str, parse: impl Parse<T>) -> Option<T> {
         self.require(key, example);
         self.one(key, parse)
     }
 
     /// An axis that has to be there; `example` shows how.
-    pub(super) fn required_axis<T: PartialEq>(
+    pub fn required_axis<T: PartialEq>(
         &self,
         key: &'static str,
         example: &str,
@@ -129,7 +129,7 @@ impl<'a> Section<'a> {
     }
 
     /// An axis: one value or a list without repeats. `None` if it is absent or any of it is wrong.
-    pub(super) fn axis<T: PartialEq>(&self, key: &'static str, parse: impl Parse<T>) -> Option<Vec<T>> {
+    pub fn axis<T: PartialEq>(&self, key: &'static str, parse: impl Parse<T>) -> Option<Vec<T>> {
         let value = self.value(key)?;
         let Some(array) = value.as_array() else {
             return self.parsed(key, value, &parse).map(|one| vec![one]);
@@ -168,13 +168,13 @@ impl<'a> Section<'a> {
     }
 
     /// Notes what is wrong with the option `key` as a whole, at its value or, if it is absent, at the table.
-    pub(super) fn wrong(&self, key: &str, text: String) {
+    pub fn wrong(&self, key: &str, text: String) {
         let item = self.table.and_then(|table| table.get(key));
         self.note(item.map_or(self.span.clone(), span_of), key, text);
     }
 
     /// Notes what is wrong with entry `index` of the axis `key`.
-    pub(super) fn wrong_entry(&self, key: &str, index: usize, text: String) {
+    pub fn wrong_entry(&self, key: &str, index: usize, text: String) {
         let entry = self.table.and_then(|table| table.get(key)?.as_array()?.get(index));
         match entry {
             Some(entry) => self.note(entry.span(), key, text),
@@ -193,13 +193,16 @@ impl<'a> Section<'a> {
     }
 
     /// Notes every option that was not asked for.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
         let known = self.known.borrow();
         for (key, _) in self.table.iter().flat_map(|table| table.iter()) {
             if !known.contains(&key) {
                 let span = self.table.and_then(|table| table.key(key)?.span());
-                let place =
-                    if self.path.is_empty() { "a plan".to_string() } else { format!("[{}]", self.path) };
+                let place = if self.path.is_empty() {
+                    self.notes.what.to_string()
+                } else {
+                    format!("[{}]", self.path)
+                };
                 let path = self.path_of(key);
                 let text = format!("`{key}` is no option of {place}: {}", did_you_mean(key, &known));
                 self.notes.add(span, &path, text);
@@ -215,6 +218,6 @@ fn span_of(item: &Item) -> Option<Range<usize>> {
 }
 
 /// A value as the user wrote it, without quotes.
-pub(super) fn shown(value: &Value) -> String {
+pub fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string().trim().to_string(), str::to_string)
 }

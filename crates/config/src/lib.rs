@@ -1,0 +1,15 @@
+//! What people write into a TOML file, read option by option. Reading goes on after a mistake, so that all mistakes
+//! of a file are told at once, each with its line and what to do about it. Rates and numbers as people write them.
+//!
+//! ```text
+//! text > toml_edit > Section > values, each parsed once        notes > Mistakes
+//! ```
+#![forbid(unsafe_code)]
+
+mod mistake;
+pub mod rate;
+mod section;
+pub mod value;
+
+pub use mistake::{Mistake, Mistakes, Notes, Place, did_you_mean};
+pub use section::{Section, shown};
