@@ -71,7 +71,7 @@ install_off() {
 
 need_build_packages() {
     need gcc=gcc /usr/include/stdio.h=libc6-dev make=make pkg-config=pkg-config \
-        /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev nft=nftables
+        /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev /usr/include/pcap/pcap.h=libpcap-dev nft=nftables
 }
 
 # Who builds. Under sudo that is the user who called it, unless only root has Rust, or both have and the checkout

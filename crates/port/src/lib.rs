@@ -3,6 +3,7 @@
 //! This is the crate with the unsafe code: system calls, memory shared with the kernel, loaded programs.
 
 pub mod bpf;
+pub mod capture;
 pub mod neighbour;
 pub mod packet;
 pub mod pcapng;

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
@@ -50,15 +50,15 @@ pub(crate) fn raw_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-pub(crate) fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
+pub(crate) fn set<T>(fd: impl AsFd, option: i32, value: &T) -> io::Result<()> {
     set_at(fd, libc::SOL_PACKET, option, value)
 }
 
-pub(crate) fn set_at<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+pub(crate) fn set_at<T>(fd: impl AsFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: pointer and length describe `value`, which lives through the call.
     let result = unsafe {
         libc::setsockopt(
-            fd.as_raw_fd(),
+            fd.as_fd().as_raw_fd(),
             level,
             option,
             std::ptr::from_ref(value).cast(),

@@ -1,0 +1,255 @@
+//! The lowest rung: a packet socket, and a system call for each frame, as programs did before there were rings.
+//!
+//! The kernel makes a socket buffer for each frame or clones it, puts it into the socket's queue, wakes the reader,
+//! who copies it out: three locks, a wake-up and a system call per frame.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use super::tag::{self, Tag};
+use super::tap::{Tap, after_error};
+use super::{Account, CaptureError, Drops, Frame, Granted, Interface, Options, Queue};
+use crate::packet::{set, set_at};
+
+/// What the kernel counts for a frame in a socket's queue beside its bytes: head room, the tail's record of fragments.
+const AROUND_BYTES: u64 = 256 + 320;
+/// The socket buffer itself.
+const BUFFER_BYTES: u64 = 256;
+/// The stamps of a frame are made as it arrives only when the kernel has turned that on, which it does a moment later.
+const STAMPS_ON: Duration = Duration::from_millis(2);
+/// Room for what is told beside a frame: its stamp, its tag and lengths, and drops.
+const CONTROL_WORDS: usize = 24;
+
+pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
+    let socket = QueueSocket::open(interface, options, 1)?;
+    let bytes = vec![0; tag::ROOM + options.snap as usize];
+    socket.tap.start()?;
+    Ok(vec![Box::new(Recv { socket, bytes, beside: Beside::EMPTY, waits: None })])
+}
+
+/// Aligned as control messages are.
+#[derive(Clone, Copy)]
+pub(super) struct Beside(pub(super) [u64; CONTROL_WORDS]);
+
+impl Beside {
+    pub(super) const EMPTY: Beside = Beside([0; CONTROL_WORDS]);
+}
+
+/// What was told beside a frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    at: u64,
+    wire_len: u32,
+    tag: Option<Tag>,
+    /// Frames dropped since the socket was opened, modulo 2^32; not told while there are none.
+    dropped: Option<u32>,
+}
+
+impl Told {
+    /// Reads the control messages of a frame that was received.
+    ///
+    /// # Safety
+    /// `header` is as the kernel left it, and its control buffer still lives.
+    pub(super) unsafe fn of(header: &libc::msghdr) -> Told {
+        let mut told = Told::default();
+        // SAFETY: the header's control buffer is valid, by the caller; the macros stay within it, and each kind of
+        // message holds the structure that is read.
+        unsafe {
+            let mut message = libc::CMSG_FIRSTHDR(header);
+            while let Some(one) = message.as_ref() {
+                let data = libc::CMSG_DATA(one);
+                match (one.cmsg_level, one.cmsg_type) {
+                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                        let time = data.cast::<libc::timespec>().read_unaligned();
+                        told.at = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                    }
+                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                        told.dropped = Some(data.cast::<u32>().read_unaligned());
+                    }
+                    (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                        let aux = data.cast::<libc::tpacket_auxdata>().read_unaligned();
+                        told.tag = Tag::told(aux.tp_status, aux.tp_vlan_tpid, aux.tp_vlan_tci);
+                        told.wire_len = aux.tp_len + if told.tag.is_some() { tag::ROOM as u32 } else { 0 };
+                    }
+                    _ => {}
+                }
+                message = libc::CMSG_NXTHDR(header, message);
+            }
+        }
+        told
+    }
+}
+
+/// A socket with a queue of frames, and its books: what this rung and [`super::recvmmsg`] share.
+pub(super) struct QueueSocket {
+    pub(super) tap: Tap,
+    snap: u32,
+    /// Frames dropped when the last frame arrived, modulo 2^32.
+    dropped_before: u32,
+    received: u64,
+    dropped: u64,
+    taken: u64,
+    pub(super) calls: u64,
+    granted: Granted,
+}
+
+impl QueueSocket {
+    /// One of `queues` sockets that share the buffer.
+    pub(super) fn open(
+        interface: &Interface,
+        options: &Options,
+        queues: u64,
+    ) -> Result<QueueSocket, CaptureError> {
+        let tap = Tap::open(interface, options)?;
+        let fd = &tap.fd;
+        set(fd, libc::PACKET_AUXDATA, &1i32).map_err(interface.refused("asking for tags and lengths"))?;
+        let option = |option| set_at(fd.as_fd(), libc::SOL_SOCKET, option, &1i32);
+        option(libc::SO_TIMESTAMPNS).map_err(interface.refused("asking for time stamps"))?;
+        option(libc::SO_RXQ_OVFL).map_err(interface.refused("asking for drops"))?;
+        std::thread::sleep(STAMPS_ON);
+        let cost = cost_of(options.buffer.frame_bytes);
+        let wanted = options.buffer.frames_of_each(queues, cost) * cost;
+        let memory = set_buffer(&tap, wanted).map_err(interface.refused("sizing the buffer"))?;
+        let granted = Granted { method: "socket queue".into(), memory, frames: memory / cost };
+        let dropped_before = 0;
+        let snap = options.snap;
+        Ok(QueueSocket { tap, snap, dropped_before, received: 0, dropped: 0, taken: 0, calls: 0, granted })
+    }
+
+    /// Hands on a frame that begins [`tag::ROOM`] bytes into `bytes`.
+    pub(super) fn hand_on(&mut self, bytes: &mut [u8], told: Told, each: &mut dyn FnMut(&Frame<'_>)) {
+        let dropped = told.dropped.unwrap_or(self.dropped_before);
+        let lost_before = u64::from(dropped.wrapping_sub(self.dropped_before));
+        self.dropped_before = dropped;
+        self.taken += 1;
+        let bytes = tag::put_back(bytes, told.tag, self.snap);
+        each(&Frame { bytes, wire_len: told.wire_len, at: told.at, lost_before });
+    }
+
+    /// After a call that returned an error: nothing to take is none.
+    pub(super) fn after_error(&self, error: &io::Error) -> io::Result<()> {
+        let code = error.raw_os_error().unwrap_or(libc::EIO);
+        if code == libc::EAGAIN {
+            return self.tap.interface.check(self.tap.fd.as_fd());
+        }
+        after_error(code, self.tap.fd.as_fd(), &self.tap.interface)
+    }
+
+    pub(super) fn account(&mut self) -> io::Result<Account> {
+        let (received, dropped) = self.tap.statistics()?;
+        self.received += u64::from(received);
+        self.dropped += u64::from(dropped);
+        let drops = vec![Drops { name: "socket queue full", frames: self.dropped }];
+        Ok(Account { received: self.received, taken: self.taken, drops, calls: self.calls })
+    }
+
+    /// Begins the books anew.
+    pub(super) fn forget(&mut self) -> io::Result<()> {
+        self.account()?;
+        (self.received, self.dropped, self.taken, self.calls) = (0, 0, 0, 0);
+        Ok(())
+    }
+
+    pub(super) fn granted(&self) -> Granted {
+        self.granted.clone()
+    }
+}
+
+/// Bytes that the kernel counts for a frame in a socket's queue: whole pages, as drivers and live frames have them,
+/// and the socket buffer.
+fn cost_of(frame_bytes: u32) -> u64 {
+    (u64::from(frame_bytes) + AROUND_BYTES).next_multiple_of(4096) + BUFFER_BYTES
+}
+
+/// Sets the queue's size, beyond the system's limit where we may; returns what it has become.
+fn set_buffer(tap: &Tap, bytes: u64) -> io::Result<u64> {
+    // The kernel doubles the number that it is given.
+    let half = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
+    let to = |option| set_at(tap.fd.as_fd(), libc::SOL_SOCKET, option, &half);
+    to(libc::SO_RCVBUFFORCE).or_else(|_| to(libc::SO_RCVBUF))?;
+    let (mut now, mut length) = (0i32, size_of::<i32>() as u32);
+    // SAFETY: pointer and length describe `now`.
+    let result = unsafe {
+        libc::getsockopt(
+            tap.fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUF,
+            std::ptr::from_mut(&mut now).cast(),
+            &mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(now as u64) }
+}
+
+/// The rung itself.
+struct Recv {
+    socket: QueueSocket,
+    bytes: Vec<u8>,
+    beside: Beside,
+    /// How long the socket waits for a frame, once it was told.
+    waits: Option<Duration>,
+}
+
+impl Recv {
+    fn set_wait(&mut self, wait: Duration) -> io::Result<()> {
+        if wait.is_zero() || self.waits == Some(wait) {
+            return Ok(());
+        }
+        let wait_us = wait.as_micros().max(1);
+        let time = libc::timeval {
+            tv_sec: (wait_us / 1_000_000) as libc::time_t,
+            tv_usec: (wait_us % 1_000_000) as libc::suseconds_t,
+        };
+        self.waits = Some(wait);
+        set_at(self.socket.tap.fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)
+    }
+}
+
+impl Queue for Recv {
+    fn take(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> io::Result<usize> {
+        self.set_wait(wait)?;
+        let room = &mut self.bytes[tag::ROOM..];
+        let mut vector = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        // SAFETY: all-zero is a valid header; the fields that matter are set below.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &mut vector;
+        header.msg_iovlen = 1;
+        header.msg_control = self.beside.0.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&self.beside.0) as _;
+        self.socket.calls += 1;
+        let flags = if wait.is_zero() { libc::MSG_DONTWAIT } else { 0 };
+        // SAFETY: the header points to our buffers, with their lengths; all live through the call.
+        let length = unsafe { libc::recvmsg(self.socket.tap.fd.as_raw_fd(), &mut header, flags) };
+        if length < 0 {
+            self.socket.after_error(&io::Error::last_os_error())?;
+            return Ok(0);
+        }
+        // SAFETY: the kernel has just filled the header, and its buffers live.
+        let told = unsafe { Told::of(&header) };
+        self.socket.hand_on(&mut self.bytes[..tag::ROOM + length as usize], told, each);
+        Ok(1)
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.socket.tap.stop()
+    }
+
+    fn account(&mut self) -> io::Result<Account> {
+        self.socket.account()
+    }
+
+    fn granted(&self) -> Granted {
+        self.socket.granted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_costs_whole_pages_in_a_queue() {
+        assert_eq!([60, 1500, 3520, 3521, 9000].map(cost_of), [4352, 4352, 4352, 8448, 12_544]);
+    }
+}

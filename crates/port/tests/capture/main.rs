@@ -1,0 +1,325 @@
+//! What every rung of the capture ladder promises, on a wire between two namespaces.
+
+mod wire;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use weir_port::capture::{Account, Buffer, BufferSize, Fanout, Options, Queue, Rung};
+use wire::{CAPTOR, PATIENCE, Wire, frames, number_of};
+
+/// Leaves a test, aloud, where the kernel would refuse it.
+macro_rules! need_root {
+    () => {
+        // SAFETY: no arguments, no failure.
+        if unsafe { libc::geteuid() } != 0 {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+
+/// Fan-outs have several sockets in all tests; rungs without one do not care.
+const SOCKETS: u16 = 3;
+
+fn options() -> Options {
+    Options { sockets: SOCKETS, ..Options::default() }
+}
+
+/// Waits for frames.
+const WAIT: Duration = Duration::from_millis(30);
+
+/// A frame that outlived its buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    bytes: Vec<u8>,
+    wire_len: u32,
+    at: u64,
+    lost_before: u64,
+}
+
+/// What one queue captured.
+struct Captured {
+    frames: Vec<Kept>,
+    account: Account,
+}
+
+fn take(queue: &mut dyn Queue, into: &mut Vec<Kept>) -> usize {
+    let before = into.len();
+    let took = queue.take(WAIT, &mut |frame| {
+        let bytes = frame.bytes.to_vec();
+        into.push(Kept { bytes, wire_len: frame.wire_len, at: frame.at, lost_before: frame.lost_before });
+    });
+    let took = took.unwrap();
+    assert_eq!(took, into.len() - before, "take() says how many it handed on");
+    took
+}
+
+/// Stops a queue and takes what is left in it.
+fn drain(queue: &mut dyn Queue, mut frames: Vec<Kept>) -> Captured {
+    queue.stop().unwrap();
+    while take(queue, &mut frames) > 0 {}
+    Captured { frames, account: queue.account().unwrap() }
+}
+
+/// Sends `sent` while all queues are read; returns what they captured and how many frames the wire lost.
+fn capture(
+    wire: &Wire,
+    rung: Rung,
+    options: &Options,
+    sent: &[Vec<u8>],
+    expected: u64,
+) -> (Vec<Captured>, u64) {
+    let queues = wire.captor.run(|| rung.open(CAPTOR, options).unwrap());
+    let received: Vec<AtomicU64> = queues.iter().map(|_| AtomicU64::new(0)).collect();
+    let all = || received.iter().map(|one| one.load(Ordering::Relaxed)).sum::<u64>();
+    let (lost, deadline) = (AtomicU64::new(0), Instant::now() + PATIENCE);
+    let is_open = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        let (is_open, received) = (&is_open, &received);
+        let readers = queues.into_iter().enumerate().map(|(i, mut queue)| {
+            scope.spawn(move || {
+                let mut frames = vec![];
+                while is_open.load(Ordering::Relaxed) == 1 {
+                    take(&mut *queue, &mut frames);
+                    received[i].store(queue.account().unwrap().received, Ordering::Relaxed);
+                }
+                drain(&mut *queue, frames)
+            })
+        });
+        let readers: Vec<_> = readers.collect();
+        lost.store(wire.send(sent), Ordering::Relaxed);
+        while all() + lost.load(Ordering::Relaxed) < expected && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        is_open.store(0, Ordering::Relaxed);
+        let captured = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        (captured, lost.load(Ordering::Relaxed))
+    })
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+fn check_stamps(captured: &[Captured], from: u64, what: &str) {
+    for queue in captured {
+        let stamps: Vec<u64> = queue.frames.iter().map(|frame| frame.at).collect();
+        assert!(stamps.is_sorted(), "{what}: time goes backwards");
+        let (first, last) = (stamps.first().unwrap_or(&from), stamps.last().unwrap_or(&from));
+        assert!(from <= *first && *last <= now_ns(), "{what}: stamps are of now");
+    }
+}
+
+#[test]
+fn each_frame_is_captured_as_it_was_sent() {
+    need_root!();
+    for rung in Rung::all() {
+        let (wire, sent) = (Wire::new(), frames(3000));
+        let from = now_ns();
+        let (captured, lost) = capture(&wire, rung, &options(), &sent, sent.len() as u64);
+        check_stamps(&captured, from, &rung.to_string());
+        let accounts: Vec<_> = captured.iter().map(|queue| &queue.account).collect();
+        assert!(accounts.iter().all(|account| account.waiting() == 0), "{rung}: {accounts:?}");
+        let received: u64 = accounts.iter().map(|account| account.received).sum();
+        assert_eq!(received + lost, sent.len() as u64, "{rung}: {accounts:?}");
+        let dropped: u64 = accounts.iter().map(|account| account.dropped()).sum();
+        let frames: Vec<_> = captured.iter().flat_map(|queue| &queue.frames).collect();
+        assert_eq!(frames.len() as u64 + dropped, received, "{rung}: {accounts:?}");
+        for frame in frames {
+            assert_eq!(frame.bytes, sent[number_of(&frame.bytes) as usize], "{rung}");
+            assert_eq!(frame.wire_len as usize, frame.bytes.len(), "{rung}");
+        }
+    }
+}
+
+#[test]
+fn a_frame_is_cut_to_the_snap_length_and_keeps_its_length() {
+    need_root!();
+    for rung in Rung::all() {
+        let (wire, sent) = (Wire::new(), frames(50));
+        let options = Options { snap: 96, ..options() };
+        let (captured, lost) = capture(&wire, rung, &options, &sent, 50);
+        let frames: Vec<_> = captured.iter().flat_map(|queue| &queue.frames).collect();
+        assert_eq!(frames.len() as u64 + lost, 50, "{rung}");
+        for frame in frames {
+            let whole = sent.iter().find(|whole| whole.starts_with(&frame.bytes)).expect("was sent");
+            assert_eq!(frame.bytes.len(), whole.len().min(96), "{rung}");
+            assert_eq!(frame.wire_len as usize, whole.len(), "{rung}");
+        }
+    }
+}
+
+/// Accepts frames whose destination port is 9: those with an even number.
+fn port_9() -> Vec<libc::sock_filter> {
+    let one = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    vec![
+        one(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 36),
+        one(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 9),
+        one(libc::BPF_RET | libc::BPF_K, 0, 0, 262_144),
+        one(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ]
+}
+
+#[test]
+fn a_filter_keeps_frames_out() {
+    need_root!();
+    for rung in Rung::all() {
+        let (wire, sent) = (Wire::new(), frames(50));
+        let options = Options { filter: Some(port_9()), ..options() };
+        let (captured, lost) = capture(&wire, rung, &options, &sent, 25);
+        let mut numbers: Vec<_> =
+            captured.iter().flat_map(|queue| &queue.frames).map(|frame| number_of(&frame.bytes)).collect();
+        numbers.sort_unstable();
+        if lost == 0 {
+            assert_eq!(numbers, (0..50).step_by(2).collect::<Vec<_>>(), "{rung}");
+        }
+        let received: u64 = captured.iter().map(|queue| queue.account.received).sum();
+        assert_eq!(received, numbers.len() as u64, "{rung}: refused frames are no drops");
+    }
+}
+
+#[test]
+fn a_tag_is_back_in_its_place() {
+    need_root!();
+    for rung in Rung::all() {
+        let mut sent = frames(20);
+        for (i, frame) in sent.iter_mut().enumerate() {
+            if frame.len() < 1400 && i % 3 > 0 {
+                let tag = if i % 3 == 1 { [0x81, 0x00, 0x20, i as u8] } else { [0x88, 0xa8, 0x00, i as u8] };
+                frame.splice(12..12, tag);
+            }
+        }
+        let (captured, lost) = capture(&Wire::new(), rung, &options(), &sent, 20);
+        let frames: Vec<_> = captured.iter().flat_map(|queue| &queue.frames).collect();
+        assert_eq!(frames.len() as u64 + lost, 20, "{rung}");
+        for frame in frames {
+            assert!(sent.contains(&frame.bytes), "{rung}: {:02x?}", frame.bytes);
+            assert_eq!(frame.wire_len as usize, frame.bytes.len(), "{rung}");
+        }
+    }
+}
+
+#[test]
+fn the_books_close_when_nobody_takes_frames_in_time() {
+    need_root!();
+    for rung in Rung::all() {
+        let (wire, sent) = (Wire::new(), frames(3000));
+        let size = BufferSize::Time { rate: 1e6, time: Duration::from_micros(256) };
+        let buffer = Buffer { size, frame_bytes: 512 };
+        let options = Options { buffer, block_bytes: 4096 * 4, ..options() };
+        let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options).unwrap());
+        let lost = wire.send(&sent);
+        let deadline = Instant::now() + PATIENCE;
+        let received = |queues: &mut Vec<Box<dyn Queue>>| -> u64 {
+            queues.iter_mut().map(|queue| queue.account().unwrap().received).sum()
+        };
+        while received(&mut queues) + lost < 3000 && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        // Those after the gap say how long it was.
+        let mut frames = vec![];
+        queues.iter_mut().for_each(|queue| while take(&mut **queue, &mut frames) > 0 {});
+        let more = wire.send(&sent[..10]);
+        while received(&mut queues) + lost + more < 3010 && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let mut captured = queues.iter_mut().map(|queue| drain(&mut **queue, vec![])).collect::<Vec<_>>();
+        captured[0].frames.splice(0..0, frames);
+        let dropped: u64 = captured.iter().map(|queue| queue.account.dropped()).sum();
+        let taken: usize = captured.iter().map(|queue| queue.frames.len()).sum();
+        assert!(dropped > 1000, "{rung}: {dropped} dropped, {:?}", queues[0].granted());
+        assert!(taken > 10, "{rung}: what fitted into the buffer was kept");
+        assert_eq!(taken as u64 + dropped + lost + more, 3010, "{rung}");
+        let told: u64 = captured.iter().flat_map(|queue| &queue.frames).map(|frame| frame.lost_before).sum();
+        assert_eq!(told, dropped, "{rung}: each drop has its place");
+    }
+}
+
+#[test]
+fn what_arrived_before_the_end_can_still_be_taken() {
+    need_root!();
+    for rung in Rung::all() {
+        let (wire, sent) = (Wire::new(), frames(200));
+        let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options()).unwrap());
+        let lost = wire.send(&sent[..100]);
+        let deadline = Instant::now() + PATIENCE;
+        let mut received = || queues.iter_mut().map(|queue| queue.account().unwrap().received).sum::<u64>();
+        while received() + lost < 100 && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        queues.iter_mut().for_each(|queue| queue.stop().unwrap());
+        wire.send(&sent[100..]);
+        let captured: Vec<_> = queues.iter_mut().map(|queue| drain(&mut **queue, vec![])).collect();
+        let mut numbers: Vec<_> =
+            captured.iter().flat_map(|queue| &queue.frames).map(|frame| number_of(&frame.bytes)).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers.len() as u64 + lost, 100, "{rung}");
+        assert!(numbers.last() < Some(&100), "{rung}: nothing arrives after the end");
+    }
+}
+
+#[test]
+fn a_vanished_interface_is_an_error_with_its_name() {
+    need_root!();
+    for rung in Rung::all() {
+        let wire = Wire::new();
+        let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options()).unwrap());
+        let _captor = wire.cut();
+        for queue in &mut queues {
+            let deadline = Instant::now() + PATIENCE;
+            let error = loop {
+                match queue.take(WAIT, &mut |_| ()) {
+                    Ok(_) => assert!(Instant::now() < deadline, "{rung} does not notice"),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.to_string(), format!("interface {CAPTOR} has vanished"), "{rung}");
+        }
+    }
+}
+
+#[test]
+fn every_way_of_spreading_frames_gives_each_to_one_socket() {
+    need_root!();
+    use Fanout::*;
+    for rung in [Rung::Fanout] {
+        for fanout in [Hash, Lb, Cpu, Qm, Rnd, Rollover, Cbpf] {
+            let (wire, sent) = (Wire::new(), frames(300));
+            let (captured, lost) = capture(&wire, rung, &Options { fanout, ..options() }, &sent, 300);
+            assert_eq!(captured.len(), usize::from(SOCKETS));
+            let mut numbers: Vec<_> = captured
+                .iter()
+                .flat_map(|queue| &queue.frames)
+                .map(|frame| number_of(&frame.bytes))
+                .collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len() as u64 + lost, 300, "{rung}, {fanout}");
+            let busy = captured.iter().filter(|queue| !queue.frames.is_empty()).count();
+            // There is one receive queue, a CPU may be the only one that is at work, and the first socket never fills.
+            assert!(
+                busy == usize::from(SOCKETS) || matches!(fanout, Cpu | Qm | Rollover),
+                "{rung}, {fanout}: {busy}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fan_out_has_as_many_sockets_as_the_kernel_allows() {
+    need_root!();
+    let wire = Wire::new();
+    for sockets in [0, 257] {
+        let error =
+            wire.captor.run(|| Rung::Fanout.open(CAPTOR, &Options { sockets, ..options() }).err().unwrap());
+        assert_eq!(error.to_string(), format!("capturing: a fan-out has 1 to 256 sockets, not {sockets}"));
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    for rung in Rung::all() {
+        let error = rung.open("nowhere", &options()).err().expect("no such interface");
+        assert_eq!(error.to_string(), "there is no interface nowhere; `ip link` lists them", "{rung}");
+    }
+}

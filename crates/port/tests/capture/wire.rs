@@ -1,0 +1,99 @@
+//! A wire between two namespaces, and numbered frames to send through it.
+
+use std::time::Duration;
+
+use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::frame::{Ends, Mac, Parsed, Signature, parse};
+use weir_port::packet::{BATCH, Sender};
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+/// Where frames are captured.
+pub(crate) const CAPTOR: &str = "captor";
+const SENDER: &str = "sender";
+const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+/// Flows of the frames, so that a fan-out by flows reaches every socket.
+const FLOWS: u32 = 64;
+
+pub(crate) struct Wire {
+    sender: Namespace,
+    pub(crate) captor: Namespace,
+}
+
+impl Wire {
+    /// A wire whose ends are up, and carry nothing but what we send.
+    pub(crate) fn new() -> Wire {
+        let wire = Wire { sender: Namespace::new().unwrap(), captor: Namespace::new().unwrap() };
+        let ends = [(SENDER, MACS[0], &wire.sender), (CAPTOR, MACS[1], &wire.captor)];
+        wire.sender.run(|| {
+            let config = VethConfig { mtu: 1500, queues: 1 };
+            let ends = ends.map(|(name, mac, ns)| VethEnd { name, mac, namespace: ns.fd() });
+            Rtnl::open().unwrap().add_veth(ends, config).unwrap();
+        });
+        for (name, _, ns) in ends {
+            ns.run(|| {
+                std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").unwrap();
+                let mut rtnl = Rtnl::open().unwrap();
+                let index = rtnl.link(name).unwrap().ifindex;
+                rtnl.keep_quiet(index).unwrap();
+                rtnl.set_up(index, true).unwrap();
+                // With its NAPI, so that frames that find no room are counted by the sender.
+                set_offload(name, Offload::Gro, true).unwrap();
+            });
+        }
+        wire
+    }
+
+    /// Sends frames; returns how many of them the wire itself lost.
+    pub(crate) fn send(&self, frames: &[Vec<u8>]) -> u64 {
+        self.sender.run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let before = rtnl.link(SENDER).unwrap();
+            let sender = Sender::open(before.ifindex).unwrap();
+            let mut left = frames;
+            while !left.is_empty() {
+                left = &left[sender.send(&left[..left.len().min(BATCH)]).unwrap()..];
+            }
+            rtnl.link(SENDER).unwrap().stats.tx_dropped - before.stats.tx_dropped
+        })
+    }
+
+    /// Removes the wire while the namespace in which frames are captured stays.
+    pub(crate) fn cut(self) -> Namespace {
+        drop(self.sender);
+        self.captor
+    }
+}
+
+/// Frames number 0 to `n` of many sizes and flows.
+pub(crate) fn frames(n: u32) -> Vec<Vec<u8>> {
+    let ends = Ends {
+        ip: IpVersion::V4,
+        src_mac: MACS[0],
+        dst_mac: MACS[1],
+        src_prefix: [0; 12],
+        dst_prefix: [0; 12],
+    };
+    let frame = |seq: u32| {
+        let flow = Flow {
+            src: 0xc612_0000 + seq % FLOWS,
+            dst: 0xc613_0001,
+            sport: 10_000 + (seq % FLOWS) as u16,
+            dport: 9 + (seq % 2) as u16,
+            group: 0,
+        };
+        let size = [64, 65, 128, 511, 1518][seq as usize % 5];
+        ends.frame(&flow, size, Signature { seq, ..Signature::default() })
+    };
+    (0..n).map(frame).collect()
+}
+
+/// The number of a captured frame.
+pub(crate) fn number_of(frame: &[u8]) -> u32 {
+    let Parsed::Test(signature) = parse(frame) else { panic!("no test frame: {frame:02x?}") };
+    signature.seq
+}
+
+/// Longer than any test needs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
