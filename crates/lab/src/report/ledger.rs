@@ -17,10 +17,11 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
         return String::new();
     }
     let body = format!(
-        "{}{}{}<h3>Verdicts</h3>\n{}{}",
+        "{}{}{}{}<h3>Verdicts</h3>\n{}{}",
         note(EXPLANATION),
         losses(all).html(),
         bullets(&sources(all)),
+        super::faults::html(all),
         verdicts(all).html(),
         bullets(&reasons(all)),
     );
