@@ -220,11 +220,16 @@ pub(crate) fn procedure_sheet(name: &str, found: &[Found<'_, '_>]) -> Sheet {
         cites: found[0].result.cites.clone(),
         table: match has_loads {
             true => by_load(found),
-            false if has_headline(found) => figures(found),
-            false => by_figure(found),
+            false if has_headline(found) && !wants_percentiles(name) => figures(found),
+            false => by_figure(found, wants_percentiles(name)),
         },
-        notes: notes(found),
+        notes: notes(found, wants_percentiles(name)),
     }
+}
+
+/// RFC 8219, sections 7.2 and 7.3: the median of each figure, and as its dispersion the first and the 99th percentile.
+fn wants_percentiles(name: &str) -> bool {
+    matches!(name, procedure::LATENCY | procedure::PDV)
 }
 
 /// True unless a procedure has so many figures that the first one is not what it is about: they have a row each.
@@ -257,7 +262,7 @@ pub(crate) fn losses(result: &ProcedureResult) -> impl Iterator<Item = (f64, &Fi
     result.figures.iter().filter_map(move |f| Some((percent(f)?, f)))
 }
 
-/// RFC 2544, section 26.3: one column per load, the highest first; with very many loads one row per load.
+/// RFC 2544, section 26.3: one column per load, the highest first; with very many loads one row for each load of a point.
 fn by_load(found: &[Found<'_, '_>]) -> Table {
     let mut loads: Vec<f64> = found.iter().flat_map(|f| losses(f.result)).map(|(load, _)| load).collect();
     loads.sort_by(|a, b| b.total_cmp(a));
@@ -279,12 +284,13 @@ fn by_load(found: &[Found<'_, '_>]) -> Table {
     let mut table = Table::new(&head);
     for f in found {
         let begin = vec![f.point.point.frame.clone(), f.series.label.clone(), clean(f)];
-        let cells = loads.iter().map(|load| or_dash(loss(f, *load), percent));
         if loads.len() <= MOST_LOADS {
+            let cells = loads.iter().map(|load| or_dash(loss(f, *load), percent));
             table.push(begin.into_iter().chain(cells).collect());
         } else {
-            for (load, cell) in loads.iter().zip(cells) {
-                table.push([begin.clone(), vec![share(load), cell]].concat());
+            for (load, figure) in losses(f.result) {
+                let row = vec![share(&load), or_dash(figure.value, percent)];
+                table.push([begin.clone(), row].concat());
             }
         }
     }
@@ -294,9 +300,31 @@ fn by_load(found: &[Found<'_, '_>]) -> Table {
 /// Loads that have a column each.
 const MOST_LOADS: usize = 11;
 
+/// Parameters that vary from point to point: their names as headings, and the cells of a point.
+struct Varying<'c, 'r> {
+    found: &'c [Found<'c, 'r>],
+    names: Vec<&'r str>,
+}
+
+impl<'c, 'r> Varying<'c, 'r> {
+    fn of(found: &'c [Found<'c, 'r>]) -> Self {
+        Varying { found, names: parameters(found, |values| values > 1) }
+    }
+
+    fn head(&self) -> impl Iterator<Item = String> {
+        self.names.iter().map(|name| capital(name))
+    }
+
+    fn cells(&self, f: &Found<'_, '_>) -> impl Iterator<Item = String> {
+        let cell =
+            |name: &&str| parameter(f.result, name).map_or("–", |v| own_part(self.found, name, v)).into();
+        self.names.iter().map(cell)
+    }
+}
+
 /// One row per point: parameters that vary, the headline with its spread, the other figures.
 fn figures(found: &[Found<'_, '_>]) -> Table {
-    let varying = parameters(found, |values| values > 1);
+    let varying = Varying::of(found);
     let mut names: Vec<(&str, &str)> = Vec::new();
     for figure in found.iter().flat_map(|f| &f.result.figures) {
         if !names.contains(&(figure.name.as_str(), figure.unit.as_str())) {
@@ -304,7 +332,7 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
         }
     }
     let mut head: Vec<String> = ["Frame", "Device"].map(String::from).to_vec();
-    head.extend(varying.iter().map(|name| capital(name)));
+    head.extend(varying.head());
     for (i, (name, unit)) in names.iter().enumerate() {
         head.push(capital(name) + &behind(unit, ", "));
         head.extend(SPREAD.map(String::from).into_iter().filter(|_| i == 0));
@@ -312,11 +340,7 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
     let mut table = Table::new(&head);
     for f in found {
         let mut row = vec![f.point.point.frame.clone(), f.series.label.clone()];
-        row.extend(
-            varying
-                .iter()
-                .map(|name| parameter(f.result, name).map_or("–", |v| own_part(found, name, v)).to_string()),
-        );
+        row.extend(varying.cells(f));
         for (i, (name, unit)) in names.iter().enumerate() {
             let figure =
                 f.result.figures.iter().find(|g| (g.name.as_str(), g.unit.as_str()) == (*name, *unit));
@@ -328,20 +352,28 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
     table
 }
 
-/// One row per figure, for procedures with many.
-fn by_figure(found: &[Found<'_, '_>]) -> Table {
-    let mut table = Table::new(&["Frame", "Device", "Figure", "Value", "95 % interval", "N"]);
+/// One row per figure, for procedures with many and those that want the dispersion of each.
+fn by_figure(found: &[Found<'_, '_>], percentiles: bool) -> Table {
+    let varying = Varying::of(found);
+    let dispersion: &[(&str, f64)] = if percentiles { &[("P1", 1.0), ("P99", 99.0)] } else { &[] };
+    let mut head: Vec<String> = ["Frame", "Device"].map(String::from).to_vec();
+    head.extend(varying.head());
+    head.extend(["Figure", "Value", "95 % interval"].map(String::from));
+    head.extend(dispersion.iter().map(|(name, _)| name.to_string()).chain(["N".into()]));
+    let mut table = Table::new(&head);
     for f in found {
         for figure in &f.result.figures {
             let [interval, .., n] = spread(Some(figure), &figure.unit);
-            table.push(vec![
-                f.point.point.frame.clone(),
-                f.series.label.clone(),
-                capital(&figure.name),
-                or_dash(figure.value, |v| cell(v, &figure.unit) + &behind(&figure.unit, " ")),
-                interval,
-                n,
-            ]);
+            let mut row = vec![f.point.point.frame.clone(), f.series.label.clone()];
+            row.extend(varying.cells(f));
+            row.push(capital(&figure.name));
+            row.push(or_dash(figure.value, |v| cell(v, &figure.unit) + &behind(&figure.unit, " ")));
+            row.push(interval);
+            let percentile =
+                |(_, p): &(&str, f64)| or_dash(percentile(&figure.values, *p), |v| cell(v, &figure.unit));
+            row.extend(dispersion.iter().map(percentile));
+            row.push(n);
+            table.push(row);
         }
     }
     table
@@ -423,7 +455,7 @@ fn parameters<'a>(found: &[Found<'_, 'a>], wanted: fn(usize) -> bool) -> Vec<&'a
 }
 
 /// Parameters that all points share, how the headline follows from its repetitions, irregularities.
-fn notes(found: &[Found<'_, '_>]) -> Vec<String> {
+fn notes(found: &[Found<'_, '_>], percentiles: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let shared = parameters(found, |values| values == 1);
     let value = |name| found.iter().find_map(|f| parameter(f.result, name));
@@ -437,7 +469,12 @@ fn notes(found: &[Found<'_, '_>]) -> Vec<String> {
             Statistic::Average => "average",
             Statistic::Median => "median",
         };
-        notes.push(format!("{}: {statistic} of the N repetitions.", capital(&figure.name)));
+        let each = if percentiles {
+            "; P1, P99: the percentiles of these, least and greatest below 100"
+        } else {
+            ""
+        };
+        notes.push(format!("{}: {statistic} of the N repetitions{each}.", capital(&figure.name)));
     }
     let irregular = found.iter().flat_map(|f| &f.result.irregular).map(String::as_str);
     for (text, n) in reasons::merged(irregular) {
