@@ -328,6 +328,11 @@ impl Trial {
         self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
     }
 
+    /// The load that was really sent, frames/s: less than intended where the tester was too slow.
+    pub fn sent_fps(&self) -> f64 {
+        self.offered_fps * (1.0 + self.noise.rate_error)
+    }
+
     /// The loss that a search or a procedure may count, 0..=1: all but what the tester lost itself.
     pub fn dut_loss_ratio(&self) -> f64 {
         let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester));

@@ -27,8 +27,13 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct State {
     place: String,
-    done: usize,
+    /// What is measured there beyond the search.
+    procedure: Option<&'static str>,
+    /// Points that are done, with a share of the one that is not.
+    done: f64,
     count: usize,
+    /// What was done when the first trial began: an interrupted run goes on with some points done.
+    begun: Option<f64>,
     /// Trials of each point by its number in the store, and how many of them are not valid: an experiment
     /// may take its points in turns.
     trials: HashMap<i64, (usize, usize)>,
@@ -53,11 +58,21 @@ impl Progress {
         match event {
             Event::Run(run) => self.line(&format!("run {}: {}", run.id, run.question)),
             Event::Point { index, count, point } => {
-                (state.done, state.count) = (index.unwrap_or(0), count);
-                state.place = place(point);
+                (state.done, state.count) = (index.unwrap_or(0) as f64, count);
+                (state.place, state.procedure) = (place(point), None);
+                self.show(&state);
+            }
+            Event::Procedure { name, done } => {
+                state.done = state.done.floor() + done.min(0.99);
+                state.procedure = Some(name);
+                if self.bar.is_hidden() {
+                    self.line(&format!("{}: {name}, {}", state.place, self.time_left(&state)));
+                }
                 self.show(&state);
             }
             Event::Trial { offered_fps, .. } => {
+                let done = state.done;
+                state.begun.get_or_insert(done);
                 state.offered = offered_fps.map_or("full speed".to_string(), rate);
                 self.show(&state);
             }
@@ -90,30 +105,39 @@ impl Progress {
         if self.bar.is_hidden() {
             return;
         }
-        let done = if state.count == 0 { 0.0 } else { state.done as f64 / state.count as f64 };
-        self.bar.set_position((done * 1000.0) as u64);
+        let count = state.count.max(1) as f64;
+        self.bar.set_position((state.done / count * 1000.0) as u64);
         self.bar.set_message(format!(
-            "{}/{} {} at {}, {}",
-            state.done + 1,
+            "{}/{} {}{} at {}, {}",
+            state.done as usize + 1,
             state.count,
             state.place,
+            state.procedure.map_or(String::new(), |name| format!(", {name}")),
             state.offered,
-            self.time_left(done)
+            self.time_left(state)
         ));
     }
 
-    fn time_left(&self, done: f64) -> String {
-        let elapsed = self.started.elapsed();
-        let left = if done > 0.0 {
-            elapsed.mul_f64((1.0 - done) / done)
-        } else {
-            self.estimate.saturating_sub(elapsed)
-        };
-        format!("{}{} left", if done > 0.0 { "about " } else { "at most " }, in_words(left))
+    fn time_left(&self, state: &State) -> String {
+        state.time_left(self.started.elapsed(), self.estimate)
     }
 
     fn line(&self, text: &str) {
         if self.bar.is_hidden() { say(text) } else { self.bar.println(text) }
+    }
+}
+
+impl State {
+    /// From what has been done since the first trial and the time that it took; before anything is, from the plan.
+    fn time_left(&self, elapsed: Duration, estimate: Duration) -> String {
+        let done = self.done - self.begun.unwrap_or(self.done);
+        let left = self.count as f64 - self.done;
+        if done > 0.0 {
+            format!("about {} left", in_words(elapsed.mul_f64(left / done)))
+        } else {
+            let share = left / self.count.max(1) as f64;
+            format!("at most {} left", in_words(estimate.mul_f64(share).saturating_sub(elapsed)))
+        }
     }
 }
 
@@ -157,4 +181,22 @@ fn goal(goal: &GoalResult) -> String {
     let irregular = goal.repetitions.iter().find_map(|r| r.irregular.as_deref());
     let why = irregular.map_or(String::new(), |why| format!(" [{why}]"));
     format!("{} {}{why}", goal.goal, goal.fps_median.map_or("none found".to_string(), rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_what_this_run_has_done_itself() {
+        let seconds = Duration::from_secs;
+        let left = |done, begun, elapsed_s| {
+            State { done, begun, count: 4, ..State::default() }.time_left(seconds(elapsed_s), seconds(400))
+        };
+        assert_eq!(left(0.0, None, 0), "at most 6 min 40 s left");
+        assert_eq!(left(0.0, Some(0.0), 30), "at most 6 min 10 s left");
+        assert_eq!(left(0.5, Some(0.0), 30), "about 3 min 30 s left");
+        assert_eq!(left(3.0, Some(3.0), 1), "at most 1 min 39 s left", "three points were kept");
+        assert_eq!(left(3.5, Some(3.0), 50), "about 50 s left");
+    }
 }

@@ -83,6 +83,27 @@ pub struct Throughput {
     pub procedures: Procedures,
 }
 
+impl Throughput {
+    /// Upper bound of the trial time at a point.
+    fn estimate(&self, point: &PointSpec) -> Duration {
+        self.before_procedures() + self.procedures.estimate(point.is_smallest(&self.traffic.frame_bytes))
+    }
+
+    fn before_procedures(&self) -> Duration {
+        let curve = self.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
+        self.search.estimate() * self.repeat + curve
+    }
+
+    /// The share of the time at a point that has gone by when its procedure `name` begins, 0..=1, if everything takes as
+    /// long as it can.
+    pub(crate) fn share_before(&self, point: &PointSpec, name: &str) -> f64 {
+        let procedures = self.procedures.estimates(point.is_smallest(&self.traffic.frame_bytes));
+        let before = procedures.iter().take_while(|(other, _)| *other != name).map(|(_, time)| *time);
+        let before = self.before_procedures() + before.sum::<Duration>();
+        before.div_duration_f64(self.estimate(point).max(Duration::from_nanos(1))).min(1.0)
+    }
+}
+
 /// Loss and latency against load: trials at shares of the throughput that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
@@ -175,13 +196,7 @@ impl Plan {
     /// not counted.
     pub fn estimate(&self) -> Duration {
         match &self.experiment {
-            Experiment::Throughput(t) => {
-                let curve = t.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
-                let search = t.search.estimate() * t.repeat;
-                let smallest = |point: &PointSpec| point.is_smallest(&t.traffic.frame_bytes);
-                let points = self.points();
-                points.iter().map(|point| search + curve + t.procedures.estimate(smallest(point))).sum()
-            }
+            Experiment::Throughput(t) => self.points().iter().map(|point| t.estimate(point)).sum(),
             Experiment::PeersGenerator(p) => {
                 // Two generators of ours with each number of flows; peers repeat one frame.
                 let generators = (p.names.len() + 2 * p.flows.len()) * p.frame_bytes.len();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_testbed::dut::DutKind;
 
+use crate::figure::procedure;
 use crate::search::burst;
 
 /// The procedures of a plan, in the order in which they are made; `None`: not asked for.
@@ -70,6 +71,8 @@ pub struct BackToBackSpec {
     pub max_burst: Duration,
     /// Pause before each burst, at least; as long as the burst where that is longer.
     pub idle: Duration,
+    /// Counting ends when nothing has arrived for so long after a burst; as long as the burst where that is longer.
+    pub drain: Duration,
     /// The search ends when its bounds are so many frames apart, at least 1.
     pub step_frames: u64,
     /// A burst is lossy if so many in a row lost frames, at least 1.
@@ -178,20 +181,30 @@ pub struct ForwardingSpec {
 const ASSUMED_MAX_FPS: f64 = 20e6;
 
 impl Procedures {
-    /// Upper bound of the trial time at a point, repeated trials not counted; a reset is for the smallest frames only.
-    pub fn estimate(&self, smallest: bool) -> Duration {
+    /// Upper bounds of the trial time at a point by the name of the procedure, in their order, repeated trials not
+    /// counted; a reset is for the smallest frames only.
+    pub fn estimates(&self, smallest: bool) -> Vec<(&'static str, Duration)> {
+        let reset = self.reset.as_ref().filter(|_| smallest);
         let times = [
-            self.latency.as_ref().map(|spec| spec.stream * spec.times),
-            self.pdv.as_ref().map(|spec| spec.stream * spec.times),
-            self.frame_loss.as_ref().map(|spec| spec.trial * (1 + percents(spec.step_percent).len() as u32)),
-            self.back_to_back.as_ref().map(BackToBackSpec::estimate),
-            self.recovery.as_ref().map(|spec| (spec.overload + spec.settle) * spec.times),
-            self.reset.as_ref().filter(|_| smallest).map(|spec| spec.trial * spec.times),
-            self.bursts.as_ref().map(BurstsSpec::estimate),
-            self.forwarding.as_ref().map(ForwardingSpec::estimate),
-            self.soak.as_ref().map(|spec| spec.trial * spec.trials()),
+            (procedure::LATENCY, self.latency.as_ref().map(|spec| spec.stream * spec.times)),
+            (procedure::PDV, self.pdv.as_ref().map(|spec| spec.stream * spec.times)),
+            (procedure::FRAME_LOSS, self.frame_loss.as_ref().map(FrameLossSpec::estimate)),
+            (procedure::BACK_TO_BACK, self.back_to_back.as_ref().map(BackToBackSpec::estimate)),
+            (
+                procedure::RECOVERY,
+                self.recovery.as_ref().map(|spec| (spec.overload + spec.settle) * spec.times),
+            ),
+            (procedure::RESET, reset.map(|spec| spec.trial * spec.times)),
+            (procedure::BURSTS, self.bursts.as_ref().map(BurstsSpec::estimate)),
+            (procedure::FORWARDING, self.forwarding.as_ref().map(ForwardingSpec::estimate)),
+            (procedure::SOAK, self.soak.as_ref().map(|spec| spec.trial * spec.trials())),
         ];
-        times.into_iter().flatten().sum()
+        times.into_iter().filter_map(|(name, time)| Some((name, time?))).collect()
+    }
+
+    /// The sum of these.
+    pub fn estimate(&self, smallest: bool) -> Duration {
+        self.estimates(smallest).into_iter().map(|(_, time)| time).sum()
     }
 }
 
@@ -199,6 +212,12 @@ impl Procedures {
 pub(crate) fn percents(step: f64) -> Vec<f64> {
     let below = |i: u32| 100.0 - f64::from(i) * step;
     (0..).map(below).take_while(|percent| *percent > 1e-9).collect()
+}
+
+impl FrameLossSpec {
+    fn estimate(&self) -> Duration {
+        self.trial * (1 + percents(self.step_percent).len() as u32)
+    }
 }
 
 impl BurstsSpec {
@@ -238,10 +257,15 @@ impl BackToBackSpec {
         self.idle.max(burst)
     }
 
+    /// How long nothing must have arrived after a burst of this length.
+    pub fn quiet(&self, burst: Duration) -> Duration {
+        self.drain.max(burst)
+    }
+
     fn estimate(&self) -> Duration {
         let most = self.search(ASSUMED_MAX_FPS).most_bursts();
         // The bursts of doubled lengths are as long as two of the longest; no other is longer than that one.
-        (self.pause(Duration::ZERO) * most + self.max_burst * 4) * self.times
+        ((self.idle + self.drain) * most + self.max_burst * 4) * self.times
     }
 }
 
@@ -284,6 +308,20 @@ mod tests {
         let forwarding = ForwardingSpec { step_percent: 25.0, up_to_percent: 200.0, trial, times: 2 };
         assert_eq!(forwarding.percents(), [100.0, 125.0, 150.0, 175.0, 200.0]);
         procedures = Procedures { forwarding: Some(forwarding), ..Procedures::default() };
-        assert_eq!(procedures.estimate(false), seconds(30 * 6 * 2));
+        assert_eq!(procedures.estimates(false), [("forwarding-rates", seconds(30 * 6 * 2))]);
+        let burst = Duration::from_micros(1);
+        let back_to_back = BackToBackSpec {
+            max_burst: burst,
+            idle: trial,
+            drain: trial,
+            step_frames: 1,
+            trials: 1,
+            times: 2,
+        };
+        // At 20 M frames/s 20 frames: 16 and 20 of them, then at most five halvings and a last one.
+        let most = (back_to_back.search(20e6).most_bursts(), 8);
+        assert_eq!(most.0, most.1);
+        procedures = Procedures { back_to_back: Some(back_to_back), ..Procedures::default() };
+        assert_eq!(procedures.estimate(false), seconds(60 * 8 * 2) + burst * 8);
     }
 }

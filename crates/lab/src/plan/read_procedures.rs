@@ -80,6 +80,7 @@ fn read_back_to_back(section: &Section<'_>) -> BackToBackSpec {
     BackToBackSpec {
         max_burst: max_burst.unwrap_or(Duration::from_secs(2)),
         idle: seconds(section, "idle_s", 2),
+        drain: seconds(section, "drain_s", 2),
         step_frames: step_frames.into(),
         trials: section.one("trials", value::count(1..=100)).unwrap_or(2),
         times: times(section, 50),

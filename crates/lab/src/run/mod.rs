@@ -99,6 +99,13 @@ pub enum Event<'a> {
         /// The point.
         point: &'a Point,
     },
+    /// A procedure begins at the point.
+    Procedure {
+        /// Its name, that of its section in the plan.
+        name: &'static str,
+        /// The share of the time at the point that has gone by, as far as the plan tells, 0..=1.
+        done: f64,
+    },
     /// A trial begins.
     Trial {
         /// Frames/s; `None`: as fast as possible.

@@ -9,6 +9,7 @@ use weir_load::Control;
 use weir_load::counts::Load;
 
 use super::disturbance::Disturbance;
+use super::verdict::tells_of_what_was_sent;
 use super::{Event, RunError, Running, WARM_UP, past};
 use crate::plan::PointSpec;
 use crate::record::{Owner, Point, Purpose, Trial, Verdict};
@@ -66,6 +67,12 @@ impl<'a> Trials<'a> {
     pub(super) fn cpus_moved(&self) -> bool {
         let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.handovers, p));
         matches!(quantiles, [Some(low), Some(high)] if high > MOVED_FACTOR * low)
+    }
+
+    /// Tells that the trials of this procedure come next.
+    pub(super) fn begin(&self, procedure: &'static str) {
+        let done = self.run.experiment.share_before(self.spec, procedure);
+        (self.run.options.observe)(Event::Procedure { name: procedure, done });
     }
 
     /// One trial, whatever its verdict.
@@ -190,6 +197,11 @@ impl<'a> Trials<'a> {
         Ok(trial)
     }
 
+    /// Is what the device did in this trial to be believed of the load that was really sent?
+    pub(super) fn tells_of_what_was_sent(&self, trial: &Trial) -> bool {
+        tells_of_what_was_sent(trial, &self.run.settings.limits)
+    }
+
     /// How often a trial may be repeated.
     pub(super) fn retries(&self) -> u32 {
         self.run.settings.limits.retries
@@ -237,5 +249,5 @@ impl Measurer for PointMeasurer<'_, '_> {
 /// The rate at which the tester both sent and received.
 fn achieved_fps(trial: &Trial) -> f64 {
     let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.sent.max(1) as f64;
-    trial.offered_fps * (1.0 + trial.noise.rate_error) * kept.max(0.0)
+    trial.sent_fps() * kept.max(0.0)
 }

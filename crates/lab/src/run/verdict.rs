@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::plan::Limits;
-use crate::record::{LedgerLine, Noise, Owner, Verdict};
+use crate::record::{LedgerLine, Noise, Owner, Trial, Verdict};
 
 /// The books of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -68,6 +68,20 @@ pub(super) fn judge(books: &Books, noise: &Noise, limits: &Limits) -> (Verdict, 
     found.sort_by_key(|(verdict, _)| gravity(*verdict));
     let verdict = found.first().map_or(Verdict::Valid, |(verdict, _)| *verdict);
     (verdict, found.into_iter().map(|(_, reason)| reason).collect())
+}
+
+/// Is what the device did to be believed of the load that was really sent? It is if nothing is wrong with a trial but that
+/// the tester sent less than it was to, or later.
+pub(super) fn tells_of_what_was_sent(trial: &Trial, limits: &Limits) -> bool {
+    let undisturbed = trial.noise.steal <= limits.steal && trial.noise.dut_wait <= DUT_WAIT;
+    let slow = trial.noise.rate_error < -limits.rate_error;
+    match trial.verdict {
+        Verdict::Valid => true,
+        Verdict::TesterLimited | Verdict::Noisy => {
+            slow && undisturbed && trial.dropped_by(Owner::Tester) == 0
+        }
+        Verdict::Invalid => false,
+    }
 }
 
 fn gravity(verdict: Verdict) -> u8 {
@@ -214,6 +228,28 @@ mod tests {
         check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
         check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
         check(books(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
+    }
+
+    #[test]
+    fn a_tester_that_was_only_slow_does_not_spoil_what_the_device_did() {
+        let trial = crate::run::procedure::testing::trial();
+        let slow = |verdict, rate_error, steal| Trial {
+            verdict,
+            noise: Noise { rate_error, steal, ..Noise::default() },
+            ..trial.clone()
+        };
+        let own = LedgerLine { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
+        for (trial, expected) in [
+            (trial.clone(), true),
+            (slow(Verdict::TesterLimited, -0.3, 0.0), true),
+            (slow(Verdict::Noisy, -0.02, 0.0), true),
+            (slow(Verdict::Noisy, 0.0, 0.0), false),
+            (slow(Verdict::Noisy, -0.02, 0.05), false),
+            (slow(Verdict::Invalid, -0.3, 0.0), false),
+            (Trial { ledger: vec![own], ..slow(Verdict::TesterLimited, -0.3, 0.0) }, false),
+        ] {
+            assert_eq!(tells_of_what_was_sent(&trial, &Limits::default()), expected, "{trial:?}");
+        }
     }
 
     #[test]

@@ -29,7 +29,11 @@ cpus = 1
 
 /// Runs the plan with more behind it, and returns what the procedures found at each of its points.
 fn run(name: &str, rest: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
-    let plan = plan::reload(name, &format!("{PLAN}{rest}")).unwrap_or_else(|error| panic!("{error}"));
+    run_text(name, &format!("{PLAN}{rest}"))
+}
+
+fn run_text(name: &str, text: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
+    let plan = plan::reload(name, text).unwrap_or_else(|error| panic!("{error}"));
     let file = std::env::temp_dir().join(format!("weir-{name}-{}.db", std::process::id()));
     let store = Store::open(&file).expect("a new file");
     let stop = AtomicBool::new(false);
@@ -60,6 +64,7 @@ trial_s = 0.1
 [back_to_back]
 max_burst_s = 0.01
 idle_s = 0.001
+drain_s = 0.001
 step_frames = 64
 times = 1
 [recovery]
@@ -100,6 +105,34 @@ fn every_procedure_is_made_at_its_points() {
     let without_reset: Vec<&str> = all.into_iter().filter(|name| *name != "reset").collect();
     assert_eq!(names(&points[1].0), without_reset, "larger frames");
     assert_eq!(points.len(), 2);
+}
+
+/// The line is slow, so that all loss is the device's: 20,000 frames/s of 128 bytes, with preamble and gap.
+const SLOW_LINE: &str = "flows = 10\nline_bits_per_s = 23_680_000";
+const LOSSY: &str = r#"kind = "faulty"
+faults = "drop=1/10"
+[frame_loss]
+step_percent = 25
+trial_s = 0.2
+"#;
+
+/// RFC 2544 section 26.3 against a device that drops each tenth frame at any load.
+#[test]
+fn a_frame_loss_rate_is_what_the_device_drops() {
+    const ATTEMPTS: usize = 10;
+    let _turn = need_rig!();
+    let plan = format!("{PLAN}{LOSSY}").replace("flows = 10", SLOW_LINE);
+    let exact = |procedures: &[ProcedureResult]| {
+        let figures: Vec<_> =
+            procedures[0].figures.iter().map(|f| (f.name.as_str(), f.value.unwrap_or(-1.0))).collect();
+        println!("{figures:?}");
+        let (clean, losses) = figures.split_first().expect("figures");
+        let names: Vec<_> = losses.iter().map(|(name, _)| *name).collect();
+        assert_eq!(clean, &("load without loss", -1.0), "it loses at every load");
+        names == ["loss at 100 %", "loss at 75 %", "loss at 50 %", "loss at 25 %"]
+            && losses.iter().all(|(_, loss)| (loss - 0.1).abs() < 0.001)
+    };
+    assert!((0..ATTEMPTS).any(|_| exact(&run_text("lossy", &plan)[0].0)), "none of {ATTEMPTS} was exact");
 }
 
 const STALL: &str = r#"kind = "faulty"

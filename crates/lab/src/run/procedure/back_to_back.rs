@@ -72,8 +72,11 @@ impl Bursts {
     /// Pauses, sends one burst, and sees what became of it.
     fn send(&self, frames: u64, spec: &BackToBackSpec, bench: &mut Bench) -> Result<Burst, RunError> {
         let length = Duration::from_secs_f64(frames as f64 * self.streams / self.maximum.fps);
-        let load =
-            Load { max_frames: Some(frames), ..Load::full_speed(length.mul_f64(PATIENCE).max(PATIENCE_MIN)) };
+        let load = Load {
+            max_frames: Some(frames),
+            drain: Some(spec.quiet(length)),
+            ..Load::full_speed(length.mul_f64(PATIENCE).max(PATIENCE_MIN))
+        };
         for _ in 0..=bench.trials.retries() {
             bench.trials.pause(spec.pause(length))?;
             let trial = bench.trials.one(bench.rig, &load, Purpose::Procedure)?;
@@ -125,6 +128,7 @@ fn result(spec: &BackToBackSpec, bursts: &Bursts, found: &[Longest]) -> Procedur
             parameter("step", spec.step_frames, "frames"),
             seconds("longest burst", spec.max_burst),
             seconds("pause", spec.idle),
+            seconds("counting ends when nothing has arrived for", spec.drain),
         ],
         irregular: irregular(found, spec.search(max_fps).longest),
         figures: vec![
@@ -158,6 +162,12 @@ pub(super) fn deviations(spec: &BackToBackSpec) -> Vec<String> {
     let found = [
         Some(sent.to_string()),
         shorter("Back-to-back: pauses", spec.idle, Duration::from_secs(2), "RFC 9004 section 6.2"),
+        shorter(
+            "Back-to-back: waits for late frames",
+            spec.drain,
+            Duration::from_secs(2),
+            "RFC 9004 section 6.2",
+        ),
         fewer("Back-to-back searches", spec.times, 50, "RFC 2544 section 26.4"),
     ];
     found.into_iter().flatten().collect()
@@ -183,6 +193,7 @@ mod tests {
     const SPEC: BackToBackSpec = BackToBackSpec {
         max_burst: Duration::from_secs(1),
         idle: Duration::from_secs(2),
+        drain: Duration::from_secs(2),
         step_frames: 1,
         trials: 2,
         times: 3,
@@ -197,6 +208,19 @@ mod tests {
         let values: Vec<_> = result.figures.iter().map(|f| f.value.expect("three values")).collect();
         assert_eq!(values, [512.0, 512e-6, 256e-6]);
         assert!(result.irregular.is_empty(), "{:?}", result.irregular);
+    }
+
+    #[test]
+    fn late_frames_are_waited_for_as_long_as_the_burst_and_two_seconds() {
+        let seconds = Duration::from_secs;
+        assert_eq!([1, 30].map(|burst| SPEC.quiet(seconds(burst))), [seconds(2), seconds(30)]);
+        assert_eq!(deviations(&SPEC).len(), 2, "{:?}", deviations(&SPEC));
+        let hasty = BackToBackSpec { drain: Duration::from_millis(20), ..SPEC };
+        assert!(
+            deviations(&hasty)[1].contains("late frames of 0.02 s, where RFC 9004"),
+            "{:?}",
+            deviations(&hasty)
+        );
     }
 
     #[test]

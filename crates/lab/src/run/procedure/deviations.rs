@@ -12,8 +12,8 @@ use crate::search::classic;
 pub(in crate::run) fn deviations(plan: &Plan) -> Vec<String> {
     let Experiment::Throughput(experiment) = &plan.experiment else { return Vec::new() };
     let mut list = vec![
-        "Trial phases: frames are waited for until nothing has arrived for 10 to 20 ms, not 2 s; there is no \
-         pause of 5 s between trials, and no routing update or learning frame, because routes and neighbours \
+        "Trial phases: but for back-to-back frames, what is under way is waited for until nothing has arrived for 10 to \
+         20 ms, not 2 s; there is no pause of 5 s between trials, and no routing update or learning frame, because routes and neighbours \
          are static (RFC 2544, section 23)."
             .to_string(),
     ];

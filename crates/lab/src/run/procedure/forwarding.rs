@@ -50,7 +50,7 @@ pub(super) fn measure(spec: &ForwardingSpec, bench: &mut Bench) -> Result<Proced
 /// the device forwards of it is no less true.
 fn forwarded(trial: &Trial) -> Option<Forwarded> {
     let counts = matches!(trial.verdict, Verdict::Valid | Verdict::TesterLimited) && trial.sent > 0;
-    let offered_fps = trial.offered_fps * (1.0 + trial.noise.rate_error);
+    let offered_fps = trial.sent_fps();
     let share = trial.received as f64 / trial.sent.max(1) as f64;
     counts.then_some(Forwarded { offered_fps, fps: offered_fps * share })
 }

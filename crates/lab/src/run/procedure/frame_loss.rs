@@ -1,41 +1,61 @@
 //! Frame loss rate: RFC 2544, section 26.3. Loads go down from the maximum rate until two in a row lose nothing.
+//!
+//! ```text
+//! as fast as the tester can > steps of the maximum rate below that > ... > two without loss
+//! ```
+//! Where the tester sends less than a step asks for, what the device lost of that is booked at the load that was sent.
 
 use std::time::Duration;
 
 use weir_load::counts::Load;
 
-use super::{Bench, Known, Maximum, empty, frames_per_s, parameter, seconds, shorter};
+use super::{Bench, Maximum, empty, frames_per_s, parameter, seconds, shorter};
 use crate::figure::{figure, name, procedure, unit};
 use crate::plan::{FrameLossSpec, percents};
-use crate::record::{ProcedureResult, Statistic, Verdict};
-use crate::run::{CEILING_SHARE, RunError};
+use crate::record::{ProcedureResult, Statistic};
+use crate::run::RunError;
 
 const CITES: &str = "RFC 2544, section 26.3";
 
 pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
-    let maximum = maximum(spec, bench)?;
-    let (offered, beyond) = loads(spec, maximum, bench.known.paced_fps);
-    let steps = down(&offered, |fps| {
-        let trial = bench.trial(&Load::steady(fps, spec.trial))?;
-        Ok::<_, RunError>(match trial.verdict {
-            Verdict::Valid => Loss::Ratio(trial.dut_loss_ratio()),
-            Verdict::TesterLimited => Loss::TesterLimited,
-            Verdict::Noisy | Verdict::Invalid => Loss::Unknown,
-        })
+    let scale = scale(spec, bench)?;
+    let mut steps = steps(spec, &scale);
+    let mut begun = Vec::new();
+    if let Some(fastest) = scale.fastest {
+        begun.push(fastest);
+        steps.retain(|step| step.fps < fastest.fps);
+    }
+    let found = down(&steps, begun, |step| {
+        let load = Load::steady(step.fps, spec.trial);
+        let trial = bench.trial(&load)?;
+        let loss_ratio = bench.trials.tells_of_what_was_sent(&trial).then(|| trial.dut_loss_ratio());
+        Ok::<_, RunError>(Loss { asked: Some(step), fps: trial.sent_fps(), loss_ratio })
     })?;
-    Ok(result(spec, (maximum, bench.known), &steps, &beyond))
+    Ok(result(spec, &scale, &found))
 }
 
-/// The rate of 100 %. A virtual wire has no speed of its own: frames enter it as fast as the device's end and the tester
-/// can hand them over, which the device takes part in. What the tester gets rid of at full speed, it can nearly pace.
-fn maximum(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Maximum, RunError> {
-    if bench.known.spec.line_bits_per_s.is_some() {
-        return Ok(bench.known.maximum());
+/// What loads are measured by.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    /// The rate of 100 %.
+    maximum: Maximum,
+    /// The highest load that the tester can offer, where it is not beyond the maximum.
+    fastest: Option<Loss>,
+}
+
+/// A virtual wire has no speed of its own: frames enter it as fast as the device's end and the tester can hand them over,
+/// which the device takes part in. So 100 % is what the tester gets rid of at full speed, if the plan names no line.
+fn scale(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Scale, RunError> {
+    let known = bench.known;
+    let line = known.spec.line_bits_per_s.map(|_| known.maximum());
+    if let Some(maximum) = line.filter(|maximum| maximum.fps <= known.paced_fps) {
+        return Ok(Scale { maximum, fastest: None });
     }
     let trial = bench.trial(&Load::full_speed(spec.trial))?;
-    let fps = CEILING_SHARE * trial.sent as f64 / trial.duration_s;
-    let source = "90 % of what the tester sends towards this device at full speed";
-    Ok(Maximum { fps: fps.min(bench.known.paced_fps), source })
+    let loss_ratio = bench.trials.tells_of_what_was_sent(&trial).then(|| trial.dut_loss_ratio());
+    let fastest = Loss { asked: None, fps: trial.sent_fps(), loss_ratio };
+    let source = "what the tester sends towards this device at full speed";
+    Ok(Scale { maximum: line.unwrap_or(Maximum { fps: fastest.fps, source }), fastest: Some(fastest) })
 }
 
 /// A load in percent of the maximum rate and in frames/s.
@@ -45,39 +65,46 @@ struct Step {
     fps: f64,
 }
 
-/// What a device lost at a load.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Loss {
-    /// This share of the frames.
-    Ratio(f64),
-    /// The tester was too slow to tell.
-    TesterLimited,
-    /// No valid trial could be had.
-    Unknown,
+fn steps(spec: &FrameLossSpec, scale: &Scale) -> Vec<Step> {
+    let step = |percent| Step { percent, fps: scale.maximum.fps * percent / 100.0 };
+    percents(spec.step_percent).into_iter().map(step).collect()
 }
 
+/// What a device lost at a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Loss {
+    /// The step, unless the tester sent as fast as it could.
+    asked: Option<Step>,
+    /// What was sent, frames/s.
+    fps: f64,
+    /// Share of the frames sent; `None` where no trial can be believed.
+    loss_ratio: Option<f64>,
+}
+
+/// A tester that is slower than asked for by no more than this still offers that step.
+const STILL_THE_STEP: f64 = 0.005;
+
 impl Loss {
-    fn ratio(self) -> Option<f64> {
-        if let Loss::Ratio(ratio) = self { Some(ratio) } else { None }
+    /// The step that was really offered: none where the tester was too slow for it.
+    fn step(&self) -> Option<Step> {
+        self.asked.filter(|step| self.loss_ratio.is_none() || self.fps >= step.fps * (1.0 - STILL_THE_STEP))
+    }
+
+    /// Its place on the scale: a step where that was offered, otherwise a whole percent of what was sent.
+    fn percent(&self, maximum: Maximum) -> f64 {
+        self.step().map_or((100.0 * self.fps / maximum.fps).round(), |step| step.percent)
     }
 }
 
-/// The loads that the tester can offer, and the percentages that it cannot.
-fn loads(spec: &FrameLossSpec, maximum: Maximum, paced_fps: f64) -> (Vec<Step>, Vec<f64>) {
-    let steps = percents(spec.step_percent)
-        .into_iter()
-        .map(|percent| Step { percent, fps: maximum.fps * percent / 100.0 });
-    // 90 % of the ceiling is what can be paced, but for rounding.
-    let (offered, beyond): (Vec<Step>, Vec<Step>) =
-        steps.partition(|step| step.fps <= paced_fps * (1.0 + 1e-9));
-    (offered, beyond.iter().map(|step| step.percent).collect())
-}
-
-/// Goes down the loads until two in a row lost nothing; returns what each lost.
-fn down<E>(steps: &[Step], mut loss_at: impl FnMut(f64) -> Result<Loss, E>) -> Result<Vec<(Step, Loss)>, E> {
-    let mut found: Vec<(Step, Loss)> = Vec::new();
+/// Goes down the steps until two loads in a row lost nothing; returns what was lost at each, after what is known already.
+fn down<E>(
+    steps: &[Step],
+    begun: Vec<Loss>,
+    mut loss_at: impl FnMut(Step) -> Result<Loss, E>,
+) -> Result<Vec<Loss>, E> {
+    let mut found = begun;
     for &step in steps {
-        found.push((step, loss_at(step.fps)?));
+        found.push(loss_at(step)?);
         if without_loss(&found).is_some() {
             break;
         }
@@ -85,61 +112,64 @@ fn down<E>(steps: &[Step], mut loss_at: impl FnMut(f64) -> Result<Loss, E>) -> R
     Ok(found)
 }
 
-/// The higher of two successive loads that lost nothing.
-fn without_loss(found: &[(Step, Loss)]) -> Option<Step> {
-    let clean = found.windows(2).find(|pair| pair.iter().all(|(_, loss)| *loss == Loss::Ratio(0.0)));
-    clean.map(|pair| pair[0].0)
+/// The higher of two successive loads that lost nothing, frames/s.
+fn without_loss(found: &[Loss]) -> Option<f64> {
+    let clean = found.windows(2).find(|pair| pair.iter().all(|loss| loss.loss_ratio == Some(0.0)))?;
+    let offered = clean.iter().map(|loss| loss.step().map_or(loss.fps, |step| step.fps));
+    offered.reduce(f64::max)
 }
 
-fn result(
-    spec: &FrameLossSpec,
-    (maximum, known): (Maximum, &Known),
-    found: &[(Step, Loss)],
-    beyond: &[f64],
-) -> ProcedureResult {
-    let average = |name: String, unit, value: Option<f64>| {
-        figure(name, unit, Statistic::Average, value.into_iter().collect())
-    };
-    let clean = without_loss(found).map(|step| step.fps);
-    let mut figures = vec![average(name::LOAD_WITHOUT_LOSS.into(), unit::FRAMES_PER_S, clean)];
-    figures.extend(
-        found.iter().map(|(step, loss)| average(name::loss_at(step.percent), unit::RATIO, loss.ratio())),
-    );
-    let mut irregular = Vec::new();
-    if let Some(lowest) = beyond.last() {
-        irregular.push(format!(
-            "The tester paces at most {} frames/s here: the loss at {lowest} % of the maximum rate and above is not \
-             known.",
-            known.paced_fps.round()
-        ));
-    }
-    for (kind, what) in [
-        (
-            Loss::TesterLimited,
-            "the tester, which is slower with the device than on the wire alone, was the limit",
-        ),
-        (Loss::Unknown, "no valid trial could be had"),
-    ] {
-        let n = found.iter().filter(|(_, loss)| *loss == kind).count();
-        irregular.extend((n > 0).then(|| format!("At {n} of {} loads {what}.", found.len())));
-    }
-    if clean.is_none() {
-        irregular.push("No two successive loads were without loss.".into());
-    }
+fn result(spec: &FrameLossSpec, scale: &Scale, found: &[Loss]) -> ProcedureResult {
+    let average = |name: &str, unit, values: Vec<f64>| figure(name, unit, Statistic::Average, values);
+    let clean = without_loss(found);
+    let mut figures = vec![average(name::LOAD_WITHOUT_LOSS, unit::FRAMES_PER_S, clean.into_iter().collect())];
+    let mut percents: Vec<f64> = found.iter().map(|loss| loss.percent(scale.maximum)).collect();
+    percents.sort_by(|a, b| b.total_cmp(a));
+    percents.dedup();
+    figures.extend(percents.into_iter().map(|percent| {
+        let here = found.iter().filter(|loss| loss.percent(scale.maximum) == percent);
+        let ratios = here.filter_map(|loss| loss.loss_ratio).collect();
+        average(&name::loss_at(percent), unit::RATIO, ratios)
+    }));
     ProcedureResult {
         parameters: vec![
-            frames_per_s("maximum rate", maximum.fps),
-            parameter("maximum rate is that of", maximum.source, ""),
+            frames_per_s("maximum rate", scale.maximum.fps),
+            parameter("maximum rate is that of", scale.maximum.source, ""),
             parameter("step", spec.step_percent, "%"),
             seconds("trial", spec.trial),
         ],
         figures,
-        irregular,
+        irregular: irregular(scale, found),
         ..empty(procedure::FRAME_LOSS, CITES)
     }
 }
 
+fn irregular(scale: &Scale, found: &[Loss]) -> Vec<String> {
+    let mut list = Vec::new();
+    if let Some(fastest) = scale.fastest.filter(|fastest| fastest.fps < scale.maximum.fps) {
+        list.push(format!(
+            "The tester sends at most {} frames/s here: the loss above {} % of the maximum rate is not known.",
+            fastest.fps.round(),
+            fastest.percent(scale.maximum)
+        ));
+    }
+    let slow = found.iter().filter(|loss| loss.asked.is_some() && loss.step().is_none()).count();
+    let unknown = found.iter().filter(|loss| loss.loss_ratio.is_none()).count();
+    for (n, what) in [
+        (slow, "the tester sent less than the step: the loss is that of the load that was sent"),
+        (unknown, "no trial could be had that tells of the device"),
+    ] {
+        list.extend((n > 0).then(|| format!("At {n} of {} loads {what}.", found.len())));
+    }
+    if without_loss(found).is_none() {
+        list.push("No two successive loads were without loss.".into());
+    }
+    list
+}
+
 pub(super) fn deviations(spec: &FrameLossSpec) -> Vec<String> {
+    let scale = "Frame loss: where the plan names no line rate, 100 % is what the tester sends towards the device at full \
+                 speed; a loss is booked at the load that was really sent, where that is less than the step.";
     let coarse = (spec.step_percent > 10.0).then(|| {
         format!(
             "Frame loss in steps of {} %, where RFC 2544 section 26.3 wants 10 % at most.",
@@ -147,7 +177,7 @@ pub(super) fn deviations(spec: &FrameLossSpec) -> Vec<String> {
         )
     });
     let short = shorter("Frame loss: trials", spec.trial, Duration::from_secs(60), "RFC 2544 section 24");
-    coarse.into_iter().chain(short).collect()
+    [Some(scale.to_string()), coarse, short].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -155,62 +185,111 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::run::procedure::testing::known;
 
     const SPEC: FrameLossSpec = FrameLossSpec { step_percent: 10.0, trial: Duration::from_secs(60) };
 
-    /// Runs against a device that forwards `capacity_fps`; loads within `unknown_fps` of it have no valid trial.
-    fn run(capacity_fps: f64, unknown_fps: f64) -> ProcedureResult {
-        let known = known();
-        let (offered, beyond) = loads(&SPEC, known.maximum(), known.paced_fps);
-        let found = down(&offered, |fps| {
-            let known = (fps - capacity_fps).abs() >= unknown_fps;
-            let loss = Loss::Ratio((1.0 - capacity_fps / fps).max(0.0));
-            Ok::<_, Infallible>(if known { loss } else { Loss::Unknown })
-        });
-        let Ok(found) = found;
-        result(&SPEC, (known.maximum(), &known), &found, &beyond)
+    /// A simulated device with its tester, frames/s.
+    struct Sim {
+        /// What the device forwards.
+        capacity: f64,
+        /// What the tester sends at full speed.
+        fastest: f64,
+        /// What it can pace.
+        paced: f64,
+        /// A line of the plan.
+        line: Option<f64>,
+        /// Loads at which no trial can be believed.
+        unknown: fn(f64) -> bool,
     }
 
-    /// The figures as `name=value`.
-    fn shown(result: &ProcedureResult) -> String {
+    const SIM: Sim = Sim { capacity: 0.65e6, fastest: 1e6, paced: 1e6, line: None, unknown: |_| false };
+
+    impl Sim {
+        fn loss(&self, asked: Option<Step>) -> Loss {
+            let fps = asked.map_or(self.fastest, |step| step.fps.min(self.paced));
+            let loss_ratio = (1.0 - self.capacity / fps).max(0.0);
+            Loss { asked, fps, loss_ratio: (!(self.unknown)(fps)).then_some(loss_ratio) }
+        }
+
+        fn run(&self) -> ProcedureResult {
+            let maximum = Maximum { fps: self.line.unwrap_or(self.fastest), source: "the simulation" };
+            let fastest = Some(self.loss(None)).filter(|_| self.line.is_none_or(|line| line > self.paced));
+            let scale = Scale { maximum, fastest };
+            let mut steps = steps(&SPEC, &scale);
+            steps.retain(|step| fastest.is_none_or(|fastest| step.fps < fastest.fps));
+            let found = down(&steps, fastest.into_iter().collect(), |step| {
+                Ok::<_, Infallible>(self.loss(Some(step)))
+            });
+            let Ok(found) = found;
+            result(&SPEC, &scale, &found)
+        }
+    }
+
+    /// The figures as `name=value`, and what was irregular.
+    fn check(sim: &Sim, figures: &str, irregular: &[&str]) {
+        let result = sim.run();
         let value = |v: Option<f64>| v.map_or("?".into(), |v| format!("{v:.3}"));
         let words = result
             .figures
             .iter()
             .map(|f| format!("{}={}", f.name.trim_start_matches("loss at "), value(f.value)));
-        words.collect::<Vec<_>>().join(" ")
+        assert_eq!(words.collect::<Vec<_>>().join(" "), figures);
+        assert_eq!(result.irregular, irregular);
     }
 
     #[test]
     fn it_goes_down_until_two_loads_lose_nothing() {
-        // The ceiling is 1 M frames/s, and 0.9 M can be paced.
-        let result = run(0.65e6, 0.0);
-        assert_eq!(
-            shown(&result),
-            "load without loss=600000.000 90 %=0.278 80 %=0.188 70 %=0.071 60 %=0.000 50 %=0.000"
+        check(
+            &SIM,
+            "load without loss=600000.000 100 %=0.350 90 %=0.278 80 %=0.188 70 %=0.071 60 %=0.000 50 %=0.000",
+            &[],
         );
-        assert_eq!(
-            result.irregular,
-            [
-                "The tester paces at most 900000 frames/s here: the loss at 100 % of the maximum rate and above is \
-              not known."
-            ]
+        let fast = Sim { capacity: 2e6, ..SIM };
+        check(&fast, "load without loss=1000000.000 100 %=0.000 90 %=0.000", &[]);
+        let slow = Sim { capacity: 5e4, ..SIM };
+        assert_eq!(slow.run().figures.len(), 11);
+        assert_eq!(slow.run().irregular, ["No two successive loads were without loss."]);
+    }
+
+    #[test]
+    fn what_the_tester_did_not_send_is_no_load() {
+        let slow =
+            "At 2 of 7 loads the tester sent less than the step: the loss is that of the load that was sent.";
+        check(
+            &Sim { paced: 0.76e6, ..SIM },
+            "load without loss=600000.000 100 %=0.350 76 %=0.145 70 %=0.071 60 %=0.000 50 %=0.000",
+            &[&slow.replace("of 7", "of 6")],
         );
-        assert_eq!(shown(&run(2e6, 0.0)), "load without loss=900000.000 90 %=0.000 80 %=0.000");
+        // Two trials at one load that was sent, of which the first ends the descent with the fastest.
+        check(
+            &Sim { paced: 0.76e6, capacity: 0.8e6, ..SIM },
+            "load without loss=760000.000 100 %=0.200 76 %=0.000",
+            &[&slow.replace("of 7", "of 3")],
+        );
+    }
+
+    #[test]
+    fn a_line_that_the_tester_cannot_fill_is_told() {
+        check(
+            &Sim { line: Some(2e6), paced: 0.9e6, ..SIM },
+            "load without loss=600000.000 50 %=0.350 40 %=0.188 30 %=0.000 20 %=0.000",
+            &[
+                "The tester sends at most 1000000 frames/s here: the loss above 50 % of the maximum rate is not known.",
+            ],
+        );
+        check(
+            &Sim { line: Some(0.7e6), ..SIM },
+            "load without loss=630000.000 100 %=0.071 90 %=0.000 80 %=0.000",
+            &[],
+        );
     }
 
     #[test]
     fn what_is_not_known_is_no_load_without_loss() {
-        let result = run(0.6e6, 1e3);
-        assert_eq!(
-            shown(&result),
-            "load without loss=500000.000 90 %=0.333 80 %=0.250 70 %=0.143 60 %=? 50 %=0.000 40 %=0.000"
+        check(
+            &Sim { unknown: |fps| (fps - 0.6e6).abs() < 1e3, ..SIM },
+            "load without loss=500000.000 100 %=0.350 90 %=0.278 80 %=0.188 70 %=0.071 60 %=? 50 %=0.000 40 %=0.000",
+            &["At 1 of 7 loads no trial could be had that tells of the device."],
         );
-        assert_eq!(result.irregular[1], "At 1 of 6 loads no valid trial could be had.");
-        let nothing = run(0.05e6, 0.0);
-        assert_eq!(nothing.figures[0].value, None);
-        assert_eq!(nothing.irregular[1], "No two successive loads were without loss.");
-        assert_eq!(nothing.figures.len(), 10);
     }
 }

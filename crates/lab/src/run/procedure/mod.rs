@@ -12,6 +12,7 @@ use weir_load::counts::Load;
 use weir_packet::flow::Direction;
 
 use super::{Rig, RunError, Trials};
+use crate::figure::procedure;
 use crate::plan::{PointSpec, Procedures};
 use crate::record::{ProcedureResult, Purpose, Trial, Verdict};
 
@@ -98,30 +99,39 @@ impl Bench<'_, '_> {
 pub(super) fn measure(procedures: &Procedures, bench: &mut Bench) -> Result<Vec<ProcedureResult>, RunError> {
     let mut results = Vec::new();
     if let Some(spec) = &procedures.latency {
+        bench.trials.begin(procedure::LATENCY);
         results.push(latency::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.pdv {
+        bench.trials.begin(procedure::PDV);
         results.push(pdv::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.frame_loss {
+        bench.trials.begin(procedure::FRAME_LOSS);
         results.push(frame_loss::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.back_to_back {
+        bench.trials.begin(procedure::BACK_TO_BACK);
         results.push(back_to_back::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.recovery {
+        bench.trials.begin(procedure::RECOVERY);
         results.push(recovery::measure(spec, bench)?);
     }
     if let Some(spec) = procedures.reset.as_ref().filter(|_| bench.known.smallest) {
+        bench.trials.begin(procedure::RESET);
         results.push(reset::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.bursts {
+        bench.trials.begin(procedure::BURSTS);
         results.push(bursts::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.forwarding {
+        bench.trials.begin(procedure::FORWARDING);
         results.push(forwarding::measure(spec, bench)?);
     }
     if let Some(spec) = &procedures.soak {
+        bench.trials.begin(procedure::SOAK);
         results.push(soak::measure(spec, bench)?);
     }
     Ok(results)
@@ -191,7 +201,7 @@ fn fewer(what: &str, here: u32, there: u32, rfc: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod testing {
+pub(super) mod testing {
     use super::Known;
     use crate::plan;
     use crate::record::Trial;
@@ -210,7 +220,7 @@ mod testing {
     }
 
     /// A valid trial that lost nothing.
-    pub(super) fn trial() -> Trial {
+    pub(in crate::run) fn trial() -> Trial {
         let trial = fixture::quick().points[0].trials[1].clone();
         Trial { lost: 0, ledger: Vec::new(), verdict: crate::record::Verdict::Valid, ..trial }
     }
