@@ -16,8 +16,11 @@
 
 mod fanout;
 mod interface;
+mod libpcap;
+mod mapping;
 mod recv;
 mod recvmmsg;
+mod ring;
 mod tag;
 mod tap;
 
@@ -73,6 +76,8 @@ pub struct Account {
     pub taken: u64,
     /// What was lost, by the name of the place.
     pub drops: Vec<Drops>,
+    /// Times that a ring was full and stayed so for a while.
+    pub freezes: u64,
     /// System calls to receive frames.
     pub calls: u64,
 }
@@ -227,11 +232,23 @@ pub enum Rung {
     RecvMmsg,
     /// The same with several sockets that share the frames.
     Fanout,
+    /// libpcap, as most programs do it.
+    Libpcap,
+    /// A ring of blocks.
+    Ring,
+    /// The same with several rings that share the frames.
+    RingFanout,
 }
 
 /// All rungs, from the bottom up, with their names.
-const RUNGS: [(Rung, &str); 3] =
-    [(Rung::Recv, "recv"), (Rung::RecvMmsg, "recvmmsg"), (Rung::Fanout, "fanout")];
+const RUNGS: [(Rung, &str); 6] = [
+    (Rung::Recv, "recv"),
+    (Rung::RecvMmsg, "recvmmsg"),
+    (Rung::Fanout, "fanout"),
+    (Rung::Libpcap, "libpcap"),
+    (Rung::Ring, "ring"),
+    (Rung::RingFanout, "ring-fanout"),
+];
 
 impl Rung {
     /// All, from the bottom up.
@@ -251,6 +268,9 @@ impl Rung {
             Rung::Recv => recv::open(&interface, options),
             Rung::RecvMmsg => recvmmsg::open(&interface, options),
             Rung::Fanout => recvmmsg::open_fanout(&interface, options),
+            Rung::Libpcap => libpcap::open(&interface, options),
+            Rung::Ring => ring::open(&interface, options),
+            Rung::RingFanout => ring::open_fanout(&interface, options),
         }
     }
 }
@@ -355,7 +375,7 @@ mod tests {
     #[test]
     fn an_account_closes() {
         let drops = vec![Drops { name: "ring full", frames: 3 }, Drops { name: "too long", frames: 2 }];
-        let account = Account { received: 20, taken: 8, drops, calls: 9 };
+        let account = Account { received: 20, taken: 8, drops, freezes: 0, calls: 9 };
         assert_eq!((account.dropped(), account.waiting()), (5, 7));
     }
 }

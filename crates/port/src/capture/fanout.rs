@@ -1,12 +1,12 @@
 //! A fan-out: several packet sockets of one interface, of which each frame reaches one.
 //!
-//! A socket hears every frame from when it is bound until it has joined the group. So the group starts with a
-//! barrier: when all have joined, what came before is forgotten, and the books begin.
+//! A socket hears every frame from when it is bound until it has joined the group. So all of them refuse every frame
+//! until the last one has joined.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::tap::{Tap, instruction};
-use super::{CaptureError, Fanout, Options};
+use super::{CaptureError, Fanout, Options, Queue};
 use crate::packet::set;
 
 /// Most sockets of a group, without the newer call that takes more.
@@ -14,27 +14,45 @@ const MOST: u16 = 256;
 /// Where a filter finds the last byte of an IPv4 source address; SKF_NET_OFF of linux/filter.h is the IP header.
 const SOURCE_BYTE: i32 = -0x10_0000 + 15;
 
+/// Opens as many sockets as `options` wants and puts them into a group. `open` makes one of so many; `tap` is its
+/// socket.
+pub(super) fn open<Q: Queue + 'static>(
+    options: &Options,
+    open: impl Fn(u64) -> Result<Q, CaptureError>,
+    tap: impl Fn(&Q) -> &Tap,
+) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
+    let sockets = options.sockets;
+    if !(1..=MOST).contains(&sockets) {
+        return Err(CaptureError::Option(format!("a fan-out has 1 to {MOST} sockets, not {sockets}")));
+    }
+    let group = Group::new(options.fanout);
+    let join = |_| {
+        let queue = open(sockets.into())?;
+        tap(&queue).bind()?;
+        group.join(tap(&queue))?;
+        Ok(queue)
+    };
+    let queues = (0..sockets).map(join).collect::<Result<Vec<_>, CaptureError>>()?;
+    queues.iter().try_for_each(|queue| tap(queue).admit())?;
+    Ok(queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect())
+}
+
 /// A group in the making.
-pub(super) struct Group {
+struct Group {
     number: u16,
     mode: Fanout,
-    pub(super) sockets: u16,
 }
 
 impl Group {
-    pub(super) fn new(options: &Options) -> Result<Group, CaptureError> {
-        if !(1..=MOST).contains(&options.sockets) {
-            let text = format!("a fan-out has 1 to {MOST} sockets, not {}", options.sockets);
-            return Err(CaptureError::Option(text));
-        }
+    fn new(mode: Fanout) -> Group {
         // Numbers are of a network namespace, and other programs take the number of their process.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let number = (std::process::id() as u16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        Ok(Group { number, mode: options.fanout, sockets: options.sockets })
+        Group { number, mode }
     }
 
     /// Makes a socket that is bound to the interface a member.
-    pub(super) fn join(&self, tap: &Tap) -> Result<(), CaptureError> {
+    fn join(&self, tap: &Tap) -> Result<(), CaptureError> {
         let mode = match self.mode {
             Fanout::Hash => libc::PACKET_FANOUT_HASH,
             Fanout::Lb => libc::PACKET_FANOUT_LB,

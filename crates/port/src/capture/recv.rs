@@ -24,7 +24,8 @@ const CONTROL_WORDS: usize = 24;
 pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
     let socket = QueueSocket::open(interface, options, 1)?;
     let bytes = vec![0; tag::ROOM + options.snap as usize];
-    socket.tap.start()?;
+    socket.tap.bind()?;
+    socket.tap.admit()?;
     Ok(vec![Box::new(Recv { socket, bytes, beside: Beside::EMPTY, waits: None })])
 }
 
@@ -137,18 +138,11 @@ impl QueueSocket {
     }
 
     pub(super) fn account(&mut self) -> io::Result<Account> {
-        let (received, dropped) = self.tap.statistics()?;
-        self.received += u64::from(received);
-        self.dropped += u64::from(dropped);
+        let new = self.tap.statistics()?;
+        self.received += u64::from(new.received);
+        self.dropped += u64::from(new.dropped);
         let drops = vec![Drops { name: "socket queue full", frames: self.dropped }];
-        Ok(Account { received: self.received, taken: self.taken, drops, calls: self.calls })
-    }
-
-    /// Begins the books anew.
-    pub(super) fn forget(&mut self) -> io::Result<()> {
-        self.account()?;
-        (self.received, self.dropped, self.taken, self.calls) = (0, 0, 0, 0);
-        Ok(())
+        Ok(Account { received: self.received, taken: self.taken, drops, freezes: 0, calls: self.calls })
     }
 
     pub(super) fn granted(&self) -> Granted {

@@ -6,9 +6,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::fanout::Group;
 use super::recv::{Beside, QueueSocket, Told};
-use super::{Account, CaptureError, Frame, Granted, Interface, Options, Queue, tag};
+use super::{Account, CaptureError, Frame, Granted, Interface, Options, Queue, fanout, tag};
 
 /// Frames of one call.
 const BATCH: usize = 64;
@@ -18,23 +17,13 @@ pub(super) fn open_fanout(
     interface: &Interface,
     options: &Options,
 ) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
-    let group = Group::new(options)?;
-    let mut queues = vec![];
-    for _ in 0..group.sockets {
-        let queue = RecvMmsg::open(interface, options, group.sockets.into())?;
-        queue.socket.tap.start()?;
-        group.join(&queue.socket.tap)?;
-        queues.push(queue);
-    }
-    for queue in &mut queues {
-        queue.forget_what_came_early().map_err(interface.refused("emptying the queues of the fan-out"))?;
-    }
-    Ok(queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect())
+    fanout::open(options, |sockets| RecvMmsg::open(interface, options, sockets), |queue| &queue.socket.tap)
 }
 
 pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
     let queue = RecvMmsg::open(interface, options, 1)?;
-    queue.socket.tap.start()?;
+    queue.socket.tap.bind()?;
+    queue.socket.tap.admit()?;
     Ok(vec![Box::new(queue)])
 }
 
@@ -84,11 +73,6 @@ impl RecvMmsg {
             self.socket.hand_on(&mut bytes[..tag::ROOM + header.msg_len as usize], told, each);
         }
         Ok(n as usize)
-    }
-
-    fn forget_what_came_early(&mut self) -> io::Result<()> {
-        while self.look(&mut |_| ())? > 0 {}
-        self.socket.forget()
     }
 }
 

@@ -7,20 +7,31 @@ use std::time::Duration;
 use super::{CaptureError, Interface, Options};
 use crate::packet::{bind, raw_socket, set, set_at};
 
-/// A packet socket that hears nothing until [`Tap::start`].
+/// A packet socket that receives nothing until [`Tap::admit`], wherever it is bound.
 pub(super) struct Tap {
     pub(super) fd: OwnedFd,
     pub(super) interface: Interface,
+    filter: Vec<libc::sock_filter>,
+}
+
+/// What one of the kernel's counters of a socket says; see [`Tap::statistics`].
+pub(super) struct Statistics {
+    /// Frames that passed the filter, dropped ones among them.
+    pub(super) received: u32,
+    /// Frames that found no room.
+    pub(super) dropped: u32,
+    /// Times that a ring was full; only rings of blocks tell.
+    pub(super) freezes: u32,
 }
 
 impl Tap {
-    /// A socket with filter and snap length, on no interface yet.
+    /// A socket on no interface yet.
     pub(super) fn open(interface: &Interface, options: &Options) -> Result<Tap, CaptureError> {
         let fd = raw_socket().map_err(interface.refused("opening a packet socket"))?;
         set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32).map_err(interface.refused("ignoring own frames"))?;
         let filter = cut_to(options.snap, options.filter.as_deref());
-        attach_filter(&fd, &filter).map_err(interface.refused("attaching the filter"))?;
-        let tap = Tap { fd, interface: interface.clone() };
+        let tap = Tap { fd, interface: interface.clone(), filter };
+        tap.stop().map_err(interface.refused("keeping frames out"))?;
         if options.promiscuous {
             promiscuous(&tap.fd, interface.index)
                 .map_err(interface.refused("turning promiscuous mode on"))?;
@@ -28,21 +39,25 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Frames arrive from now on.
-    pub(super) fn start(&self) -> Result<(), CaptureError> {
+    /// Binds it to the interface: the last step of its own, after which it may join others.
+    pub(super) fn bind(&self) -> Result<(), CaptureError> {
         bind(&self.fd, self.interface.index, libc::ETH_P_ALL as u16)
             .map_err(self.interface.refused("binding to the interface"))
+    }
+
+    /// Frames that pass the filter arrive from now on.
+    pub(super) fn admit(&self) -> Result<(), CaptureError> {
+        attach_filter(&self.fd, &self.filter).map_err(self.interface.refused("attaching the filter"))
     }
 
     /// No more frames arrive. Not by closing or binding elsewhere: a member of a fan-out may not do that, and what
     /// has arrived must stay.
     pub(super) fn stop(&self) -> io::Result<()> {
-        attach_filter(&self.fd, &[instruction(libc::BPF_RET | libc::BPF_K, 0)])
+        attach_filter(&self.fd, &refuse_all())
     }
 
-    /// Frames for this socket and those dropped among them, since the last call: the kernel forgets them when it is
-    /// asked.
-    pub(super) fn statistics(&self) -> io::Result<(u32, u32)> {
+    /// Counts since the last call: the kernel forgets them when it is asked.
+    pub(super) fn statistics(&self) -> io::Result<Statistics> {
         // SAFETY: plain integers; the kernel writes as much of the structure as its ring version has.
         let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
         let mut length = size_of_val(&stats) as u32;
@@ -56,7 +71,11 @@ impl Tap {
                 &mut length,
             )
         };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok((stats.tp_packets, stats.tp_drops)) }
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let (received, dropped) = (stats.tp_packets, stats.tp_drops);
+        Ok(Statistics { received, dropped, freezes: stats.tp_freeze_q_cnt })
     }
 
     /// Waits until something has arrived. False when nothing did, or when the interface went down, which is not yet
@@ -125,6 +144,11 @@ pub(super) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
 /// One instruction of a filter that jumps nowhere.
 pub(super) const fn instruction(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// A filter that no frame passes.
+pub(super) const fn refuse_all() -> [libc::sock_filter; 1] {
+    [instruction(libc::BPF_RET | libc::BPF_K, 0)]
 }
 
 /// A filter that keeps at most `snap` bytes of what `filter` accepts: that is how the kernel is told.

@@ -282,7 +282,7 @@ fn a_vanished_interface_is_an_error_with_its_name() {
 fn every_way_of_spreading_frames_gives_each_to_one_socket() {
     need_root!();
     use Fanout::*;
-    for rung in [Rung::Fanout] {
+    for rung in [Rung::Fanout, Rung::RingFanout] {
         for fanout in [Hash, Lb, Cpu, Qm, Rnd, Rollover, Cbpf] {
             let (wire, sent) = (Wire::new(), frames(300));
             let (captured, lost) = capture(&wire, rung, &Options { fanout, ..options() }, &sent, 300);

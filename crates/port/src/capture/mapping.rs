@@ -1,0 +1,61 @@
+//! Memory that is shared with the kernel, or given to it.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// A mapping that is undone when it is dropped.
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to whoever holds the mapping, on whichever thread.
+unsafe impl Send for Mapping {}
+// SAFETY: a mapping itself has no state; access to its memory is the business of those who make pointers into it.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `bytes` of what `fd` offers at `offset`, present from the start so that no frame waits for a page.
+    pub(super) fn shared(fd: BorrowedFd<'_>, bytes: usize, offset: libc::off_t) -> io::Result<Mapping> {
+        Mapping::map(bytes, libc::MAP_SHARED, fd.as_raw_fd(), offset)
+    }
+
+    fn map(bytes: usize, flags: i32, fd: i32, offset: libc::off_t) -> io::Result<Mapping> {
+        // SAFETY: a fresh mapping at a place that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags | libc::MAP_POPULATE,
+                fd,
+                offset,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { start: NonNull::new(start.cast()).expect("mmap returns no null"), bytes })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Pointer to a `T` that begins `at` bytes into it.
+    pub(super) fn at<T>(&self, at: usize) -> *mut T {
+        assert!(at + size_of::<T>() <= self.bytes, "{at} of {} bytes", self.bytes);
+        // SAFETY: within the mapping, by the assertion.
+        let pointer = unsafe { self.start.as_ptr().add(at) };
+        assert!(pointer.cast::<T>().is_aligned(), "{at} is no place for such a value");
+        pointer.cast()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in map(); nothing borrows from it without borrowing this.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
