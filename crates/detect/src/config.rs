@@ -1,0 +1,307 @@
+//! What is watched, what is too much, and what is done about it: the configuration, read from TOML.
+
+use std::net::IpAddr;
+
+use toml_edit::{Document, Item, Value};
+use weir_config::{Mistakes, Notes, Section, rate, shown, value};
+
+use crate::announce::{Announce, Daemon, Route};
+use crate::counts::{Direction, Limits, Metric};
+use crate::prefix::Prefix;
+
+/// A valid configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub(crate) networks: Vec<Prefix>,
+    /// The first is that of all hosts that are in no other.
+    pub(crate) groups: Vec<Group>,
+    pub(crate) baseline: Option<Baseline>,
+    pub(crate) hysteresis: Hysteresis,
+    pub(crate) memory: Memory,
+    /// Commonest values of each kind in an event.
+    pub(crate) top: u32,
+    /// What is done about an attack.
+    pub actions: Actions,
+}
+
+/// Hosts with limits of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) name: Option<String>,
+    pub(crate) prefixes: Vec<Prefix>,
+    /// Of each host, in and out.
+    pub(crate) limits: [Limits; 2],
+    /// Of all together, in and out.
+    pub(crate) total: [Limits; 2],
+}
+
+/// Limits that are learned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Baseline {
+    /// So many times the mean of a host is too much.
+    pub(crate) factor: f64,
+    /// Time constant of the mean; nothing is judged by it before.
+    pub(crate) learn_s: f64,
+    /// Means below are taken as this, frames/s.
+    pub(crate) floor_pps: f64,
+    /// Means below are taken as this, bits/s.
+    pub(crate) floor_bits_per_s: f64,
+}
+
+/// When an attack ends, and how often it is told of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Hysteresis {
+    pub(crate) end_share: f64,
+    pub(crate) end_s: f64,
+    pub(crate) update_s: f64,
+}
+
+/// Memory for tables, bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Memory {
+    pub(crate) hosts: usize,
+    pub(crate) flows: usize,
+}
+
+/// What is done about an attack, besides telling it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Actions {
+    /// A program that gets each event as JSON on its standard input.
+    pub script: Option<String>,
+    /// Where each event is posted to as JSON, `http://` or `https://`.
+    pub webhook: Option<String>,
+    /// Directory for a capture of each attack.
+    pub captures: Option<String>,
+    /// A BGP daemon that is told.
+    pub announce: Option<Announce>,
+}
+
+impl Config {
+    /// Reads a configuration; `file` is what the user calls it.
+    ///
+    /// # Errors
+    /// All mistakes at once, each with its line and what to do about it.
+    pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
+        let notes = Notes::new("a configuration", text);
+        let item = Document::parse(text).map(Document::into_item).map_err(|error| {
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            notes.add(error.span().or(Some(0..0)), "", format!("this is not TOML: {message}"));
+        });
+        let item = item.ok();
+        let config = item.as_ref().and_then(Item::as_table_like).and_then(|table| {
+            let root = Section::root(table, &notes);
+            let config = read(&root);
+            root.finish();
+            if notes.is_empty() && config.as_ref().is_some_and(|config| !config.limits_anything()) {
+                let text = "no limit is given, so nothing can exceed one: add [in] with `pps = \"20k\"`, or [baseline]";
+                notes.add(Some(0..0), "", text.to_string());
+            }
+            config
+        });
+        config.filter(|_| notes.is_empty()).ok_or_else(|| notes.to_mistakes(file))
+    }
+
+    /// Whether a limit asks for new flows.
+    pub(crate) fn counts_flows(&self) -> bool {
+        self.limits().any(|limits| limits.get(Metric::FlowsPerS).is_some())
+    }
+
+    fn limits_anything(&self) -> bool {
+        self.baseline.is_some() || self.limits().any(|limits| !limits.is_empty())
+    }
+
+    fn limits(&self) -> impl Iterator<Item = &Limits> {
+        self.groups.iter().flat_map(|group| group.limits.iter().chain(&group.total))
+    }
+}
+
+fn read(root: &Section<'_>) -> Option<Config> {
+    let networks = root.required_axis("networks", "[\"198.18.0.0/15\"]", value::parsed::<Prefix>);
+    let everyone = Group {
+        name: None,
+        prefixes: Vec::new(),
+        limits: [read_limits(root.section("in")), read_limits(root.section("out"))],
+        total: [read_limits(root.section("total_in")), read_limits(root.section("total_out"))],
+    };
+    let groups = root.sections("group");
+    let groups = groups.into_iter().filter_map(|section| read_group(section, &everyone));
+    let groups: Vec<_> = std::iter::once(everyone.clone()).chain(groups).collect();
+    let baseline = read_baseline(root.section("baseline"));
+    let (hysteresis, top) = read_events(root.section("events"));
+    let memory = read_memory(root.section("memory"));
+    let actions = read_actions(root.section("actions"), read_announce(root.section("announce")));
+    Some(Config { networks: networks?, groups, baseline, hysteresis, memory, top, actions })
+}
+
+fn read_limits(section: Section<'_>) -> Limits {
+    let limits = Metric::ALL.iter().fold(Limits::default(), |limits, &(metric, key)| {
+        let limit = match metric {
+            Metric::SynShare => section.one(key, share),
+            _ => section.one(key, quantity),
+        };
+        limit.map_or(limits, |limit| limits.at_most(metric, limit))
+    });
+    section.finish();
+    limits
+}
+
+fn read_group(section: Section<'_>, everyone: &Group) -> Option<Group> {
+    let name = section.required("name", "\"web\"", value::text);
+    let prefixes = section.required_axis("prefixes", "[\"198.18.1.0/24\"]", value::parsed::<Prefix>);
+    // Without limits of its own a host of the group has those of everyone.
+    let limits = |key, of_all| match section.section(key) {
+        own if own.is_present() => read_limits(own),
+        _ => of_all,
+    };
+    let limits = [limits("in", everyone.limits[0]), limits("out", everyone.limits[1])];
+    let total = ["total_in", "total_out"].map(|key| read_limits(section.section(key)));
+    section.finish();
+    Some(Group { name: Some(name?), prefixes: prefixes?, limits, total })
+}
+
+fn read_baseline(section: Section<'_>) -> Option<Baseline> {
+    if !section.is_present() {
+        return None;
+    }
+    let baseline = Baseline {
+        factor: section.one("factor", factor).unwrap_or(5.0),
+        learn_s: section.one("learn_s", value::seconds).map_or(600.0, |time| time.as_secs_f64()),
+        floor_pps: section.one("floor_pps", quantity).unwrap_or(1000.0),
+        floor_bits_per_s: section.one("floor_bits_per_s", quantity).unwrap_or(10e6),
+    };
+    section.finish();
+    Some(baseline)
+}
+
+fn read_events(section: Section<'_>) -> (Hysteresis, u32) {
+    let seconds = |key, default| section.one(key, value::seconds).map_or(default, |time| time.as_secs_f64());
+    let hysteresis = Hysteresis {
+        end_share: section.one("end_share", share).unwrap_or(0.8),
+        end_s: seconds("end_s", 10.0),
+        update_s: seconds("update_s", 10.0),
+    };
+    let top = section.one("top", value::count(1..=50)).unwrap_or(10);
+    section.finish();
+    (hysteresis, top)
+}
+
+fn read_memory(section: Section<'_>) -> Memory {
+    let megabytes = |key, default: u32| {
+        section.one(key, value::count(1..=65_536)).unwrap_or(default) as usize * 1024 * 1024
+    };
+    let memory = Memory { hosts: megabytes("hosts_mib", 128), flows: megabytes("flows_mib", 64) };
+    section.finish();
+    memory
+}
+
+fn read_actions(section: Section<'_>, announce: Option<Announce>) -> Actions {
+    let actions = Actions {
+        script: section.one("script", value::text),
+        webhook: section.one("webhook", url),
+        captures: section.one("captures", value::text),
+        announce,
+    };
+    section.finish();
+    actions
+}
+
+fn read_announce(section: Section<'_>) -> Option<Announce> {
+    if !section.is_present() {
+        return None;
+    }
+    #[derive(Clone, Copy, PartialEq)]
+    enum Kind {
+        ExaBgp,
+        GoBgp,
+        Blackhole,
+        Flowspec,
+    }
+    let daemons = [(Kind::ExaBgp, "exabgp"), (Kind::GoBgp, "gobgp")];
+    let daemon = section.required("daemon", "\"exabgp\"", value::choice("daemon", &daemons));
+    let routes = [(Kind::Blackhole, "blackhole"), (Kind::Flowspec, "flowspec")];
+    let route = section.one("route", value::choice("route", &routes)).unwrap_or(Kind::Blackhole);
+    let send = section.one("send", value::flag).unwrap_or(false);
+    let pipe = section.one("pipe", value::text).unwrap_or_else(|| "/run/exabgp/exabgp.in".to_string());
+    let what = if route == Kind::Flowspec {
+        Some(Route::Flowspec)
+    } else {
+        let next_hop = section.required("next_hop", "\"192.0.2.1\"", ip);
+        let community = section.one("community", value::text).unwrap_or_else(|| "65535:666".to_string());
+        next_hop.map(|next_hop| Route::Blackhole { next_hop, community })
+    };
+    section.finish();
+    let daemon = if daemon? == Kind::ExaBgp { Daemon::ExaBgp(pipe) } else { Daemon::GoBgp };
+    Some(Announce { daemon, what: what?, send })
+}
+
+/// A number above 0, also `"20k"`.
+fn quantity(value: &Value) -> Result<f64, String> {
+    let number = rate::quantity(&shown(value)).ok();
+    number
+        .filter(|number| *number > 0.0)
+        .ok_or_else(|| format!("`{}` is no limit: use a number above 0, such as \"20k\"", shown(value)))
+}
+
+fn factor(value: &Value) -> Result<f64, String> {
+    let number = shown(value).parse().ok();
+    number
+        .filter(|number: &f64| (1.1..=1000.0).contains(number))
+        .ok_or_else(|| format!("`{}` is no factor: use 1.1 to 1000", shown(value)))
+}
+
+fn share(value: &Value) -> Result<f64, String> {
+    value::width(value)
+}
+
+fn ip(value: &Value) -> Result<IpAddr, String> {
+    let text = shown(value);
+    text.parse().map_err(|_| format!("`{text}` is no address: write 192.0.2.1 or 2001:db8::1"))
+}
+
+fn url(value: &Value) -> Result<String, String> {
+    let text = value::text(value)?;
+    match text.starts_with("http://") || text.starts_with("https://") {
+        true => Ok(text),
+        false => Err(format!("`{text}` is no address of a web service: write http://... or https://...")),
+    }
+}
+
+impl Group {
+    pub(crate) fn limits(&self, direction: Direction) -> &Limits {
+        &self.limits[direction as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_read() {
+        let text = include_str!("../../../examples/detect.toml");
+        let config = Config::read("detect.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!(config.groups.len(), 2);
+        assert!(config.baseline.is_some() && config.actions.announce.is_some_and(|announce| !announce.send));
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let text = "networks = [\"198.18.0.1/15\", \"x\"]\n[in]\npps = \"20q\"\nsyn_share = 2\nsyn_pp = 3\n\
+                    [[group]]\nname = \"web\"\n[announce]\ndaemon = \"bird\"\n[actions]\nwebhook = \"there\"\n";
+        let mistakes = Config::read("c.toml", text).expect_err("it is wrong").to_string();
+        for part in [
+            "c.toml:1: networks: `198.18.0.1/15` has bits behind its length: write 198.18.0.0/15",
+            "c.toml:1: networks: `x` is no prefix",
+            "c.toml:3: in.pps: `20q` is no limit",
+            "c.toml:4: in.syn_share: `2` is no share below 1",
+            "c.toml:5: `syn_pp` is no option of [in]: did you mean `syn_pps`?",
+            "c.toml:6: group.1.prefixes: is missing",
+            "c.toml:9: announce.daemon: `bird` is no daemon: use exabgp, gobgp",
+            "c.toml:11: actions.webhook: `there` is no address",
+        ] {
+            assert!(mistakes.contains(part), "{part}\nnot in\n{mistakes}");
+        }
+        let nothing = Config::read("c.toml", "networks = [\"198.18.0.0/15\"]").expect_err("no limit");
+        assert!(nothing.to_string().contains("nothing can exceed one"), "{nothing}");
+    }
+}

@@ -1,0 +1,185 @@
+//! What is counted of a host in a slot, and the rates that follow from a second of slots.
+
+use serde::Serialize;
+use weir_packet::headers::{Headers, ICMP, ICMP6, TCP, UDP};
+
+/// Length of a slot.
+pub(crate) const SLOT_NS: u64 = 250_000_000;
+/// Slots of the second over which rates are taken.
+pub(crate) const WINDOW: usize = 4;
+/// A share of SYN says something from so many TCP frames/s on.
+pub(crate) const SYN_SHARE_MIN_PPS: f64 = 1000.0;
+
+/// Frames of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) frames: u32,
+    /// Bytes on the wire without FCS; a slot at 137 Gbit/s fills it.
+    pub(crate) bytes: u32,
+    pub(crate) tcp: u32,
+    pub(crate) udp: u32,
+    pub(crate) icmp: u32,
+    pub(crate) syn: u32,
+    pub(crate) fragments: u32,
+    pub(crate) flows: u32,
+}
+
+impl Counts {
+    /// Adds a frame; `new_flow` is 1 if it is the first of its flow, otherwise 0.
+    #[inline]
+    pub(crate) fn add(&mut self, headers: &Headers, wire_bytes: u32, new_flow: u32) {
+        self.frames += 1;
+        self.bytes = self.bytes.saturating_add(wire_bytes);
+        match headers.protocol {
+            TCP => {
+                self.tcp += 1;
+                self.syn += u32::from(headers.opens());
+            }
+            UDP => self.udp += 1,
+            ICMP | ICMP6 => self.icmp += 1,
+            _ => {}
+        }
+        self.fragments += u32::from(headers.later_fragment);
+        self.flows += new_flow;
+    }
+}
+
+/// What has a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Frames/s.
+    Pps,
+    /// Bits/s, FCS not counted.
+    BitsPerS,
+    /// New flows/s.
+    FlowsPerS,
+    /// TCP frames/s.
+    TcpPps,
+    /// UDP frames/s.
+    UdpPps,
+    /// ICMP frames/s.
+    IcmpPps,
+    /// Frames/s that are fragments, but not the first.
+    FragmentPps,
+    /// TCP connections that are asked for, per second.
+    SynPps,
+    /// Share of those in all TCP frames, 0..1, from 1000 TCP frames/s on.
+    SynShare,
+}
+
+impl Metric {
+    /// All of them, with their names in a configuration.
+    pub(crate) const ALL: [(Metric, &'static str); 9] = [
+        (Metric::Pps, "pps"),
+        (Metric::BitsPerS, "bits_per_s"),
+        (Metric::FlowsPerS, "flows_per_s"),
+        (Metric::TcpPps, "tcp_pps"),
+        (Metric::UdpPps, "udp_pps"),
+        (Metric::IcmpPps, "icmp_pps"),
+        (Metric::FragmentPps, "fragment_pps"),
+        (Metric::SynPps, "syn_pps"),
+        (Metric::SynShare, "syn_share"),
+    ];
+}
+
+/// Which way the frames of a host go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the host.
+    In,
+    /// From the host.
+    Out,
+}
+
+/// Rates over a second, or over one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Rates {
+    /// Frames/s.
+    pub pps: f64,
+    /// Bits/s, FCS not counted.
+    pub bits_per_s: f64,
+    /// New flows/s; zero where no limit asks for them.
+    pub flows_per_s: f64,
+    /// TCP frames/s.
+    pub tcp_pps: f64,
+    /// UDP frames/s.
+    pub udp_pps: f64,
+    /// ICMP frames/s.
+    pub icmp_pps: f64,
+    /// Fragments/s without the first ones.
+    pub fragment_pps: f64,
+    /// Asked-for TCP connections/s.
+    pub syn_pps: f64,
+    /// Their share in all TCP frames.
+    pub syn_share: f64,
+}
+
+impl Rates {
+    /// The rates of these slots together, each of [`SLOT_NS`].
+    pub(crate) fn of(slots: &[Counts]) -> Rates {
+        let seconds = slots.len() as f64 * SLOT_NS as f64 / 1e9;
+        let rate = |count: fn(&Counts) -> u32| {
+            slots.iter().map(|slot| f64::from(count(slot))).sum::<f64>() / seconds.max(1e-9)
+        };
+        let (tcp_pps, syn_pps) = (rate(|c| c.tcp), rate(|c| c.syn));
+        Rates {
+            pps: rate(|c| c.frames),
+            bits_per_s: rate(|c| c.bytes) * 8.0,
+            flows_per_s: rate(|c| c.flows),
+            tcp_pps,
+            udp_pps: rate(|c| c.udp),
+            icmp_pps: rate(|c| c.icmp),
+            fragment_pps: rate(|c| c.fragments),
+            syn_pps,
+            syn_share: if tcp_pps >= SYN_SHARE_MIN_PPS { syn_pps / tcp_pps } else { 0.0 },
+        }
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Pps => self.pps,
+            Metric::BitsPerS => self.bits_per_s,
+            Metric::FlowsPerS => self.flows_per_s,
+            Metric::TcpPps => self.tcp_pps,
+            Metric::UdpPps => self.udp_pps,
+            Metric::IcmpPps => self.icmp_pps,
+            Metric::FragmentPps => self.fragment_pps,
+            Metric::SynPps => self.syn_pps,
+            Metric::SynShare => self.syn_share,
+        }
+    }
+}
+
+/// What a host may do in one direction; `None`: as much as it likes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Limits([Option<f64>; Metric::ALL.len()]);
+
+impl Limits {
+    pub(crate) fn get(&self, metric: Metric) -> Option<f64> {
+        self.0[metric as usize]
+    }
+
+    /// The same, but not above `limit`.
+    pub(crate) fn at_most(mut self, metric: Metric, limit: f64) -> Limits {
+        let old = &mut self.0[metric as usize];
+        *old = Some(old.map_or(limit, |old| old.min(limit)));
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// The metric that exceeds its limit most, after both are multiplied with `share` of the limit.
+    pub(crate) fn exceeded(&self, rates: &Rates, share: f64) -> Option<(Metric, f64)> {
+        let over = Metric::ALL.iter().filter_map(|&(metric, _)| {
+            let limit = self.get(metric)?;
+            let excess = rates.get(metric) / (limit * share);
+            (excess >= 1.0).then_some((metric, limit, excess))
+        });
+        over.max_by(|a, b| a.2.total_cmp(&b.2)).map(|(metric, limit, _)| (metric, limit))
+    }
+}

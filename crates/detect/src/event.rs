@@ -1,0 +1,62 @@
+//! What is told of an attack: its start, how it goes on, and its end.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use crate::counts::{Direction, Metric, Rates};
+use crate::evidence::Evidence;
+
+/// One line of the log of attacks. Times are ns since 1970, rates those of the second before `time_ns`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// What happened.
+    pub event: Kind,
+    /// Number of the attack, from 1.
+    pub attack: u64,
+    /// When the slot ended that led to the event.
+    pub time_ns: u64,
+    /// When the rate over a second was first seen above the limit.
+    pub crossed_ns: u64,
+    /// The host; `None`: the group as a whole.
+    pub host: Option<IpAddr>,
+    /// Its group in the configuration.
+    pub group: Option<String>,
+    /// Which way the frames go.
+    pub direction: Direction,
+    /// Which limit was exceeded most.
+    pub metric: Metric,
+    /// That limit.
+    pub limit: f64,
+    /// Whether it was learned, not configured.
+    pub limit_learned: bool,
+    /// Rates over the last second.
+    pub rates: Rates,
+    /// Frames/s that were lost before they could be counted, of all hosts together. Where this is not zero, all rates
+    /// are lower bounds.
+    pub lost_pps: f64,
+    /// By how much `rates.pps` may be too high at most, where more hosts came than fit into memory.
+    pub error_pps: f64,
+    /// Highest rate over a second, frames/s.
+    pub peak_pps: f64,
+    /// Highest rate over a second, bits/s.
+    pub peak_bits_per_s: f64,
+    /// Frames so far, from a second before the start.
+    pub frames: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// What the frames since the last event have in common.
+    pub evidence: Evidence,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A limit was exceeded.
+    Start,
+    /// It still is.
+    Update,
+    /// It is no more, by the margin and for the time of the configuration.
+    End,
+}

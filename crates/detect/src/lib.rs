@@ -1,0 +1,31 @@
+//! Attacks, seen in a stream of frames: who receives or sends more than the configured or the learned.
+//!
+//! ```text
+//! headers > host table, flow set        every quarter of a second:  watches > start, update, end
+//! ```
+//! Each host inside the configured networks is counted, in both directions, in slots of a quarter of a second. A host
+//! that comes near one of its limits is *watched*: its slots are kept, and some of its frames are looked at as
+//! evidence. Rates are those of the last four slots, one second. So the memory of millions of hosts is one cache
+//! line each, and nothing is ever summed over all of them.
+//!
+//! Pure: no clock, no I/O. Time comes with the frames and with [`Engine::advance`], so that a capture file gives the
+//! same events as the wire did.
+#![forbid(unsafe_code)]
+
+mod announce;
+mod config;
+mod counts;
+mod engine;
+mod event;
+mod evidence;
+mod flows;
+mod prefix;
+mod table;
+mod watch;
+
+pub use announce::{Announce, Commands, Daemon, Route};
+pub use config::{Actions, Config};
+pub use counts::{Direction, Metric, Rates};
+pub use engine::{Engine, Status};
+pub use event::{Event, Kind};
+pub use evidence::{Evidence, Share};
