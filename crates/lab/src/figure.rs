@@ -92,10 +92,16 @@ pub(crate) mod unit {
 /// A figure from its repetitions.
 pub(crate) fn figure(name: impl Into<String>, unit: &str, statistic: Statistic, values: Vec<f64>) -> Figure {
     let (value, interval) = match statistic {
-        Statistic::Average => (stats::mean(&values).map(|m| m.mean), stats::mean_interval(&values)),
+        Statistic::Average => (stats::mean(&values).map(|m| m.mean), average_interval(&values)),
         Statistic::Median => (stats::median(&values), stats::median_interval(&values)),
     };
     Figure { name: name.into(), unit: unit.into(), statistic, value, values, interval }
+}
+
+/// What is never below nothing has no interval that reaches there.
+fn average_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let least = if values.iter().all(|value| *value >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
+    stats::mean_interval(values).map(|(low, high)| (low.max(least), high))
 }
 
 #[cfg(test)]
@@ -112,7 +118,9 @@ mod tests {
         assert_eq!(of(Statistic::Average, &values[..2]).interval, None, "two values have no spread");
         // Student with two degrees of freedom: 4.303 times the standard deviation, sqrt(7), by sqrt(3).
         let (low, high) = of(Statistic::Average, &values).interval.expect("three values");
-        assert!((low + 3.572).abs() < 1e-3 && (high - 9.572).abs() < 1e-3, "{low} to {high}");
+        assert!(low == 0.0 && (high - 9.572).abs() < 1e-3, "{low} to {high}");
+        let (low, _) = of(Statistic::Average, &[-1.0, 0.0, 4.0]).interval.expect("three values");
+        assert!((low + 5.572).abs() < 1e-3, "{low}");
         assert_eq!(of(Statistic::Median, &values).interval, None, "three values do not bound a median");
     }
 }

@@ -275,7 +275,9 @@ fn by_load(found: &[Found<'_, '_>]) -> Table {
         let figure = f.result.figures.iter().find(|g| g.name == name::LOAD_WITHOUT_LOSS);
         or_dash(figure.and_then(|g| g.value), full)
     };
-    let mut head = ["Frame", "Device", "No loss at, frames/s"].map(String::from).to_vec();
+    let varying = Varying::of(found);
+    let mut head = ["Frame", "Device"].map(String::from).to_vec();
+    head.extend(varying.head().chain(["No loss at, frames/s".into()]));
     if loads.len() <= MOST_LOADS {
         head.extend(loads.iter().map(|load| format!("Loss at {}", share(load))));
     } else {
@@ -283,7 +285,8 @@ fn by_load(found: &[Found<'_, '_>]) -> Table {
     }
     let mut table = Table::new(&head);
     for f in found {
-        let begin = vec![f.point.point.frame.clone(), f.series.label.clone(), clean(f)];
+        let mut begin = vec![f.point.point.frame.clone(), f.series.label.clone()];
+        begin.extend(varying.cells(f).chain([clean(f)]));
         if loads.len() <= MOST_LOADS {
             let cells = loads.iter().map(|load| or_dash(loss(f, *load), percent));
             table.push(begin.into_iter().chain(cells).collect());

@@ -99,8 +99,8 @@ fn frame_loss_has_a_column_per_load() {
         &data,
         "frame-loss",
         &[
-            "Frame Device No loss at, frames/s Loss at 100 % Loss at 90 % Loss at 80 % Loss at 70 % Loss at 60 % Loss at 50 % Loss at 40 % Loss at 30 %",
-            "64 kernel-forward 366 489 55.0 % 50.0 % 43.8 % 35.7 % 25.0 % 10.0 % 0 % 0 %",
+            "Frame Device Maximum rate No loss at, frames/s Loss at 100 % Loss at 90 % Loss at 80 % Loss at 70 % Loss at 60 % Loss at 50 % Loss at 40 % Loss at 30 %",
+            "64 kernel-forward 916222 frames/s 366 489 55.0 % 50.0 % 43.8 % 35.7 % 25.0 % 10.0 % 0 % 0 %",
         ],
     );
     // Many loads: a row each.
@@ -111,7 +111,10 @@ fn frame_loss_has_a_column_per_load() {
     check(
         &data,
         "frame-loss",
-        &["Frame Device No loss at, frames/s Load, of maximum Loss", "64 kernel-forward 366 489 9 % 55.0 %"],
+        &[
+            "Frame Device Maximum rate No loss at, frames/s Load, of maximum Loss",
+            "64 kernel-forward 916222 frames/s 366 489 9 % 55.0 %",
+        ],
     );
     let others = lines(&data, "frame-loss").iter().filter(|l| l.starts_with("64 kernel-nat ")).count();
     assert_eq!(others, 8, "a point has rows for its own loads");

@@ -1,7 +1,7 @@
 //! Frame loss rate: RFC 2544, section 26.3. Loads go down from the maximum rate until two in a row lose nothing.
 //!
 //! ```text
-//! as fast as the tester can > steps of the maximum rate below that > ... > two without loss
+//! the line, or as fast as the tester can > steps of the maximum rate below that > ... > two without loss
 //! ```
 //! Where the tester sends less than a step asks for, what the device lost of that is booked at the load that was sent.
 
@@ -18,20 +18,27 @@ use crate::run::RunError;
 const CITES: &str = "RFC 2544, section 26.3";
 
 pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
-    let scale = scale(spec, bench)?;
-    let mut steps = steps(spec, &scale);
-    let mut begun = Vec::new();
-    if let Some(fastest) = scale.fastest {
-        begun.push(fastest);
-        steps.retain(|step| step.fps < fastest.fps);
-    }
-    let found = down(&steps, begun, |step| {
-        let load = Load::steady(step.fps, spec.trial);
-        let trial = bench.trial(&load)?;
-        let loss_ratio = bench.trials.tells_of_what_was_sent(&trial).then(|| trial.dut_loss_ratio());
-        Ok::<_, RunError>(Loss { asked: Some(step), fps: trial.sent_fps(), loss_ratio })
-    })?;
+    let line = bench.known.spec.line_bits_per_s.map(|_| bench.known.maximum());
+    let fps = highest(spec, line, bench)?;
+    let scale = Scale::of(line, loss_at(spec, bench, None, fps)?);
+    let found = down(&scale.steps(spec), scale.top, |step| loss_at(spec, bench, Some(step), step.fps))?;
     Ok(result(spec, &scale, &found))
+}
+
+/// The load to begin with: that of the line, or what the tester gets rid of at full speed, of which it may be able to pace
+/// a part only.
+fn highest(spec: &FrameLossSpec, line: Option<Maximum>, bench: &mut Bench) -> Result<f64, RunError> {
+    if let Some(line) = line.filter(|line| line.fps <= bench.known.paced_fps) {
+        return Ok(line.fps);
+    }
+    let fastest = bench.trial(&Load::full_speed(spec.trial))?.sent_fps();
+    Ok(line.map_or(fastest, |line| line.fps.min(fastest)))
+}
+
+fn loss_at(spec: &FrameLossSpec, bench: &mut Bench, asked: Option<Step>, fps: f64) -> Result<Loss, RunError> {
+    let trial = bench.trial(&Load::steady(fps, spec.trial))?;
+    let loss_ratio = bench.trials.tells_of_what_was_sent(&trial).then(|| trial.dut_loss_ratio());
+    Ok(Loss { asked, fps: trial.sent_fps(), loss_ratio })
 }
 
 /// What loads are measured by.
@@ -39,23 +46,24 @@ pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Procedu
 struct Scale {
     /// The rate of 100 %.
     maximum: Maximum,
-    /// The highest load that the tester can offer, where it is not beyond the maximum.
-    fastest: Option<Loss>,
+    /// The loss at the highest load that the tester can offer.
+    top: Loss,
 }
 
-/// A virtual wire has no speed of its own: frames enter it as fast as the device's end and the tester can hand them over,
-/// which the device takes part in. So 100 % is what the tester gets rid of at full speed, if the plan names no line.
-fn scale(spec: &FrameLossSpec, bench: &mut Bench) -> Result<Scale, RunError> {
-    let known = bench.known;
-    let line = known.spec.line_bits_per_s.map(|_| known.maximum());
-    if let Some(maximum) = line.filter(|maximum| maximum.fps <= known.paced_fps) {
-        return Ok(Scale { maximum, fastest: None });
+impl Scale {
+    /// A virtual wire has no speed of its own: frames enter it as fast as the device's end and the tester can hand them
+    /// over, which the device takes part in. So 100 % is what the tester sent to this device, if the plan names no line.
+    fn of(line: Option<Maximum>, top: Loss) -> Scale {
+        let sent = Maximum { fps: top.fps, source: "the tester, paced towards this device" };
+        Scale { maximum: line.unwrap_or(sent), top }
     }
-    let trial = bench.trial(&Load::full_speed(spec.trial))?;
-    let loss_ratio = bench.trials.tells_of_what_was_sent(&trial).then(|| trial.dut_loss_ratio());
-    let fastest = Loss { asked: None, fps: trial.sent_fps(), loss_ratio };
-    let source = "what the tester sends towards this device at full speed";
-    Ok(Scale { maximum: line.unwrap_or(Maximum { fps: fastest.fps, source }), fastest: Some(fastest) })
+
+    /// The steps below the highest load.
+    fn steps(&self, spec: &FrameLossSpec) -> Vec<Step> {
+        let step = |percent| Step { percent, fps: self.maximum.fps * percent / 100.0 };
+        let steps = percents(spec.step_percent).into_iter().map(step);
+        steps.filter(|step| step.fps < self.top.fps).collect()
+    }
 }
 
 /// A load in percent of the maximum rate and in frames/s.
@@ -65,15 +73,10 @@ struct Step {
     fps: f64,
 }
 
-fn steps(spec: &FrameLossSpec, scale: &Scale) -> Vec<Step> {
-    let step = |percent| Step { percent, fps: scale.maximum.fps * percent / 100.0 };
-    percents(spec.step_percent).into_iter().map(step).collect()
-}
-
 /// What a device lost at a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Loss {
-    /// The step, unless the tester sent as fast as it could.
+    /// The step; none for the highest load.
     asked: Option<Step>,
     /// What was sent, frames/s.
     fps: f64,
@@ -96,13 +99,13 @@ impl Loss {
     }
 }
 
-/// Goes down the steps until two loads in a row lost nothing; returns what was lost at each, after what is known already.
+/// Goes down from the highest load until two in a row lost nothing; returns what was lost at each.
 fn down<E>(
     steps: &[Step],
-    begun: Vec<Loss>,
+    top: Loss,
     mut loss_at: impl FnMut(Step) -> Result<Loss, E>,
 ) -> Result<Vec<Loss>, E> {
-    let mut found = begun;
+    let mut found = vec![top];
     for &step in steps {
         found.push(loss_at(step)?);
         if without_loss(&found).is_some() {
@@ -146,11 +149,11 @@ fn result(spec: &FrameLossSpec, scale: &Scale, found: &[Loss]) -> ProcedureResul
 
 fn irregular(scale: &Scale, found: &[Loss]) -> Vec<String> {
     let mut list = Vec::new();
-    if let Some(fastest) = scale.fastest.filter(|fastest| fastest.fps < scale.maximum.fps) {
+    let highest = scale.top.percent(scale.maximum);
+    if highest < 100.0 {
         list.push(format!(
-            "The tester sends at most {} frames/s here: the loss above {} % of the maximum rate is not known.",
-            fastest.fps.round(),
-            fastest.percent(scale.maximum)
+            "The tester can pace at most {} frames/s here: the loss above {highest} % of the maximum rate is not known.",
+            scale.top.fps.round()
         ));
     }
     let slow = found.iter().filter(|loss| loss.asked.is_some() && loss.step().is_none()).count();
@@ -168,8 +171,8 @@ fn irregular(scale: &Scale, found: &[Loss]) -> Vec<String> {
 }
 
 pub(super) fn deviations(spec: &FrameLossSpec) -> Vec<String> {
-    let scale = "Frame loss: where the plan names no line rate, 100 % is what the tester sends towards the device at full \
-                 speed; a loss is booked at the load that was really sent, where that is less than the step.";
+    let scale = "Frame loss: where the plan names no line rate, 100 % is what the tester can pace towards the device; a \
+                 loss is booked at the load that was really sent, where that is less than the step.";
     let coarse = (spec.step_percent > 10.0).then(|| {
         format!(
             "Frame loss in steps of {} %, where RFC 2544 section 26.3 wants 10 % at most.",
@@ -192,9 +195,9 @@ mod tests {
     struct Sim {
         /// What the device forwards.
         capacity: f64,
-        /// What the tester sends at full speed.
-        fastest: f64,
-        /// What it can pace.
+        /// What the tester paces at its best.
+        top: f64,
+        /// What it paces later on.
         paced: f64,
         /// A line of the plan.
         line: Option<f64>,
@@ -202,23 +205,20 @@ mod tests {
         unknown: fn(f64) -> bool,
     }
 
-    const SIM: Sim = Sim { capacity: 0.65e6, fastest: 1e6, paced: 1e6, line: None, unknown: |_| false };
+    const SIM: Sim = Sim { capacity: 0.65e6, top: 1e6, paced: 1e6, line: None, unknown: |_| false };
 
     impl Sim {
-        fn loss(&self, asked: Option<Step>) -> Loss {
-            let fps = asked.map_or(self.fastest, |step| step.fps.min(self.paced));
+        fn loss(&self, asked: Option<Step>, fps: f64) -> Loss {
             let loss_ratio = (1.0 - self.capacity / fps).max(0.0);
             Loss { asked, fps, loss_ratio: (!(self.unknown)(fps)).then_some(loss_ratio) }
         }
 
         fn run(&self) -> ProcedureResult {
-            let maximum = Maximum { fps: self.line.unwrap_or(self.fastest), source: "the simulation" };
-            let fastest = Some(self.loss(None)).filter(|_| self.line.is_none_or(|line| line > self.paced));
-            let scale = Scale { maximum, fastest };
-            let mut steps = steps(&SPEC, &scale);
-            steps.retain(|step| fastest.is_none_or(|fastest| step.fps < fastest.fps));
-            let found = down(&steps, fastest.into_iter().collect(), |step| {
-                Ok::<_, Infallible>(self.loss(Some(step)))
+            let line = self.line.map(|fps| Maximum { fps, source: "the line" });
+            let top = self.line.map_or(self.top, |line| line.min(self.top));
+            let scale = Scale::of(line, self.loss(None, top));
+            let found = down(&scale.steps(&SPEC), scale.top, |step| {
+                Ok::<_, Infallible>(self.loss(Some(step), step.fps.min(self.paced)))
             });
             let Ok(found) = found;
             result(&SPEC, &scale, &found)
@@ -254,27 +254,27 @@ mod tests {
     #[test]
     fn what_the_tester_did_not_send_is_no_load() {
         let slow =
-            "At 2 of 7 loads the tester sent less than the step: the loss is that of the load that was sent.";
+            "At 2 of 6 loads the tester sent less than the step: the loss is that of the load that was sent.";
         check(
             &Sim { paced: 0.76e6, ..SIM },
             "load without loss=600000.000 100 %=0.350 76 %=0.145 70 %=0.071 60 %=0.000 50 %=0.000",
-            &[&slow.replace("of 7", "of 6")],
+            &[slow],
         );
-        // Two trials at one load that was sent, of which the first ends the descent with the fastest.
+        // Two trials at one load that was sent, and both without loss.
         check(
             &Sim { paced: 0.76e6, capacity: 0.8e6, ..SIM },
             "load without loss=760000.000 100 %=0.200 76 %=0.000",
-            &[&slow.replace("of 7", "of 3")],
+            &[&slow.replace("of 6", "of 3")],
         );
     }
 
     #[test]
     fn a_line_that_the_tester_cannot_fill_is_told() {
         check(
-            &Sim { line: Some(2e6), paced: 0.9e6, ..SIM },
+            &Sim { line: Some(2e6), ..SIM },
             "load without loss=600000.000 50 %=0.350 40 %=0.188 30 %=0.000 20 %=0.000",
             &[
-                "The tester sends at most 1000000 frames/s here: the loss above 50 % of the maximum rate is not known.",
+                "The tester can pace at most 1000000 frames/s here: the loss above 50 % of the maximum rate is not known.",
             ],
         );
         check(
