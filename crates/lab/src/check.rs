@@ -5,6 +5,10 @@
 //! plant: faulty device, CPU hog, second run > trial > findings = what was planted?
 //! ```
 
+mod delay;
+
+pub use delay::{DELAYS, DelayCheck, GAP, Pair, Proof, RESOLUTION};
+
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -63,10 +63,10 @@ impl Device {
         }
     }
 
-    /// What makes the device pass nothing for a while; only a faulty one has it.
-    pub fn stall_switch(&self) -> Option<StallSwitch> {
+    /// What makes the device do wrong from outside; only a faulty one has it.
+    pub fn fault_switch(&self) -> Option<FaultSwitch> {
         match self {
-            Device::Faulty(pumps) => Some(pumps.stall.clone()),
+            Device::Faulty(pumps) => Some(pumps.switch.clone()),
             _ => None,
         }
     }
@@ -89,23 +89,46 @@ fn stop_forwarding(ip: IpVersion) {
     std::fs::write(path, "0").expect("forwarding was switched on through the same file");
 }
 
-/// Makes a faulty device drop all frames that arrive for a while. Clones are of the same device.
-#[derive(Debug, Clone, Default)]
-pub struct StallSwitch {
-    until_ns: Arc<AtomicU64>,
+/// Makes a faulty device do wrong while it works. Clones are of the same device.
+#[derive(Debug, Clone)]
+pub struct FaultSwitch {
+    stalled_until_ns: Arc<AtomicU64>,
+    /// [`OWN_DELAY`]: that of its faults.
+    delay_ns: Arc<AtomicU64>,
 }
 
-impl StallSwitch {
-    /// From now on, for so long.
+const OWN_DELAY: u64 = u64::MAX;
+
+impl FaultSwitch {
+    fn new() -> FaultSwitch {
+        FaultSwitch { stalled_until_ns: Arc::default(), delay_ns: Arc::new(OWN_DELAY.into()) }
+    }
+
+    /// Drops all frames that arrive, from now on and for so long.
     pub fn stall(&self, time: Duration) {
-        self.until_ns.store(now_ns() + time.as_nanos() as u64, Ordering::Relaxed);
+        self.stalled_until_ns.store(now_ns() + time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Holds each frame that arrives from now on so long, in place of the delay of the device's faults, and to the
+    /// microsecond: before a frame is due the device stays awake for [`AWAKE_NS`].
+    pub fn delay(&self, time: Duration) {
+        self.delay_ns.store(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn exact_delay(&self) -> Option<Duration> {
+        let delay_ns = self.delay_ns.load(Ordering::Relaxed);
+        (delay_ns != OWN_DELAY).then_some(Duration::from_nanos(delay_ns))
     }
 }
+
+/// So long before a frame is due a device with an exact delay sleeps no more, ns: a virtual CPU that has to be woken comes
+/// late by tens of microseconds.
+pub const AWAKE_NS: u64 = 50_000;
 
 /// The two directions of a faulty device.
 pub struct Pumps {
     stop: Arc<AtomicBool>,
-    stall: StallSwitch,
+    switch: FaultSwitch,
     /// By each direction.
     dropped: [Arc<AtomicU64>; 2],
     threads: Vec<JoinHandle<()>>,
@@ -115,19 +138,19 @@ impl Pumps {
     fn start(ports: &[Port; 2], faults: &Faults, cpus: &[usize]) -> Result<Pumps, PacketError> {
         let stop = Arc::new(AtomicBool::new(false));
         let dropped = <[Arc<AtomicU64>; 2]>::default();
-        let mut pumps = Pumps { stop, stall: StallSwitch::default(), dropped, threads: Vec::new() };
+        let mut pumps = Pumps { stop, switch: FaultSwitch::new(), dropped, threads: Vec::new() };
         for (from, to) in [(0, 1), (1, 0)] {
             let receiver = Receiver::open(ports[from].ifindex, BUFFER_BYTES)?;
             let sender = Sender::open(ports[to].ifindex)?;
             let line = FaultLine::new(faults.clone());
             let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped[from].clone(), cpus[0]);
-            let stall = pumps.stall.clone();
+            let switch = pumps.switch.clone();
             pumps.threads.push(std::thread::spawn(move || {
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);
                 // To the microsecond, not to the 50 of others.
                 crate::sys::exact_timers();
-                pump(receiver, &sender, line, &stall, &stop, &dropped);
+                pump(receiver, &sender, line, &switch, &stop, &dropped);
             }));
         }
         Ok(pumps)
@@ -148,15 +171,17 @@ fn pump(
     mut from: Receiver,
     to: &Sender,
     mut line: FaultLine,
-    stall: &StallSwitch,
+    switch: &FaultSwitch,
     stop: &AtomicBool,
     dropped: &AtomicU64,
 ) {
     let mut leaving = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let wait = line.next_ns().map_or(LOOK_NS, |due| due.saturating_sub(now_ns()).min(LOOK_NS));
+        let early_ns = if switch.exact_delay().is_some() { AWAKE_NS } else { 0 };
+        let wait = line.next_ns().map_or(LOOK_NS, |due| due.saturating_sub(now_ns() + early_ns).min(LOOK_NS));
         let received = from.receive(Duration::from_nanos(wait), |frame| {
-            line.stall_until(stall.until_ns.load(Ordering::Relaxed));
+            line.stall_until(switch.stalled_until_ns.load(Ordering::Relaxed));
+            switch.exact_delay().into_iter().for_each(|delay| line.delay_by(delay));
             line.push(now_ns(), frame.to_vec());
         });
         if received.is_err() {

@@ -180,6 +180,11 @@ impl FaultLine {
         self.stalled_until_ns = self.stalled_until_ns.max(until_ns);
     }
 
+    /// From now on every frame is held this long.
+    pub fn delay_by(&mut self, delay: Duration) {
+        self.faults.delay = delay;
+    }
+
     /// Frames whose time has come.
     pub fn pop(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         self.ready.pop_front_if(|(leave_ns, _)| *leave_ns <= now_ns).map(|(_, frame)| frame)
@@ -224,6 +229,21 @@ mod tests {
         check("delay=2ms", 5, "1 2 3");
         check("stall=2ms@3", 6, "1 2 5 6");
         check("drop=1/4 duplicate=1/3", 6, "1 2 3 3 5 6 6");
+    }
+
+    #[test]
+    fn a_delay_from_outside_is_for_the_frames_that_follow() {
+        let mut line = FaultLine::new("delay=5us".parse().unwrap());
+        line.push(0, vec![1]);
+        line.delay_by(Duration::from_micros(9));
+        line.push(1_000, vec![2]);
+        let leave: Vec<_> = std::iter::from_fn(|| {
+            let due = line.next_ns()?;
+            assert_eq!(line.pop(due - 1), None);
+            line.pop(due).map(|frame| (due, frame[0]))
+        })
+        .collect();
+        assert_eq!(leave, [(5_000, 1), (10_000, 2)]);
     }
 
     #[test]

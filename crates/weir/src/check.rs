@@ -1,14 +1,19 @@
 //! `weir check`: plants faults and says which were named.
 
 use std::io::Write;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use weir_lab::check::{Answer, Checker, PLANTS, Plant};
+use weir_lab::check::{Answer, Checker, DELAYS, GAP, PLANTS, Pair, Plant, Proof, RESOLUTION};
 use weir_lab::record::{Trial, invisible_loss};
 
 use crate::run::stop_flag;
 use crate::{Outcome, cli, privilege, say};
+
+/// What delays are measured under, beside the names of faults.
+const LATENCY: &str = "latency";
+/// How often each delay is measured.
+const PAIRS: usize = 5;
 
 /// What came of one plant.
 #[derive(Default)]
@@ -20,8 +25,10 @@ struct Tally {
 
 pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcome> {
     let chosen: Vec<&Plant> = PLANTS.iter().filter(|plant| plant.name.contains(&arguments.fault)).collect();
-    let names: Vec<&str> = PLANTS.iter().map(|plant| plant.name).collect();
-    ensure!(!chosen.is_empty(), "no fault is called `{}`: use {}", arguments.fault, names.join(", "));
+    let times_delays = LATENCY.contains(&arguments.fault);
+    let names: Vec<&str> = PLANTS.iter().map(|plant| plant.name).chain([LATENCY]).collect();
+    let any = !chosen.is_empty() || times_delays;
+    ensure!(any, "no fault is called `{}`: use {}", arguments.fault, names.join(", "));
     let means = privilege::obtain(arguments.tester)?;
     say::notes(&means.limits);
     let stop = stop_flag()?;
@@ -31,8 +38,14 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
         "The fastest frame takes {:.1} us on a wire: so much of each latency is the tester's.\n",
         checker.wire_min_ns() as f64 / 1e3
     )?;
-    writeln!(out, "{:16} {:>7} {:>7} {:>10}  sees no loss below", "planted", "named", "wrong", "disturbed")?;
     let mut good = true;
+    if !chosen.is_empty() {
+        writeln!(
+            out,
+            "{:16} {:>7} {:>7} {:>10}  sees no loss below",
+            "planted", "named", "wrong", "disturbed"
+        )?;
+    }
     for plant in chosen {
         let mut tally = Tally::default();
         for _ in 0..arguments.times {
@@ -58,7 +71,59 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
         writeln!(out, "{:16} {named:>7} {wrong:>7} {disturbed:>10}  {least:.1e}", plant.name)?;
         good &= wrong == 0;
     }
+    if times_delays {
+        let proofs = delays(&checker, &stop)?;
+        write!(out, "{}", latency_table(&proofs))?;
+        good &= proofs.iter().all(Proof::holds);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Outcome::Interrupted);
+    }
     Ok(if good { Outcome::Done } else { Outcome::Unfit })
+}
+
+/// Every delay in turn, again and again.
+fn delays(checker: &Checker, stop: &AtomicBool) -> Result<Vec<Proof>> {
+    let mut check = checker.delays()?;
+    let mut pairs: [Vec<Pair>; DELAYS.len()] = Default::default();
+    for _ in 0..PAIRS {
+        for (added, pairs) in DELAYS.iter().zip(&mut pairs) {
+            if !stop.load(Ordering::Relaxed) {
+                pairs.push(check.pair(*added)?);
+            }
+        }
+    }
+    Ok(pairs.iter().filter_map(|pairs| Proof::of(pairs)).collect())
+}
+
+fn latency_table(proofs: &[Proof]) -> String {
+    let mut text = format!(
+        "\nLatency through a device that holds each frame for a known time: medians of trials without and with it in \
+         turns, {PAIRS} of each, a frame each {} us. A median is known to {:.1} %.\n\n",
+        GAP.as_micros(),
+        RESOLUTION * 100.0
+    );
+    let head =
+        ["added, us", "without", "with", "difference", "error", "error, %", "errors from", "to", "fastest's"];
+    text += &(head.map(|name| format!("{name:>12}")).concat() + "\n");
+    for proof in proofs {
+        let us = |ns: f64| format!("{:.2}", ns / 1e3);
+        let cells = [
+            us(proof.added_ns),
+            us(proof.without_ns),
+            us(proof.with_ns),
+            us(proof.added_ns + proof.error_ns),
+            us(proof.error_ns),
+            format!("{:.2}", 100.0 * proof.error_ns / proof.added_ns),
+            us(proof.errors_ns.0),
+            us(proof.errors_ns.1),
+            us(proof.fastest_error_ns),
+        ];
+        text += &cells.map(|cell| format!("{cell:>12}")).concat();
+        text += if proof.holds() { "\n" } else { "  wrong\n" };
+    }
+    text + "\nThe column `without` is the tester's own share and the way through a device that adds nothing; weir subtracts \
+            it from no latency that it reports. The last one is the error of the fastest frames, known to the ns.\n"
 }
 
 /// What a trial says of itself.

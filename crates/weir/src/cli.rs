@@ -109,7 +109,8 @@ pub(crate) enum Command {
     /// Plant faults on a wire and see whether each is named, and nothing else
     ///
     /// Loss from 1e-2 to 1e-6, bursts of loss, reordering, duplicates, corruption, delay, standstills; then a tester
-    /// that gets no CPU, and a second run beside it. It tells whether results of this machine can be believed.
+    /// that gets no CPU, and a second run beside it. At last the latency through a device that adds a known delay. It
+    /// tells whether results of this machine can be believed.
     Check(Check),
     /// Undo what a killed run left behind
     Clean(Store),

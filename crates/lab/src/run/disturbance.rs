@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use weir_testbed::bed::{Bed, Receivers};
-use weir_testbed::device::StallSwitch;
+use weir_testbed::device::FaultSwitch;
 
 use super::RunError;
 use crate::plan::ResetKind;
@@ -60,7 +60,7 @@ impl Disturbance {
 
     /// Waits until it is time, and acts. Returns the device's receive threads, if they are new ones; nothing is done to
     /// a trial that ends before its time.
-    pub(super) fn act(&self, bed: &Bed, stall: Option<&StallSwitch>) -> Result<Option<Receivers>, RunError> {
+    pub(super) fn act(&self, bed: &Bed, switch: Option<&FaultSwitch>) -> Result<Option<Receivers>, RunError> {
         if !self.is_time() {
             return Ok(None);
         }
@@ -68,7 +68,7 @@ impl Disturbance {
             ResetKind::Links => Ok(Some(bed.cycle_links()?)),
             ResetKind::Rules => bed.reset().map(|()| None).map_err(RunError::from),
             ResetKind::Stall => {
-                stall.into_iter().for_each(|switch| switch.stall(self.stall));
+                switch.into_iter().for_each(|switch| switch.stall(self.stall));
                 Ok(None)
             }
         }

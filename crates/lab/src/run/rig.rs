@@ -159,6 +159,11 @@ impl Rig {
         self.wire_min_ns = Some(min_ns);
     }
 
+    /// Makes a faulty device hold each frame exactly so long from now on.
+    pub(crate) fn delay_frames(&self, time: Duration) {
+        self.device.fault_switch().into_iter().for_each(|switch| switch.delay(time));
+    }
+
     /// Forgets all connections of the DUT.
     pub fn reset(&self) -> Result<(), RunError> {
         Ok(self.bed.reset()?)
@@ -220,9 +225,9 @@ impl Rig {
             changes => Updates::start(&self.bed, changes)?,
         };
         let cpu = self.cpus.tester[0];
-        let (tester, bed, stall) = (&mut self.tester, &self.bed, self.device.stall_switch());
+        let (tester, bed, switch) = (&mut self.tester, &self.bed, self.device.fault_switch());
         let ((counts, times, sending), receivers) = std::thread::scope(|scope| {
-            let acting = disturbance.map(|d| scope.spawn(|| d.act(bed, stall.as_ref())));
+            let acting = disturbance.map(|d| scope.spawn(|| d.act(bed, switch.as_ref())));
             let sent = bed.tester().run(|| {
                 let placed = pin_to(cpu);
                 debug_assert!(placed.is_ok(), "{placed:?}");

@@ -55,6 +55,7 @@ pub(crate) struct Doctor {
 Examples:
   weir check                                each fault once, in about half a minute
   weir check --times 100 --fault loss       all faults whose name has `loss` in it, a hundred times each
+  weir check --fault latency                only the latency through a device that adds a known delay
 
 Trials that the machine disturbed are repeated and counted. The exit code is 0 if each fault was named and nothing
 else, and 1 if not.")]
