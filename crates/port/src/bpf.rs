@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
@@ -24,6 +24,10 @@ pub mod object {
     pub static RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/recv.bpf.o"));
     /// Sink.
     pub static DROP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/drop.bpf.o"));
+    /// Counter of frames.
+    pub static COUNT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/count.bpf.o"));
+    /// Hands frames to AF_XDP sockets.
+    pub static XSK: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/xsk.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 }
@@ -155,6 +159,22 @@ impl Program {
     /// Sets entry `key` of an array.
     pub fn write<T: Shared>(&self, name: &'static str, key: u32, value: &T) -> Result<(), BpfError> {
         self.map(name).update(&key.to_ne_bytes(), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
+    }
+
+    /// Puts a socket into entry `key` of a map of sockets.
+    pub(crate) fn set_socket(
+        &self,
+        name: &'static str,
+        key: u32,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), BpfError> {
+        let value = socket.as_raw_fd().to_ne_bytes();
+        self.map(name).update(&key.to_ne_bytes(), &value, MapFlags::ANY).map_err(map_error(name))
+    }
+
+    /// Empties entry `key` of a map of sockets.
+    pub(crate) fn remove_socket(&self, name: &'static str, key: u32) -> Result<(), BpfError> {
+        self.map(name).delete(&key.to_ne_bytes()).map_err(map_error(name))
     }
 
     /// Reads entry `key` of an array.

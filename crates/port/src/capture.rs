@@ -14,7 +14,10 @@
 //! - **VLAN tags are back in place**, where the kernel had taken them out.
 //! - **Nothing outlives the process**: sockets and XDP links are descriptors, which the kernel closes after a crash.
 
+mod attached;
+mod count;
 mod fanout;
+mod filter;
 mod interface;
 mod libpcap;
 mod mapping;
@@ -23,6 +26,7 @@ mod recvmmsg;
 mod ring;
 mod tag;
 mod tap;
+mod xsk;
 
 use std::fmt;
 use std::io;
@@ -238,16 +242,22 @@ pub enum Rung {
     Ring,
     /// The same with several rings that share the frames.
     RingFanout,
+    /// AF_XDP sockets.
+    Xdp,
+    /// Counting in an XDP program, which captures nothing: the floor.
+    Count,
 }
 
 /// All rungs, from the bottom up, with their names.
-const RUNGS: [(Rung, &str); 6] = [
+const RUNGS: [(Rung, &str); 8] = [
     (Rung::Recv, "recv"),
     (Rung::RecvMmsg, "recvmmsg"),
     (Rung::Fanout, "fanout"),
     (Rung::Libpcap, "libpcap"),
     (Rung::Ring, "ring"),
     (Rung::RingFanout, "ring-fanout"),
+    (Rung::Xdp, "xdp"),
+    (Rung::Count, "count"),
 ];
 
 impl Rung {
@@ -258,7 +268,12 @@ impl Rung {
 
     /// Does it take frames away from the machine's own network stack, which then never sees them?
     pub fn steals(self) -> bool {
-        false
+        matches!(self, Rung::Xdp | Rung::Count)
+    }
+
+    /// Does it hand frames on? What does not, only counts them.
+    pub fn hands_on(self) -> bool {
+        self != Rung::Count
     }
 
     /// Opens its queues at an interface of the calling thread's network namespace. Frames are received from now on.
@@ -271,6 +286,8 @@ impl Rung {
             Rung::Libpcap => libpcap::open(&interface, options),
             Rung::Ring => ring::open(&interface, options),
             Rung::RingFanout => ring::open_fanout(&interface, options),
+            Rung::Xdp => xsk::open(&interface, options),
+            Rung::Count => count::open(&interface, options),
         }
     }
 }

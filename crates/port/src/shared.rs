@@ -294,6 +294,8 @@ const _: () = assert!(size_of::<Recv>() == 88);
 /// # Safety
 /// Only for `repr(C)` structures of integers without padding.
 pub unsafe trait Shared: Copy {}
+// SAFETY: an integer.
+unsafe impl Shared for u64 {}
 // SAFETY: repr(C), integers only, sizes asserted above leave no room for padding.
 unsafe impl Shared for Flow {}
 // SAFETY: as above.

@@ -2,15 +2,33 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 use super::CaptureError;
 
+/// struct ethtool_channels of linux/ethtool.h.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
 /// An interface, found by its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
+    /// Remembers the network namespace.
+    socket: Arc<OwnedFd>,
 }
 
 impl Interface {
@@ -21,19 +39,61 @@ impl Interface {
         // SAFETY: a string that ends in zero and lives through the call.
         match unsafe { libc::if_nametoindex(text.as_ptr()) } {
             0 => Err(missing()),
-            index => Ok(Interface { name: name.into(), index }),
+            index => {
+                let refused = |source| CaptureError::Refused {
+                    interface: name.into(),
+                    step: "opening a socket to ask about it",
+                    source,
+                };
+                Ok(Interface { name: name.into(), index, socket: Arc::new(socket().map_err(refused)?) })
+            }
         }
     }
 
-    /// Fails when the interface is no longer in the network namespace of `socket`.
-    pub(crate) fn check(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    /// Fails when the interface is no longer in its network namespace.
+    pub(crate) fn check(&self) -> io::Result<()> {
         // SAFETY: all-zero is a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_ifru.ifru_ifindex = self.index as i32;
         // SAFETY: the kernel reads and writes one ifreq.
-        match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as _, &mut request) } {
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFNAME as _, &mut request) } {
             0 => Ok(()),
             _ => Err(io::Error::other(CaptureError::Gone(self.name.clone()))),
+        }
+    }
+
+    /// Receive queues that are in use; 1 for interfaces that do not tell.
+    pub(crate) fn receive_queues(&self) -> io::Result<u32> {
+        let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+        let told = self.ask(SIOCETHTOOL, |request| {
+            request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
+        });
+        match told {
+            Ok(_) => Ok((channels.rx + channels.combined).max(1)),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Largest payload of a frame.
+    pub(crate) fn mtu(&self) -> io::Result<u32> {
+        let answer = self.ask(libc::SIOCGIFMTU as _, |_| ())?;
+        // SAFETY: the member that this request fills.
+        Ok(unsafe { answer.ifr_ifru.ifru_mtu } as u32)
+    }
+
+    /// A request about the interface by its name.
+    fn ask(&self, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
+        // SAFETY: all-zero is a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        fill(&mut request);
+        // SAFETY: the kernel reads and writes one ifreq, and what its pointer says, which `fill` has made valid.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), what, &mut request) } {
+            0 => Ok(request),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
@@ -42,4 +102,15 @@ impl Interface {
         let interface = self.name.clone();
         move |source| CaptureError::Refused { interface, step, source }
     }
+}
+
+/// A socket for questions.
+fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the result is checked below.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that the kernel has just returned.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -118,7 +118,7 @@ impl Libpcap {
             let lost_before = std::mem::take(&mut lost_before);
             each(&Frame { bytes: packet.data, wire_len: header.len, at, lost_before });
         });
-        let n = n.map_err(|error| match self.interface.check(self.capture.as_fd()) {
+        let n = n.map_err(|error| match self.interface.check() {
             Ok(()) => io::Error::other(error.to_string()),
             Err(gone) => gone,
         })?;

@@ -21,6 +21,11 @@ impl Mapping {
         Mapping::map(bytes, libc::MAP_SHARED, fd.as_raw_fd(), offset)
     }
 
+    /// `bytes` of fresh memory.
+    pub(super) fn fresh(bytes: usize) -> io::Result<Mapping> {
+        Mapping::map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
     fn map(bytes: usize, flags: i32, fd: i32, offset: libc::off_t) -> io::Result<Mapping> {
         // SAFETY: a fresh mapping at a place that the kernel chooses.
         let start = unsafe {

@@ -132,9 +132,9 @@ impl QueueSocket {
     pub(super) fn after_error(&self, error: &io::Error) -> io::Result<()> {
         let code = error.raw_os_error().unwrap_or(libc::EIO);
         if code == libc::EAGAIN {
-            return self.tap.interface.check(self.tap.fd.as_fd());
+            return self.tap.interface.check();
         }
-        after_error(code, self.tap.fd.as_fd(), &self.tap.interface)
+        after_error(code, &self.tap.interface)
     }
 
     pub(super) fn account(&mut self) -> io::Result<Account> {

@@ -97,19 +97,19 @@ pub(super) fn wait_for(fd: BorrowedFd<'_>, wait: Duration, interface: &Interface
         return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
     }
     if poll.revents & libc::POLLERR != 0 {
-        after_error(pending_error(fd)?, fd, interface)?;
+        after_error(pending_error(fd)?, interface)?;
     }
     if ready == 0 {
-        interface.check(fd)?;
+        interface.check()?;
     }
     Ok(poll.revents & libc::POLLIN != 0)
 }
 
 /// An error that a socket reported: that its interface went down is none, unless the interface is gone.
-pub(super) fn after_error(code: i32, fd: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
+pub(super) fn after_error(code: i32, interface: &Interface) -> io::Result<()> {
     match code {
         0 | libc::EAGAIN | libc::EINTR => Ok(()),
-        libc::ENETDOWN => interface.check(fd),
+        libc::ENETDOWN => interface.check(),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }

@@ -25,6 +25,11 @@ fn options() -> Options {
     Options { sockets: SOCKETS, ..Options::default() }
 }
 
+/// All rungs that hand frames on.
+fn capturing() -> impl Iterator<Item = Rung> {
+    Rung::all().filter(|rung| rung.hands_on())
+}
+
 /// Waits for frames.
 const WAIT: Duration = Duration::from_millis(30);
 
@@ -113,7 +118,7 @@ fn check_stamps(captured: &[Captured], from: u64, what: &str) {
 #[test]
 fn each_frame_is_captured_as_it_was_sent() {
     need_root!();
-    for rung in Rung::all() {
+    for rung in capturing() {
         let (wire, sent) = (Wire::new(), frames(3000));
         let from = now_ns();
         let (captured, lost) = capture(&wire, rung, &options(), &sent, sent.len() as u64);
@@ -135,7 +140,7 @@ fn each_frame_is_captured_as_it_was_sent() {
 #[test]
 fn a_frame_is_cut_to_the_snap_length_and_keeps_its_length() {
     need_root!();
-    for rung in Rung::all() {
+    for rung in capturing() {
         let (wire, sent) = (Wire::new(), frames(50));
         let options = Options { snap: 96, ..options() };
         let (captured, lost) = capture(&wire, rung, &options, &sent, 50);
@@ -163,7 +168,7 @@ fn port_9() -> Vec<libc::sock_filter> {
 #[test]
 fn a_filter_keeps_frames_out() {
     need_root!();
-    for rung in Rung::all() {
+    for rung in capturing() {
         let (wire, sent) = (Wire::new(), frames(50));
         let options = Options { filter: Some(port_9()), ..options() };
         let (captured, lost) = capture(&wire, rung, &options, &sent, 25);
@@ -181,7 +186,7 @@ fn a_filter_keeps_frames_out() {
 #[test]
 fn a_tag_is_back_in_its_place() {
     need_root!();
-    for rung in Rung::all() {
+    for rung in capturing() {
         let mut sent = frames(20);
         for (i, frame) in sent.iter_mut().enumerate() {
             if frame.len() < 1400 && i % 3 > 0 {
@@ -202,7 +207,7 @@ fn a_tag_is_back_in_its_place() {
 #[test]
 fn the_books_close_when_nobody_takes_frames_in_time() {
     need_root!();
-    for rung in Rung::all() {
+    for rung in capturing() {
         let (wire, sent) = (Wire::new(), frames(3000));
         let size = BufferSize::Time { rate: 1e6, time: Duration::from_micros(256) };
         let buffer = Buffer { size, frame_bytes: 512 };
@@ -238,7 +243,7 @@ fn the_books_close_when_nobody_takes_frames_in_time() {
 #[test]
 fn what_arrived_before_the_end_can_still_be_taken() {
     need_root!();
-    for rung in Rung::all() {
+    for rung in capturing() {
         let (wire, sent) = (Wire::new(), frames(200));
         let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options()).unwrap());
         let lost = wire.send(&sent[..100]);
@@ -255,6 +260,37 @@ fn what_arrived_before_the_end_can_still_be_taken() {
         numbers.sort_unstable();
         assert_eq!(numbers.len() as u64 + lost, 100, "{rung}");
         assert!(numbers.last() < Some(&100), "{rung}: nothing arrives after the end");
+    }
+}
+
+#[test]
+fn the_floor_counts_what_it_drops() {
+    need_root!();
+    let (wire, sent) = (Wire::new(), frames(100));
+    let mut queues = wire.captor.run(|| Rung::Count.open(CAPTOR, &options()).unwrap());
+    let lost = wire.send(&sent);
+    let deadline = Instant::now() + PATIENCE;
+    let mut counted = 0;
+    while counted + lost < 100 && Instant::now() < deadline {
+        counted += queues[0].take(WAIT, &mut |_| panic!("it hands nothing on")).unwrap() as u64;
+    }
+    assert_eq!(counted + lost, 100);
+    queues[0].stop().unwrap();
+    wire.send(&sent[..10]);
+    let account = queues[0].account().unwrap();
+    assert_eq!((account.received, account.taken, account.waiting()), (counted, counted, 0));
+}
+
+#[test]
+fn a_queue_can_be_opened_again_at_once() {
+    need_root!();
+    let wire = Wire::new();
+    for rung in Rung::all() {
+        for _ in 0..3 {
+            wire.captor.run(|| {
+                drop(rung.open(CAPTOR, &options()).unwrap_or_else(|error| panic!("{rung}: {error}")))
+            });
+        }
     }
 }
 

@@ -1,0 +1,243 @@
+//! AF_XDP: frames go from the driver into a ring of our own, and the kernel's network stack never sees them.
+//!
+//! In zero-copy mode the driver itself writes into our memory; in copy mode, which every driver has, its softirq
+//! copies each frame once. There is a socket for each receive queue, since a queue without one would pass us by.
+
+mod ring;
+mod socket;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attached::Attached;
+use super::filter::Filter;
+use super::tap::wait_for;
+use super::{Account, CaptureError, Drops, Frame, Granted, Interface, Options, Queue};
+use crate::bpf::{Memory, now_ns, object};
+use socket::{Geometry, Socket};
+
+/// What the kernel keeps free before a frame.
+const HEAD_BYTES: u32 = 256;
+/// Chunks beyond those of the ring: what the driver may hold.
+const SPARE_CHUNKS: u32 = 4096;
+/// Frames after which chunks are given back.
+const BATCH: u32 = 256;
+/// The largest ring that is worth having: 2^22 frames.
+const MOST_ENTRIES: u64 = 1 << 22;
+/// Bytes of the stamp that the program puts before a frame.
+const STAMP_BYTES: usize = 8;
+
+pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
+    let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
+    let mtu = interface.mtu().map_err(interface.refused("asking for its MTU"))?;
+    let geometry = geometry(options, queues.into(), mtu)?;
+    let sockets = (0..queues).map(|_| Socket::new(geometry)).collect::<io::Result<Vec<_>>>();
+    let sockets = sockets.map_err(interface.refused("making an AF_XDP socket"))?;
+    let attached = Arc::new(Attached::new(interface, options, "AF_XDP redirector", object::XSK, queues)?);
+    let unstamped = Arc::new(attached.program.memory("bss", 1)?);
+    let to_1970_ns = real_time_offset_ns();
+    let mut opened: Vec<Box<dyn Queue>> = vec![];
+    for (number, socket) in (0..).zip(sockets) {
+        let step = "binding an AF_XDP socket to a queue";
+        // With neither mode asked for, the kernel takes zero copy where the driver has it.
+        let bind = |flags| socket.bind(interface.index, number, flags);
+        bind(libc::XDP_USE_NEED_WAKEUP).map_err(interface.refused(step))?;
+        let zero_copy = socket.is_zero_copy().map_err(interface.refused(step))?;
+        let copy = if zero_copy { "zero-copy" } else { "copy" };
+        let granted = Granted {
+            method: format!("AF_XDP, {copy} mode, {} XDP", attached.mode()),
+            memory: u64::from(geometry.chunk_bytes) * u64::from(geometry.chunks),
+            frames: geometry.entries.into(),
+        };
+        attached.program.set_socket("sockets", number, socket.as_fd())?;
+        opened.push(Box::new(Xsk {
+            socket,
+            attached: attached.clone(),
+            unstamped: unstamped.clone(),
+            number,
+            to_1970_ns,
+            zero_copy,
+            snap: options.snap,
+            filter: options.filter.clone().map(Filter::new),
+            dropped: 0,
+            placed: 0,
+            taken: 0,
+            refused: 0,
+            calls: 0,
+            granted,
+        }));
+    }
+    Ok(opened)
+}
+
+/// Rings and memory of the socket of one of `queues` queues, for frames of `mtu` and their headers.
+fn geometry(options: &Options, queues: u64, mtu: u32) -> Result<Geometry, CaptureError> {
+    // An Ethernet header with two tags.
+    let longest = mtu + 22 + HEAD_BYTES;
+    // The kernel takes no larger ones than a page; frames that do not fit are dropped, and named.
+    let chunk_bytes = if longest <= 2048 { 2048 } else { 4096 };
+    let frames = options.buffer.frames_of_each(queues, chunk_bytes.into());
+    if frames > MOST_ENTRIES {
+        let text = format!(
+            "AF_XDP rings have at most {MOST_ENTRIES} entries, not {frames}: ask for a shorter buffer"
+        );
+        return Err(CaptureError::Option(text));
+    }
+    let entries = (frames as u32).next_power_of_two().max(64);
+    Ok(Geometry { chunk_bytes, entries, chunks: entries + SPARE_CHUNKS })
+}
+
+/// What to add to CLOCK_MONOTONIC for the time since 1970: measured thrice, the quickest measurement counts.
+fn real_time_offset_ns() -> u64 {
+    let measure = || {
+        let before = now_ns();
+        let real = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let after = now_ns();
+        (after - before, real.as_nanos() as u64 - (before + (after - before) / 2))
+    };
+    let (_, offset) = (0..3).map(|_| measure()).min().expect("three measurements");
+    offset
+}
+
+struct Xsk {
+    socket: Socket,
+    attached: Arc<Attached>,
+    unstamped: Arc<Memory<u64>>,
+    number: u32,
+    to_1970_ns: u64,
+    zero_copy: bool,
+    snap: u32,
+    filter: Option<Filter>,
+    dropped: u64,
+    /// Of `dropped`, those for which a frame said so.
+    placed: u64,
+    taken: u64,
+    /// Frames that the filter did not want.
+    refused: u64,
+    calls: u64,
+    granted: Granted,
+}
+
+impl Xsk {
+    /// Hands on what is there, up to [`BATCH`] frames; returns how many the filter let through, and how many there were.
+    fn look(&mut self, each: &mut dyn FnMut(&Frame<'_>)) -> (usize, u32) {
+        let n = self.socket.waiting().min(BATCH);
+        if n == 0 {
+            return (0, 0);
+        }
+        let stamped = self.unstamped.get(0) == 0;
+        let now = if stamped { 0 } else { now_ns() };
+        let (mut lost_before, mut taken) = (self.dropped - self.placed, 0);
+        for i in 0..n {
+            let frame = self.socket.frame(i);
+            let arrived = match stamped {
+                true => {
+                    self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
+                }
+                false => Ok(now),
+            };
+            let bytes = &*self.socket.bytes(frame.at, frame.bytes);
+            if self.filter.as_ref().is_some_and(|filter| !filter.accepts(bytes)) {
+                continue;
+            }
+            taken += 1;
+            each(&Frame {
+                bytes: &bytes[..bytes.len().min(self.snap as usize)],
+                wire_len: frame.bytes as u32,
+                at: arrived.expect("as many bytes as a stamp has") + self.to_1970_ns,
+                lost_before: std::mem::take(&mut lost_before),
+            });
+        }
+        if taken > 0 {
+            self.placed = self.dropped;
+        }
+        self.refused += u64::from(n) - taken as u64;
+        self.taken += taken as u64;
+        self.socket.give_back(n);
+        if self.zero_copy && self.socket.needs_wakeup() {
+            self.calls += 1;
+            self.socket.wake_driver();
+        }
+        (taken, n)
+    }
+
+    fn losses(&mut self) -> io::Result<Vec<Drops>> {
+        let counts = self.socket.statistics()?;
+        // A frame for which no chunk is free counts as dropped, too.
+        let no_chunk = counts.rx_fill_ring_empty_descs.min(counts.rx_dropped);
+        let drops = vec![
+            Drops { name: "ring full", frames: counts.rx_ring_full },
+            Drops { name: "no free chunk", frames: no_chunk },
+            Drops { name: "too long for a chunk", frames: counts.rx_dropped - no_chunk },
+        ];
+        self.dropped = drops.iter().map(|drops| drops.frames).sum();
+        Ok(drops)
+    }
+}
+
+impl Queue for Xsk {
+    fn take(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> io::Result<usize> {
+        let (taken, there) = self.look(each);
+        if there > 0 {
+            // A ring that was nearly full may have lost some.
+            if self.socket.waiting() >= self.granted.frames as u32 / 2 {
+                self.calls += 1;
+                self.losses()?;
+            }
+            return Ok(taken);
+        }
+        self.calls += 1;
+        self.losses()?;
+        if wait.is_zero() {
+            return Ok(0);
+        }
+        self.calls += 1;
+        wait_for(self.socket.as_fd(), wait, self.attached.interface())?;
+        Ok(self.look(each).0)
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.attached.program.remove_socket("sockets", self.number).map_err(io::Error::other)
+    }
+
+    fn account(&mut self) -> io::Result<Account> {
+        let drops = self.losses()?;
+        let received = self.attached.arrived(self.number)? - self.refused;
+        Ok(Account { received, taken: self.taken, drops, freezes: 0, calls: self.calls })
+    }
+
+    fn granted(&self) -> Granted {
+        self.granted.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::{Buffer, BufferSize};
+
+    #[test]
+    fn a_ring_holds_at_least_the_frames_of_its_time() {
+        let geometry = |rate, mtu| {
+            let size = BufferSize::Time { rate, time: Duration::from_secs(1) };
+            let buffer = Buffer { size, frame_bytes: 60 };
+            geometry(&Options { buffer, ..Options::default() }, 2, mtu)
+        };
+        let made = geometry(250_000.0, 1500).unwrap();
+        assert_eq!(made, Geometry { chunk_bytes: 2048, entries: 131_072, chunks: 135_168 });
+        assert_eq!(geometry(1.0, 3818).unwrap().chunk_bytes, 4096);
+        let error = geometry(9e6, 1500).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "capturing: AF_XDP rings have at most 4194304 entries, not 4500000: ask for a shorter buffer"
+        );
+    }
+
+    #[test]
+    fn the_two_clocks_are_apart_by_a_constant() {
+        let (a, b) = (real_time_offset_ns(), real_time_offset_ns());
+        assert!(a.abs_diff(b) < 1_000_000_000, "{a} {b}");
+    }
+}
