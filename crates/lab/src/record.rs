@@ -320,6 +320,10 @@ pub struct Broadcasts {
     pub sent: u64,
     /// That a bridge, or whatever forwards them, brought to the other port.
     pub received: u64,
+    /// That the device took in and did not pass on, as a router does: by its own counters, or, of a machine of its own,
+    /// all others. The rest is in the ledger, where it was lost.
+    #[serde(default)]
+    pub discarded: u64,
 }
 
 impl Trial {

@@ -178,7 +178,24 @@ impl Device {
     }
 }
 
+/// Name of frames that the device took for itself.
+pub const TO_DUT: &str = "addressed to the dut";
+
 impl Delta {
+    /// Frames that IP took in, and neither forwarded nor counted as lost: a router does so to frames for the broadcast
+    /// address of Ethernet that are for another network (ip_forward, ip6_forward: `pkt_type != PACKET_HOST`).
+    pub fn discarded_unnamed(&self) -> u64 {
+        let mut lost = Vec::new();
+        self.ip_drops(&mut lost);
+        self.filter_drops(&mut lost);
+        // These were forwarded first.
+        let later = self.ip("Ip.OutDiscards") + self.ip("Ip6OutDiscards");
+        let named = lost.iter().map(|drop| drop.frames).sum::<u64>() - later;
+        let taken = self.ip("Ip.InReceives") + self.ip("Ip6InReceives");
+        let forwarded = self.ip("Ip.ForwDatagrams") + self.ip("Ip6OutForwDatagrams");
+        taken.saturating_sub(forwarded + named)
+    }
+
     /// All losses that the counters name, the tester's own included; they add up to sent - received.
     pub fn drops(&self) -> Vec<Drop> {
         let mut drops = Vec::new();
@@ -221,7 +238,7 @@ impl Delta {
     fn bridge_drops(&self, drops: &mut Vec<Drop>) {
         let frames = self.0.devices.get(BRIDGE).map_or(0, |bridge| bridge.link.rx_packets);
         let source = format!("rx_packets of {BRIDGE}");
-        drops.push(Drop { name: "addressed to the dut", owner: Owner::Dut, frames, source });
+        drops.push(Drop { name: TO_DUT, owner: Owner::Dut, frames, source });
     }
 
     fn ip_drops(&self, drops: &mut Vec<Drop>) {
@@ -237,7 +254,7 @@ impl Delta {
         add("ip discards", &["Ip.InDiscards", "Ip.OutDiscards", "Ip6InDiscards", "Ip6OutDiscards"]);
         add("truncated", &["IpExt.InTruncatedPkts", "Ip6InTruncatedPkts"]);
         add("larger than the mtu", &["Ip.FragFails", "Ip6InTooBigErrors"]);
-        add("addressed to the dut", &["Ip.InDelivers", "Ip6InDelivers"]);
+        add(TO_DUT, &["Ip.InDelivers", "Ip6InDelivers"]);
     }
 
     fn filter_drops(&self, drops: &mut Vec<Drop>) {
@@ -385,6 +402,24 @@ mod tests {
             ..Snapshot::default()
         };
         check(snapshot, &[("ttl expired", 1), ("no route", 5), ("filter", 5), ("conntrack full", 4)]);
+    }
+
+    #[test]
+    fn what_ip_did_nothing_with_was_discarded() {
+        let delta = |counters: &[(&str, u64)], refused| {
+            let ip = counters.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+            let filter = Some(Verdicts { accepted: 0, refused });
+            Delta(Snapshot { ip, filter, ..Snapshot::default() }).discarded_unnamed()
+        };
+        let v4 = [
+            ("Ip.InReceives", 110),
+            ("Ip.ForwDatagrams", 90),
+            ("IpExt.InNoRoutes", 3),
+            ("Ip.OutDiscards", 5),
+        ];
+        assert_eq!(delta(&v4, 7), 10);
+        assert_eq!(delta(&[("Ip6InReceives", 50), ("Ip6OutForwDatagrams", 48)], 0), 2);
+        assert_eq!(delta(&[("Ip.ForwDatagrams", 9)], 0), 0);
     }
 
     #[test]

@@ -35,14 +35,14 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
     let checker = Checker::new(means.tester, 1)?;
     writeln!(
         out,
-        "The fastest frame takes {:.1} us on a wire: so much of each latency is the tester's.\n",
+        "The fastest frame takes {:.1} us on a wire: so much of each latency is the tester's.",
         checker.wire_min_ns() as f64 / 1e3
     )?;
     let mut good = true;
     if !chosen.is_empty() {
         writeln!(
             out,
-            "{:16} {:>7} {:>7} {:>10}  sees no loss below",
+            "\n{:16} {:>7} {:>7} {:>10}  sees no loss below",
             "planted", "named", "wrong", "disturbed"
         )?;
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_load::counts::{self, Counts, GroupCounts, Load, Shape, StreamCounts};
 use weir_load::ipdv::Ipdv;
+use weir_testbed::counters::TO_DUT;
 use weir_testbed::topology;
 
 use crate::record::{self, Broadcasts, Departures, Latency, LedgerLine, LossEvent, Owner, Stream};
@@ -55,13 +56,21 @@ pub(super) fn rate_changed_ns(counts: &Counts, load: &Load) -> Option<u64> {
     counts.streams.first().filter(|_| steps)?.turned_ns
 }
 
-/// The broadcasts that went along, if that was asked for.
-pub(super) fn broadcasts(counts: &Counts, load: &Load) -> Option<Broadcasts> {
-    load.broadcast_every?;
-    Some(Broadcasts {
-        sent: counts.streams.iter().map(|s| s.broadcasts).sum(),
-        received: counts.ports.iter().map(|p| p.broadcasts).sum(),
-    })
+/// The broadcasts that went along. Of those that did not arrive a device discarded as many as it says at most.
+pub(super) fn broadcasts(counts: &Counts, discarded: u64) -> Broadcasts {
+    let sent = counts.streams.iter().map(|s| s.broadcasts).sum();
+    // One may have been duplicated.
+    let received = counts.ports.iter().map(|p| p.broadcasts).sum::<u64>().min(sent);
+    Broadcasts { sent, received, discarded: discarded.min(sent - received) }
+}
+
+/// A bridge takes a copy of each broadcast for itself: it is no loss.
+pub(super) fn leave_out_copies(ledger: &mut Vec<LedgerLine>, mut broadcasts: u64) {
+    for line in ledger.iter_mut().filter(|line| line.name == TO_DUT) {
+        let copies = line.frames.min(broadcasts);
+        (line.frames, broadcasts) = (line.frames - copies, broadcasts - copies);
+    }
+    ledger.retain(|line| line.frames > 0);
 }
 
 /// Relative difference between the rate that was sent and the one that was asked for: frames that were not

@@ -141,7 +141,7 @@ fn seen(i: usize, counts: &Counts, traffic: &Traffic) -> u64 {
     let here = counts.streams.iter().filter(|stream| traffic.arrival(stream.stream) == i);
     let groups = here.flat_map(|stream| &stream.groups).map(|group| group.received + group.duplicated);
     let port = &counts.ports[i];
-    groups.sum::<u64>() + port.corrupted + port.stale + port.misdelivered
+    groups.sum::<u64>() + port.corrupted + port.stale + port.misdelivered + port.broadcasts
 }
 
 /// Some drivers count what the receiving program took as dropped (virtio_net), others do not (ixgbe).

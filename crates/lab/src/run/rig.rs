@@ -301,7 +301,7 @@ impl Rig {
             received: books.received,
             lost: books.lost(),
             rate_changed_ns: counted::rate_changed_ns(counts, load),
-            broadcasts: counted::broadcasts(counts, load),
+            broadcasts: load.broadcast_every.map(|_| books.broadcasts),
             streams,
             unexplained: books.unexplained(),
             ledger: books.ledger.clone(),
@@ -344,12 +344,19 @@ impl Rig {
         if let Some((delta, spec)) = used.delta().0.external.as_ref().zip(self.settings.external.as_ref()) {
             ledger.extend(outside::ledger(delta, spec, counts, &self.traffic));
         }
+        let dut = self.bed.spec().dut;
+        // What a machine of its own does with them is not known, and its ledger has test frames only.
+        let discarded = if dut == DutKind::External { u64::MAX } else { used.delta().discarded_unnamed() };
+        let broadcasts = counted::broadcasts(counts, discarded);
+        if dut == DutKind::KernelBridge {
+            counted::leave_out_copies(&mut ledger, broadcasts.sent);
+        }
         Books {
             offered: counts.streams.iter().map(|s| s.offered).sum(),
             sent: counts.streams.iter().map(|s| s.sent).sum(),
             received: counts.streams.iter().map(|s| s.received()).sum(),
             ledger,
-            broadcasts: counts.streams.iter().map(|s| s.broadcasts).sum(),
+            broadcasts,
             strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
             clock_jump: used.after.clocks.jump_since(&used.before.clocks),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::plan::Limits;
-use crate::record::{LedgerLine, Noise, Owner, Trial, Verdict};
+use crate::record::{Broadcasts, LedgerLine, Noise, Owner, Trial, Verdict};
 
 /// The books of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,9 +16,8 @@ pub(super) struct Books {
     pub received: u64,
     /// Where frames were lost.
     pub ledger: Vec<LedgerLine>,
-    /// Broadcasts that went along. They are no test frames, but the ledger may have counted them where they were
-    /// lost, or where a bridge took a copy for itself.
-    pub broadcasts: u64,
+    /// Broadcasts that went along. They are no test frames, but the ledger has those that were lost.
+    pub broadcasts: Broadcasts,
     /// Frames of another trial or another stream.
     pub strays: u64,
     /// How far the machine's clocks moved apart: the time of day was set, or the machine slept.
@@ -44,12 +43,13 @@ impl Books {
         self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
     }
 
-    /// Lost frames that no counter explains; negative when counters explain more than was lost.
+    /// Lost frames that no counter explains, broadcasts among them; negative when counters explain more than was lost.
     pub(super) fn unexplained(&self) -> i64 {
-        let explained = self.dropped_by(Owner::Tester) + self.dropped_by(Owner::Dut);
-        let unexplained = self.sent as i64 - self.received as i64 - explained as i64;
-        // What counters explain beyond the loss were broadcasts, as far as there were any.
-        if unexplained < 0 { (unexplained + self.broadcasts as i64).min(0) } else { unexplained }
+        let Broadcasts { sent, received, discarded } = self.broadcasts;
+        let entered = self.sent + sent;
+        let left = self.received + received + discarded;
+        let lost = self.dropped_by(Owner::Tester) + self.dropped_by(Owner::Dut);
+        entered as i64 - left as i64 - lost as i64
     }
 
     /// Books the frames that no counter explains on the device, where one knows what became of them.
@@ -215,10 +215,16 @@ mod tests {
         assert_eq!(books(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
         check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
         check(books(10, 10, 11, &[]), quiet.clone(), Invalid, "");
-        let cast = |drops, lost| Books { broadcasts: lost, ..books(10_000, 10_000, 10_000, &[(Dut, drops)]) };
-        check(cast(100, 100), quiet.clone(), Valid, "");
-        check(cast(80, 100), quiet.clone(), Valid, "");
-        check(cast(120, 100), quiet.clone(), Invalid, "-20 of 10000");
+        // Of 100 broadcasts each ends somewhere, and none of them hides a test frame.
+        let cast = |received, discarded, drops| {
+            let broadcasts = Broadcasts { sent: 100, received, discarded };
+            Books { broadcasts, ..books(10_000, 10_000, 9_980, &[(Dut, drops)]) }
+        };
+        check(cast(0, 100, 20), quiet.clone(), Valid, "");
+        check(cast(60, 0, 60), quiet.clone(), Valid, "");
+        check(cast(0, 70, 50), quiet.clone(), Valid, "");
+        check(cast(0, 70, 30), quiet.clone(), Invalid, "20 of 10000");
+        check(cast(100, 0, 40), quiet.clone(), Invalid, "-20 of 10000");
         let jump = |ms| Books { clock_jump: Duration::from_millis(ms), ..books(9, 9, 9, &[]) };
         check(jump(1), quiet.clone(), Valid, "");
         check(jump(1500), quiet, Invalid, "jumped by 1.500 s");
