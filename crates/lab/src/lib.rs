@@ -22,5 +22,5 @@ pub mod search;
 pub mod stats;
 pub mod store;
 mod tables;
-mod time;
+pub mod time;
 pub mod trend;

@@ -49,7 +49,8 @@ pub(crate) fn later(time: &str, by: Duration) -> Option<String> {
     Some(rfc3339(UNIX_EPOCH + Duration::new(seconds, ms * 1_000_000) + by))
 }
 
-fn rfc3339(time: SystemTime) -> String {
+/// A time as [`now`] writes it.
+pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (s, ms) = (since.as_secs(), since.subsec_millis());
     let (year, month, day) = civil((s / 86_400) as i64);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod detect;
 mod frames;
 mod machine;
 mod records;
@@ -14,6 +15,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use detect::Detect;
 pub(crate) use frames::{Generate, Receive};
 pub(crate) use machine::{Check, Doctor, Setup};
 pub(crate) use records::{
@@ -102,6 +104,12 @@ pub(crate) enum Command {
     /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the far end and
     /// `weir receive` beside `weir generate`, on the same interface.
     Receive(Receive),
+    /// Watch an interface for attacks: who receives or sends more than the configured or the learned
+    ///
+    /// Each host of the watched networks is counted in both directions. An attack is told when it starts, while it goes
+    /// on, and when it ends, with what its frames have in common; a script, a web service or a BGP daemon can be told,
+    /// too. Rates are those of one second, and the first event has the attack's true rate.
+    Detect(Detect),
     /// Print the complete set-up of a box that is to be measured, to paste there
     Setup(Setup),
     /// Say what this machine can measure and what is in the way

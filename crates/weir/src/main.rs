@@ -10,6 +10,7 @@ mod check;
 mod clean;
 mod cli;
 mod compare;
+mod detect;
 mod docs;
 mod doctor;
 mod generate;
@@ -75,6 +76,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Run(arguments) => return run::run(&arguments, &mut out),
         Command::Generate(arguments) => return generate::send(&arguments, &mut out),
         Command::Receive(arguments) => return receive::count(&arguments, &mut out),
+        Command::Detect(arguments) => return detect::run(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),

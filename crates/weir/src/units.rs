@@ -2,10 +2,20 @@
 
 /// A rate in frames/s with three digits: `1.93 Mpps`.
 pub(crate) fn rate(fps: f64) -> String {
-    let (value, unit) = match fps {
-        f if f >= 1e6 => (f / 1e6, "Mpps"),
-        f if f >= 1e3 => (f / 1e3, "kpps"),
-        f => (f, "pps"),
+    three_digits(fps, ["pps", "kpps", "Mpps", "Gpps"])
+}
+
+/// A rate in bit/s with three digits: `1.93 Mbit/s`.
+pub(crate) fn bits(bits_per_s: f64) -> String {
+    three_digits(bits_per_s, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
+}
+
+fn three_digits(number: f64, [one, kilo, mega, giga]: [&str; 4]) -> String {
+    let (value, unit) = match number {
+        n if n >= 1e9 => (n / 1e9, giga),
+        n if n >= 1e6 => (n / 1e6, mega),
+        n if n >= 1e3 => (n / 1e3, kilo),
+        n => (n, one),
     };
     let digits = match value {
         v if v >= 100.0 => 0,

@@ -5,40 +5,13 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::rtnl::Rtnl;
+
+mod pair;
+
+use pair::{Pair, set_up};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-/// Interface a here, b there.
-struct Pair {
-    here: Namespace,
-    there: Namespace,
-}
-
-impl Pair {
-    /// Both ends up; `None`, aloud, where that is not allowed.
-    fn new() -> Option<Pair> {
-        let (Ok(here), Ok(there)) = (Namespace::new(), Namespace::new()) else {
-            println!("skipped: generate and receive need root (network namespaces)");
-            return None;
-        };
-        let a = VethEnd { name: "a", mac: [2, 0, 0, 0, 0, 1], namespace: here.fd() };
-        let b = VethEnd { name: "b", mac: [2, 0, 0, 0, 0, 2], namespace: there.fd() };
-        here.run(|| Rtnl::open()?.add_veth([a, b], VethConfig { mtu: 1500, queues: 1 })).unwrap();
-        let pair = Pair { here, there };
-        set_up(&pair.here, "a", true);
-        set_up(&pair.there, "b", true);
-        Some(pair)
-    }
-}
-
-fn set_up(namespace: &Namespace, name: &str, up: bool) {
-    namespace.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let ifindex = rtnl.link(name).unwrap().ifindex;
-        rtnl.set_up(ifindex, up).unwrap();
-    });
-}
 
 fn weir(namespace: &Namespace, line: &str) -> Output {
     let mut command = Command::new(WEIR);

@@ -154,7 +154,7 @@ fn frame_count(text: &str) -> Result<u64, String> {
     count.map(|n| n as u64).ok_or_else(|| format!("`{text}` is no number of frames: use 1000 or 1M"))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.trim_end_matches('s').parse().ok().filter(|s| (0.001..=86_400.0).contains(s));
     seconds
         .map(Duration::from_secs_f64)

@@ -1,0 +1,40 @@
+//! What watches an interface for attacks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::frames::seconds;
+
+/// `weir detect`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir detect -i eth1 --config detect.toml
+  weir detect -i eth1 -i eth2 --config detect.toml --json | tee attacks.jsonl
+  weir detect --read attack.pcapng --config detect.toml     the same events as on the wire
+  weir detect --example > detect.toml                       a configuration with all options, explained")]
+pub(crate) struct Detect {
+    /// Interface to watch; more than one if given again
+    #[arg(short, long, value_name = "IF", required_unless_present_any = ["read", "example"])]
+    pub(crate) interface: Vec<String>,
+    /// Watch a capture file (pcapng or pcap) instead, by the times of its frames
+    #[arg(long, value_name = "FILE", conflicts_with = "interface")]
+    pub(crate) read: Option<PathBuf>,
+    /// What is watched, what is too much, and what is done about it
+    #[arg(long, value_name = "FILE", required_unless_present = "example")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print a configuration with all options, each explained
+    #[arg(long, exclusive = true)]
+    pub(crate) example: bool,
+    /// Threads that take frames from each interface, 1 to 64
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// Stop after this many seconds [default: at Ctrl-C]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Write each event, and at the end what was counted, as one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,128 @@
+//! How attacks are told: a line each, for people or for programs.
+
+use std::io::Write;
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Result;
+use serde_json::json;
+use weir_detect::{Direction, Event, Kind, Metric, Share, Status};
+
+use super::actions::Actions;
+use crate::time::in_words;
+use crate::units::{bits, rate};
+
+/// Where events go.
+pub(super) struct Told<'a, W> {
+    pub(super) out: &'a mut W,
+    pub(super) json: bool,
+    pub(super) actions: Actions,
+}
+
+impl<W: Write> Told<'_, W> {
+    /// Tells all events and acts upon them.
+    pub(super) fn tell(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        for event in events.drain(..) {
+            let done = self.actions.of(&event);
+            if self.json {
+                let mut document = serde_json::to_value(&event)?;
+                document["announcement"] = json!(done);
+                writeln!(self.out, "{document}")?;
+            } else {
+                writeln!(self.out, "{}", line(&event))?;
+                if let Some(done) = done {
+                    let verb = if done.sent { "said" } else { "not said (send = false)" };
+                    writeln!(self.out, "  {verb}: {}", done.command)?;
+                }
+            }
+            // Whoever reads acts upon it.
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The end: what was counted.
+    pub(super) fn finish(self, status: &Status) -> Result<()> {
+        if self.json {
+            let mut document = serde_json::to_value(status)?;
+            document["event"] = json!("status");
+            writeln!(self.out, "{document}")?;
+        } else {
+            writeln!(self.out, "{}", summary(status))?;
+        }
+        self.actions.finish();
+        Ok(())
+    }
+}
+
+fn line(event: &Event) -> String {
+    let time = weir_lab::time::rfc3339(UNIX_EPOCH + Duration::from_nanos(event.time_ns));
+    let kind = match event.event {
+        Kind::Start => "start",
+        Kind::Update => "goes on",
+        Kind::End => "end",
+    };
+    let who = match (&event.host, &event.group) {
+        (Some(host), Some(group)) => format!("{host} ({group})"),
+        (Some(host), None) => host.to_string(),
+        (None, Some(group)) => format!("group {group}"),
+        (None, None) => "all hosts".to_string(),
+    };
+    let way = if event.direction == Direction::In { "receives" } else { "sends" };
+    let (rates, least) = (&event.rates, if event.lost_pps > 0.0 { "at least " } else { "" });
+    let learned = if event.limit_learned { "learned" } else { "limit" };
+    let mut line = format!(
+        "{time} {kind} {}: {who} {way} {least}{}, {}; {learned} {}",
+        event.attack,
+        rate(rates.pps),
+        bits(rates.bits_per_s),
+        limit(event.metric, event.limit)
+    );
+    let evidence = &event.evidence;
+    line += &commonest("of", &evidence.protocols);
+    line += &commonest(if event.direction == Direction::In { "from" } else { "to" }, &evidence.others);
+    line += &commonest("from port", &evidence.source_ports);
+    line += &commonest("to port", &evidence.destination_ports);
+    if event.event == Kind::End {
+        let time = Duration::from_nanos(event.time_ns - event.crossed_ns);
+        line += &format!("; {} frames in {}, peak {}", event.frames, in_words(time), rate(event.peak_pps));
+    }
+    line
+}
+
+fn limit(metric: Metric, limit: f64) -> String {
+    match metric {
+        Metric::Pps => rate(limit),
+        Metric::BitsPerS => bits(limit),
+        Metric::FlowsPerS => format!("{limit} new flows/s"),
+        Metric::TcpPps => format!("{} of TCP", rate(limit)),
+        Metric::UdpPps => format!("{} of UDP", rate(limit)),
+        Metric::IcmpPps => format!("{} of ICMP", rate(limit)),
+        Metric::FragmentPps => format!("{} of fragments", rate(limit)),
+        Metric::SynPps => format!("{limit} SYN/s"),
+        Metric::SynShare => format!("{:.0} % SYN", limit * 100.0),
+    }
+}
+
+/// The commonest value, if it says anything.
+fn commonest<T: std::fmt::Display>(before: &str, shares: &[Share<T>]) -> String {
+    let first = shares.first().filter(|first| first.share >= 0.1);
+    first.map_or(String::new(), |first| format!(", {before} {} ({:.0} %)", first.value, first.share * 100.0))
+}
+
+fn summary(status: &Status) -> String {
+    let mut text = format!(
+        "{} frames of IP, {} of them of other networks; {} hosts and directions; {} lost before they were seen",
+        status.frames, status.foreign, status.hosts, status.lost
+    );
+    for (count, what) in [
+        (status.attacks, "attacks go on"),
+        (status.hosts_evicted, "busy hosts had to give way: raise memory.hosts_mib"),
+        (status.flows_forgotten, "flows were forgotten early: raise memory.flows_mib"),
+        (status.unwatched, "times a host near its limit could not be watched: raise the limits"),
+    ] {
+        if count > 0 {
+            text += &format!("; {count} {what}");
+        }
+    }
+    text
+}

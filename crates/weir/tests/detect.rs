@@ -1,0 +1,267 @@
+//! `weir detect` as a user runs it: on a veth pair that `weir generate` sends through, and on a file.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::frame::{Ends, Signature};
+use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
+
+mod pair;
+
+use pair::Pair;
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// The victim of files, in a watched network.
+const VICTIM: u32 = 0xc613_0009;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("weir-detect-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, contents).unwrap();
+        path
+    }
+
+    /// A configuration with a limit of `pps` and `more`.
+    fn config(&self, pps: u32, more: &str) -> PathBuf {
+        let text = format!("networks = [\"198.19.0.0/16\"]\n[in]\npps = {pps}\n[events]\nend_s = 1\n{more}");
+        self.file("detect.toml", text)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn detect(arguments: &[&str]) -> Command {
+    let mut command = Command::new(WEIR);
+    command.arg("detect").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The lines of a run that ends well.
+fn events(mut command: Command) -> Vec<Value> {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A capture of `seconds` with `pps` to the victim between the first and the last second, and little before and after.
+fn capture(pps: u32, seconds: u32) -> Vec<u8> {
+    let ends = Ends {
+        ip: IpVersion::V4,
+        src_mac: [2; 6],
+        dst_mac: [4; 6],
+        src_prefix: [0; 12],
+        dst_prefix: [0; 12],
+    };
+    let flow = Flow { src: 0xc612_0001, dst: VICTIM, sport: 53, dport: 4000, group: 0 };
+    let frame = ends.frame(&flow, 64, Signature::default());
+    let mut file = Vec::new();
+    write::section(&mut file, &write::Author::default());
+    write::interface(&mut file, &Interface { link_type: ETHERNET, ..Interface::default() });
+    for second in 0..seconds {
+        let rate = if (1..seconds - 3).contains(&second) { pps } else { 100 };
+        for n in 0..rate {
+            let at_ns = (1_000_000_000 + u64::from(second)) * 1_000_000_000
+                + u64::from(n) * 1_000_000_000 / u64::from(rate);
+            let packet = Packet { interface: 0, at_ns, wire_len: 60, bytes: &frame, dropped: 0 };
+            write::packet(&mut file, &packet);
+        }
+    }
+    file
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_capture_is_judged_by_its_times() {
+    let folder = Folder::new("file");
+    let config = folder.config(20_000, "[announce]\ndaemon = \"gobgp\"\nroute = \"flowspec\"\n");
+    let file = folder.file("attack.pcapng", capture(30_000, 7));
+    let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
+    let [start, end, status] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&start["event"], &end["event"]), (&Value::from("start"), &Value::from("end")));
+    assert_eq!(start["host"], "198.19.0.9");
+    assert!((29_900.0..30_100.0).contains(&start["rates"]["pps"].as_f64().unwrap()), "{start}");
+    let command = "gobgp global rib -a ipv4-flowspec add match destination 198.19.0.9/32 protocol ==udp \
+                   source-port ==53 destination-port ==4000 then discard";
+    assert_eq!(
+        (&start["announcement"]["command"], &start["announcement"]["sent"]),
+        (&command.into(), &false.into())
+    );
+    assert!(end["announcement"]["command"].as_str().unwrap().contains(" del match "), "{end}");
+    assert_eq!((&status["event"], &status["frames"]), (&"status".into(), &(30_000 * 3 + 400).into()));
+    // And for people.
+    let output = detect(&["--read", text(&file), "--config", text(&config)]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("start 1: 198.19.0.9 receives 30.0 kpps"), "{said}");
+    assert!(said.contains("not said (send = false): gobgp"), "{said}");
+}
+
+#[test]
+fn an_attack_on_the_wire_is_told_and_each_frame_is_counted() {
+    let Some(pair) = Pair::new() else { return };
+    let folder = Folder::new("wire");
+    let config = folder.config(2000, "");
+    let mut watching = Watching::start(&pair, &["-i", "b", "--config", text(&config), "--json"]);
+    let mut generate = Command::new(WEIR);
+    generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
+    let sent = pair.here.run(|| generate.output()).unwrap();
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let start = watching.line();
+    assert_eq!((&start["event"], &start["direction"]), (&Value::from("start"), &Value::from("in")));
+    assert!(start["rates"]["pps"].as_f64().unwrap() > 2000.0, "{start}");
+    assert_eq!(start["evidence"]["protocols"][0]["value"], "UDP");
+    let end = watching.line();
+    assert_eq!((&end["event"], &end["attack"]), (&Value::from("end"), &Value::from(1)));
+    watching.interrupt();
+    let status = watching.line();
+    // Neighbour discovery of the namespaces is foreign.
+    let count = |name: &str| status[name].as_u64().unwrap();
+    assert_eq!((count("frames") - count("foreign"), count("lost")), (30_000, 0), "{status}");
+}
+
+#[test]
+fn a_script_and_a_web_service_get_each_event() {
+    let folder = Folder::new("actions");
+    let heard = folder.0.join("heard");
+    let script =
+        folder.file("script", format!("#!/bin/sh\ncat >> {}\necho >> {}\n", text(&heard), text(&heard)));
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/attacks", service.local_addr().unwrap());
+    let posts = std::thread::spawn(move || (0..2).map(|_| post(&service)).collect::<Vec<_>>());
+    let actions = format!("[actions]\nscript = \"{}\"\nwebhook = \"{url}\"\n", text(&script));
+    let config = folder.config(20_000, &actions);
+    let file = folder.file("attack.pcapng", capture(30_000, 7));
+    let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
+    let told: Vec<_> = lines[..2].iter().map(|line| line["time_ns"].clone()).collect();
+    let times = |texts: Vec<String>| -> Vec<Value> {
+        let value = |text: &String| serde_json::from_str::<Value>(text).unwrap()["time_ns"].clone();
+        texts.iter().map(value).collect()
+    };
+    assert_eq!(times(fs::read_to_string(heard).unwrap().lines().map(str::to_string).collect()), told);
+    assert_eq!(times(posts.join().unwrap()), told);
+}
+
+/// Takes one POST and returns its body.
+fn post(service: &TcpListener) -> String {
+    let (stream, _) = service.accept().unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = number.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    reader.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+    String::from_utf8(body).unwrap()
+}
+
+#[test]
+fn bad_input_is_refused_with_its_place_and_remedy() {
+    let folder = Folder::new("bad");
+    let good = folder.config(20_000, "");
+    let typo =
+        folder.file("typo.toml", "networks = [\"198.19.0.0/16\"]\n[in]\nppps = 3\nsyn_share = \"200%\"\n");
+    let pipe = folder.0.join("no-pipe");
+    let announce = format!(
+        "networks = [\"198.19.0.0/16\"]\n[in]\npps = 3\n[announce]\ndaemon = \"exabgp\"\nnext_hop = \"192.0.2.1\"\n\
+         send = true\npipe = \"{}\"\n",
+        text(&pipe)
+    );
+    let announce = folder.file("announce.toml", announce);
+    let cut = folder.file("cut.pcapng", &capture(100, 5)[..5000]);
+    for (arguments, parts) in [
+        (["-i", "no-such-if", "--config", text(&good)], &["no interface no-such-if"][..]),
+        (["--read", "no-such-file", "--config", text(&good)], &["cannot read the capture no-such-file"]),
+        (["--read", text(&cut), "--config", text(&good)], &["cut.pcapng: at byte", "ends in the middle"]),
+        (["--read", text(&cut), "--config", "nowhere.toml"], &["weir detect --example > nowhere.toml"]),
+        (
+            ["--read", text(&cut), "--config", text(&typo)],
+            &["typo.toml:3:", "did you mean `pps`?", "typo.toml:4:"],
+        ),
+        (["--read", text(&cut), "--config", text(&announce)], &["no-pipe: is it running?"]),
+    ] {
+        let output = detect(&arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).to_string();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        parts.iter().for_each(|part| assert!(error.contains(part), "{part} not in {error}"));
+    }
+}
+
+#[test]
+fn the_example_that_is_printed_is_valid() {
+    let output = detect(&["--example"]).output().unwrap();
+    let folder = Folder::new("example");
+    let config = folder.file("example.toml", output.stdout);
+    let file = folder.file("calm.pcapng", capture(100, 5));
+    let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
+    assert_eq!((lines.len(), &lines[0]["event"]), (1, &Value::from("status")));
+}
+
+/// A `weir detect` that watches already.
+struct Watching {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Watching {
+    fn start(pair: &Pair, arguments: &[&str]) -> Watching {
+        let mut command = detect(arguments);
+        let mut child = pair.there.run(|| command.spawn()).unwrap();
+        let mut words = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        while !words.contains("watching") {
+            assert_ne!(stderr.read_line(&mut words).unwrap(), 0, "{words}");
+        }
+        child.stderr = Some(stderr.into_inner());
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Watching { child, lines }
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn interrupt(&self) {
+        // SAFETY: a signal to a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) }, 0);
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
