@@ -319,8 +319,11 @@ impl<'c, 'r> Varying<'c, 'r> {
     }
 
     fn cells(&self, f: &Found<'_, '_>) -> impl Iterator<Item = String> {
-        let cell =
-            |name: &&str| parameter(f.result, name).map_or("–", |v| own_part(self.found, name, v)).into();
+        let cell = |name: &&str| {
+            let value = parameter(f.result, name).map_or("–", |v| own_part(self.found, name, v));
+            let fps = value.strip_suffix(" frames/s").and_then(|number| number.parse().ok());
+            fps.map_or(value.into(), |fps| format!("{} frames/s", full(fps)))
+        };
         self.names.iter().map(cell)
     }
 }
@@ -336,9 +339,12 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
     }
     let mut head: Vec<String> = ["Frame", "Device"].map(String::from).to_vec();
     head.extend(varying.head());
+    // What was measured once has no spread.
+    let repeated = found.iter().filter_map(|f| f.result.figures.first()).any(|g| g.values.len() > 1);
+    let has_spread = |i| repeated && i == 0;
     for (i, (name, unit)) in names.iter().enumerate() {
         head.push(capital(name) + &behind(unit, ", "));
-        head.extend(SPREAD.map(String::from).into_iter().filter(|_| i == 0));
+        head.extend(SPREAD.map(String::from).into_iter().filter(|_| has_spread(i)));
     }
     let mut table = Table::new(&head);
     for f in found {
@@ -348,7 +354,7 @@ fn figures(found: &[Found<'_, '_>]) -> Table {
             let figure =
                 f.result.figures.iter().find(|g| (g.name.as_str(), g.unit.as_str()) == (*name, *unit));
             row.push(or_dash(figure.and_then(|g| g.value), |v| cell(v, unit)));
-            row.extend(spread(figure, unit).into_iter().filter(|_| i == 0));
+            row.extend(spread(figure, unit).into_iter().filter(|_| has_spread(i)));
         }
         table.push(row);
     }

@@ -82,7 +82,7 @@ impl BarChart {
 
     /// Left of this is the column of labels, px.
     fn left(&self) -> f64 {
-        (self.bars().map(|b| text_width(&b.label)).fold(0.0, f64::max) + 14.0).clamp(60.0, 215.0)
+        (self.bars().map(|b| text_width(&b.label)).fold(0.0, f64::max) + 14.0).clamp(60.0, 240.0)
     }
 
     /// The axis is as long as the bars that must fit need; if none must, as all need.

@@ -35,6 +35,9 @@ pub(crate) fn median_ns_per_frame(point: &PointData) -> Option<f64> {
     median(point, |cost| cost.ns_per_frame)
 }
 
+/// With longer names of devices the table would not fit beside the chart.
+const BESIDE: usize = 20;
+
 fn per_frame(all: &Comparison<'_>) -> String {
     let mut table = Table::new(&["Frame", "Device", "ns per frame", "ref. cycles", "at frames/s", "trials"]);
     let mut groups = Vec::new();
@@ -67,6 +70,11 @@ fn per_frame(all: &Comparison<'_>) -> String {
         limit_name: String::new(),
     };
     let drawing = chart.draw("CPU time of the device per frame", "The table has the values.");
+    let widest = all.all().iter().map(|(series, _)| series.label.chars().count()).max().unwrap_or(0);
+    if widest > BESIDE {
+        let chart = figure("pair", &[drawing], "", &Table::default());
+        return format!("<h3>CPU time per frame</h3>\n{chart}{}", table.html());
+    }
     let side = format!("<div>{}</div>", table.html());
     format!("<h3>CPU time per frame</h3>\n{}", figure("pair", &[drawing, side], "", &Table::default()))
 }

@@ -43,13 +43,15 @@ fn table(all: &Comparison<'_>) -> Table {
 }
 
 /// Findings of one name in one direction at a point.
-struct Kind<'p> {
-    trials: usize,
-    worst: &'p Finding,
+pub(crate) struct Kind<'p> {
+    /// Trials in which it was found.
+    pub(crate) trials: usize,
+    /// The worst of them.
+    pub(crate) worst: &'p Finding,
 }
 
-/// The most frequent first.
-fn kinds(point: &PointData) -> Vec<Kind<'_>> {
+/// What was found at a point and is not what an overload explains, the most frequent first.
+pub(crate) fn kinds(point: &PointData) -> Vec<Kind<'_>> {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     let findings = point.measured().flat_map(|trial| trial.findings.iter().map(move |f| (trial, f)));
     for (_, finding) in findings.filter(|(trial, finding)| !is_sought(point, trial, &finding.fault)) {

@@ -11,7 +11,7 @@ mod by_size;
 mod columns;
 mod cost;
 mod curve;
-mod faults;
+pub(crate) mod faults;
 pub(crate) mod format;
 mod generators;
 pub(crate) mod handover;

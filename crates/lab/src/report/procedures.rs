@@ -86,26 +86,17 @@ fn loss_curve(found: &Found<'_, '_>) -> Line {
 fn bars(title: &str, found: &[Found<'_, '_>]) -> String {
     let Some(headline) = found.iter().find_map(|f| f.result.figures.first()) else { return String::new() };
     let (name, of) = (headline.name.clone(), headline.unit.clone());
-    let mut others: Vec<String> = Vec::new();
+    let others = beside(found, headline);
     let mut groups: Vec<Group> = Vec::new();
     for f in found.iter().take(ROWS) {
-        let is_headline = |g: &&Figure| g.name == name && g.unit == of;
-        let figure = f.result.figures.iter().find(is_headline);
-        let beside = f.result.figures.iter().filter(|g| g.unit == of && g.name != name);
-        let ticks: Vec<(&str, f64)> =
-            beside.filter_map(|g| Some((g.name.as_str(), g.value.filter(|v| *v > 0.0)?))).collect();
-        for (name, _) in &ticks {
-            if !others.iter().any(|other| other == name) {
-                others.push(name.to_string());
-            }
-        }
-        let value = figure.and_then(|g| g.value);
+        let figure = |name: &str| f.result.figures.iter().find(|g| g.name == name && g.unit == of);
+        let value = figure(&name).and_then(|g| g.value);
         let text = value.map_or_else(|| "no value".into(), |v| cell(v, &of));
         let bar = Bar {
             label: f.series.label.clone(),
             value,
-            interval: figure.and_then(|g| g.interval),
-            ticks: ticks.iter().map(|(_, v)| *v).collect(),
+            interval: figure(&name).and_then(|g| g.interval),
+            ticks: others.iter().filter_map(|other| figure(other)?.value.filter(|v| *v > 0.0)).collect(),
             title: format!("{}, {}: {text}", f.series.label, frame_name(&f.point.point.frame)),
             text,
             style: f.series.style,
@@ -121,6 +112,24 @@ fn bars(title: &str, found: &[Found<'_, '_>]) -> String {
     let caption = format!("Bars: {name}; whiskers: 95 % interval{ticks}.");
     let chart = BarChart { groups, unit: name, number: number(&of), limit_name: String::new() };
     figure("pair", &[chart.draw(title, &caption)], &caption, &Table::default())
+}
+
+/// Beyond so many times the longest bar a tick would make slivers of all bars: it is in the table only.
+const FAR: f64 = 5.0;
+
+/// Names of the other figures of the headline's unit that can be drawn beside it.
+fn beside(found: &[Found<'_, '_>], headline: &Figure) -> Vec<String> {
+    let of_unit = || found.iter().flat_map(|f| &f.result.figures).filter(|g| g.unit == headline.unit);
+    let largest =
+        |name: &str| of_unit().filter(|g| g.name == name).filter_map(|g| g.value).fold(0.0, f64::max);
+    let most = FAR * largest(&headline.name);
+    let mut names: Vec<String> = Vec::new();
+    for figure in of_unit().filter(|g| g.name != headline.name) {
+        if !names.contains(&figure.name) && (f64::MIN_POSITIVE..=most).contains(&largest(&figure.name)) {
+            names.push(figure.name.clone());
+        }
+    }
+    names
 }
 
 /// Text for a value in a unit.
@@ -152,6 +161,18 @@ mod tests {
         }
         assert_eq!(text.matches("<polyline").count(), 6, "a loss curve per device and frame size");
         assert!(text.contains("Frames were lost in 1 of 3 trials"), "irregular");
+    }
+
+    #[test]
+    fn what_is_far_beyond_the_bars_is_no_tick() {
+        let runs = [fixture::procedures()];
+        let all = Comparison::new(&runs);
+        let (_, latency) =
+            by_procedure(&all).into_iter().find(|(name, _)| *name == "latency").expect("latency");
+        let typical = latency[0].result.figures[0].clone();
+        assert_eq!(beside(&latency, &typical), [""; 0], "the worst case is ten times as long");
+        let worst = latency[0].result.figures[1].clone();
+        assert_eq!(beside(&latency, &worst), ["typical latency"]);
     }
 
     #[test]

@@ -192,7 +192,7 @@ fn filters<'a, 's>(points: impl Iterator<Item = (&'s String, &'a PointData)>) ->
             continue;
         };
         let Some(ns) = median_ns_per_frame(point) else { continue };
-        let name = without_rules(name);
+        let name = without_rules(name, point);
         let at = found.iter().position(|f| f.name == name && f.frame == point.point.frame);
         let filter = match at {
             Some(at) => &mut found[at],
@@ -224,8 +224,9 @@ impl<'a> Filter<'a> {
 }
 
 /// The name of a series without what its filter adds: `kernel-stateless · cpus 2`.
-fn without_rules(name: &str) -> String {
-    let parts = name.split(" · ").filter(|part| !part.starts_with("rules ") && !part.starts_with("filter "));
+fn without_rules(name: &str, point: &PointData) -> String {
+    let form = point.setting("filter");
+    let parts = name.split(" · ").filter(|part| !part.starts_with("rules ") && Some(*part) != form);
     parts.collect::<Vec<_>>().join(" · ")
 }
 

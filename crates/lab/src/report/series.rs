@@ -108,7 +108,11 @@ pub(crate) fn frame_name(frame: &str) -> String {
 /// Device and varying settings of a point.
 fn name(point: &PointData, varying: &[&str]) -> String {
     let settings = point.point.settings.iter().filter(|(name, _)| varying.contains(&name.as_str()));
-    let parts = settings.map(|(name, value)| format!(" · {name} {value}"));
+    let parts = settings.map(|(name, value)| match name.as_str() {
+        // Its values say what they are.
+        "filter" => format!(" · {value}"),
+        name => format!(" · {name} {value}"),
+    });
     std::iter::once(point.point.dut.clone()).chain(parts).collect()
 }
 
@@ -197,6 +201,17 @@ mod tests {
         let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
         assert!(labels.contains(&"kernel-forward · cpus 2"), "{labels:?}");
         assert!(labels.contains(&"kernel-forward · cpus 1"), "{labels:?}");
+    }
+
+    #[test]
+    fn a_form_of_rules_needs_no_name() {
+        let mut data = fixture::quick();
+        for (index, form) in [(6, "nft-chain"), (9, "nft-set")] {
+            data.points[index].point.settings.push(("filter".into(), form.into()));
+        }
+        let runs = [data];
+        let all = Comparison::new(&runs);
+        assert!(all.series.iter().any(|s| s.label.ends_with("· nft-chain")), "{:?}", all.series[1].label);
     }
 
     #[test]

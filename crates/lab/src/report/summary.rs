@@ -3,7 +3,7 @@
 
 mod comparisons;
 
-use super::format::{count, list, percent, si, time_ns, whole_percent};
+use super::format::{count, full, list, percent, si, time_ns, whole_percent};
 use super::generators;
 use super::handover;
 use super::rate::{Bound, Rate};
@@ -23,6 +23,8 @@ const ALL_ON_ONE: f64 = 0.9;
 const FULL: f64 = 0.9;
 /// The wire must be this much faster than the device, or the tester may be the limit.
 const CEILING_MARGIN: f64 = 1.5;
+/// Share of the flows that must have a connection, where connections are tracked.
+const MOST_FLOWS: f64 = 0.95;
 /// Unexplained share of the lost frames that is worth a sentence.
 const UNEXPLAINED: f64 = 0.01;
 
@@ -184,7 +186,7 @@ fn full_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
     let cpus = &near_headline(point)?.cost.cpus;
     let most = cpus.iter().filter(|c| c.dut > 0.0).max_by(|a, b| a.dut.total_cmp(&b.dut))?;
     let busy = format!("CPU {} is {} busy", most.cpu, whole_percent(most.busy));
-    Some(match full(cpus, &point.point.cpus) {
+    Some(match is_full(cpus, &point.point.cpus) {
         true => format!("Near its throughput the CPU of {} is full: {busy}.", series.name),
         false => format!(
             "Near its throughput {} does not fill a CPU ({busy}): something else limits it.",
@@ -194,7 +196,7 @@ fn full_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
 }
 
 /// True if a CPU of the device had no time left.
-fn full(use_of: &[CpuUse], own: &[usize]) -> bool {
+fn is_full(use_of: &[CpuUse], own: &[usize]) -> bool {
     use_of.iter().any(|c| (own.is_empty() || own.contains(&c.cpu)) && c.busy >= FULL)
 }
 
@@ -250,6 +252,15 @@ fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
         }
     }
     let Some((margin, frame, wire)) = closest else {
+        let mut wires = data.points.iter().filter(|p| p.is_wire());
+        if let Some((wire, frame)) = wires.find_map(|p| Some((Rate::headline(p)?, &p.point.frame))) {
+            return format!(
+                "The tester itself reaches {} frames/s at {} with no device in between; there is no rate of a device to \
+                 compare it with.",
+                wire.words(),
+                frame_name(frame)
+            );
+        }
         return "The tester's own ceiling (dut `wire`) was not measured in this run: whether the tester is the limit is not known.".into();
     };
     let reach = format!(
@@ -294,8 +305,14 @@ fn state(data: &RunData) -> Option<String> {
 
 /// What weakens the result.
 fn trust(data: &RunData) -> Vec<String> {
-    let sentences =
-        [handover::moved(data), repetitions(data), verdicts(data), unexplained(data), shared(data)];
+    let sentences = [
+        handover::moved(data),
+        repetitions(data),
+        verdicts(data),
+        unexplained(data),
+        untracked(data),
+        shared(data),
+    ];
     sentences.into_iter().flatten().chain(notes(data)).collect()
 }
 
@@ -355,6 +372,28 @@ fn unexplained(data: &RunData) -> Option<String> {
     let open: u64 = trials().map(|t| t.unexplained.unsigned_abs()).sum();
     (lost > 0 && open as f64 / lost as f64 > UNEXPLAINED).then(|| {
         format!("{} of all lost frames are not explained by any counter.", percent(open as f64 / lost as f64))
+    })
+}
+
+/// Whether the trials were too short to make a connection of each flow.
+fn untracked(data: &RunData) -> Option<String> {
+    let found = data.points.iter().filter_map(|point| {
+        let flows: u64 = point.setting("flows")?.parse().ok()?;
+        let most = point.valid().filter_map(|t| t.cost.conntrack_entries).max()?;
+        let few = most > 0 && (most as f64) < MOST_FLOWS * flows as f64;
+        few.then(|| format!("{} of {}", full(most as f64), full(flows as f64)))
+    });
+    let mut found: Vec<_> = found.collect();
+    let points = found.len();
+    found.sort();
+    found.dedup();
+    (points > 0).then(|| {
+        format!(
+            "At {} the device tracked fewer connections than there are flows ({}): what all of them cost is not known. \
+             Longer trials make more of them.",
+            count(points, "point"),
+            list(&found)
+        )
     })
 }
 

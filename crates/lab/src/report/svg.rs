@@ -114,7 +114,11 @@ pub(crate) fn shorten(text: &str, width: f64) -> String {
     if text.chars().count() <= room {
         return text.to_string();
     }
-    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    // What tells labels apart is mostly at their ends.
+    let letters: Vec<char> = text.chars().collect();
+    let begin = room / 3;
+    let end = letters.len() - room.saturating_sub(begin + 1);
+    letters[..begin].iter().chain(&['…']).chain(&letters[end..]).collect()
 }
 
 /// Outline of a marker around a point; the shape tells series apart without colour.
@@ -151,6 +155,7 @@ mod tests {
     #[test]
     fn long_labels_are_shortened() {
         assert_eq!(shorten("kernel-forward", 200.0), "kernel-forward");
-        assert_eq!(shorten("kernel-forward", 64.0), "kernel-fo…");
+        assert_eq!(shorten("kernel-forward", 64.0), "ker…orward");
+        assert_eq!(shorten("kernel-stateful · rules 100 · nft-set", 150.0), "kernel-…s 100 · nft-set");
     }
 }

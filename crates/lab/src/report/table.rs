@@ -4,6 +4,8 @@ use super::svg::escape;
 
 /// Cells with more letters than this may be broken into lines.
 const LONG: usize = 44;
+/// The same of headings.
+const LONG_HEADING: usize = 24;
 
 /// A table.
 #[derive(Debug, Default)]
@@ -22,6 +24,21 @@ impl Table {
     pub(crate) fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.head.len(), "cells in {row:?} for columns {:?}", self.head);
         self.rows.push(row);
+    }
+
+    /// The table without those of these columns that have nothing in them.
+    pub(crate) fn without_empty(mut self, names: &[&str]) -> Table {
+        let is_empty = |cell: &String| cell.is_empty() || cell == "–";
+        let kept: Vec<bool> = (0..self.head.len())
+            .map(|i| {
+                !names.contains(&self.head[i].as_str()) || !self.rows.iter().all(|row| is_empty(&row[i]))
+            })
+            .collect();
+        for row in std::iter::once(&mut self.head).chain(&mut self.rows) {
+            let mut kept = kept.iter();
+            row.retain(|_| *kept.next().expect("as many columns as headings"));
+        }
+        self
     }
 
     /// True without rows.
@@ -44,10 +61,16 @@ impl Table {
         if self.is_empty() {
             return String::new();
         }
-        let class = |column: usize| if self.is_numeric(column) { " class=\"n\"" } else { "" };
         let cells = |row: &[String], tag: &str| {
             let cell = |(i, text): (usize, &String)| {
-                let class = if text.chars().count() > LONG { " class=\"w\"" } else { class(i) };
+                let letters = text.chars().count();
+                let class = match (self.is_numeric(i), tag) {
+                    (true, "th") if letters > LONG_HEADING => " class=\"n l\"",
+                    (false, "th") if letters > LONG_HEADING => " class=\"l\"",
+                    (_, "td") if letters > LONG => " class=\"w\"",
+                    (true, _) => " class=\"n\"",
+                    (false, _) => "",
+                };
                 format!("<{tag}{class}>{}</{tag}>", escape(text))
             };
             row.iter().enumerate().map(cell).collect::<String>()
@@ -99,5 +122,18 @@ mod tests {
         table.push(vec!["longer".into(), "≥ 1 000".into()]);
         assert_eq!(table.text(), "name    frames/s\na<b           12\nlonger   ≥ 1 000\n");
         assert!(table.html().contains("<td>a&lt;b</td><td class=\"n\">12</td>"));
+        table.push(vec!["–".into(), "–".into()]);
+        assert_eq!(
+            table.without_empty(&["name", "frames/s"]).head(),
+            ["name", "frames/s"],
+            "there are others"
+        );
+        let mut table = Table::new(&["name", "remark", "spread"]);
+        table.push(vec!["a".into(), String::new(), "–".into()]);
+        let table = table.without_empty(&["remark"]);
+        assert_eq!((table.head().join(" "), table.rows()[0].join(" ")), ("name spread".into(), "a –".into()));
+        let mut table = Table::new(&["forwarding rate at maximum offered load"]);
+        table.push(vec!["12".into()]);
+        assert!(table.html().contains("<th class=\"n l\">"), "a long heading may be broken");
     }
 }

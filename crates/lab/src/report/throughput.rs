@@ -165,7 +165,7 @@ fn table(all: &Comparison<'_>) -> Table {
             table.push(row(series, point, Some(goal), wire(goal)));
         }
     }
-    table
+    table.without_empty(&["95 % interval", "Of line", "Remark"])
 }
 
 fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: Option<f64>) -> Vec<String> {

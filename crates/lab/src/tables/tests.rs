@@ -53,8 +53,8 @@ fn procedures_have_their_figures_with_spread() {
         "latency",
         &[
             "Frame Device Load Figure Value 95 % interval P1 P99 N",
-            "64 kernel-forward 412300 frames/s Typical latency 19.4 µs – 19.0 µs 20.0 µs 3",
-            "64 kernel-forward 412300 frames/s Worst-case latency 218 µs – 214 µs 225 µs 3",
+            "64 kernel-forward 412 300 frames/s Typical latency 19.4 µs – 19.0 µs 20.0 µs 3",
+            "64 kernel-forward 412 300 frames/s Worst-case latency 218 µs – 214 µs 225 µs 3",
             "Parameters: load 100 % of the throughput; stream 120 s; streams 3.",
             "Typical latency: median of the N repetitions; P1, P99: the percentiles of these, least and greatest below 100.",
         ],
@@ -65,7 +65,7 @@ fn procedures_have_their_figures_with_spread() {
         "back-to-back",
         &[
             "Frame Device Maximum rate Back-to-back frames 95 % interval Min Max Std dev N Implied buffer time Corrected buffer time",
-            "64 kernel-forward 29761905 frames/s 512 – 502 527 12.9 3 17.2 µs 17.0 µs",
+            "64 kernel-forward 29 761 905 frames/s 512 – 502 527 12.9 3 17.2 µs 17.0 µs",
         ],
     );
     check(
@@ -73,7 +73,7 @@ fn procedures_have_their_figures_with_spread() {
         "reset",
         &[
             "Parameters: reset software.",
-            "64 kernel-nat 243100 frames/s 1.43 s – 1.40 s 1.47 s 36.0 ms 3 1.42 s 347 633",
+            "64 kernel-nat 243 100 frames/s 1.43 s – 1.40 s 1.47 s 36.0 ms 3 1.42 s 347 633",
         ],
     );
 }
@@ -86,8 +86,8 @@ fn many_figures_have_a_row_each() {
         "bursts",
         &[
             "Frame Device Throughput Figure Value 95 % interval N",
-            "64 kernel-forward 412300 frames/s Gap between bursts of 64 155 µs – 3",
-            "64 kernel-forward 412300 frames/s Load without loss in bursts of 64 68 717 frames/s – 3",
+            "64 kernel-forward 412 300 frames/s Gap between bursts of 64 155 µs – 3",
+            "64 kernel-forward 412 300 frames/s Load without loss in bursts of 64 68 717 frames/s – 3",
         ],
     );
 }
@@ -100,7 +100,7 @@ fn frame_loss_has_a_column_per_load() {
         "frame-loss",
         &[
             "Frame Device Maximum rate No loss at, frames/s Loss at 100 % Loss at 90 % Loss at 80 % Loss at 70 % Loss at 60 % Loss at 50 % Loss at 40 % Loss at 30 %",
-            "64 kernel-forward 916222 frames/s 366 489 55.0 % 50.0 % 43.8 % 35.7 % 25.0 % 10.0 % 0 % 0 %",
+            "64 kernel-forward 916 222 frames/s 366 489 55.0 % 50.0 % 43.8 % 35.7 % 25.0 % 10.0 % 0 % 0 %",
         ],
     );
     // Many loads: a row each.
@@ -113,7 +113,7 @@ fn frame_loss_has_a_column_per_load() {
         "frame-loss",
         &[
             "Frame Device Maximum rate No loss at, frames/s Load, of maximum Loss",
-            "64 kernel-forward 916222 frames/s 366 489 9 % 55.0 %",
+            "64 kernel-forward 916 222 frames/s 366 489 9 % 55.0 %",
         ],
     );
     let others = lines(&data, "frame-loss").iter().filter(|l| l.starts_with("64 kernel-nat ")).count();

@@ -54,6 +54,30 @@ fn a_complete_run() {
 }
 
 #[test]
+fn a_ceiling_without_a_rate_to_compare_it_with_is_told_all_the_same() {
+    let nothing_found = |data: &mut RunData| {
+        devices(data).for_each(|p| {
+            p.point.result.as_mut().unwrap().goals.iter_mut().for_each(|g| g.fps_median = None)
+        });
+    };
+    check(nothing_found, &["with no device in between; there is no rate of a device", "!was not measured"]);
+}
+
+#[test]
+fn flows_without_a_connection_are_told() {
+    let flows = |n: &'static str| {
+        move |data: &mut RunData| {
+            devices(data).for_each(|p| p.point.settings.push(("flows".into(), n.into())))
+        }
+    };
+    check(flows("10000"), &["!tracked fewer"]);
+    check(
+        flows("1000000"),
+        &["15 points the device tracked fewer connections than there are flows (10 000 of 1 000 000)"],
+    );
+}
+
+#[test]
 fn a_lower_bound_is_called_so() {
     let irregular = |data: &mut RunData, dut: &str| {
         headline(data, dut)
