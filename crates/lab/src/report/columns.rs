@@ -1,13 +1,15 @@
 //! Stacked columns from 0 to 100 %: what each CPU did.
 
 use super::format::percent;
-use super::svg::{Anchor, Svg, shorten};
+use super::svg::{Anchor, Svg, broken};
 use crate::record::CpuUse;
 
 const WIDTH: f64 = 212.0;
-const HEIGHT: f64 = 136.0;
+const COLUMN: f64 = 86.0;
 const LEFT: f64 = 40.0;
-const TOP: f64 = 26.0;
+const LINE: f64 = 14.0;
+/// Below the heading.
+const GAP: f64 = 12.0;
 const BOTTOM: f64 = 24.0;
 
 /// The parts of a column: class and name, in the order of [`parts`].
@@ -23,11 +25,14 @@ pub(crate) fn parts(cpu: &CpuUse) -> [f64; 3] {
 
 /// One panel: a column per CPU.
 pub(crate) fn draw(heading: &str, cpus: &[CpuUse]) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
-    let (bottom, height) = (HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP);
-    svg.text((0.0, 14.0), Anchor::Start, "label", &shorten(heading, WIDTH));
+    let lines = broken(heading, WIDTH);
+    let bottom = LINE * lines.len() as f64 + GAP + COLUMN;
+    let mut svg = Svg::new(WIDTH, bottom + BOTTOM);
+    for (i, line) in lines.iter().enumerate() {
+        svg.text((0.0, LINE * (i + 1) as f64), Anchor::Start, "label", line);
+    }
     for share in [0.0, 0.5, 1.0] {
-        let y = bottom - share * height;
+        let y = bottom - share * COLUMN;
         svg.line((LEFT, y), (WIDTH, y), "grid");
         svg.text((LEFT - 6.0, y + 4.0), Anchor::End, "tick", &format!("{:.0} %", share * 100.0));
     }
@@ -37,10 +42,10 @@ pub(crate) fn draw(heading: &str, cpus: &[CpuUse]) -> String {
         let x = LEFT + step * i as f64;
         let mut y = bottom;
         for (share, (class, name)) in parts(cpu).into_iter().zip(PARTS) {
-            y -= share * height;
+            y -= share * COLUMN;
             let title = format!("CPU {}: {name} {}", cpu.cpu, percent(share));
             let corner = (x + step * 0.12, y);
-            svg.rect(corner, (step * 0.76, share * height), &format!("bar {class}"), &title);
+            svg.rect(corner, (step * 0.76, share * COLUMN), &format!("bar {class}"), &title);
         }
         if i % each == 0 {
             svg.text((x + step / 2.0, bottom + 16.0), Anchor::Middle, "tick", &cpu.cpu.to_string());

@@ -116,9 +116,19 @@ pub(crate) fn shorten(text: &str, width: f64) -> String {
     }
     // What tells labels apart is mostly at their ends.
     let letters: Vec<char> = text.chars().collect();
-    let begin = room / 3;
+    let begin = room / 2;
     let end = letters.len() - room.saturating_sub(begin + 1);
     letters[..begin].iter().chain(&['…']).chain(&letters[end..]).collect()
+}
+
+/// The text in two lines where it is too long for one and has a dot between its parts.
+pub(crate) fn broken(text: &str, width: f64) -> Vec<String> {
+    let fits = |part: &str| text_width(part) <= width;
+    let at = text.match_indices(" · ").map(|(at, _)| at).filter(|at| fits(&text[..*at])).last();
+    match at.filter(|_| !fits(text)) {
+        Some(at) => vec![text[..at].to_string(), shorten(&text[at + " · ".len()..], width)],
+        None => vec![shorten(text, width)],
+    }
 }
 
 /// Outline of a marker around a point; the shape tells series apart without colour.
@@ -155,7 +165,14 @@ mod tests {
     #[test]
     fn long_labels_are_shortened() {
         assert_eq!(shorten("kernel-forward", 200.0), "kernel-forward");
-        assert_eq!(shorten("kernel-forward", 64.0), "ker…orward");
-        assert_eq!(shorten("kernel-stateful · rules 100 · nft-set", 150.0), "kernel-…s 100 · nft-set");
+        assert_eq!(shorten("kernel-forward", 64.0), "kerne…ward");
+        assert_eq!(
+            shorten("kernel-stateful · rules 100 · nft-set", 224.0),
+            "kernel-stateful ·…les 100 · nft-set"
+        );
+        let label = "kernel-stateful · rules 100 · nft-set";
+        assert_eq!(broken(label, 212.0), ["kernel-stateful · rules 100".into(), "nft-set".to_string()]);
+        assert_eq!(broken(label, 800.0), [label.to_string()]);
+        assert_eq!(broken("kernel-forward", 64.0), ["kerne…ward".to_string()]);
     }
 }
