@@ -1,6 +1,7 @@
 //! What is watched, what is too much, and what is done about it: the configuration, read from TOML.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use toml_edit::{Document, Item, Value};
 use weir_config::{Mistakes, Notes, Section, rate, shown, value};
@@ -70,10 +71,21 @@ pub struct Actions {
     pub script: Option<String>,
     /// Where each event is posted to as JSON, `http://` or `https://`.
     pub webhook: Option<String>,
-    /// Directory for a capture of each attack.
-    pub captures: Option<String>,
+    /// A capture of each attack.
+    pub captures: Option<CaptureSpec>,
     /// A BGP daemon that is told.
     pub announce: Option<Announce>,
+}
+
+/// How attacks are captured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaptureSpec {
+    /// Where the files go.
+    pub folder: PathBuf,
+    /// Memory for the frames before the start of an attack.
+    pub memory_bytes: usize,
+    /// Frames of a file, at most.
+    pub frames: u32,
 }
 
 impl Config {
@@ -129,7 +141,9 @@ fn read(root: &Section<'_>) -> Option<Config> {
     let baseline = read_baseline(root.section("baseline"));
     let (hysteresis, top) = read_events(root.section("events"));
     let memory = read_memory(root.section("memory"));
-    let actions = read_actions(root.section("actions"), read_announce(root.section("announce")));
+    let captures = read_captures(root.section("captures"));
+    let announce = read_announce(root.section("announce"));
+    let actions = Actions { captures, announce, ..read_actions(root.section("actions")) };
     Some(Config { networks: networks?, groups, baseline, hysteresis, memory, top, actions })
 }
 
@@ -194,15 +208,22 @@ fn read_memory(section: Section<'_>) -> Memory {
     memory
 }
 
-fn read_actions(section: Section<'_>, announce: Option<Announce>) -> Actions {
-    let actions = Actions {
-        script: section.one("script", value::text),
-        webhook: section.one("webhook", url),
-        captures: section.one("captures", value::text),
-        announce,
-    };
+fn read_actions(section: Section<'_>) -> Actions {
+    let script = section.one("script", value::text);
+    let webhook = section.one("webhook", url);
     section.finish();
-    actions
+    Actions { script, webhook, ..Actions::default() }
+}
+
+fn read_captures(section: Section<'_>) -> Option<CaptureSpec> {
+    if !section.is_present() {
+        return None;
+    }
+    let folder = section.required("folder", "\"/var/lib/weir/attacks\"", value::text);
+    let memory_mib = section.one("memory_mib", value::count(1..=65_536)).unwrap_or(64);
+    let frames = section.one("frames", value::count(1..=1_000_000_000)).unwrap_or(100_000);
+    section.finish();
+    Some(CaptureSpec { folder: folder?.into(), memory_bytes: memory_mib as usize * 1024 * 1024, frames })
 }
 
 fn read_announce(section: Section<'_>) -> Option<Announce> {

@@ -24,7 +24,7 @@ mod table;
 mod watch;
 
 pub use announce::{Announce, Commands, Daemon, Route};
-pub use config::{Actions, Config};
+pub use config::{Actions, CaptureSpec, Config};
 pub use counts::{Direction, Metric, Rates};
 pub use engine::{Engine, Status};
 pub use event::{Event, Kind};

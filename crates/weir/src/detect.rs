@@ -5,26 +5,28 @@
 //! ```
 
 mod actions;
+mod captures;
 mod told;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufReader, Write};
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use weir_detect::{Config, Engine, Event, Status};
 use weir_packet::headers::{self, Headers};
-use weir_port::capture::{Options, Queue, Rung};
+use weir_port::capture::{Frame, Options, Queue, Rung};
 use weir_port::pcapng::ETHERNET;
 use weir_port::pcapng::read::{Item, Reader};
 
 use crate::run::stop_flag;
 use crate::{Outcome, cli, say};
 use actions::Actions;
+use captures::{Captures, Job};
 use told::Told;
 
 const EXAMPLE: &str = include_str!("../../../examples/detect.toml");
@@ -37,8 +39,36 @@ const WAIT: Duration = Duration::from_millis(50);
 /// A slot is taken to be complete so long after its end though no frame says so: rings hand over later.
 const LAG: Duration = Duration::from_millis(100);
 
-/// A frame as the engine wants it: headers, bytes on the wire, time.
-type Seen = (Headers, u32, u64);
+/// What frames are for.
+struct Judge {
+    engine: Engine,
+    events: Vec<Event>,
+    captures: Option<Captures>,
+}
+
+impl Judge {
+    fn frame(&mut self, headers: Headers, bytes: &[u8], (wire_len, at_ns): (u32, u64)) {
+        self.engine.frame(headers, wire_len, at_ns, &mut self.events);
+        if let Some(captures) = &mut self.captures {
+            captures.see(bytes, &headers, (wire_len, at_ns));
+        }
+    }
+
+    /// Slots that have ended at this time are judged; what came of it, with the captures that were begun, and what
+    /// there is to write.
+    fn take(&mut self, now_ns: u64) -> (Vec<(Event, Option<PathBuf>)>, Vec<Job>) {
+        self.engine.advance(now_ns, &mut self.events);
+        let events = std::mem::take(&mut self.events).into_iter();
+        let Some(captures) = &mut self.captures else {
+            return (events.map(|event| (event, None)).collect(), Vec::new());
+        };
+        let events = events.map(|event| {
+            let path = captures.of(&event);
+            (event, path)
+        });
+        (events.collect(), captures.jobs())
+    }
+}
 
 /// Watches, and tells.
 pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outcome> {
@@ -49,11 +79,13 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     let config = read_config(config)?;
     let actions = Actions::start(&config.actions)?;
     let random = RandomState::new();
+    let captures = config.actions.captures.clone().map(Captures::new).transpose()?;
     let engine = Engine::new(config, [random.hash_one(1), random.hash_one(2)]);
+    let judge = Judge { engine, events: Vec::new(), captures };
     let mut told = Told { out, json: arguments.json, actions };
     let (status, outcome) = match &arguments.read {
-        Some(file) => (replay(file, engine, &mut told)?, Outcome::Done),
-        None => watch(arguments, engine, &mut told)?,
+        Some(file) => (replay(file, judge, &mut told)?, Outcome::Done),
+        None => watch(arguments, judge, &mut told)?,
     };
     told.finish(&status)?;
     Ok(outcome)
@@ -68,43 +100,57 @@ fn read_config(path: &Path) -> Result<Config> {
 }
 
 /// Judges the frames of a file, by their times.
-fn replay(path: &Path, mut engine: Engine, told: &mut Told<impl Write>) -> Result<Status> {
+fn replay(path: &Path, mut judge: Judge, told: &mut Told<impl Write>) -> Result<Status> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read the capture {name}"))?;
     let mut reader = Reader::open(BufReader::new(file)).with_context(|| name.to_string())?;
-    let (mut events, mut last_ns) = (Vec::new(), 0);
+    let (mut last_ns, mut judged_ns) = (0, 0);
     while let Some(item) = reader.next_item().with_context(|| name.to_string())? {
         let Item::Packet(packet) = item else { continue };
-        engine.lost(packet.dropped);
+        judge.engine.lost(packet.dropped);
         if let Some(headers) = headers::read(packet.bytes) {
-            engine.frame(headers, packet.wire_len, packet.at_ns, &mut events);
+            judge.frame(headers, packet.bytes, (packet.wire_len, packet.at_ns));
         }
         last_ns = last_ns.max(packet.at_ns);
-        told.tell(&mut events)?;
+        // As often as on the wire, by the times of the file.
+        if last_ns > judged_ns + WAIT.as_nanos() as u64 {
+            judged_ns = last_ns;
+            tell(judge.take(last_ns), told)?;
+        }
     }
     let foreign = reader.interfaces().iter().find(|interface| interface.link_type != ETHERNET);
     if let Some(interface) = foreign {
         return Err(anyhow!("{name}: link type {} is not Ethernet", interface.link_type));
     }
     // What was whole in the file is judged; what would have come after it is not known.
-    engine.advance(last_ns, &mut events);
-    told.tell(&mut events)?;
-    Ok(engine.status())
+    tell(judge.take(last_ns), told)?;
+    Ok(judge.engine.status())
+}
+
+fn tell(
+    (events, jobs): (Vec<(Event, Option<PathBuf>)>, Vec<Job>),
+    told: &mut Told<impl Write>,
+) -> Result<()> {
+    jobs.iter().for_each(Job::write);
+    events.iter().try_for_each(|(event, capture)| told.tell(event, capture.as_deref()))
 }
 
 /// What the threads of a watch share.
 struct Shared {
-    engine: Mutex<(Engine, Vec<Event>)>,
+    judge: Mutex<Judge>,
+    /// Captures want the frames themselves.
+    keeps_bytes: bool,
     stop: AtomicBool,
 }
 
-fn watch(arguments: &cli::Detect, engine: Engine, told: &mut Told<impl Write>) -> Result<(Status, Outcome)> {
+fn watch(arguments: &cli::Detect, judge: Judge, told: &mut Told<impl Write>) -> Result<(Status, Outcome)> {
     let stop = stop_flag()?;
     let mut queues = Vec::new();
     for interface in &arguments.interface {
         queues.extend(open(interface, arguments.threads)?);
     }
-    let shared = Shared { engine: Mutex::new((engine, Vec::new())), stop: AtomicBool::new(false) };
+    let keeps_bytes = judge.captures.is_some();
+    let shared = Shared { judge: Mutex::new(judge), keeps_bytes, stop: AtomicBool::new(false) };
     say::say(&format!("watching {}", arguments.interface.join(", ")));
     let begin = Instant::now();
     std::thread::scope(|scope| -> Result<()> {
@@ -117,16 +163,16 @@ fn watch(arguments: &cli::Detect, engine: Engine, told: &mut Told<impl Write>) -
         let mut result = Ok(());
         while result.is_ok() && !is_over() {
             std::thread::sleep(WAIT);
-            result = judge(&shared, told);
+            result = judge_now(&shared, told);
         }
         shared.stop.store(true, Ordering::Relaxed);
         for worker in workers {
             let worked = worker.join().expect("a worker does not panic");
             result = result.and(worked);
         }
-        result.and_then(|()| judge(&shared, told))
+        result.and_then(|()| judge_now(&shared, told))
     })?;
-    let status = shared.engine.lock().expect("nobody panics with it").0.status();
+    let status = shared.judge().engine.status();
     let early = stop.load(Ordering::Relaxed) && arguments.duration.is_some();
     Ok((status, if early { Outcome::Interrupted } else { Outcome::Done }))
 }
@@ -139,46 +185,67 @@ fn open(interface: &str, threads: u16) -> Result<Vec<Box<dyn Queue>>> {
 }
 
 /// Slots that have ended are judged, and what came of it is told.
-fn judge(shared: &Shared, told: &mut Told<impl Write>) -> Result<()> {
+fn judge_now(shared: &Shared, told: &mut Told<impl Write>) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(LAG);
-    let mut events = {
-        let mut engine = shared.engine.lock().expect("nobody panics with it");
-        let (engine, events) = &mut *engine;
-        engine.advance(now.as_nanos() as u64, events);
-        std::mem::take(events)
-    };
-    told.tell(&mut events)
+    // What takes long is done when others may judge again.
+    let taken = shared.judge().take(now.as_nanos() as u64);
+    tell(taken, told)
 }
 
 /// Takes the frames of a queue until the end.
 fn work(mut queue: Box<dyn Queue>, shared: &Shared) -> Result<()> {
-    let mut batch: Vec<Seen> = Vec::with_capacity(BATCH);
+    let mut batch = Batch::default();
     let mut lost = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         queue.take(WAIT, &mut |frame| {
             if let Some(headers) = headers::read(frame.bytes) {
-                batch.push((headers, frame.wire_len, frame.at));
-                if batch.len() == BATCH {
-                    hand_on(&mut batch, shared);
+                batch.add(headers, if shared.keeps_bytes { frame.bytes } else { &[] }, frame);
+                if batch.frames.len() == BATCH {
+                    batch.hand_on(shared);
                 }
             }
         })?;
-        hand_on(&mut batch, shared);
+        batch.hand_on(shared);
         let dropped = queue.account()?.dropped();
         if dropped > lost {
-            shared.engine.lock().expect("nobody panics with it").0.lost(dropped - lost);
+            shared.judge().engine.lost(dropped - lost);
             lost = dropped;
         }
     }
     Ok(())
 }
 
-fn hand_on(batch: &mut Vec<Seen>, shared: &Shared) {
-    if !batch.is_empty() {
-        let mut engine = shared.engine.lock().expect("nobody panics with it");
-        let (engine, events) = &mut *engine;
-        for (headers, wire_bytes, at_ns) in batch.drain(..) {
-            engine.frame(headers, wire_bytes, at_ns, events);
+/// Frames of a queue that wait for the judge, who has time for one queue at a time.
+#[derive(Default)]
+struct Batch {
+    /// Headers, bytes kept, bytes on the wire and time.
+    frames: Vec<(Headers, usize, u32, u64)>,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    fn add(&mut self, headers: Headers, bytes: &[u8], frame: &Frame<'_>) {
+        self.frames.push((headers, bytes.len(), frame.wire_len, frame.at));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn hand_on(&mut self, shared: &Shared) {
+        if self.frames.is_empty() {
+            return;
         }
+        let mut judge = shared.judge();
+        let mut rest = &self.bytes[..];
+        for (headers, length, wire_len, at_ns) in self.frames.drain(..) {
+            let (bytes, others) = rest.split_at(length);
+            judge.frame(headers, bytes, (wire_len, at_ns));
+            rest = others;
+        }
+        self.bytes.clear();
+    }
+}
+
+impl Shared {
+    fn judge(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().expect("nobody panics with it")
     }
 }

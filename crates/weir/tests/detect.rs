@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use weir_packet::flow::{Flow, IpVersion};
 use weir_packet::frame::{Ends, Signature};
+use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 mod pair;
@@ -116,6 +117,28 @@ fn a_capture_is_judged_by_its_times() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("start 1: 198.19.0.9 receives 30.0 kpps"), "{said}");
     assert!(said.contains("not said (send = false): gobgp"), "{said}");
+}
+
+#[test]
+fn each_attack_is_captured_from_before_its_start() {
+    let folder = Folder::new("captures");
+    let captures = format!("[captures]\nfolder = \"{}\"\nframes = 50_000\n", text(&folder.0.join("deep/er")));
+    let config = folder.config(20_000, &captures);
+    let file = folder.file("attack.pcapng", capture(30_000, 7));
+    let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
+    let start_ns = lines[0]["time_ns"].as_u64().unwrap();
+    let written = fs::File::open(lines[0]["capture"].as_str().unwrap()).unwrap();
+    let mut reader = Reader::open(BufReader::new(written)).unwrap();
+    let mut times = Vec::new();
+    while let Some(item) = reader.next_item().unwrap() {
+        let Item::Packet(packet) = item else { continue };
+        assert_eq!((packet.bytes.len(), packet.wire_len), (60, 60));
+        times.push(packet.at_ns);
+    }
+    assert!(times.is_sorted() && times.len() == 50_000, "{}", times.len());
+    // All of the calm second before it, too: it fits into the memory.
+    assert_eq!(times[0], 1_000_000_000 * 1_000_000_000);
+    assert!(times.iter().filter(|&&at| at < start_ns).count() > 30_000 && times[49_999] > start_ns);
 }
 
 #[test]

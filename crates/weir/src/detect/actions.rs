@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use serde_json::Value;
 use weir_detect::{Announce, Commands, Daemon, Event, Kind};
 
 use crate::say;
@@ -29,7 +30,7 @@ pub(super) struct Actions {
 
 /// What a BGP daemon is told.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Done {
+pub(super) struct Announced {
     /// The command.
     pub(super) command: String,
     /// Or only shown.
@@ -71,12 +72,9 @@ impl Actions {
         Ok(Actions { workers, announcer })
     }
 
-    /// Acts upon an event; returns what a BGP daemon was told or would have been told.
-    pub(super) fn of(&mut self, event: &Event) -> Option<Done> {
-        if !self.workers.is_empty() {
-            let text = serde_json::to_string(event).expect("an event is plain data");
-            self.workers.iter().for_each(|worker| worker.give(text.clone()));
-        }
+    /// Acts upon an event, which is this `document`; returns what a BGP daemon was told or would have been told.
+    pub(super) fn of(&mut self, event: &Event, document: &Value) -> Option<Announced> {
+        self.workers.iter().for_each(|worker| worker.give(document.to_string()));
         self.announcer.as_mut()?.of(event)
     }
 
@@ -141,7 +139,7 @@ impl Announcer {
         Ok(Announcer { announce, withdrawals: HashMap::new(), worker })
     }
 
-    fn of(&mut self, event: &Event) -> Option<Done> {
+    fn of(&mut self, event: &Event) -> Option<Announced> {
         let command = match event.event {
             Kind::Start => {
                 let Commands { announce, withdraw } = self.announce.commands(event)?;
@@ -154,7 +152,7 @@ impl Announcer {
         if let Some(worker) = &self.worker {
             worker.give(command.clone());
         }
-        Some(Done { command, sent: self.worker.is_some() })
+        Some(Announced { command, sent: self.worker.is_some() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! How attacks are told: a line each, for people or for programs.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -19,25 +20,26 @@ pub(super) struct Told<'a, W> {
 }
 
 impl<W: Write> Told<'_, W> {
-    /// Tells all events and acts upon them.
-    pub(super) fn tell(&mut self, events: &mut Vec<Event>) -> Result<()> {
-        for event in events.drain(..) {
-            let done = self.actions.of(&event);
-            if self.json {
-                let mut document = serde_json::to_value(&event)?;
-                document["announcement"] = json!(done);
-                writeln!(self.out, "{document}")?;
-            } else {
-                writeln!(self.out, "{}", line(&event))?;
-                if let Some(done) = done {
-                    let verb = if done.sent { "said" } else { "not said (send = false)" };
-                    writeln!(self.out, "  {verb}: {}", done.command)?;
-                }
+    /// Tells an event, with the capture that was begun, and acts upon it.
+    pub(super) fn tell(&mut self, event: &Event, capture: Option<&Path>) -> Result<()> {
+        let mut document = serde_json::to_value(event)?;
+        document["capture"] = json!(capture);
+        let announced = self.actions.of(event, &document);
+        if self.json {
+            document["announcement"] = json!(announced);
+            writeln!(self.out, "{document}")?;
+        } else {
+            writeln!(self.out, "{}", line(event))?;
+            if let Some(path) = capture {
+                writeln!(self.out, "  captured: {}", path.display())?;
             }
-            // Whoever reads acts upon it.
-            self.out.flush()?;
+            if let Some(announced) = announced {
+                let verb = if announced.sent { "said" } else { "not said (send = false)" };
+                writeln!(self.out, "  {verb}: {}", announced.command)?;
+            }
         }
-        Ok(())
+        // Whoever reads acts upon it.
+        Ok(self.out.flush()?)
     }
 
     /// The end: what was counted.
