@@ -48,6 +48,8 @@ impl XdpReceiver {
             let group = group as usize;
             self.losses.set_field(group, 0, |losses| field!(losses, gaps));
             self.losses.set_field(group, 0, |losses| field!(losses, events));
+            self.losses.set_field(group, 0, |losses| field!(losses, runs));
+            self.losses.set_field(group, 0, |losses| field!(losses, run_max));
             if watch.ipdv {
                 self.ipdvs.set(group, &NO_IPDV);
             }
