@@ -201,8 +201,8 @@ impl Keyed<'_> {
 /// The points of a run that are compared. The wire is the tester's own ceiling and no device, unless the run
 /// has nothing else.
 fn points<'a>(data: &'a RunData, free: &[String]) -> Vec<Keyed<'a>> {
-    let only_wire = data.points.iter().all(PointData::is_wire);
-    let chosen = data.points.iter().filter(|p| only_wire || !p.is_wire());
+    let only_wire = data.points.iter().all(PointData::is_ceiling);
+    let chosen = data.points.iter().filter(|p| only_wire || !p.is_ceiling());
     let key = |point: &'a PointData| {
         let mut key: Vec<_> =
             point.point.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -391,7 +391,7 @@ impl Verdict {
 /// Counts and latency of one flow group in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
-    /// `a>b`, `b>a`, or `a>b>a` when the far end reflects.
+    /// `a>b`, `b>a`, `a>b>a` when the far end reflects, or `a>a` when the device sends frames back where they came in.
     pub direction: String,
     /// Flow group, from 0.
     pub group: u32,
@@ -550,6 +550,9 @@ pub struct Noise {
     /// Share of the trial in which the tester wanted to run but something else had its CPU, 0..1.
     #[serde(default)]
     pub tester_wait: f64,
+    /// Of two directions that are sent by two hosts: share of the trial by which one began before the other, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_skew: Option<f64>,
     /// (sent rate - offered rate) / offered rate, from what was not sent and how late the last frame left.
     pub rate_error: f64,
     /// Departure lateness, 99.9th percentile, ns.

@@ -24,6 +24,8 @@ pub struct PointData {
 
 /// Name of the pseudo device that is only the tester's own cable.
 pub(crate) const WIRE: &str = "wire";
+/// Name of the pseudo device that is the tester before a machine of its own: what leaves it.
+pub(crate) const TESTER: &str = "tester";
 /// Setting of points that are no device under test but a part of the tester, see [`Measures`].
 pub(crate) const MEASURES: &str = "measures";
 /// Trials whose load is within this share of a rate count as measured at that rate.
@@ -105,9 +107,9 @@ impl PointData {
         self.goals().first().and_then(|g| g.fps_median)
     }
 
-    /// True for the tester's own ceiling.
-    pub(crate) fn is_wire(&self) -> bool {
-        self.point.dut == WIRE
+    /// True for the tester's own ceiling: over a wire, or before a machine of its own.
+    pub(crate) fn is_ceiling(&self) -> bool {
+        self.point.dut == WIRE || self.point.dut == TESTER
     }
 
     /// Frame bits per second, in Mbit/s, at `fps`: frame bytes with FCS, without preamble and gap.

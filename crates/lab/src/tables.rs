@@ -10,7 +10,7 @@ use crate::figure::{name, procedure, unit};
 use crate::record::{Figure, ProcedureResult, Statistic};
 use crate::report::format::{count, exact, full, or_dash, percent, tick, time_ns};
 use crate::report::{Comparison, Rate, Series, Table, reasons};
-use crate::run_data::{PointData, latency, loss_ratio, received_fps};
+use crate::run_data::{PointData, TESTER, latency, loss_ratio, received_fps};
 use crate::stats::{mean, percentile};
 
 /// A table with what must be known to read it.
@@ -47,7 +47,7 @@ fn throughput(all: &Comparison<'_>) -> Sheet {
         "of maximum",
     ];
     let mut table = Table::new(&head);
-    for (series, point) in all.all().into_iter().filter(|(s, _)| !s.is_wire()) {
+    for (series, point) in all.all().into_iter().filter(|(s, _)| !s.is_ceiling()) {
         let maximum = maximum_fps(all, series, point);
         for goal in point.goals() {
             let rate = Rate::of(goal);
@@ -66,7 +66,8 @@ fn throughput(all: &Comparison<'_>) -> Sheet {
     }
     let notes = vec![
         "Maximum and throughput in frames/s, all directions together. A virtual wire has no theoretical maximum: where \
-         the plan names no line rate, it is what the tester reaches on the wire without a device."
+         the plan names no line rate, it is what the tester reaches on the wire without a device, or what it sends \
+         towards a device of its own."
             .into(),
     ];
     Sheet {
@@ -78,7 +79,7 @@ fn throughput(all: &Comparison<'_>) -> Sheet {
     }
 }
 
-/// The highest rate that there can be, and what sets it: the line of the plan, else the wire as measured.
+/// The highest rate that there can be, and what sets it: the line of the plan, else the tester as measured.
 pub(crate) fn maximum_fps(
     all: &Comparison<'_>,
     series: &Series<'_>,
@@ -86,15 +87,16 @@ pub(crate) fn maximum_fps(
 ) -> Option<(f64, &'static str)> {
     let wire = || {
         let here = all.at(&point.point.frame).into_iter();
-        let mut wires = here.filter(|(s, p)| p.is_wire() && s.run.id == series.run.id);
-        wires.find_map(|(_, p)| Rate::headline(p)).map(|rate| (rate.fps, "the wire"))
+        let mut wires = here.filter(|(s, p)| p.is_ceiling() && s.run.id == series.run.id);
+        let found = wires.find_map(|(_, p)| Some((p, Rate::headline(p)?)));
+        found.map(|(p, rate)| (rate.fps, if p.point.dut == TESTER { "the tester" } else { "the wire" }))
     };
     point.point.line_fps.map(|fps| (fps, "the line")).or_else(wire)
 }
 
 /// Protocol, stream format and media, as RFC 2544 asks for.
 fn streams(all: &Comparison<'_>) -> Vec<String> {
-    let points = || all.all().into_iter().map(|(_, p)| p).filter(|p| !p.is_wire());
+    let points = || all.all().into_iter().map(|(_, p)| p).filter(|p| !p.is_ceiling());
     let wanted =
         [("ip", "IP version"), ("flows", "flows"), ("flow_order", "order"), ("direction", "direction")];
     let parts = wanted.into_iter().filter_map(|(setting, name)| {

@@ -162,7 +162,7 @@ impl Values {
         let has = |point: &Point, wanted: &(String, String)| point.settings.contains(wanted);
         for point in points.iter().filter(|p| filter.settings.iter().all(|wanted| has(p, wanted))) {
             let data = PointData { point: point.clone(), trials: Vec::new() };
-            if data.is_wire() {
+            if data.is_ceiling() {
                 continue;
             }
             for q in quantity::of(&data) {

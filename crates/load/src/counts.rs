@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_packet::flow::{Direction, FlowSpec};
 use weir_packet::frame::Ends;
 use weir_packet::size::FrameSizes;
@@ -11,7 +12,7 @@ use crate::histogram::{Histogram, LATE_BITS, LATENCY_BITS};
 use crate::ipdv::Ipdv;
 
 /// The traffic of all trials at a point.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Frame sizes.
     pub sizes: FrameSizes,
@@ -55,7 +56,7 @@ impl Traffic {
 }
 
 /// The load of one trial.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Frames/s, all streams together; `None` = as fast as the tester can.
     pub fps: Option<f64>,
@@ -79,7 +80,7 @@ pub struct Load {
 }
 
 /// How the frames of a load are spread over its time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Shape {
     /// Evenly.
     Steady,
@@ -123,15 +124,25 @@ impl Load {
         Load { fps: None, ..Load::steady(0.0, duration) }
     }
 
-    /// What receivers have to tell; all frames are timed until it is known when the first one leaves.
+    /// What receivers have to tell. No frame is timed until it is known when the first one leaves, by the receiver's
+    /// own clock: those from another host never are.
     pub(crate) fn watch(&self) -> Watch {
         let merge_ns = u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2);
-        Watch { merge_ns, timed_from_ns: 0, ipdv: self.ipdv }
+        Watch { merge_ns, timed_from_ns: u64::MAX, ipdv: self.ipdv }
     }
 }
 
+/// What left the ports of a tester in a trial, or those of its part on one host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sent {
+    /// Per stream, in order; what arrived of them is not known yet.
+    pub streams: Vec<StreamCounts>,
+    /// Time from the first frame's due time to the end of sending.
+    pub sending: Duration,
+}
+
 /// What was sent and received in a trial.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Counts {
     /// Per stream that is sent, in order.
     pub streams: Vec<StreamCounts>,
@@ -144,7 +155,7 @@ pub struct Counts {
 }
 
 /// Frames lost in the tester.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TesterDrops {
     /// Name of the place.
     pub name: String,
@@ -155,7 +166,7 @@ pub struct TesterDrops {
 }
 
 /// One stream of a trial.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamCounts {
     /// 0 = from a, 1 = from b.
     pub stream: usize,
@@ -191,7 +202,7 @@ impl StreamCounts {
 }
 
 /// One flow group of a stream.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GroupCounts {
     /// Frames sent.
     pub sent: u64,
@@ -219,7 +230,7 @@ pub struct GroupCounts {
 }
 
 /// Periods of loss of a flow group.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostFrames {
     /// Oldest first; the last ones where there were too many.
     pub events: Vec<LossEvent>,
@@ -232,7 +243,7 @@ pub struct LostFrames {
 }
 
 /// Frames lost with less than [`Load::merge`] between them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossEvent {
     /// When the first of them was sent, ns after the first frame of the trial was due.
     pub first_sent_ns: u64,
@@ -265,7 +276,7 @@ impl GroupCounts {
 }
 
 /// Frames at a port that belong to no stream of this trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounts {
     /// Wrong checksum, length or signature.
     pub corrupted: u64,

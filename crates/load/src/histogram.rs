@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets per octave of a latency histogram: 64, so that a bucket's bounds differ by less than 1.6 % and
 /// its middle is within 0.8 % of every value in it.
 pub const LATENCY_BITS: u32 = 6;
@@ -9,10 +11,42 @@ pub const LATENCY_BITS: u32 = 6;
 pub const LATE_BITS: u32 = 3;
 
 /// Counts per bucket of values in ns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Sparse", try_from = "Sparse")]
 pub struct Histogram {
     bits: u32,
     counts: Vec<u64>,
+}
+
+/// A histogram on its way to another host: only buckets that hold something.
+#[derive(Serialize, Deserialize)]
+struct Sparse {
+    bits: u32,
+    buckets: usize,
+    filled: Vec<(usize, u64)>,
+}
+
+impl From<Histogram> for Sparse {
+    fn from(Histogram { bits, counts }: Histogram) -> Sparse {
+        let buckets = counts.len();
+        Sparse { bits, buckets, filled: counts.into_iter().enumerate().filter(|(_, n)| *n > 0).collect() }
+    }
+}
+
+impl TryFrom<Sparse> for Histogram {
+    type Error = String;
+
+    fn try_from(Sparse { bits, buckets, filled }: Sparse) -> Result<Histogram, String> {
+        if buckets > weir_port::shared::LATENCY_BUCKETS {
+            return Err(format!("a histogram of {buckets} buckets"));
+        }
+        let mut histogram = Histogram::new(bits, buckets);
+        for (bucket, n) in filled {
+            let count = histogram.counts.get_mut(bucket).ok_or_else(|| format!("no bucket {bucket}"))?;
+            *count = n;
+        }
+        Ok(histogram)
+    }
 }
 
 impl Histogram {
@@ -99,6 +133,15 @@ mod tests {
                 assert!(range.contains(&value), "{value} in {range:?} with 2^{bits} per octave");
             }
         }
+    }
+
+    #[test]
+    fn a_histogram_that_travelled_is_the_same() {
+        let mut histogram = Histogram::new(LATE_BITS, weir_port::shared::LATE_BUCKETS);
+        [0, 7, 7, 900, u64::MAX].into_iter().for_each(|value| histogram.record(value));
+        assert_eq!(Histogram::try_from(Sparse::from(histogram.clone())), Ok(histogram));
+        let empty = |buckets, filled| Histogram::try_from(Sparse { bits: 3, buckets, filled });
+        assert!(empty(usize::MAX, Vec::new()).is_err() && empty(8, vec![(8, 1)]).is_err());
     }
 
     #[test]

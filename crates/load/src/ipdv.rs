@@ -2,12 +2,13 @@
 //!
 //! A frame counts with the one before it if that has the number before and arrived before it.
 
+use serde::{Deserialize, Serialize};
 use weir_port::shared::{self, LATENCY_BUCKETS};
 
 use crate::histogram::{Histogram, LATENCY_BITS};
 
 /// Distribution of the differences, ns: later minus earlier. Extremes are exact, the median to 0.8 %.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ipdv {
     /// Pairs of frames.
     pub count: u64,

@@ -8,6 +8,10 @@
 //! A [`Tester`] owns both ports. [`Tester::trial`] sends at a given load for a given time, waits until what
 //! is under way has arrived, and returns what was sent and received. Two kinds behind one interface: XDP
 //! (live frames out, counting in the driver) and AF_PACKET sockets for those who may not load eBPF.
+//!
+//! Where the ports are on two hosts, each has a tester with one of them, and whoever leads both makes the three parts
+//! of a trial one by one: all arm, all send, and each stream is settled where it arrives. Its dates are those of the
+//! sender's clock, and its outages those of the receiver's; only latency needs both, and is not measured.
 
 pub mod counts;
 pub mod generate;
@@ -23,7 +27,8 @@ pub mod xdp;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use counts::{Counts, Load, Traffic};
+use counts::{Counts, Load, Sent, Traffic};
+use serde::{Deserialize, Serialize};
 use weir_port::bpf::now_ns;
 use weir_port::packet::PacketError;
 use xdp::{Interface, XdpError, XdpTester};
@@ -46,15 +51,20 @@ struct Start {
 }
 
 impl Start {
-    /// Soon, but not before all programs and threads run.
+    /// The earliest one.
     fn of(epoch: u8) -> Start {
-        Start { epoch, at_ns: now_ns() + LEAD.as_nanos() as u64 }
+        Start { epoch, at_ns: soon_ns() }
     }
 
     /// When the first frame is due that is timed, CLOCK_MONOTONIC ns.
     fn timed_from_ns(self, load: &Load) -> u64 {
         self.at_ns.saturating_add(load.timed_from.as_nanos() as u64)
     }
+}
+
+/// The earliest start, CLOCK_MONOTONIC ns: soon, but not before all programs and threads run.
+pub fn soon_ns() -> u64 {
+    now_ns() + LEAD.as_nanos() as u64
 }
 
 fn grace(duration: Duration) -> Duration {
@@ -104,7 +114,7 @@ pub enum LoadError {
 }
 
 /// How frames are sent and received.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TesterKind {
     /// XDP programs on both sides.
     Xdp,
@@ -112,11 +122,15 @@ pub enum TesterKind {
     Packet,
 }
 
-/// Sends and receives at two ports. All calls are made in the network namespace of the ports.
-pub enum Tester {
-    /// XDP programs.
+/// Sends and receives at two ports, or at one where the other belongs to a tester on another host. All calls are made
+/// in the network namespace of the ports.
+pub struct Tester {
+    means: Means,
+    epoch: u8,
+}
+
+enum Means {
     Xdp(Box<XdpTester>),
-    /// AF_PACKET sockets.
     Packet(Box<packet::PacketTester>),
 }
 
@@ -128,29 +142,62 @@ impl Tester {
         traffic: Traffic,
         slot: Option<xdp::IdleLoopback>,
     ) -> Result<Self, LoadError> {
-        Ok(match kind {
-            TesterKind::Xdp => Tester::Xdp(Box::new(XdpTester::new(ports, traffic, slot)?)),
+        let means = match kind {
+            TesterKind::Xdp => Means::Xdp(Box::new(XdpTester::new(ports, traffic, slot)?)),
             TesterKind::Packet => {
                 let ifindex = [ports[0].ifindex, ports[1].ifindex];
-                Tester::Packet(Box::new(packet::PacketTester::new(ifindex, traffic)?))
+                Means::Packet(Box::new(packet::PacketTester::new(ifindex, traffic)?))
             }
-        })
+        };
+        Ok(Tester { means, epoch: 0 })
     }
 
     /// Keeps the dispatcher's slot of an XDP generator in place of [`Tester::new`]; call this in the network namespace
     /// of that loopback interface.
     pub fn hold_slot(&mut self, lo: xdp::IdleLoopback) -> Result<(), LoadError> {
-        match self {
-            Tester::Xdp(tester) => Ok(tester.hold_slot(lo)?),
-            Tester::Packet(_) => Ok(()),
+        match &mut self.means {
+            Means::Xdp(tester) => Ok(tester.hold_slot(lo)?),
+            Means::Packet(_) => Ok(()),
         }
     }
 
     /// Sends `load`, waits until all has arrived, returns what was counted.
     pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, LoadError> {
-        match self {
-            Tester::Xdp(tester) => Ok(tester.trial(load, control)?),
-            Tester::Packet(tester) => Ok(tester.trial(load, control)?),
+        self.arm(load, self.epoch.wrapping_add(1))?;
+        let sent = self.send(load, soon_ns(), control)?;
+        self.settle(load, sent, control)
+    }
+
+    /// The first part of a trial: forgets the last one, and counts from now on what trial `epoch` (modulo 256) sends,
+    /// here or elsewhere.
+    pub fn arm(&mut self, load: &Load, epoch: u8) -> Result<(), LoadError> {
+        self.epoch = epoch;
+        match &mut self.means {
+            Means::Xdp(tester) => Ok(tester.arm(load, epoch)?),
+            Means::Packet(tester) => Ok(tester.arm(load, epoch)?),
         }
+    }
+
+    /// The second part: sends the streams that leave here, the first frame at `at_ns` (CLOCK_MONOTONIC).
+    pub fn send(&mut self, load: &Load, at_ns: u64, control: &Control) -> Result<Sent, LoadError> {
+        let start = Start { epoch: self.epoch, at_ns };
+        match &mut self.means {
+            Means::Xdp(tester) => Ok(tester.send(load, start, control)?),
+            Means::Packet(tester) => Ok(tester.send(load, start, control)?),
+        }
+    }
+
+    /// The last part: waits until all of the streams that arrive here has arrived, wherever they were sent, and returns
+    /// them with what was counted.
+    pub fn settle(&mut self, load: &Load, sent: Sent, control: &Control) -> Result<Counts, LoadError> {
+        match &mut self.means {
+            Means::Xdp(tester) => Ok(tester.settle(load, sent, control)?),
+            Means::Packet(tester) => Ok(tester.settle(load, sent, control)?),
+        }
+    }
+
+    /// Number of the last trial, modulo 256.
+    pub fn epoch(&self) -> u8 {
+        self.epoch
     }
 }

@@ -6,12 +6,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weir_packet::flow::Direction;
 use weir_port::packet::{PacketError, Sender};
 
-use crate::counts::{Counts, Expected, GroupCounts, Load, PortCounts, StreamCounts, TesterDrops, Traffic};
+use crate::counts::{Counts, Expected, GroupCounts, Load, PortCounts, Sent, TesterDrops, Traffic};
 use crate::loss::date_groups;
 use crate::{Control, Start};
 
@@ -27,10 +28,23 @@ const QUIET: Duration = Duration::from_millis(20);
 /// Sends from and counts at two ports. Everything must be called in the network namespace of the ports.
 pub struct PacketTester {
     generator: PacketGenerator,
+    /// `None` where a port is not used, and while its receiver is at work.
     receivers: [Option<PacketReceiver>; 2],
     traffic: Traffic,
-    epoch: u8,
+    work: Work,
 }
+
+/// Receivers at work, from the start of sending until all has arrived.
+#[derive(Default)]
+struct Work {
+    threads: [Option<JoinHandle<Returned>>; 2],
+    /// Test frames that have arrived; at a reflector, those that came back.
+    arrived: Arc<AtomicU64>,
+    done: Arc<AtomicBool>,
+}
+
+/// A receiver after its work, and how that went.
+type Returned = (PacketReceiver, Result<(), PacketError>);
 
 impl PacketTester {
     /// Opens all sockets. A port with index 0 neither sends nor receives.
@@ -48,22 +62,50 @@ impl PacketTester {
         };
         let receivers = [receiver(0, None)?, receiver(1, reflector)?];
         let generator = PacketGenerator::new(senders, traffic.clone());
-        Ok(PacketTester { generator, receivers, traffic, epoch: 0 })
+        Ok(PacketTester { generator, receivers, traffic, work: Work::default() })
     }
 
-    /// Sends `load`, waits until all has arrived, returns what was counted.
-    pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, PacketError> {
-        self.epoch = self.epoch.wrapping_add(1);
+    /// See [`crate::Tester::arm`].
+    pub(crate) fn arm(&mut self, load: &Load, epoch: u8) -> Result<(), PacketError> {
+        // Of a trial that was given up.
+        self.stop_receiving()?;
         let reflects = self.traffic.direction == Direction::Reflect;
         for (port, receiver) in self.receivers.iter_mut().enumerate() {
             let arrives =
                 |s: &usize| self.traffic.sends(*s) && (reflects || self.traffic.arrival(*s) == port);
             let stream = (0..2).find(arrives).map(|s| s as u8);
             if let Some(receiver) = receiver {
-                receiver.arm(Expected::Only { epoch: self.epoch, stream }, load.watch());
+                receiver.arm(Expected::Only { epoch, stream }, load.watch());
             }
         }
-        let (mut streams, sending) = self.send_and_receive(load, control)?;
+        Ok(())
+    }
+
+    /// See [`crate::Tester::send`]. What arrives before it is in the ring.
+    pub(crate) fn send(&mut self, load: &Load, start: Start, control: &Control) -> Result<Sent, PacketError> {
+        for stream in self.generator.sends() {
+            if let Some(receiver) = &mut self.receivers[self.traffic.arrival(stream)] {
+                receiver.time_from(start.timed_from_ns(load));
+            }
+        }
+        self.start_receiving();
+        let arrived = &self.work.arrived;
+        let (streams, sending) =
+            self.generator.send(load, start, control, || arrived.load(Ordering::Relaxed))?;
+        Ok(Sent { streams, sending })
+    }
+
+    /// See [`crate::Tester::settle`].
+    pub(crate) fn settle(
+        &mut self,
+        load: &Load,
+        sent: Sent,
+        control: &Control,
+    ) -> Result<Counts, PacketError> {
+        let Sent { mut streams, sending } = sent;
+        let frames = streams.iter().map(|stream| stream.sent).sum();
+        self.work.wait_until_quiet(frames, load.drain.unwrap_or(QUIET), control);
+        self.stop_receiving()?;
         for stream in &mut streams {
             if let Some(receiver) = &self.receivers[self.traffic.arrival(stream.stream)] {
                 for (i, group) in stream.groups.iter_mut().enumerate() {
@@ -85,50 +127,57 @@ impl PacketTester {
         Ok(Counts { streams, ports, sending, drops })
     }
 
-    fn send_and_receive(
-        &mut self,
-        load: &Load,
-        control: &Control,
-    ) -> Result<(Vec<StreamCounts>, Duration), PacketError> {
-        // At a reflector the same frames pass once more; what counts as arrived is what came back.
+    fn start_receiving(&mut self) {
+        self.work = Work::default();
         let reflects = self.traffic.direction == Direction::Reflect;
-        let (done, arrived, elsewhere) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        let generator = &self.generator;
-        let start = Start::of(self.epoch);
-        self.receivers.iter_mut().flatten().for_each(|r| r.time_from(start.timed_from_ns(load)));
-        let [a, b] = &mut self.receivers;
-        std::thread::scope(|scope| {
-            let at_b = if reflects { &elsewhere } else { &arrived };
-            let done = &done;
-            let handles = [(a, &arrived), (b, at_b)].map(|(receiver, arrived)| {
-                receiver.as_mut().map(|receiver| scope.spawn(move || receiver.run(done, arrived)))
-            });
-            let sent = generator.send(load, start, control, || arrived.load(Ordering::Relaxed));
-            if let Ok((streams, _)) = &sent {
-                let quiet = load.drain.unwrap_or(QUIET);
-                wait_until_quiet(&arrived, streams.iter().map(|s| s.sent).sum(), || control.stopped(), quiet);
+        for (port, receiver) in self.receivers.iter_mut().enumerate() {
+            let Some(mut receiver) = receiver.take() else { continue };
+            // At a reflector the same frames pass once more; what counts as arrived is what came back.
+            let arrived = if reflects && port == 1 { Arc::default() } else { self.work.arrived.clone() };
+            let done = self.work.done.clone();
+            self.work.threads[port] = Some(thread::spawn(move || {
+                let result = receiver.run(&done, &arrived);
+                (receiver, result)
+            }));
+        }
+    }
+
+    /// Waits until all receivers have read what is there.
+    fn stop_receiving(&mut self) -> Result<(), PacketError> {
+        self.work.done.store(true, Ordering::Release);
+        let mut results = Vec::new();
+        for (port, thread) in self.work.threads.iter_mut().enumerate() {
+            let Some(thread) = thread.take() else { continue };
+            let (receiver, result) = thread.join().expect("a receiver does not panic");
+            self.receivers[port] = Some(receiver);
+            results.push(result);
+        }
+        results.into_iter().collect()
+    }
+}
+
+impl Drop for PacketTester {
+    fn drop(&mut self) {
+        // A receiver that failed has nothing more to tell.
+        let _ = self.stop_receiving();
+    }
+}
+
+impl Work {
+    /// Returns when all that was sent has arrived, or nothing more does.
+    fn wait_until_quiet(&self, sent: u64, quiet: Duration, control: &Control) {
+        let mut last = (self.arrived.load(Ordering::Relaxed), Instant::now());
+        while last.0 < sent && last.1.elapsed() < quiet && !control.stopped() {
+            thread::sleep(Duration::from_micros(500));
+            let now = self.arrived.load(Ordering::Relaxed);
+            if now != last.0 {
+                last = (now, Instant::now());
             }
-            done.store(true, Ordering::Release);
-            for handle in handles.into_iter().flatten() {
-                handle.join().expect("a receiver does not panic")?;
-            }
-            sent
-        })
+        }
     }
 }
 
 fn ring_drops(port: usize, frames: u64) -> Option<TesterDrops> {
     let source = format!("port {} PACKET_STATISTICS tp_drops", ["a", "b"][port]);
     (frames > 0).then(|| TesterDrops { name: "tester ring full".into(), frames, source })
-}
-
-fn wait_until_quiet(arrived: &AtomicU64, sent: u64, stopped: impl Fn() -> bool, quiet: Duration) {
-    let mut last = (arrived.load(Ordering::Relaxed), Instant::now());
-    while last.0 < sent && last.1.elapsed() < quiet && !stopped() {
-        std::thread::sleep(Duration::from_micros(500));
-        let now = arrived.load(Ordering::Relaxed);
-        if now != last.0 {
-            last = (now, Instant::now());
-        }
-    }
 }

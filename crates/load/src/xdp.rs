@@ -131,16 +131,20 @@ impl XdpGenerator {
         Ok(Duration::from_nanos(now_ns().saturating_sub(start.at_ns)))
     }
 
+    /// The streams that are sent here.
+    pub(crate) fn sends(&self) -> impl Iterator<Item = usize> {
+        (0..2).filter(|&i| self.traffic.sends(i) && self.ifindex[i] != 0)
+    }
+
     /// Frames sent so far, all streams together.
     pub(crate) fn sent(&self) -> u64 {
         (0..2).map(|i| self.memory.field(0, |g| field!(g, stream[i].sent))).sum()
     }
 
-    /// What was sent, per stream, with the frames sent of each group.
+    /// What was sent here, per stream, with the frames sent of each group.
     pub fn streams(&self) -> Vec<StreamCounts> {
         let state = self.memory.get(0);
-        let streams = (0..2).filter(|&i| self.traffic.sends(i));
-        streams.map(|i| self.stream_counts(i, &state)).collect()
+        self.sends().map(|i| self.stream_counts(i, &state)).collect()
     }
 
     fn stream_counts(&self, i: usize, state: &Gen) -> StreamCounts {

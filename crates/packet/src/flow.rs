@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// IP version of the test traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum IpVersion {
     /// IPv4.
     V4,
@@ -13,7 +15,7 @@ pub enum IpVersion {
 }
 
 /// Order in which a stream goes through its flows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowOrder {
     /// 0, 1, 2, ... and again.
     Sequential,
@@ -24,7 +26,7 @@ pub enum FlowOrder {
 }
 
 /// Which way test frames travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// From side a to side b.
     Forward,
@@ -115,7 +117,7 @@ impl Flow {
 }
 
 /// The flows of a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSpec {
     /// Number of different flows, 1 to [`MAX_FLOWS`].
     pub count: u32,

@@ -6,6 +6,8 @@
 //! The signature (little endian) says which frame this is and when it left:
 //! `magic:16 stream:8 epoch:8 group:16 seq:32 time_ns:64`.
 
+use serde::{Deserialize, Serialize};
+
 use crate::checksum::{fold, pseudo_header, sum};
 use crate::flow::{Flow, IpVersion};
 use crate::headers::UDP;
@@ -81,7 +83,7 @@ impl Signature {
 }
 
 /// Where the frames of a stream come from and go to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
     /// IP version.
     pub ip: IpVersion,

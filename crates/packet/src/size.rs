@@ -4,13 +4,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Length of the frame check sequence, part of a frame's size but never seen by software.
 pub const FCS_BYTES: usize = 4;
 /// Preamble, start delimiter and inter-frame gap: what a frame occupies on the wire beyond its size.
 pub const WIRE_OVERHEAD_BYTES: usize = 20;
 
 /// The sizes of the frames of a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FrameSizes {
     /// All frames have this size.
     Fixed(u16),

@@ -1,6 +1,7 @@
 //! The test bed of one trial: built, measured in, taken down when dropped.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_packet::flow::{IpVersion, MAX_NETWORKS};
 
@@ -9,7 +10,7 @@ use crate::counters::Snapshot;
 use crate::cpu::CostSample;
 use crate::dut::DutKind;
 use crate::error::{Error, Result};
-use crate::external::{External, ExternalSpec};
+use crate::external::{External, ExternalSpec, PortEnd};
 use crate::journal::Journal;
 use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
@@ -50,7 +51,7 @@ pub struct BedSpec {
 pub struct Port {
     /// Interface name.
     pub ifname: String,
-    /// Interface number in its namespace.
+    /// Interface number in its namespace; 0: none, or on another host.
     pub ifindex: u32,
     /// Its address: the source of frames sent here.
     pub mac: Mac,
@@ -112,13 +113,14 @@ impl Bed {
         Ok(bed)
     }
 
-    /// A bed around a machine of its own, between interfaces of the calling thread's namespace.
+    /// A bed around a machine of its own, between interfaces of the calling thread's namespace, or one of them and
+    /// `far` on another host.
     ///
     /// # Errors
     /// [`Error::Input`], [`Error::Hook`], or what the kernel refuses.
-    pub fn around(spec: &BedSpec, external: &ExternalSpec) -> Result<Bed> {
+    pub fn around(spec: &BedSpec, external: &ExternalSpec, far: Option<Arc<dyn PortEnd>>) -> Result<Bed> {
         let tester = Namespace::current()?;
-        let external = Some(External::open(external, spec.ip, &tester)?);
+        let external = Some(External::open(external, spec.ip, &tester, far)?);
         let (wires, threads, notes) = (Wires::new(), Vec::new(), Vec::new());
         Ok(Bed { spec: spec.clone(), tester, dut: None, wires, rules: None, external, threads, notes })
     }
@@ -277,9 +279,10 @@ impl Bed {
         }
     }
 
-    /// What has become of interfaces that frames must pass, in words; empty while all is well.
+    /// What has become of interfaces that frames must pass, or of the way to them, in words; empty while all is well.
     pub fn broken(&self) -> Vec<String> {
-        self.ends().filter_map(End::broken).collect()
+        let wires = self.ends().filter_map(End::broken);
+        wires.chain(self.external.iter().flat_map(External::broken)).collect()
     }
 
     /// All counters of the bed, now.

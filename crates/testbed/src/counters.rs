@@ -19,6 +19,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bed::Bed;
 use crate::conntrack::{self, ConntrackStats};
 use crate::dut::DutKind;
@@ -30,7 +32,7 @@ use crate::rules::Verdicts;
 use crate::topology::{BRIDGE, Owner};
 
 /// Counters of one interface.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// IFLA_STATS64.
     pub link: LinkStats,
@@ -107,7 +109,7 @@ impl Snapshot {
         }
         // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
         snapshot.softnet = read_softnet();
-        snapshot.external = bed.external().map(|box_| box_.sample(bed.tester())).transpose()?;
+        snapshot.external = bed.external().map(|box_| box_.sample()).transpose()?;
         let Some(dut) = bed.dut() else { return Ok(snapshot) };
         dut.run(|| {
             match bed.spec().dut {

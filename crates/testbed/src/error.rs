@@ -57,6 +57,14 @@ pub enum Error {
         /// What happened.
         why: String,
     },
+    /// The part of the tester on another host, `far` in [external].
+    #[error("the tester's end on {target}: {why}")]
+    Far {
+        /// That host.
+        target: String,
+        /// What happened, and what to do.
+        why: String,
+    },
     /// A namespace cannot be made.
     #[error(
         "no network namespace: {0}. Run as root, or in a user namespace of its own (unshare -Urnm), \

@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::netlink::{Attrs, Message, Reply, Socket, c_text, u32_at, u64_at};
 
@@ -74,7 +76,7 @@ pub struct Link {
 }
 
 /// IFLA_STATS64, as far as a ledger of frames needs it (linux/if_link.h, rtnl_link_stats64).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStats {
     /// Frames received.
     pub rx_packets: u64,

@@ -120,6 +120,9 @@ pub(crate) enum Command {
     /// that gets no CPU, and a second run beside it. At last the latency through a device that adds a known delay. It
     /// tells whether results of this machine can be believed.
     Check(Check),
+    /// Be the far end of a tester on two hosts: started over SSH by `weir run`, see `far` in `weir plan options`
+    #[command(hide = true)]
+    PortAgent,
     /// Undo what a killed run left behind
     Clean(Store),
     /// Write the completions of a shell

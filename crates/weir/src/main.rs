@@ -71,6 +71,10 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn run(command: Command) -> Result<Outcome> {
+    if let Command::PortAgent = command {
+        // Several of its threads write to standard output.
+        return Ok(weir_lab::run::far::serve().map(|()| Outcome::Done)?);
+    }
     let mut out = io::stdout().lock();
     match command {
         Command::Run(arguments) => return run::run(&arguments, &mut out),
@@ -81,6 +85,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
         Command::Check(arguments) => return check::run(&arguments, &mut out),
+        Command::PortAgent => unreachable!("see above"),
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
         Command::Show(arguments) => records::show(&arguments, &mut out),

@@ -8,21 +8,17 @@
 //! ```
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
-use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::rtnl::Rtnl;
 
 mod home;
+mod outside;
 
 use home::{Home, WEIR, is_root, trials};
-
-const SSHD: &str = "/usr/sbin/sshd";
+use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
 
 /// What a plan through the box has in common.
 const PLAN: &str = r#"
@@ -63,92 +59,22 @@ struct Lab {
     box_: Namespace,
 }
 
-/// An SSH server that ends with its test.
-struct Sshd(Child);
-
-impl Drop for Sshd {
-    fn drop(&mut self) {
-        // An error means that it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Sshd {
-    /// Starts one in a namespace, with keys of its own in `home`, and returns when it listens on `address`.
-    fn start(home: &Home, namespace: &Namespace, address: &str) -> Sshd {
-        let folder = home.path("").display().to_string();
-        let config = format!(
-            "Port 22\nListenAddress {address}\nHostKey {folder}host_key\nAuthorizedKeysFile {folder}user_key.pub\n\
-             StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\n\
-             KbdInteractiveAuthentication no\n"
-        );
-        fs::write(home.path("sshd_config"), config).expect("room for a file");
-        // Its folder for unprivileged processes, seen in this namespace alone.
-        let script = format!(
-            "mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f {folder}sshd_config"
-        );
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = namespace.run(|| command.spawn()).expect("a shell");
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let mut said = Vec::new();
-        let listens = lines.by_ref().map(|line| line.expect("text")).any(|line| {
-            said.push(line);
-            said[said.len() - 1].contains("Server listening")
-        });
-        assert!(listens, "{:?}: {said:?}", child.wait());
-        // Whatever else it says must not stop it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Sshd(child)
-    }
-}
-
-/// Keys for the server and its one user, and a client configuration that knows both.
-fn make_keys(home: &Home, address: &str) {
-    for name in ["host_key", "user_key"] {
-        let mut command = Command::new("ssh-keygen");
-        command.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(home.path(name));
-        assert!(command.status().expect("ssh-keygen is part of the client").success());
-        fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o600)).expect("it is ours");
-    }
-    let public = fs::read_to_string(home.path("host_key.pub")).expect("made above");
-    fs::write(home.path("known_hosts"), format!("{address} {public}")).expect("room for a file");
-    let folder = home.path("").display().to_string();
-    let config = format!(
-        "Host *\n IdentityFile {folder}user_key\n IdentitiesOnly yes\n UserKnownHostsFile {folder}known_hosts\n \
-         StrictHostKeyChecking yes\n"
-    );
-    fs::write(home.path("ssh_config"), config).expect("room for a file");
-}
-
 impl Lab {
     /// `None`, aloud, where that is not possible.
     fn new(plans: &[(&str, &str)]) -> Option<Lab> {
         if !is_root() {
             return None;
         }
-        if !Path::new(SSHD).exists() {
-            println!("skipped: {} needs an SSH server (apt install openssh-server)", module_path!());
+        if !has_sshd() {
             return None;
         }
         let home = Home::new(plans);
         let (tester, box_) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         for (n, (here, there)) in [("eth1", "eth1"), ("eth2", "eth2"), ("m0", "m1")].into_iter().enumerate() {
-            let n = n as u8;
-            let near = VethEnd { name: here, mac: [2, 0, 0, 0, 1, n], namespace: tester.fd() };
-            let far = VethEnd { name: there, mac: [2, 0, 0, 0, 2, n], namespace: box_.fd() };
-            let config = VethConfig { mtu: 1500, queues: 1 };
-            tester.run(|| Rtnl::open()?.add_veth([near, far], config)).unwrap();
-            // Without it, a veth drops the frames of its peer's XDP programs.
-            box_.run(|| set_offload(there, Offload::Gro, true)).unwrap();
+            wire(n as u8, (&tester, here), (&box_, there));
         }
         address(&box_, "m1", "192.0.2.1");
         address(&tester, "m0", "192.0.2.2");
-        for name in ["eth1", "eth2"] {
-            up(&box_, name);
-            up(&tester, name);
-        }
         make_keys(&home, "192.0.2.1");
         let sshd = Sshd::start(&home, &box_, "192.0.2.1");
         Some(Lab { _sshd: sshd, home, tester, box_ })
@@ -188,23 +114,6 @@ impl Lab {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {words}");
         assert!(words.contains(message), "{arguments:?}: {words}");
     }
-}
-
-fn up(namespace: &Namespace, name: &str) {
-    namespace.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let ifindex = rtnl.link(name).unwrap().ifindex;
-        rtnl.set_up(ifindex, true).unwrap();
-    });
-}
-
-fn address(namespace: &Namespace, name: &str, address: &str) {
-    up(namespace, name);
-    namespace.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let ifindex = rtnl.link(name).unwrap().ifindex;
-        rtnl.add_address(ifindex, address.parse().unwrap(), 24).unwrap();
-    });
 }
 
 /// The trials through the box at the plan's load.
@@ -324,4 +233,26 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     refused("repeat.times=1", "add `allow_default_route = true` to [external]");
     lab.in_box("ip link set eth1 down");
     refused("repeat.times=1", "interface eth1 has no carrier");
+}
+
+#[test]
+fn a_killed_run_leaves_the_interfaces_as_they_were() {
+    let Some(lab) = Lab::new(&[("box.toml", &PLAN.replace("trial_s = 0.1", "trial_s = 20"))]) else { return };
+    lab.in_box(&lab.setup(""));
+    let before = traces(&lab.tester);
+    for tester in ["xdp", "packet"] {
+        let mut run = Watched::start(&lab.home, &lab.tester, &["box.toml", "--tester", tester]);
+        // Three of the ceiling, and a warm-up: the next one takes long.
+        run.wait_for_trials(4);
+        assert_ne!(traces(&lab.tester), before, "{tester}: nothing is there that could be left");
+        run.kill();
+        wait_for_traces(&lab.tester, &before);
+        let cleaned = lab.weir(&["clean"]);
+        let words = String::from_utf8_lossy(&cleaned.stdout);
+        assert!(cleaned.status.success() && words.contains("was killed"), "{tester}: {cleaned:?}");
+        assert_eq!(trials(&lab.home.record()).len(), 4, "{tester}: all trials that had ended are kept");
+    }
+    // A run after that finds all as it needs it.
+    lab.run(&["box.toml", "--set", "search.trial_s=0.1"]);
+    assert_eq!(traces(&lab.tester), before);
 }

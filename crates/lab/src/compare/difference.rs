@@ -158,14 +158,14 @@ fn setting(data: &RunData, name: &str) -> Option<String> {
 }
 
 fn devices(data: &RunData) -> impl Iterator<Item = &PointData> {
-    let only_wire = data.points.iter().all(PointData::is_wire);
-    data.points.iter().filter(move |p| only_wire || !p.is_wire())
+    let only_wire = data.points.iter().all(PointData::is_ceiling);
+    data.points.iter().filter(move |p| only_wire || !p.is_ceiling())
 }
 
 /// The tester's own ceiling at each frame size, where it is not about the same.
 fn ceilings(base: &RunData, other: &RunData) -> Vec<Difference> {
     let wires = |data: &RunData| -> Vec<(String, Rate)> {
-        let wires = data.points.iter().filter(|p| p.is_wire());
+        let wires = data.points.iter().filter(|p| p.is_ceiling());
         wires.filter_map(|p| Some((p.point.frame.clone(), Rate::headline(p)?))).collect()
     };
     let (a, b) = (wires(base), wires(other));

@@ -222,7 +222,7 @@ fn what_was_changed_on_purpose_is_compared() {
     other.run.machine.facts.push(("cpu_mhz".into(), "2600".into()));
     for p in other.points.iter_mut() {
         p.point.settings[2].1 = "2".into();
-        if p.is_wire() && p.point.frame == "64" {
+        if p.is_ceiling() && p.point.frame == "64" {
             p.point.result.as_mut().unwrap().goals[0].fps_median = Some(2e6);
         }
     }

@@ -169,6 +169,7 @@ fn read_throughput(root: &Section<'_>) -> Option<Throughput> {
     let external = read_external(root.section("external"));
     if let (Some(dut), Some(traffic)) = (&dut, &traffic) {
         read_external::check(root, external.as_ref(), (dut, traffic));
+        read_external::check_clocks(root, external.as_ref(), (dut, traffic));
     }
     dut_section.finish();
     traffic_section.finish();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use toml_edit::Value;
 use weir_packet::flow::Direction;
 use weir_testbed::dut::DutKind;
-use weir_testbed::external::ExternalSpec;
 use weir_testbed::external::hooks::Ssh;
+use weir_testbed::external::{ExternalSpec, FarSpec};
 
 use super::axes::{DutAxes, TrafficAxes};
 use weir_config::value;
@@ -22,10 +22,15 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     if !section.is_present() {
         return None;
     }
+    let far = section.one("far", value::text);
     let ports = section.required_axis("ports", "[\"eth1\", \"eth2\"]", value::text);
     if let Some(more) = ports.as_ref().filter(|ports| ports.len() > 2) {
         let text =
             format!("{} interfaces: name one for each side, or one if frames come back on it", more.len());
+        section.wrong("ports", text);
+    }
+    if far.is_some() && ports.as_ref().is_some_and(|ports| ports.len() == 2) {
+        let text = "2 interfaces of this machine, and port b is on `far`: name the one towards side a".into();
         section.wrong("ports", text);
     }
     let box_ip = both(&section, "box", section.axis("box", value::parsed::<Ip>));
@@ -34,6 +39,8 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     let target = section.one("ssh", value::text);
     let config = section.one("ssh_config", value::text);
     let timeout = section.one("timeout_s", value::seconds).unwrap_or(TIMEOUT);
+    let ssh = |target| Ssh { target, config: config.clone().map(PathBuf::from), timeout };
+    let far = read_far(&section, far.map(ssh));
     let mut hook = |key: &'static str| {
         let command = section.one(key, value::text);
         if command.is_some() && !section.has("ssh") {
@@ -54,10 +61,11 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     section.finish();
     Some(ExternalSpec {
         ports: ports?,
+        far,
         box_ip: box_ip.map(|both| both.map(|ip| ip.0)),
         tester_ip: tester_ip.map(|both| both.map(|ip| ip.0)),
         mac: mac.map(|both| both.map(|mac| mac.0)),
-        ssh: target.map(|target| Ssh { target, config: config.map(PathBuf::from), timeout }),
+        ssh: target.map(ssh),
         setup,
         setup_input,
         reset,
@@ -66,6 +74,40 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
         drops,
         allow_default_route,
     })
+}
+
+/// The interface on another host.
+fn read_far(section: &Section<'_>, ssh: Option<Ssh>) -> Option<FarSpec> {
+    let [port, weir] = ["far_port", "far_weir"].map(|key| {
+        let value = section.one(key, value::text);
+        if value.is_some() && !section.has("far") {
+            section.wrong(key, "is on another host: add `far = \"root@192.0.2.9\"` to [external]".into());
+        }
+        value
+    });
+    let ssh = ssh?;
+    let port = port.or_else(|| section.required("far_port", "\"eth1\"", value::text))?;
+    Some(FarSpec { ssh, weir: weir.unwrap_or_else(|| "weir".into()), port })
+}
+
+/// Notes procedures that need one clock for both ends of a way, where there are two.
+pub(super) fn check_clocks(
+    root: &Section<'_>,
+    external: Option<&ExternalSpec>,
+    (dut, traffic): (&DutAxes, &TrafficAxes),
+) {
+    let outside = dut.kind.contains(&DutKind::External);
+    let one_way = traffic.direction.iter().any(|&direction| direction != Direction::Reflect);
+    if !outside || !one_way || external.is_none_or(|external| external.far.is_none()) {
+        return;
+    }
+    for key in ["latency", "pdv"] {
+        if root.has(key) {
+            let text = "the ports are on two hosts, which have no common clock: measure round trips with \
+                        traffic.direction = \"reflect\", or leave this section out";
+            root.wrong(key, text.into());
+        }
+    }
 }
 
 /// Notes what does not go together with the rest of the plan.

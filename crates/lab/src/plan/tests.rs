@@ -462,6 +462,21 @@ fn a_box_is_described_completely_or_not_at_all() {
              p:16: external.drops: names counters: add the command `counters` to [external]",
         ),
         (
+            "[external]\nports = [\"a\", \"b\"]\nfar = \"r@h\"",
+            "p:12: external.far_port: is missing: add `far_port = \"eth1\"` to [external]\n\
+             p:13: external.ports: 2 interfaces of this machine, and port b is on `far`: name the one towards side a",
+        ),
+        (
+            "[external]\nports = \"a\"\nfar_weir = \"x\"",
+            "p:6: traffic.direction: frames come back on the port of [external]: use direction = \"forward\"\n\
+             p:14: external.far_weir: is on another host: add `far = \"root@192.0.2.9\"` to [external]",
+        ),
+        (
+            "[external]\nports = \"a\"\nfar = \"r@h\"\nfar_port = \"b\"\n[latency]",
+            "p:16: latency: the ports are on two hosts, which have no common clock: measure round trips with \
+             traffic.direction = \"reflect\", or leave this section out",
+        ),
+        (
             "[external]\nports = [\"a\", \"b\"]\nsetup_input = \"no.sh\"",
             "p:14: external.setup_input: cannot read no.sh: No such file or directory (os error 2); make it, for example \
              `weir setup --os linux-nft > no.sh`\n\
@@ -475,6 +490,12 @@ fn a_box_is_described_completely_or_not_at_all() {
         read(&plan("[external]\nports = [\"a\", \"b\"]\nmac = \"02:00:00:00:00:01\""), &[]).unwrap(),
     );
     assert_eq!(external.external.unwrap().mac, Some([[2, 0, 0, 0, 0, 1]; 2]));
+    // A far port is the second one, so that both directions can be had.
+    let far = plan("[external]\nports = \"a\"\nfar = \"r@h\"\nfar_port = \"b\"");
+    let external = throughput(read(&far, &[]).unwrap()).external.unwrap();
+    assert!(!external.is_hairpin() && external.far.is_some_and(|far| far.weir == "weir"));
+    let round_trips = ["traffic.direction=reflect"];
+    assert!(read(&(far + "\n[latency]\n[pdv]"), &round_trips).is_ok());
     // Where no box is measured, its description does no harm.
     assert!(read(&(PLAN.to_string() + "[external]\nports = \"a\""), &[]).is_ok());
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One thing that went wrong, in one direction of a trial or in all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// `a>b`, `b>a`, or `a>b>a`; empty where it concerns the whole trial.
+    /// `a>b`, `b>a`, `a>b>a` or `a>a`; empty where it concerns the whole trial.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub direction: String,
     /// What it is.

@@ -67,7 +67,11 @@ fn maximum(all: &Comparison<'_>, series: &Series<'_>) -> Option<(Line, &'static 
     let mut found: Vec<_> = found.collect();
     found.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
     let (_, of) = *found.first()?;
-    let name = if of == "the line" { "theoretical maximum of the line" } else { "the wire without a device" };
+    let name = match of {
+        "the line" => "theoretical maximum of the line",
+        "the tester" => "what the tester sends",
+        _ => "the wire without a device",
+    };
     let line = Line {
         style: MAXIMUM,
         line: found.iter().map(|(at, _)| *at).collect(),

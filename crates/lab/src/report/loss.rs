@@ -37,7 +37,7 @@ const CAPTION: &str = "Line: the loss curve, median of the valid trials at a loa
 
 /// The devices; the wire only where there is nothing else, since its loads would squeeze all others.
 pub(crate) fn drawn<'c, 'a>(all: &'c Comparison<'a>) -> Vec<&'c Series<'a>> {
-    let devices: Vec<_> = all.series.iter().filter(|s| !s.is_wire()).collect();
+    let devices: Vec<_> = all.series.iter().filter(|s| !s.is_ceiling()).collect();
     if devices.is_empty() { all.series.iter().collect() } else { devices }
 }
 

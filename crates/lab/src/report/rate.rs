@@ -56,7 +56,7 @@ impl Rate {
         let usable = |t: &&Trial| t.verdict == Verdict::Valid || t.purpose == Purpose::Ceiling;
         let most = || point.measured().filter(usable).map(received_fps).max_by(f64::total_cmp);
         let wire = || most().map(|fps| Rate { fps, interval: None, bound: Bound::AtLeast });
-        searched.or_else(|| if point.is_wire() { wire() } else { None })
+        searched.or_else(|| if point.is_ceiling() { wire() } else { None })
     }
 
     /// This rate divided by another; `None` unless both are exact: a quotient of bounds says nothing that a

@@ -65,7 +65,7 @@ impl<'a> Comparison<'a> {
                 }
             }
         }
-        found.sort_by_key(|(base, run, series)| (series.is_wire(), *base, *run));
+        found.sort_by_key(|(base, run, series)| (series.is_ceiling(), *base, *run));
         number_styles(&mut found);
         let series = found.into_iter().map(|(_, _, series)| series).collect();
         Comparison { runs, frames: frames(runs), series }
@@ -95,8 +95,8 @@ impl<'a> Series<'a> {
     }
 
     /// True for the tester's own ceiling.
-    pub(crate) fn is_wire(&self) -> bool {
-        self.points.iter().any(|p| p.is_wire())
+    pub(crate) fn is_ceiling(&self) -> bool {
+        self.points.iter().any(|p| p.is_ceiling())
     }
 }
 
@@ -152,7 +152,7 @@ fn frames(runs: &[RunData]) -> Vec<&str> {
 fn number_styles(series: &mut [(usize, usize, Series<'_>)]) {
     let mut order: Vec<usize> = Vec::new();
     for (base, run, series) in series {
-        if series.is_wire() {
+        if series.is_ceiling() {
             series.style = Style { colour: 0, marker: 5, pattern: *run };
             continue;
         }

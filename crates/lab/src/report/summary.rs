@@ -11,7 +11,7 @@ use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
-use crate::run_data::{PointData, RunData, is_near, latency};
+use crate::run_data::{PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
 use comparisons::{between_runs, comparisons};
 
@@ -57,7 +57,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
 /// What was found out in one run.
 fn results(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     let (wire, devices): (Vec<_>, Vec<_>) =
-        all.series.iter().filter(|s| s.run.id == data.run.id).partition(|s| s.is_wire());
+        all.series.iter().filter(|s| s.run.id == data.run.id).partition(|s| s.is_ceiling());
     let first = devices.iter().find(|s| s.points[0].point.dut == "kernel-forward").or(devices.first());
     let Some(base) = first.or(wire.first()) else { return Vec::new() };
     let frames: Vec<&str> = all.frames.iter().copied().filter(|f| base.at(f).is_some()).collect();
@@ -222,7 +222,7 @@ fn delay(all: &Comparison<'_>, series: &Series<'_>, frame: &str) -> Option<Strin
 
 /// What of a latency is the tester's own: that of the wire at the rate closest to this one.
 fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Option<String> {
-    let wire = all.series.iter().find(|s| s.is_wire() && s.run.id == series.run.id)?.at(frame)?;
+    let wire = all.series.iter().find(|s| s.is_ceiling() && s.run.id == series.run.id)?.at(frame)?;
     let paced = wire.valid().filter(|t| t.purpose != Purpose::Ceiling);
     let away = |t: &Trial| (t.offered_fps / fps).ln().abs();
     let (closest, l) = paced
@@ -238,46 +238,51 @@ fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Opt
 
 /// Whether the tester could be the limit.
 fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
-    let mut closest: Option<(f64, &str, Rate)> = None;
+    let mut closest: Option<(f64, &PointData, Rate)> = None;
     for frame in &all.frames {
         let here = || data.points.iter().filter(|p| p.point.frame == *frame);
-        let wire =
-            here().filter(|p| p.is_wire()).filter_map(Rate::headline).max_by(|a, b| a.fps.total_cmp(&b.fps));
+        let ceilings = here().filter(|p| p.is_ceiling()).filter_map(|p| Some((p, Rate::headline(p)?)));
+        let ceiling = ceilings.max_by(|a, b| a.1.fps.total_cmp(&b.1.fps));
         let fastest =
-            here().filter(|p| !p.is_wire()).filter_map(PointData::headline_fps).max_by(f64::total_cmp);
-        let Some((wire, fastest)) = wire.zip(fastest).filter(|(_, fastest)| *fastest > 0.0) else { continue };
-        let margin = wire.fps / fastest;
+            here().filter(|p| !p.is_ceiling()).filter_map(PointData::headline_fps).max_by(f64::total_cmp);
+        let Some(((point, rate), fastest)) = ceiling.zip(fastest.filter(|fps| *fps > 0.0)) else { continue };
+        let margin = rate.fps / fastest;
         if closest.is_none_or(|(m, _, _)| margin < m) {
-            closest = Some((margin, frame, wire));
+            closest = Some((margin, point, rate));
         }
     }
-    let Some((margin, frame, wire)) = closest else {
-        let mut wires = data.points.iter().filter(|p| p.is_wire());
-        if let Some((wire, frame)) = wires.find_map(|p| Some((Rate::headline(p)?, &p.point.frame))) {
-            return format!(
-                "The tester itself reaches {} frames/s at {} with no device in between; there is no rate of a device to \
-                 compare it with.",
-                wire.words(),
-                frame_name(frame)
-            );
+    let Some((margin, point, rate)) = closest else {
+        let mut ceilings = data.points.iter().filter(|p| p.is_ceiling());
+        if let Some((point, rate)) = ceilings.find_map(|p| Some((p, Rate::headline(p)?))) {
+            let reach = reach_of_tester(point, &rate);
+            return format!("{reach}; there is no rate of a device to compare it with.");
         }
         return "The tester's own ceiling (dut `wire`) was not measured in this run: whether the tester is the limit is not known.".into();
     };
-    let reach = format!(
-        "The tester itself reaches {} frames/s at {} with no device in between",
-        wire.words(),
-        frame_name(frame)
-    );
-    let limited = data.points.iter().filter(|p| !p.is_wire() && tester_limited(p)).count();
+    let reach = reach_of_tester(point, &rate);
+    let limited = data.points.iter().filter(|p| !p.is_ceiling() && tester_limited(p)).count();
     if limited > 0 {
+        let why = match point.point.dut.as_str() {
+            TESTER => "It",
+            _ => "With a device on another CPU a frame costs it more: it",
+        };
         format!(
-            "{reach}, {margin:.1} times the fastest device. With a device on another CPU a frame costs it more: it was \
-             the limit at {limited} of the points, whose rates are marked ≥."
+            "{reach}, {margin:.1} times the fastest device. {why} was the limit at {limited} of the points, whose rates \
+             are marked ≥."
         )
     } else if margin >= CEILING_MARGIN {
         format!("{reach}, {margin:.1} times the fastest device: it is not the limit.")
     } else {
         format!("{reach}, only {margin:.2} times the fastest device: there the tester may be the limit.")
+    }
+}
+
+/// What the tester can do by itself.
+fn reach_of_tester(ceiling: &PointData, rate: &Rate) -> String {
+    let (rate, frame) = (rate.words(), frame_name(&ceiling.point.frame));
+    match ceiling.point.dut.as_str() {
+        TESTER => format!("The tester itself sends {rate} frames/s at {frame} towards the device"),
+        _ => format!("The tester itself reaches {rate} frames/s at {frame} with no device in between"),
     }
 }
 
@@ -346,7 +351,7 @@ fn repetitions(data: &RunData) -> Option<String> {
 }
 
 fn verdicts(data: &RunData) -> Option<String> {
-    let trials = || data.points.iter().filter(|p| !p.is_wire()).flat_map(PointData::measured);
+    let trials = || data.points.iter().filter(|p| !p.is_ceiling()).flat_map(PointData::measured);
     let (all, valid) = (trials().count(), trials().filter(|t| t.verdict == Verdict::Valid).count());
     if all == valid {
         return None;
@@ -399,7 +404,7 @@ fn untracked(data: &RunData) -> Option<String> {
 
 fn shared(data: &RunData) -> Option<String> {
     let silent = |p: &&PointData| !p.point.cpus_shared.is_empty() && p.point.notes.is_empty();
-    let points = data.points.iter().filter(|p| !p.is_wire()).filter(silent);
+    let points = data.points.iter().filter(|p| !p.is_ceiling()).filter(silent);
     let n = points.count();
     (n > 0).then(|| {
         format!("At {} tester and device share a CPU: the device alone would be faster.", count(n, "point"))

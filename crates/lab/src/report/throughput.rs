@@ -1,4 +1,4 @@
-//! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of wire and line.
+//! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of tester and line.
 
 use super::bars::{Bar, BarChart, Group};
 use super::format::{exact, full, or_dash, percent, si, unprefixed};
@@ -27,7 +27,8 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
 
 const EXPLANATION: &str = "Rates are frames per second of all directions together; Mbit/s count the bits of \
     frames with FCS, without preamble and gap. ≥: the search ended without an upper bound, the device may be \
-    faster; ~: it ended early. “Of wire” relates to the tester without a device (its ceiling, where it was not searched), “of line” to the theoretical \
+    faster; ~: it ended early. “Of ceiling” relates to the tester without a device (its rate at full speed, where it was not searched; before a \
+    machine of its own, what it sends), “of line” to the theoretical \
     maximum of the plan's line rate. “Peak received” is the highest rate received in a valid trial, whatever \
     the loss.";
 
@@ -63,7 +64,7 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
     });
     let caption = format!(
         "Median of the repetitions for the goal {}; whiskers: 95 % interval; thin ticks: the \
-         other goals of the point. Bars of the wire that are much longer than those of the devices are cut.",
+         other goals of the point. Bars of the tester that are much longer than those of the devices are cut.",
         goals.join(", ")
     );
     figure("pair", &drawings, &caption, &Table::default())
@@ -132,7 +133,7 @@ fn bar(series: &Series<'_>, point: &PointData, unit: Unit) -> Bar {
         title: format!("{}, {}: {text} {}", series.label, frame_name(&point.point.frame), unit.name()),
         text,
         style: series.style,
-        fits: !series.is_wire(),
+        fits: !series.is_ceiling(),
     }
 }
 
@@ -145,7 +146,7 @@ fn table(all: &Comparison<'_>) -> Table {
         "95 % interval",
         "Mbit/s",
         "Of line",
-        "Of wire",
+        "Of ceiling",
         "Repetitions",
         "Peak received",
         "Remark",

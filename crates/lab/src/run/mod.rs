@@ -22,7 +22,7 @@ use crate::plan::{Experiment, Plan, PointSpec, SearchSpec, Throughput};
 use crate::record::{
     GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
 };
-use crate::run_data::{PointData, RunData};
+use crate::run_data::{self, PointData, RunData};
 use crate::search::GoalOutcome;
 use crate::stats;
 use crate::store::{Store, StoreError};
@@ -31,6 +31,7 @@ use crate::time;
 mod counted;
 mod diagnosis;
 mod disturbance;
+pub mod far;
 mod outside;
 mod past;
 mod peers;
@@ -285,6 +286,7 @@ impl Running<'_> {
     fn all_points(mut self, specs: &[PointSpec]) -> Result<(), RunError> {
         // What is missing is told before anything is measured.
         specs.iter().try_for_each(|spec| Rig::check(spec, &self.settings))?;
+        outside::check_far(specs, self.settings.external.as_ref())?;
         let mut told = Vec::new();
         let mut ceilings = HashMap::new();
         for spec in specs {
@@ -315,7 +317,8 @@ impl Running<'_> {
         if let Some(data) = self.finished(index, None, count) {
             return Ok(Wire::of(data.goals(), &data.trials));
         }
-        let (mut rig, point, kept) = self.open(&spec, index, told)?;
+        let name = if outside { run_data::TESTER.into() } else { spec.dut.to_string() };
+        let (mut rig, point, kept) = self.open(&spec, name, index, told)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
         let mut trials = Trials::new(self, (&point, &spec), kept);
         let load = Load::full_speed(CEILING_TRIAL);
@@ -359,7 +362,7 @@ impl Running<'_> {
         if self.finished(ceilings + i, Some(i), count).is_some() {
             return Ok(());
         }
-        let (mut rig, point, kept) = self.open(spec, ceilings + i, told)?;
+        let (mut rig, point, kept) = self.open(spec, spec.dut.to_string(), ceilings + i, told)?;
         wire.min_ns.iter().for_each(|min_ns| rig.compare_to_wire(*min_ns));
         (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
         let mut trials = Trials::new(self, (&point, spec), kept);
@@ -453,6 +456,7 @@ impl Running<'_> {
     fn open(
         &mut self,
         spec: &PointSpec,
+        dut: String,
         index: usize,
         told: &mut Vec<String>,
     ) -> Result<(Rig, Point, VecDeque<Trial>), RunError> {
@@ -475,7 +479,7 @@ impl Running<'_> {
             run_id: self.record.id,
             index,
             settings: spec.settings(),
-            dut: spec.dut.to_string(),
+            dut,
             frame: spec.frame.to_string(),
             frame_bytes_mean: spec.frame.mean(),
             cpus,

@@ -1,18 +1,23 @@
 //! What differs when the DUT is a box between interfaces of this machine: may they be used, how does the tester sit on
 //! them, and who lost what.
 
+use std::sync::Arc;
+
 use weir_load::counts::{Counts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{LoadError, Tester, TesterKind};
-use weir_packet::flow::IpVersion;
+use weir_packet::flow::{Direction, IpVersion};
 use weir_port::bpf::Mode;
 use weir_testbed::bed::Bed;
 use weir_testbed::counters::Device;
+use weir_testbed::dut::DutKind;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, Sample};
+use weir_testbed::namespace::Namespace;
 use weir_testbed::netdev;
 
 use super::RunError;
+use super::far::{Far, Hosts, Pair};
 use crate::interface;
 use crate::plan::PointSpec;
 use crate::record::{LedgerLine, Owner};
@@ -22,33 +27,78 @@ const CPU_NS: &str = "cpu_ns";
 
 /// Refuses interfaces that cannot be used, or must not.
 pub(super) fn check(external: &ExternalSpec, spec: &PointSpec) -> Result<()> {
-    for name in &external.ports {
-        let link = interface::find(name)?;
-        if !external.allow_default_route {
-            interface::check_not_default_route(name, "`allow_default_route = true` to [external]")?;
-        }
-        interface::check_ready(&link)?;
-        interface::check_mtu(&link, spec.frame.max(), "traffic.frame_bytes =")?;
+    external
+        .ports
+        .iter()
+        .try_for_each(|name| check_port(name, spec.frame.max(), external.allow_default_route))
+}
+
+/// Refuses an interface that cannot be used for frames of up to `frame_bytes`, or must not.
+pub(super) fn check_port(name: &str, frame_bytes: u16, allow_default_route: bool) -> Result<()> {
+    let link = interface::find(name)?;
+    if !allow_default_route {
+        interface::check_not_default_route(name, "`allow_default_route = true` to [external]")?;
     }
-    Ok(())
+    interface::check_ready(&link)?;
+    interface::check_mtu(&link, frame_bytes, "traffic.frame_bytes =")
+}
+
+/// Refuses a host with the other end of the tester, or an interface there, that cannot be used, or must not.
+pub(super) fn check_far(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
+    let outside = specs.iter().filter(|spec| spec.dut == DutKind::External);
+    match (external, outside.max_by_key(|spec| spec.frame.max())) {
+        (Some(external), Some(spec)) => Far::open(external, spec.ip, spec.frame.max()).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Interfaces of this host that a tester is put on.
+pub(super) struct Seat<'a> {
+    /// Their indices; 0: none on this side.
+    pub(super) ifindex: [u32; 2],
+    /// Their names.
+    pub(super) names: Vec<String>,
+    /// A namespace without traffic.
+    pub(super) idle: &'a Namespace,
+}
+
+/// The tester of a box: one for both sides, or one on each of two hosts.
+pub(super) fn open_ends(
+    bed: &Bed,
+    far: Option<Arc<Far>>,
+    wanted: TesterKind,
+    traffic: &Traffic,
+    notes: &mut Vec<String>,
+) -> std::result::Result<Hosts, RunError> {
+    let external = bed.external().expect("there is a box");
+    let ifindex = bed.ports().map(|port| port.ifindex);
+    let seat = Seat { ifindex, names: external.spec().ports.clone(), idle: external.idle() };
+    let near = open_tester(&seat, wanted, traffic, notes)?;
+    let Some(far) = far else { return Ok(Hosts::One(near)) };
+    notes.extend(far.open_tester(wanted, traffic)?);
+    if traffic.direction != Direction::Reflect {
+        notes.push(
+            "The hosts of the two ports have no common clock: the latency of frames from one to the other is not known \
+             and not shown. Round trips can be measured, with direction = \"reflect\"."
+                .into(),
+        );
+    }
+    Ok(Hosts::Two(Pair::new(near, far, traffic)))
 }
 
 /// Puts a tester on the interfaces, with the best means that their drivers offer; the notes say which. To be called in
 /// their namespace.
 pub(super) fn open_tester(
-    bed: &Bed,
+    seat: &Seat,
     wanted: TesterKind,
     traffic: &Traffic,
     notes: &mut Vec<String>,
 ) -> std::result::Result<Tester, RunError> {
-    let external = bed.external().expect("there is a box");
-    let ports = bed.ports();
-    let interfaces =
-        |mode| ports.each_ref().map(|port| Interface { ifindex: port.ifindex, mode, pass: true });
-    let names = external.spec().ports.join(" and ");
+    let interfaces = |mode| seat.ifindex.map(|ifindex| Interface { ifindex, mode, pass: true });
+    let names = seat.names.join(" and ");
     if wanted == TesterKind::Xdp {
         // A kernel that does not tell lets us try: drivers with XDP nearly always can.
-        let mut used = ports.iter().map(|port| port.ifindex).filter(|&ifindex| ifindex != 0);
+        let mut used = seat.ifindex.into_iter().filter(|&ifindex| ifindex != 0);
         if used.any(|ifindex| matches!(netdev::takes_redirected_frames(ifindex), Ok(false))) {
             notes.push(format!(
                 "Frames go through AF_PACKET sockets: {names} do not take the frames of an XDP program (on a veth, \
@@ -59,7 +109,7 @@ pub(super) fn open_tester(
             for (mode, note) in [(Mode::Native, None), (Mode::Generic, Some("generic"))] {
                 match Tester::new(TesterKind::Xdp, interfaces(mode), traffic.clone(), None) {
                     Ok(mut tester) => {
-                        external.idle().run(|| tester.hold_slot(IdleLoopback(1)))?;
+                        seat.idle.run(|| tester.hold_slot(IdleLoopback(1)))?;
                         notes.push(format!(
                             "Frames are received by {} XDP on {names}.",
                             note.unwrap_or("native (the driver's)")
@@ -73,13 +123,13 @@ pub(super) fn open_tester(
             notes.push(format!("Frames go through AF_PACKET sockets: no XDP on {names} ({why})."));
         }
     }
-    refuse_forwarding(external.spec(), traffic.ends[0].ip)?;
+    refuse_forwarding(&seat.names, traffic.ends[0].ip)?;
     Ok(Tester::new(TesterKind::Packet, interfaces(Mode::Generic), traffic.clone(), None)?)
 }
 
 /// Through packet sockets, the kernel sees the test frames too, and must not send them on.
-fn refuse_forwarding(external: &ExternalSpec, ip: IpVersion) -> Result<()> {
-    for name in &external.ports {
+fn refuse_forwarding(names: &[String], ip: IpVersion) -> Result<()> {
+    for name in names {
         let switch = format!("net/ipv{ip}/conf/{name}/forwarding");
         let text = std::fs::read_to_string(format!("/proc/sys/{switch}")).unwrap_or_default();
         if text.trim() == "1" {

@@ -1,5 +1,6 @@
 //! A test bed, a device and a tester that are ready for trials at one point of a plan.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
@@ -14,7 +15,7 @@ use weir_testbed::counters::Snapshot;
 use weir_testbed::cpu::{CpuPlan, CpuTimes, DutCpus, ThreadTimes};
 use weir_testbed::device::Device;
 use weir_testbed::dut::DutKind;
-use weir_testbed::external::ExternalSpec;
+use weir_testbed::external::{ExternalSpec, PortEnd};
 use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{self, Journal, measuring_lock};
@@ -25,6 +26,7 @@ use weir_testbed::updates::{Made, Updates};
 
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
+use super::far::{Elsewhere, Far, Hosts};
 use super::verdict::{Books, judge};
 use super::{RunError, counted, outside};
 use crate::plan::{Cpus, Limits, PointSpec};
@@ -59,7 +61,7 @@ pub struct Settings {
 /// A point's test bed with everything in it.
 pub struct Rig {
     // Dropped in this order: programs and sockets before the namespaces that hold their interfaces.
-    tester: Tester,
+    tester: Hosts,
     device: Device,
     bed: Bed,
     cpus: CpuPlan,
@@ -78,7 +80,12 @@ impl Rig {
     /// # Errors
     /// See [`Rig::build`]; the rig stays as it is.
     pub fn repair(&mut self) -> Result<(), RunError> {
-        if !self.bed.broken().is_empty() {
+        if self.bed.broken().is_empty() {
+            return Ok(());
+        }
+        if let Hosts::Two(pair) = &self.tester {
+            pair.repair()?;
+        } else {
             // Nothing is published, hence nothing is written there.
             let mut journal = Journal::in_dir(&journal::default_dir());
             let wire_min_ns = self.wire_min_ns;
@@ -96,16 +103,24 @@ impl Rig {
         journal: &mut Journal,
     ) -> Result<Rig, RunError> {
         let cpus = cpu_plan(spec)?;
-        let mut bed = match (spec.dut, &settings.external) {
-            (DutKind::External, Some(external)) => Bed::around(&bed_spec(spec, &cpus), external)?,
-            _ => Bed::build(&bed_spec(spec, &cpus), journal)?,
+        let (mut bed, far) = match (spec.dut, &settings.external) {
+            (DutKind::External, Some(external)) => {
+                let far = Far::open(external, spec.ip, spec.frame.max())?.map(Arc::new);
+                let end = far.clone().map(|far| far as Arc<dyn PortEnd>);
+                (Bed::around(&bed_spec(spec, &cpus), external, end)?, far)
+            }
+            _ => (Bed::build(&bed_spec(spec, &cpus), journal)?, None),
         };
-        let traffic = traffic(spec, &bed.ports(), settings.seed);
+        let mut traffic = traffic(spec, &bed.ports(), settings.seed);
+        if bed.external().is_some_and(|external| external.spec().is_hairpin()) {
+            // What comes back is counted where it left.
+            traffic.direction = Direction::Reflect;
+        }
         let kind = tester_kind(&spec.frame, settings.tester);
         let mut notes = Vec::new();
         let tester = bed.tester().run(|| match bed.external() {
-            Some(_) => outside::open_tester(&bed, kind, &traffic, &mut notes),
-            None => own_tester(&bed, kind, &traffic),
+            Some(_) => outside::open_ends(&bed, far, kind, &traffic, &mut notes),
+            None => own_tester(&bed, kind, &traffic).map(Hosts::One),
         })?;
         let device = Device::start(&bed, faults)?;
         // Attached programs may have brought new NAPI instances.
@@ -238,14 +253,14 @@ impl Rig {
             disturbance.into_iter().for_each(Disturbance::over);
             (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
         });
-        let counts = counts?;
+        let (counts, elsewhere) = counts?;
         if let Some(receivers) = receivers.transpose()?.flatten() {
             self.bed.adopt(receivers);
         }
         let routes = updates.map(Updates::stop).transpose()?;
         let after = self.sample()?;
         let (elapsed, duration) = (sending, load.duration);
-        let used = Used { before, after, tester: times, elapsed, duration, handover_ns, routes };
+        let used = Used { before, after, tester: times, elsewhere, elapsed, duration, handover_ns, routes };
         Ok((counts, used))
     }
 
@@ -379,13 +394,19 @@ impl Rig {
         Noise {
             steal: steal as f64 / (elapsed * cpus.len() as f64),
             dut_wait: foreign_wait as f64 / elapsed,
-            tester_wait: used.tester.wait_ns as f64 / elapsed,
+            tester_wait: used.tester.wait_ns.max(used.elsewhere.wait_ns) as f64 / elapsed,
+            start_skew: used.elsewhere.skew_ns.map(|ns| ns as f64 / used.duration.as_nanos() as f64),
             rate_error: counted::rate_error(counts, load),
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
             handover_ns: used.handover_ns,
             departures: None,
         }
+    }
+
+    /// Does the device send frames back where they came in?
+    fn is_hairpin(&self) -> bool {
+        self.bed.external().is_some_and(|external| external.spec().is_hairpin())
     }
 
     /// The DUT's CPU, where it has one to itself.
@@ -403,7 +424,8 @@ impl Rig {
     fn streams(&self, counts: &Counts) -> Vec<Stream> {
         let groups = counts.streams.iter().flat_map(|s| s.groups.iter().enumerate().map(move |g| (s, g)));
         let stream = |(s, (i, group)): (&StreamCounts, (usize, _))| {
-            let (name, port) = (self.traffic.name(s.stream), self.traffic.arrival(s.stream));
+            let name = if self.is_hairpin() { "a>a" } else { self.traffic.name(s.stream) };
+            let port = self.traffic.arrival(s.stream);
             // A corrupted frame's group is not to be trusted: all are booked on the first.
             let corrupted = if i == 0 { counts.ports[port].corrupted } else { 0 };
             counted::stream_record(name, i as u32, corrupted, group)
@@ -514,6 +536,8 @@ struct Used {
     after: Sample,
     /// What the tester's thread used.
     tester: ThreadTimes,
+    /// What is known of the tester on another host.
+    elsewhere: Elsewhere,
     /// Time of sending and draining.
     elapsed: Duration,
     /// Time that sending should have taken.
@@ -586,8 +610,7 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     };
     Traffic {
         sizes: spec.frame.clone(),
-        // With one port, what comes back is counted where it left.
-        direction: if ports[1].ifindex == 0 { Direction::Reflect } else { spec.direction },
+        direction: spec.direction,
         flows: FlowSpec {
             count: spec.flows,
             order: spec.order,
@@ -603,7 +626,7 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
 }
 
 /// Times of the calling thread so far.
-fn own_times() -> ThreadTimes {
+pub(super) fn own_times() -> ThreadTimes {
     // SAFETY: no arguments, cannot fail.
     let thread = unsafe { libc::gettid() };
     ThreadTimes::of(thread as u32).unwrap_or_default()

@@ -28,6 +28,8 @@ pub(super) struct Books {
 const TOO_SLOW: f64 = 0.05;
 /// The DUT's threads may wait this share of a trial for foreign tasks.
 const DUT_WAIT: f64 = 0.02;
+/// Two hosts may begin to send this share of a trial apart: meanwhile half of the load is missing.
+const START_SKEW: f64 = 0.01;
 /// Clocks that move apart by more than this in a trial have jumped; less is the error of reading them.
 const CLOCK_JUMP: Duration = Duration::from_millis(1);
 /// One frame in a thousand may leave this late, ns.
@@ -163,6 +165,13 @@ fn noisy(noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
             percent(DUT_WAIT)
         ));
     }
+    if let Some(skew) = noise.start_skew.filter(|&skew| skew > START_SKEW) {
+        found.push(format!(
+            "the two hosts began to send up to {} of the trial apart (limit {})",
+            percent(skew),
+            percent(START_SKEW)
+        ));
+    }
     if noise.late_p999_ns > LATE_P999_NS {
         found.push(format!(
             "one frame in a thousand left more than {:.1} ms late (limit {:.1} ms)",
@@ -233,6 +242,9 @@ mod tests {
         check(books(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
         check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
         check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
+        let skew = |share| Noise { start_skew: Some(share), ..Noise::default() };
+        check(books(9, 9, 9, &[]), skew(0.009), Valid, "");
+        check(books(9, 9, 9, &[]), skew(0.02), Noisy, "up to 2.000 % of the trial apart");
         check(books(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
     }
 

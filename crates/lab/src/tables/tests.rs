@@ -41,7 +41,7 @@ fn throughput_has_maximum_and_result() {
         &["64 kernel-forward NDR 4 120 000 the wire 412 300 409 826 – 415 186 211 10.0 %"],
     );
     assert!(!lines(&data, "throughput").iter().any(|l| l.contains(" wire NDR")), "the wire is no device");
-    data.points.iter_mut().filter(|p| !p.is_wire()).for_each(|p| p.point.dut = "external".into());
+    data.points.iter_mut().filter(|p| !p.is_ceiling()).for_each(|p| p.point.dut = "external".into());
     check(&data, "throughput", &["Streams: UDP, IP version 4. Media: that of the ports."]);
 }
 

@@ -27,6 +27,11 @@ impl PacketGenerator {
         PacketGenerator { senders, traffic, flows }
     }
 
+    /// The streams that are sent here.
+    pub(crate) fn sends(&self) -> impl Iterator<Item = usize> {
+        (0..2).filter(|&i| self.traffic.sends(i) && self.senders[i].is_some())
+    }
+
     /// Sends `load`; returns what was sent per stream and how long that took. `arrived` is what `control` is
     /// told beside what was sent.
     pub(crate) fn send(
@@ -36,14 +41,15 @@ impl PacketGenerator {
         control: &Control,
         arrived: impl Fn() -> u64,
     ) -> Result<(Vec<StreamCounts>, Duration), PacketError> {
-        let transmitter = Transmitter::new(&self.traffic, &self.flows, start, load);
-        let streams = transmitter.run(&self.senders, control, arrived)?;
+        let transmitter = Transmitter::new(self, start, load);
+        let streams = transmitter.run(control, arrived)?;
         Ok((streams, Duration::from_nanos(now_ns().saturating_sub(start.at_ns))))
     }
 }
 
 /// Builds frames and sends them when they are due.
 struct Transmitter<'a> {
+    senders: &'a [Option<Arc<Sender>>; 2],
     traffic: &'a Traffic,
     flows: &'a [Flow],
     start: Start,
@@ -105,7 +111,8 @@ impl Outgoing {
 }
 
 impl<'a> Transmitter<'a> {
-    fn new(traffic: &'a Traffic, flows: &'a [Flow], start: Start, load: &Load) -> Self {
+    fn new(generator: &'a PacketGenerator, start: Start, load: &Load) -> Self {
+        let PacketGenerator { senders, traffic, flows } = generator;
         let outgoing = |stream| {
             let schedule = Schedule::of(load, stream, traffic.streams());
             let total = schedule.map_or(load.max_frames.unwrap_or(u64::MAX), |schedule| schedule.total);
@@ -118,16 +125,11 @@ impl<'a> Transmitter<'a> {
                 cast_every: load.broadcast_every.map_or(0, |n| n.get().into()),
             }
         };
-        let streams = (0..2).filter(|&i| traffic.sends(i)).map(outgoing).collect();
-        Transmitter { traffic, flows, start, duration: load.duration, streams, random: traffic.seed }
+        let streams = generator.sends().map(outgoing).collect();
+        Transmitter { senders, traffic, flows, start, duration: load.duration, streams, random: traffic.seed }
     }
 
-    fn run(
-        mut self,
-        senders: &[Option<Arc<Sender>>; 2],
-        control: &Control,
-        arrived: impl Fn() -> u64,
-    ) -> Result<Vec<StreamCounts>, PacketError> {
+    fn run(mut self, control: &Control, arrived: impl Fn() -> u64) -> Result<Vec<StreamCounts>, PacketError> {
         let start = self.start.at_ns;
         self.streams.iter_mut().for_each(|s| s.counts.start_ns = start);
         while now_ns() < start {
@@ -143,7 +145,8 @@ impl<'a> Transmitter<'a> {
             }
             for i in 0..self.streams.len() {
                 let n = self.streams[i].allowed(elapsed);
-                let Some(sender) = senders[self.streams[i].counts.stream].as_ref().filter(|_| n > 0) else {
+                let Some(sender) = self.senders[self.streams[i].counts.stream].as_ref().filter(|_| n > 0)
+                else {
                     continue;
                 };
                 let Some(room) = self.streams[i].until_broadcast() else {

@@ -1,4 +1,4 @@
-//! Generator and receivers together: one trial after the other at two ports.
+//! Generator and receivers together: one trial after the other at two ports, or at one of them.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use weir_packet::flow::Direction;
 use weir_port::bpf::BpfError;
 
 use super::{IdleLoopback, Interface, XdpError, XdpGenerator, XdpReceiver};
-use crate::counts::{Counts, Expected, GroupCounts, Load, StreamCounts, Traffic};
+use crate::counts::{Counts, Expected, GroupCounts, Load, Sent, StreamCounts, Traffic};
 use crate::loss::date_groups;
 use crate::{Control, Start};
 
@@ -18,7 +18,6 @@ pub struct XdpTester {
     generator: XdpGenerator,
     receivers: [XdpReceiver; 2],
     traffic: Traffic,
-    epoch: u8,
 }
 
 impl XdpTester {
@@ -34,7 +33,7 @@ impl XdpTester {
         }
         let groups = traffic.flows.groups;
         let receivers = [XdpReceiver::new(ports[0], groups)?, XdpReceiver::new(ports[1], groups)?];
-        Ok(XdpTester { generator, receivers, traffic, epoch: 0 })
+        Ok(XdpTester { generator, receivers, traffic })
     }
 
     /// See [`XdpGenerator::hold_slot`].
@@ -42,28 +41,34 @@ impl XdpTester {
         self.generator.hold_slot(lo)
     }
 
-    /// Sends `load`, waits until all has arrived, returns what was counted.
-    pub fn trial(&mut self, load: &Load, control: &Control) -> Result<Counts, XdpError> {
-        self.epoch = self.epoch.wrapping_add(1);
-        self.arm_receivers(load)?;
-        let start = Start::of(self.epoch);
-        self.receivers.iter().for_each(|r| r.time_from(start.timed_from_ns(load)));
-        let sending = self.generator.send(load, start, control, || self.arrived())?;
-        self.wait_until_quiet(load.drain.unwrap_or(QUIET), control);
-        let streams = self.generator.streams().into_iter().map(|s| self.with_arrivals(s, load));
-        let streams = streams.collect::<Result<_, _>>()?;
-        let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
-        Ok(Counts { streams, ports, sending, drops: Vec::new() })
-    }
-
-    fn arm_receivers(&self, load: &Load) -> Result<(), BpfError> {
+    /// See [`crate::Tester::arm`].
+    pub(crate) fn arm(&self, load: &Load, epoch: u8) -> Result<(), BpfError> {
         for (port, receiver) in self.receivers.iter().enumerate() {
             let stream = (0..2).find(|&s| self.traffic.sends(s) && self.traffic.arrival(s) == port);
-            let expected = Expected::Only { epoch: self.epoch, stream: stream.map(|s| s as u8) };
+            let expected = Expected::Only { epoch, stream: stream.map(|s| s as u8) };
             let reflects = self.traffic.direction == Direction::Reflect && port == 1;
             receiver.arm(expected, reflects, load.watch())?;
         }
         Ok(())
+    }
+
+    /// See [`crate::Tester::send`].
+    pub(crate) fn send(&self, load: &Load, start: Start, control: &Control) -> Result<Sent, XdpError> {
+        for stream in self.generator.sends() {
+            self.receivers[self.traffic.arrival(stream)].time_from(start.timed_from_ns(load));
+        }
+        let sending = self.generator.send(load, start, control, || self.arrived())?;
+        Ok(Sent { streams: self.generator.streams(), sending })
+    }
+
+    /// See [`crate::Tester::settle`].
+    pub(crate) fn settle(&self, load: &Load, sent: Sent, control: &Control) -> Result<Counts, BpfError> {
+        let frames = sent.streams.iter().map(|stream| stream.sent).sum();
+        self.wait_until_quiet(frames, load.drain.unwrap_or(QUIET), control);
+        let streams = sent.streams.into_iter().map(|s| self.with_arrivals(s, load));
+        let streams = streams.collect::<Result<_, _>>()?;
+        let ports = [self.receivers[0].port_counts(), self.receivers[1].port_counts()];
+        Ok(Counts { streams, ports, sending: sent.sending, drops: Vec::new() })
     }
 
     fn arrived(&self) -> u64 {
@@ -74,8 +79,7 @@ impl XdpTester {
     }
 
     /// Returns when all that was sent has arrived, or nothing more does.
-    fn wait_until_quiet(&self, quiet: Duration, control: &Control) {
-        let sent = self.generator.sent();
+    fn wait_until_quiet(&self, sent: u64, quiet: Duration, control: &Control) {
         let mut last = (self.arrived(), Instant::now());
         while last.0 < sent && last.1.elapsed() < quiet && !control.stopped() {
             let now = self.arrived();

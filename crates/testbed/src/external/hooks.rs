@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,23 @@ impl Ssh {
         if let Some(config) = &self.config {
             ssh.arg("-F").arg(config);
         }
-        ssh.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", &self.target]);
+        ssh.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+        // A connection that is cut without a word is noticed.
+        ssh.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "--", &self.target]);
         ssh
+    }
+
+    /// Starts `command` on the box with pipes to and from it. The client ends with the thread that calls this.
+    ///
+    /// # Errors
+    /// In words: there is no client, or no room for another process.
+    pub fn start(&self, command: &str) -> std::result::Result<Child, String> {
+        let mut ssh = self.client();
+        ssh.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        dying_with_parent(&mut ssh).spawn().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "there is no ssh here: apt install openssh-client".into(),
+            _ => error.to_string(),
+        })
     }
 
     /// Runs `command` on the box with `input` as its standard input and returns what it prints; `hook` is its name in
@@ -44,12 +59,7 @@ impl Ssh {
             command: command.into(),
             why,
         };
-        let mut ssh = self.client();
-        ssh.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = dying_with_parent(&mut ssh).spawn().map_err(|error| match error.kind() {
-            ErrorKind::NotFound => failed("there is no ssh here: apt install openssh-client".into()),
-            _ => failed(error.to_string()),
-        })?;
+        let mut child = self.start(command).map_err(failed)?;
         let mut stdin = child.stdin.take().expect("piped above");
         let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
         let status = thread::scope(|scope| {
@@ -79,8 +89,8 @@ fn all_of(mut pipe: impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// How the child ended, if it did in time.
-fn ended(child: &mut std::process::Child, timeout: Duration) -> Option<ExitStatus> {
+/// How the child ended, if it does in time.
+pub fn ended(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + timeout;
     loop {
         match child.try_wait() {
@@ -91,11 +101,13 @@ fn ended(child: &mut std::process::Child, timeout: Duration) -> Option<ExitStatu
     }
 }
 
-/// ssh itself ends with 255, and otherwise with what the command ended with (ssh(1), EXIT STATUS).
-fn why(status: ExitStatus, complained: &str) -> String {
+/// Why a command ended, in words: ssh itself ends with 255, and otherwise with what the command ended with (ssh(1),
+/// EXIT STATUS).
+pub fn why(status: ExitStatus, complained: &str) -> String {
     let lines: Vec<&str> = complained.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let words = lines[lines.len().saturating_sub(4)..].join("; ");
     match status.code() {
+        Some(255) if words.is_empty() => "what ran there was killed, or the connection cut".into(),
         Some(255) => format!("no connection: {words}"),
         Some(code) => format!("exit code {code}: {words}"),
         None => format!("{status}: {words}"),

@@ -6,33 +6,37 @@
 //! ```
 //! The interfaces keep their addresses, or none: what the tester needs to be on the link, answers about its gateway
 //! addresses, is given by [`neighbours`] while the bed stands. Nothing on them is changed for good: sockets and
-//! programs vanish with the process, whatever ends it.
+//! programs vanish with the process, whatever ends it. That of side b may be on another host, see [`PortEnd`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use weir_packet::flow::IpVersion;
-use weir_packet::neighbour::Host;
 
 use crate::bed::Port;
-use crate::counters::{Device, read_device};
+use crate::counters::Device;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::rtnl::{Mac, Rtnl};
+use crate::rtnl::Mac;
 use crate::topology::Side;
 
+mod end;
 pub mod hooks;
 mod neighbours;
 
+pub use end::{NearEnd, PortEnd};
 use hooks::Ssh;
-use neighbours::Responder;
 
 /// Where the box is and how it is talked to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExternalSpec {
-    /// Interfaces of this machine towards side a and side b of the box; one if frames come back where they went in.
+    /// Interfaces of this machine towards side a and side b of the box; one if frames come back where they went in, or
+    /// if the other one is far.
     pub ports: Vec<String>,
+    /// The interface towards side b, if it is on another host.
+    pub far: Option<FarSpec>,
     /// Addresses of the box on both sides; `None`: see [`Side::dut`].
     pub box_ip: Option<[IpAddr; 2]>,
     /// Addresses of the tester on both sides, the gateways of the box; `None`: see [`Side::tester`].
@@ -57,10 +61,21 @@ pub struct ExternalSpec {
     pub allow_default_route: bool,
 }
 
+/// An interface of another host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FarSpec {
+    /// How that host is reached.
+    pub ssh: Ssh,
+    /// How its shell starts weir.
+    pub weir: String,
+    /// Name of the interface there.
+    pub port: String,
+}
+
 impl ExternalSpec {
     /// Does the box send frames back where they came in?
     pub fn is_hairpin(&self) -> bool {
-        self.ports.len() == 1
+        self.ports.len() == 1 && self.far.is_none()
     }
 
     /// Address of the box on a side.
@@ -68,7 +83,8 @@ impl ExternalSpec {
         self.box_ip.map_or_else(|| side.dut(ip), |both| both[side as usize])
     }
 
-    fn tester_ip(&self, side: Side, ip: IpVersion) -> IpAddr {
+    /// Address of the tester on a side.
+    pub fn tester_ip(&self, side: Side, ip: IpVersion) -> IpAddr {
         self.tester_ip.map_or_else(|| side.tester(ip), |both| both[side as usize])
     }
 }
@@ -76,9 +92,10 @@ impl ExternalSpec {
 /// A box that is ready for trials.
 pub struct External {
     spec: ExternalSpec,
+    /// In the order of the sides; one if frames come back on it.
+    ends: Vec<Arc<dyn PortEnd>>,
     ports: [Port; 2],
     idle: Namespace,
-    _responder: Responder,
 }
 
 /// What the interfaces, and the box where it is asked, have counted.
@@ -94,36 +111,45 @@ pub struct Sample {
 
 impl External {
     /// Sets the box up, answers for the tester's addresses, and finds out how to reach the box. `here` is the
-    /// namespace of the interfaces.
-    pub(crate) fn open(spec: &ExternalSpec, ip: IpVersion, here: &Namespace) -> Result<External> {
-        let mut ports = here.run(|| ports(spec, here))?;
-        // In mind of a box that asks as soon as it is up.
-        let answers = [Side::A, Side::B].map(|side| {
-            let port = &ports[if spec.is_hairpin() { 0 } else { side as usize }];
-            (port.ifindex, Host { mac: port.mac, ip: spec.tester_ip(side, ip) })
-        });
-        let responder = Responder::start(here, &answers)?;
+    /// namespace of the interfaces; `far` is the end on side b, if it is on another host.
+    pub(crate) fn open(
+        spec: &ExternalSpec,
+        ip: IpVersion,
+        here: &Namespace,
+        far: Option<Arc<dyn PortEnd>>,
+    ) -> Result<External> {
+        let mut ends = Vec::new();
+        for (side, name) in [Side::A, Side::B].into_iter().zip(&spec.ports) {
+            let both = [Side::A, Side::B].map(|side| spec.tester_ip(side, ip));
+            let answers = if spec.is_hairpin() { &both[..] } else { &both[side as usize..][..1] };
+            // In mind of a box that asks as soon as it is up.
+            ends.push(Arc::new(NearEnd::open(name, answers, here)?) as Arc<dyn PortEnd>);
+        }
+        ends.extend(far);
         if let Some(command) = &spec.setup {
             let input = spec.setup_input.as_ref().map(|path| {
                 std::fs::read_to_string(path).map_err(Error::os(format!("read {}", path.display())))
             });
             spec.ask("setup", command, input.transpose()?.as_deref())?;
         }
-        for side in [Side::A, Side::B] {
-            let known = spec.mac.map(|mac| mac[side as usize]);
-            let (ifindex, from) = answers[side as usize];
-            let mac = match known {
-                Some(mac) => mac,
-                None => here.run(|| neighbours::resolve(ifindex, from, spec.box_ip(side, ip)))?,
+        let port = |side: Side| -> Result<Port> {
+            let end = ends.get(side as usize).unwrap_or(&ends[0]);
+            let next_hop_mac = match spec.mac {
+                Some(mac) => mac[side as usize],
+                None => end.resolve(spec.tester_ip(side, ip), spec.box_ip(side, ip))?,
             };
-            ports[side as usize].next_hop_mac = mac;
+            Ok(Port { next_hop_mac, ..end.port() })
+        };
+        let mut ports = [port(Side::A)?, port(Side::B)?];
+        if spec.is_hairpin() {
+            ports[1].ifindex = 0;
         }
-        let external = External { spec: spec.clone(), ports, idle: Namespace::new()?, _responder: responder };
+        let external = External { spec: spec.clone(), ends, ports, idle: Namespace::new()? };
         external.reset()?;
         Ok(external)
     }
 
-    /// The tester's ports. With one interface the second one has the index 0, which is none.
+    /// The tester's ports. One that is not here, or the second one with one interface, has the index 0, which is none.
     pub fn ports(&self) -> [Port; 2] {
         self.ports.clone()
     }
@@ -144,12 +170,15 @@ impl External {
         self.spec.ask("reset", command, None).map(drop)
     }
 
+    /// What has become of the ends, in words; empty while all is well.
+    pub(crate) fn broken(&self) -> Vec<String> {
+        self.ends.iter().filter_map(|end| end.broken()).collect()
+    }
+
     /// Reads all counters.
-    pub(crate) fn sample(&self, here: &Namespace) -> Result<Sample> {
-        let nics = here.run(|| {
-            let read = |name: &String| Ok((name.clone(), read_device(name)?));
-            self.spec.ports.iter().map(read).collect::<Result<_>>()
-        })?;
+    pub(crate) fn sample(&self) -> Result<Sample> {
+        let read = |end: &Arc<dyn PortEnd>| Ok((end.port().ifname, end.counters()?));
+        let nics = self.ends.iter().map(read).collect::<Result<_>>()?;
         let numbers = |hook: &str, command: &Option<String>| match command {
             Some(command) => hooks::numbers(hook, &self.spec.ask(hook, command, None)?),
             None => Ok(BTreeMap::new()),
@@ -180,24 +209,4 @@ impl Sample {
         }
         delta
     }
-}
-
-fn ports(spec: &ExternalSpec, here: &Namespace) -> Result<[Port; 2]> {
-    let mut rtnl = Rtnl::open()?;
-    let mut port = |name: &str| -> Result<Port> {
-        let link = rtnl.link(name)?;
-        Ok(Port {
-            ifname: link.name,
-            ifindex: link.ifindex,
-            mac: link.mac,
-            next_hop_mac: [0; 6],
-            namespace: here.clone(),
-        })
-    };
-    let first = port(&spec.ports[0])?;
-    let second = match spec.ports.get(1) {
-        Some(name) => port(name)?,
-        None => Port { ifindex: 0, ..first.clone() },
-    };
-    Ok([first, second])
 }

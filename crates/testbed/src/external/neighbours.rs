@@ -20,42 +20,37 @@ const REPEAT: Duration = Duration::from_millis(200);
 /// Time between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Threads that answer questions about the tester's addresses until they are dropped.
+/// A thread that answers questions about the tester's addresses until this is dropped.
 pub(super) struct Responder {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Responder {
-    /// Starts answering: on each interface for the hosts that are named with it.
-    pub(super) fn start(here: &Namespace, answers: &[(u32, Host)]) -> Result<Responder> {
-        let mut responder = Responder { stop: Arc::default(), threads: Vec::new() };
-        let mut interfaces: Vec<u32> = answers.iter().map(|(ifindex, _)| *ifindex).collect();
-        interfaces.dedup();
-        for ifindex in interfaces {
-            let hosts: Vec<Host> = answers.iter().filter(|(at, _)| *at == ifindex).map(|(_, h)| *h).collect();
-            let socket = here.run(|| NeighbourSocket::open(ifindex)).map_err(failed)?;
-            let stop = responder.stop.clone();
-            responder.threads.push(here.spawn("neighbours", move || {
-                while !stop.load(Ordering::Relaxed) {
-                    // An interface that went down ends it; the trial will say so.
-                    let Ok(frame) = socket.receive(LOOK) else { return };
-                    if let Some(reply) = frame.and_then(|frame| reply(&frame, &hosts))
-                        && socket.send(&reply).is_err()
-                    {
-                        return;
-                    }
+    /// Starts answering on an interface for these hosts.
+    pub(super) fn start(here: &Namespace, ifindex: u32, hosts: Vec<Host>) -> Result<Responder> {
+        let socket = here.run(|| NeighbourSocket::open(ifindex)).map_err(failed)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = here.spawn("neighbours", move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // An interface that went down ends it; the trial will say so.
+                let Ok(frame) = socket.receive(LOOK) else { return };
+                if let Some(reply) = frame.and_then(|frame| reply(&frame, &hosts))
+                    && socket.send(&reply).is_err()
+                {
+                    return;
                 }
-            })?);
-        }
-        Ok(responder)
+            }
+        })?;
+        Ok(Responder { stop, thread: Some(thread) })
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
+        if let Some(thread) = self.thread.take() {
             // A thread that panicked has printed why; there is nothing left to undo.
             let _ = thread.join();
         }

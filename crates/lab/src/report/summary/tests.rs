@@ -22,7 +22,7 @@ fn check(change: impl Fn(&mut RunData), rows: &[&str]) {
 }
 
 fn devices(data: &mut RunData) -> impl Iterator<Item = &mut PointData> {
-    data.points.iter_mut().filter(|p| !p.is_wire())
+    data.points.iter_mut().filter(|p| !p.is_ceiling())
 }
 
 fn headline<'a>(
@@ -169,11 +169,11 @@ fn the_tester_may_be_the_limit() {
         &["only 1.04 times the fastest device: there the tester may be the limit", "!it is not the limit"],
     );
     check(
-        |data| data.points.retain(|p| !p.is_wire()),
+        |data| data.points.retain(|p| !p.is_ceiling()),
         &["was not measured in this run: whether the tester is the limit is not known"],
     );
     check(
-        |data| data.points.retain(PointData::is_wire),
+        |data| data.points.retain(PointData::is_ceiling),
         &["At 64 bytes wire forwards at least 4.12 M", "nothing is known about any device"],
     );
     check(

@@ -1,0 +1,173 @@
+//! What plays machines of their own: namespaces with wires between them, SSH servers in them, and runs that are ended
+//! from outside.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+use crate::home::{Home, WEIR};
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Is there a server? If not, says so.
+pub(crate) fn has_sshd() -> bool {
+    let there = Path::new(SSHD).exists();
+    if !there {
+        println!("skipped: {} needs an SSH server (apt install openssh-server)", module_path!());
+    }
+    there
+}
+
+/// An SSH server that ends with its test.
+pub(crate) struct Sshd(Child);
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Sshd {
+    /// Starts one in a namespace, with keys of its own in `home`, and returns when it listens on `address`.
+    pub(crate) fn start(home: &Home, namespace: &Namespace, address: &str) -> Sshd {
+        let folder = home.path("").display().to_string();
+        let config = format!(
+            "Port 22\nListenAddress {address}\nHostKey {folder}host_key\nAuthorizedKeysFile {folder}user_key.pub\n\
+             StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\n\
+             KbdInteractiveAuthentication no\n"
+        );
+        fs::write(home.path("sshd_config"), config).expect("room for a file");
+        // Its folder for unprivileged processes, seen in this namespace alone.
+        let script = format!(
+            "mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f {folder}sshd_config"
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = namespace.run(|| command.spawn()).expect("a shell");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let mut said = Vec::new();
+        let listens = lines.by_ref().map(|line| line.expect("text")).any(|line| {
+            said.push(line);
+            said[said.len() - 1].contains("Server listening")
+        });
+        assert!(listens, "{:?}: {said:?}", child.wait());
+        // Whatever else it says must not stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Sshd(child)
+    }
+}
+
+/// Keys for the server and its one user, and a client configuration that knows both.
+pub(crate) fn make_keys(home: &Home, address: &str) {
+    for name in ["host_key", "user_key"] {
+        let mut command = Command::new("ssh-keygen");
+        command.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(home.path(name));
+        assert!(command.status().expect("ssh-keygen is part of the client").success());
+        fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    }
+    let public = fs::read_to_string(home.path("host_key.pub")).expect("made above");
+    fs::write(home.path("known_hosts"), format!("{address} {public}")).expect("room for a file");
+    let folder = home.path("").display().to_string();
+    let config = format!(
+        "Host *\n IdentityFile {folder}user_key\n IdentitiesOnly yes\n UserKnownHostsFile {folder}known_hosts\n \
+         StrictHostKeyChecking yes\n"
+    );
+    fs::write(home.path("ssh_config"), config).expect("room for a file");
+}
+
+/// Joins two interfaces that are up then.
+pub(crate) fn wire(number: u8, (near, name): (&Namespace, &str), (far, far_name): (&Namespace, &str)) {
+    let end = |name, side, namespace| VethEnd { name, mac: [2, 0, 0, 0, side, number], namespace };
+    let ends = [end(name, 1, near.fd()), end(far_name, 2, far.fd())];
+    near.run(|| Rtnl::open()?.add_veth(ends, VethConfig { mtu: 1500, queues: 1 })).unwrap();
+    // Without it, a veth drops the frames of its peer's XDP programs.
+    far.run(|| set_offload(far_name, Offload::Gro, true)).unwrap();
+    up(far, far_name);
+    up(near, name);
+}
+
+pub(crate) fn up(namespace: &Namespace, name: &str) {
+    namespace.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let ifindex = rtnl.link(name).unwrap().ifindex;
+        rtnl.set_up(ifindex, true).unwrap();
+    });
+}
+
+pub(crate) fn address(namespace: &Namespace, name: &str, address: &str) {
+    up(namespace, name);
+    namespace.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let ifindex = rtnl.link(name).unwrap().ifindex;
+        rtnl.add_address(ifindex, address.parse().unwrap(), 24).unwrap();
+    });
+}
+
+/// A run that is watched.
+pub(crate) struct Watched {
+    pub(crate) run: Child,
+    pub(crate) lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Watched {
+    /// Starts a run that tells each trial.
+    pub(crate) fn start(home: &Home, namespace: &Namespace, arguments: &[&str]) -> Watched {
+        let mut command = home.command(&[WEIR], &[&["run", "-v", "--no-report"], arguments].concat());
+        command.stdout(Stdio::null());
+        let mut run = namespace.run(|| command.spawn()).expect("weir starts");
+        let lines = BufReader::new(run.stderr.take().expect("piped")).lines();
+        Watched { run, lines }
+    }
+
+    /// Returns when that many trials have ended: then the next one goes on, or is about to begin.
+    pub(crate) fn wait_for_trials(&mut self, number: usize) {
+        let (mut said, mut ended) = (Vec::new(), 0);
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            ended += usize::from(line.starts_with("  trial "));
+            if ended == number {
+                return;
+            }
+            said.push(line);
+        }
+        panic!("only {ended} trials: {said:?}");
+    }
+
+    /// Ends it without a chance to tidy up.
+    pub(crate) fn kill(mut self) {
+        self.run.kill().expect("it is our child");
+        self.run.wait().expect("it ran");
+    }
+}
+
+/// What a tester could leave on an interface or beside it.
+pub(crate) fn traces(namespace: &Namespace) -> String {
+    // Of addresses, the kernel's own come and go with the carrier.
+    let script = "ip -o addr show | grep -v fe80 | sed 's/ valid_lft.*//'; ip route; ip neigh show nud permanent; \
+                  ip -d link show | grep -o 'promiscuity [0-9]*\\|allmulti [0-9]*\\|xdp[^ ]*'; nft list ruleset; \
+                  cat /proc/sys/net/ipv4/conf/*/forwarding";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    let output = namespace.run(|| command.output()).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Waits until nothing but `before` is there.
+pub(crate) fn wait_for_traces(namespace: &Namespace, before: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while traces(namespace) != before {
+        if Instant::now() > deadline {
+            assert_eq!(traces(namespace), before, "after 20 s");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,270 @@
+//! A box between two hosts, each with a part of the tester: here three namespaces play box and hosts.
+//!
+//! ```text
+//!  near: eth1 ------- eth1 box eth2 ------- eth2 far
+//!        m0 -------------------------------- m1 sshd, which starts `weir port-agent`
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, ExitStatus, Output};
+
+use serde_json::Value;
+use weir_testbed::namespace::Namespace;
+
+mod home;
+mod outside;
+
+use home::{Home, WEIR, is_root, trials};
+use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
+
+const PLAN: &str = r#"
+question = "What does the box forward?"
+[dut]
+kind = "external"
+[external]
+ports = "eth1"
+far = "root@192.0.2.1"
+far_port = "eth2"
+far_weir = "WEIR"
+ssh_config = "ssh_config"
+[traffic]
+frame_bytes = 128
+flows = 10
+direction = "forward"
+[search]
+kind = "fixed"
+loads_fps = ["10k"]
+trial_s = 0.5
+"#;
+
+/// The box drops each tenth of the frames that it forwards, and repeats each tenth that comes from side a.
+const FAULTS: &str = "nft -f - <<'END'
+table ip drops {
+ chain forwarding {
+  type filter hook forward priority 10; policy accept;
+  ip saddr 198.18.0.0/16 numgen inc mod 10 == 0 drop
+  ip saddr 198.19.0.0/16 numgen inc mod 10 == 0 drop
+ }
+}
+table netdev twice {
+ chain arriving {
+  type filter hook ingress device eth1 priority 0; policy accept;
+  ip saddr 198.18.0.0/16 udp dport 1-65535 numgen inc mod 10 == 5 dup to eth2
+ }
+}
+END
+";
+
+/// Both hosts and the box.
+struct Lab {
+    // Dropped first: it is in a namespace.
+    sshd: Option<Sshd>,
+    home: Home,
+    near: Namespace,
+    box_: Namespace,
+    far: Namespace,
+}
+
+impl Lab {
+    /// `None`, aloud, where that is not possible.
+    fn new() -> Option<Lab> {
+        if !is_root() || !has_sshd() {
+            return None;
+        }
+        let home = Home::new(&[]);
+        let state = home.path("far").display().to_string();
+        // Both hosts send at once, and need a CPU each.
+        let weir = format!("env XDG_STATE_HOME={state} taskset -c $(($(nproc) - 1)) {WEIR}");
+        fs::write(home.path("box.toml"), PLAN.replace("WEIR", &weir)).unwrap();
+        let [near, box_, far] = [(); 3].map(|()| Namespace::new().unwrap());
+        wire(1, (&near, "eth1"), (&box_, "eth1"));
+        wire(2, (&far, "eth2"), (&box_, "eth2"));
+        wire(3, (&near, "m0"), (&far, "m1"));
+        // Far frames for the box pass a veth of which the box is the other end, and so do those of the box.
+        address(&far, "m1", "192.0.2.1");
+        address(&near, "m0", "192.0.2.2");
+        make_keys(&home, "192.0.2.1");
+        let sshd = Some(Sshd::start(&home, &far, "192.0.2.1"));
+        let lab = Lab { sshd, home, near, box_, far };
+        let setup = lab.weir(&["setup", "--os", "linux-nft"]);
+        lab.in_box(&String::from_utf8(setup.stdout).unwrap());
+        Some(lab)
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = self.home.command(&[WEIR], arguments);
+        self.near.run(|| command.output()).expect("weir starts")
+    }
+
+    /// Runs the plan to its end and returns its record.
+    fn run(&self, sets: &[&str]) -> Value {
+        let output = self.weir(&[&["run", "box.toml", "--no-report", "--quiet"], sets].concat());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{sets:?}: {:?} {words}", output.status);
+        self.home.record()
+    }
+
+    fn in_box(&self, script: &str) {
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", script]);
+        let output = self.box_.run(|| command.output()).unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+    }
+
+    /// Processes of the far host with this word in their command line.
+    fn far_processes(&self, word: &str) -> BTreeSet<i32> {
+        let (inode, mut found) = (self.far.inode().unwrap(), BTreeSet::new());
+        for pid in fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()) {
+            let there = fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|ns| ns.ino() == inode);
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if there && command.contains(word) {
+                found.insert(pid);
+            }
+        }
+        found
+    }
+
+    /// Kills the processes of the far host with this word in their command line.
+    fn kill_far(&self, word: &str) {
+        let found = self.far_processes(word);
+        assert!(!found.is_empty(), "there is no {word}");
+        for pid in found {
+            // SAFETY: no pointers; the process is in the namespace of this test. It may have ended meanwhile.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+}
+
+/// Waits for the end of a run, and returns what it said since.
+fn ended(mut run: Watched) -> (ExitStatus, String) {
+    let said: Vec<String> = run.lines.by_ref().map_while(Result::ok).collect();
+    (run.run.wait().expect("it ran"), said.join("\n"))
+}
+
+/// The trials through the box at the plan's load.
+fn searched(record: &Value) -> Vec<&Value> {
+    trials(record).into_iter().filter(|trial| trial["purpose"] == "search").collect()
+}
+
+fn sums(trial: &Value, what: &str) -> u64 {
+    let streams = trial["streams"].as_array().unwrap().iter();
+    streams.map(|stream| stream[what].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn frames_are_counted_from_host_to_host() {
+    let Some(lab) = Lab::new() else { return };
+    lab.in_box(FAULTS);
+    for (tester, direction) in
+        [("xdp", "forward"), ("xdp", "both"), ("packet", "both"), ("xdp", "reflect"), ("packet", "reflect")]
+    {
+        let direction_set = format!("traffic.direction={direction}");
+        let record = lab.run(&["--tester", tester, "--set", &direction_set]);
+        let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
+        let trace = format!("{tester}, {direction}: {trial:.3000}");
+        let sent = trial["sent"].as_u64().unwrap();
+        assert_eq!((&trial["unexplained"], sums(trial, "reordered")), (&0.into(), 0), "{trace}");
+        // Of round trips, both ways count; what is lost on the first cannot be lost on the second.
+        let lost = trial["lost"].as_u64().unwrap();
+        let expected = sent * if direction == "reflect" { 190 } else { 100 } / 1000;
+        assert!(sent > 100 && lost.abs_diff(expected) <= sent / 100, "{trace}");
+        let names: Vec<_> = trial["streams"].as_array().unwrap().iter().map(|s| &s["direction"]).collect();
+        let expected: &[&str] = match direction {
+            "forward" => &["a>b"],
+            "both" => &["a>b", "b>a"],
+            _ => &["a>b>a"],
+        };
+        assert_eq!(names, expected, "{trace}");
+        if direction == "forward" {
+            // Each frame that is lost is alone, and the one before it arrived twice.
+            assert_eq!((sums(trial, "loss_runs"), sums(trial, "loss_run_max")), (lost, 1), "{trace}");
+            assert!(sums(trial, "duplicated").abs_diff(sent / 10) <= 1, "{trace}");
+        }
+        let timed: u64 = trial["streams"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| s["latency"]["count"].as_u64().unwrap())
+            .sum();
+        assert_eq!(timed > 0, direction == "reflect", "{trace}");
+        assert_eq!(trial["noise"]["start_skew"].is_number(), direction == "both", "{trace}");
+        let notes = record["points"].as_array().unwrap().last().unwrap()["point"]["notes"].to_string();
+        assert!(notes.contains("Port b is eth2 on root@192.0.2.1 ("), "{notes}");
+        assert_eq!(notes.contains("no common clock"), direction != "reflect", "{notes}");
+        let means = if tester == "xdp" { "On root@192.0.2.1: Frames are received by native" } else { "" };
+        assert!(notes.contains(means), "{notes}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_far_host_is_told() {
+    let Some(lab) = Lab::new() else { return };
+    let greeting = r#"echo '{"done":{"weir":"0.0.9"}}'; true"#;
+    let refused = |set: &str, message: &str| {
+        let output = lab.weir(&["run", "box.toml", "--no-report", "--quiet", "--set", set]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{set}: {words}");
+        assert!(words.contains(message), "{set}: {words}");
+    };
+    refused("external.far_weir=no-weir", "there is no program `no-weir`");
+    refused(&format!("external.far_weir={greeting}"), "weir 0.0.9 is there, and");
+    refused("external.far_weir=echo Welcome;", "it says `Welcome` in place of a greeting");
+    refused("external.far_weir=echo; false", "it says `` in place of a greeting");
+    refused("external.far_weir=exit 1;", "exit code 1");
+    refused("external.far=root@192.0.2.2", "the tester's end on root@192.0.2.2: no connection");
+    refused("external.far_port=eth9", "the tester's end on root@192.0.2.1: there is no interface eth9");
+    refused("traffic.frame_bytes=9000", "use traffic.frame_bytes = 1518 or less");
+    lab.in_box("ip addr flush dev eth2");
+    refused("repeat.times=1", "nobody answers for 198.19.1.1");
+    assert_eq!(lab.far_processes("port-agent"), BTreeSet::new());
+}
+
+#[test]
+fn a_trial_without_its_far_end_is_invalid_and_the_run_goes_on() {
+    let Some(mut lab) = Lab::new() else { return };
+    let before = traces(&lab.far);
+    let sets = ["box.toml", "--set", "traffic.direction=both", "--set", "search.trial_s=1"];
+    // The agent; the server's process for the connection, which is not the one that listens; both servers.
+    for (killed, tester) in [("port-agent", "xdp"), ("sshd-session", "packet"), ("sshd", "xdp")] {
+        let mut run = Watched::start(&lab.home, &lab.near, &[&sets[..], &["--tester", tester]].concat());
+        run.wait_for_trials(4);
+        match killed {
+            "port-agent" => lab.kill_far("port-agent"),
+            "sshd-session" => lab.kill_far("sshd: root"),
+            _ => {
+                lab.sshd = None;
+                lab.kill_far("sshd: root");
+            }
+        }
+        let (status, said) = ended(run);
+        let record = lab.home.record();
+        let trials = searched(&record);
+        let reasons = trials[0]["reasons"].to_string();
+        assert_eq!(trials[0]["verdict"], "invalid", "{killed}: {said}");
+        assert!(reasons.contains("the connection to root@192.0.2.1 was lost ("), "{killed}: {reasons}");
+        // With a server there is a connection again; without one, all that had ended is kept.
+        let last = trials.last().unwrap();
+        assert_eq!(last["verdict"] == "invalid", killed == "sshd", "{killed}: {said}");
+        assert!(status.code() == Some(3) || killed != "sshd" && status.success(), "{killed}: {said}");
+        assert_eq!(record["run"]["state"], "complete", "{killed}: {said}");
+        wait_for_traces(&lab.far, &before);
+    }
+}
+
+#[test]
+fn the_far_host_is_given_back_when_the_near_one_is_killed() {
+    let Some(lab) = Lab::new() else { return };
+    let before = traces(&lab.far);
+    for tester in ["xdp", "packet"] {
+        let sets = ["box.toml", "--set", "search.trial_s=30", "--tester", tester];
+        let mut run = Watched::start(&lab.home, &lab.near, &sets);
+        run.wait_for_trials(4);
+        assert_ne!(traces(&lab.far), before, "{tester}: nothing is there that could be left");
+        run.kill();
+        wait_for_traces(&lab.far, &before);
+    }
+    lab.run(&["--set", "search.trial_s=0.1"]);
+    assert_eq!(traces(&lab.far), before);
+}
