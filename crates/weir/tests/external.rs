@@ -193,6 +193,11 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
         let lost = frames(trial, "lost in the box or on its wires");
         assert_eq!(trial["lost"].as_u64(), Some(lost), "{ip}: {trial}");
         assert_eq!(lost >= 200, !more.is_empty(), "{ip}: {trial}");
+        assert_eq!(trial["streams"][0]["direction"], "a>a", "{ip}: {trial}");
+        // What leaves the tester is no rate of the box.
+        let devices: Vec<_> =
+            record["points"].as_array().unwrap().iter().map(|p| &p["point"]["dut"]).collect();
+        assert_eq!(devices, ["tester", "external"], "{ip}");
         assert_eq!(
             (&trial["unexplained"], &trial["cost"]["dut_cpu_ns"]),
             (&0.into(), &Value::Null),

@@ -12,6 +12,7 @@ use std::process::{Command, ExitStatus, Output};
 
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::Rtnl;
 
 mod home;
 mod outside;
@@ -190,6 +191,7 @@ fn frames_are_counted_from_host_to_host() {
             .sum();
         assert_eq!(timed > 0, direction == "reflect", "{trace}");
         assert_eq!(trial["noise"]["start_skew"].is_number(), direction == "both", "{trace}");
+        assert_eq!(record["points"][0]["point"]["dut"], "tester", "{record}");
         let notes = record["points"].as_array().unwrap().last().unwrap()["point"]["notes"].to_string();
         assert!(notes.contains("Port b is eth2 on root@192.0.2.1 ("), "{notes}");
         assert_eq!(notes.contains("no common clock"), direction != "reflect", "{notes}");
@@ -267,4 +269,21 @@ fn the_far_host_is_given_back_when_the_near_one_is_killed() {
     }
     lab.run(&["--set", "search.trial_s=0.1"]);
     assert_eq!(traces(&lab.far), before);
+}
+
+#[test]
+fn the_far_host_does_not_wait_for_a_near_one_that_fell_silent() {
+    let Some(lab) = Lab::new() else { return };
+    let before = traces(&lab.far);
+    let mut run = Watched::start(&lab.home, &lab.near, &["box.toml", "--set", "search.trial_s=30"]);
+    run.wait_for_trials(4);
+    lab.near.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let ifindex = rtnl.link("m0").unwrap().ifindex;
+        rtnl.set_up(ifindex, false).unwrap();
+    });
+    // Nothing of this reaches the far host.
+    run.kill();
+    assert_ne!(traces(&lab.far), before, "nothing is there that could be left");
+    wait_for_traces(&lab.far, &before);
 }

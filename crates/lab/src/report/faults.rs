@@ -4,7 +4,7 @@ use super::page::note;
 use super::series::Comparison;
 use super::table::Table;
 use crate::record::{Fault, Finding, Trial};
-use crate::run_data::PointData;
+use crate::run_data::{PointData, TESTER};
 
 /// A load may be so much above the throughput without being an overload.
 const STILL_THE_THROUGHPUT: f64 = 1.001;
@@ -72,8 +72,11 @@ pub(crate) fn kinds(point: &PointData) -> Vec<Kind<'_>> {
     kinds
 }
 
-/// Does an overload explain it?
+/// Does an overload explain it? Before a machine of its own the tester overloads that: only what it does itself counts.
 fn is_sought(point: &PointData, trial: &Trial, fault: &Fault) -> bool {
+    if point.point.dut == TESTER {
+        return !matches!(fault, Fault::TesterStarved { .. } | Fault::TesterLost { .. });
+    }
     let overload = point.headline_fps().is_some_and(|fps| trial.offered_fps > fps * STILL_THE_THROUGHPUT);
     let by_load = match fault {
         Fault::Loss { .. } | Fault::LossBursts { .. } | Fault::Stall { .. } | Fault::Delayed { .. } => true,
@@ -115,6 +118,20 @@ mod tests {
     fn rows(data: &RunData) -> Vec<String> {
         let runs = std::slice::from_ref(data);
         table(&Comparison::new(runs)).rows().iter().map(|row| row.join("; ")).collect()
+    }
+
+    #[test]
+    fn what_a_box_does_at_full_speed_is_not_the_tester_s() {
+        let mut data = fixture::quick();
+        let wire = data.points.iter_mut().find(|p| p.is_ceiling()).expect("a wire");
+        let found = [Fault::Duplicated { frames: 7 }, Fault::TesterLost { frames: 3 }];
+        wire.trials.last_mut().expect("a trial").findings = found.map(|fault| finding("", fault)).to_vec();
+        assert_eq!(kinds(wire).len(), 2);
+        wire.point.dut = TESTER.into();
+        assert_eq!(
+            kinds(wire).iter().map(|kind| kind.worst.fault.name()).collect::<Vec<_>>(),
+            ["tester-lost"]
+        );
     }
 
     #[test]
