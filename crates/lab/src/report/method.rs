@@ -28,8 +28,8 @@ const MEANING: [&str; 8] = [
     "A trial in which the tester could not do its part is not used: it says nothing about the device.",
     "The interval of a single search is that of the offered load at which its goal is just met, by a test over all of \
      its trials (see the parameters of the record); it assumes no model of the device.",
-    "Other intervals are bootstrap intervals of the median over the repetitions of this run. They do not cover other \
-     machines, other kernels or another day.",
+    "Other intervals are exact ones of the median over the repetitions of this run (order statistics). They do not \
+     cover other machines, other kernels or another day.",
     "An interval of a difference is made from the ends of both intervals: it is wider than 95 %.",
     "Latency contains the tester's own sending and receiving path, which is the same for all devices.",
 ];

@@ -373,12 +373,12 @@ impl Contest<'_> {
         if entrant.rates.is_empty() {
             return PointResult { search: "left out".into(), ..PointResult::default() };
         }
-        let (trial_s, seed) = (self.experiment.trial.as_secs_f64(), self.settings.seed);
+        let trial_s = self.experiment.trial.as_secs_f64();
         let goal = result::goal(goal_name(&entrant.source), &entrant.rates, trial_s);
         let comparison = |other: &Entrant| -> Option<Comparison> {
             let alike = entrant.frame_bytes == other.frame_bytes
                 && compares(entrant.generator()?, other.generator()?);
-            alike.then(|| result::comparison(&entrant.rates, (other.point.index, &other.rates), seed))?
+            alike.then(|| result::comparison(&entrant.rates, (other.point.index, &other.rates)))?
         };
         let comparisons = all.iter().filter_map(comparison).collect();
         PointResult { search: "rounds".into(), goals: vec![goal], comparisons, ..PointResult::default() }

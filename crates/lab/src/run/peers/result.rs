@@ -29,10 +29,9 @@ pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResul
 pub(super) fn comparison(
     own: &[Option<f64>],
     (point_index, other): (usize, &[Option<f64>]),
-    seed: u64,
 ) -> Option<Comparison> {
     let pairs: Vec<(f64, f64)> = own.iter().zip(other).filter_map(|(a, b)| (*a).zip(*b)).collect();
-    let ratio = stats::ratio(&pairs, seed)?;
+    let ratio = stats::ratio(&pairs)?;
     Some(Comparison { point_index, ratio: ratio.value, interval: ratio.interval, rounds: pairs.len() })
 }
 
@@ -52,11 +51,11 @@ mod tests {
         // The second round was slow for both; the last one has no partner.
         let own = [10e6, 5e6, 10e6, 10e6, 10e6, 10e6, 99e6].map(Some);
         let other = [Some(1e6), Some(0.5e6), Some(1e6), Some(1e6), Some(1e6), Some(1e6), None];
-        let found = comparison(&own, (3, &other), 1).unwrap();
+        let found = comparison(&own, (3, &other)).unwrap();
         assert_eq!((found.point_index, found.ratio, found.rounds), (3, 10.0, 6));
         let (low, high) = found.interval.unwrap();
         assert!((low, high) == (10.0, 10.0), "{low} to {high}");
-        assert_eq!(comparison(&own, (3, &[None; 7]), 1), None);
+        assert_eq!(comparison(&own, (3, &[None; 7])), None);
     }
 
     #[test]
