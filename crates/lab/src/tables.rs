@@ -481,7 +481,7 @@ fn notes(found: &[Found<'_, '_>], percentiles: bool) -> Vec<String> {
             Statistic::Median => "median",
         };
         let each = if percentiles {
-            "; P1, P99: the percentiles of these, least and greatest below 100"
+            "; P1 and P99: percentiles of these, the least and the greatest where N is below 100"
         } else {
             ""
         };

@@ -119,14 +119,16 @@ impl fmt::Display for Finding {
         }
         write!(f, "{}: ", self.fault.name())?;
         let ms = |ns: &u64| *ns as f64 / 1e6;
+        let times = |n: &u64| if *n == 1 { "once".to_string() } else { format!("{n} times") };
         match &self.fault {
             Fault::Loss { frames, ratio } => write!(f, "{frames} single frames, {ratio:.1e} of all"),
             Fault::LossBursts { bursts, frames, longest } => {
-                write!(f, "{bursts} times, {frames} frames, at most {longest} in a row")
+                write!(f, "{}, {frames} frames, at most {longest} in a row", times(bursts))
             }
             Fault::Stall { stalls, frames, first_at_ns, longest_ns } => write!(
                 f,
-                "{stalls} times, {frames} frames, first after {:.1} ms, at most {:.1} ms long",
+                "{}, {frames} frames, first after {:.1} ms, at most {:.1} ms long",
+                times(stalls),
                 ms(first_at_ns),
                 ms(longest_ns)
             ),

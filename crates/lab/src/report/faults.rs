@@ -22,20 +22,18 @@ const EXPLANATION: &str = "Told from the frames alone, whatever the verdict of t
     of a point are what its search looks for, and are left out; those of a reset, which is done on purpose, are not.";
 
 fn table(all: &Comparison<'_>) -> Table {
-    let mut table = Table::new(&["Frame", "Device", "Direction", "Finding", "Trials", "Worst of them"]);
+    let mut table = Table::new(&["Frame", "Device", "Direction", "Trials", "Finding, the worst of them"]);
     for (series, point) in all.all() {
         let trials = point.measured().count();
         for kind in kinds(point) {
-            let Finding { direction, fault } = kind.worst;
+            let direction = &kind.worst.direction;
             let text = kind.worst.to_string();
-            let figures = text.split_once(": ").map_or("", |(_, figures)| figures);
             table.push(vec![
                 point.point.frame.clone(),
                 series.label.clone(),
                 if direction.is_empty() { "–".into() } else { direction.clone() },
-                fault.name().into(),
                 format!("{} of {trials}", kind.trials),
-                figures.into(),
+                text.strip_prefix(direction).unwrap_or(&text).trim_start().into(),
             ]);
         }
     }
@@ -152,13 +150,13 @@ mod tests {
         assert_eq!(
             rows(&data),
             [
-                format!("{frame}; kernel-forward; a>b; reordered; 3 of {n}; 9 frames, late by at most 2"),
-                format!("{frame}; kernel-forward; b>a; loss; 1 of {n}; 3 single frames, 1.0e-5 of all"),
+                format!("{frame}; kernel-forward; a>b; 3 of {n}; reordered: 9 frames, late by at most 2"),
+                format!("{frame}; kernel-forward; b>a; 1 of {n}; loss: 3 single frames, 1.0e-5 of all"),
                 format!(
-                    "{frame}; kernel-forward; –; device-starved; 1 of {n}; it waited 25.0 % of the time for its CPU"
+                    "{frame}; kernel-forward; –; 1 of {n}; device-starved: it waited 25.0 % of the time for its CPU"
                 ),
             ]
         );
-        assert!(html_of(&data).contains("<td>reordered</td>"));
+        assert!(html_of(&data).contains("<td>reordered: 9 frames"));
     }
 }

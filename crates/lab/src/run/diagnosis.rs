@@ -181,7 +181,7 @@ mod tests {
                 s.loss_events = vec![event(5, 5, 1), event(1000, 2999, 2000), event(7000, 7100, 2)];
             },
             &[
-                "a>b stall: 1 times, 2000 frames, first after 10.0 ms, at most 20.0 ms long",
+                "a>b stall: once, 2000 frames, first after 10.0 ms, at most 20.0 ms long",
                 "a>b loss: 3 single frames, 3.0e-5 of all",
             ],
         );

@@ -56,7 +56,7 @@ fn procedures_have_their_figures_with_spread() {
             "64 kernel-forward 412 300 frames/s Typical latency 19.4 µs – 19.0 µs 20.0 µs 3",
             "64 kernel-forward 412 300 frames/s Worst-case latency 218 µs – 214 µs 225 µs 3",
             "Parameters: load 100 % of the throughput; stream 120 s; streams 3.",
-            "Typical latency: median of the N repetitions; P1, P99: the percentiles of these, least and greatest below 100.",
+            "Typical latency: median of the N repetitions; P1 and P99: percentiles of these, the least and the greatest where N is below 100.",
         ],
     );
     check(&data, "pdv", &["Frames were lost in 1 of 3 trials; those that arrived were timed."]);

@@ -20,7 +20,12 @@ const CITES: &str = "RFC 2544, section 26.3";
 pub(super) fn measure(spec: &FrameLossSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
     let line = bench.known.spec.line_bits_per_s.map(|_| bench.known.maximum());
     let fps = highest(spec, line, bench)?;
-    let scale = Scale::of(line, loss_at(spec, bench, None, fps)?);
+    let top = (fps > 0.0).then(|| loss_at(spec, bench, None, fps)).transpose()?;
+    let Some(top) = top.filter(|top| top.fps > 0.0) else {
+        let irregular = vec!["The tester could send nothing to this device.".into()];
+        return Ok(ProcedureResult { irregular, ..empty(procedure::FRAME_LOSS, CITES) });
+    };
+    let scale = Scale::of(line, top);
     let found = down(&scale.steps(spec), scale.top, |step| loss_at(spec, bench, Some(step), step.fps))?;
     Ok(result(spec, &scale, &found))
 }
