@@ -32,6 +32,8 @@ struct State {
     /// Points that are done, with a share of the one that is not.
     done: f64,
     count: usize,
+    /// When that was last known, since the start.
+    known: Duration,
     /// What was done when the first trial began: an interrupted run goes on with some points done.
     begun: Option<f64>,
     /// Trials of each point by its number in the store, and how many of them are not valid: an experiment
@@ -59,11 +61,13 @@ impl Progress {
             Event::Run(run) => self.line(&format!("run {}: {}", run.id, run.question)),
             Event::Point { index, count, point } => {
                 (state.done, state.count) = (index.unwrap_or(0) as f64, count);
+                state.known = self.started.elapsed();
                 (state.place, state.procedure) = (place(point), None);
                 self.show(&state);
             }
             Event::Procedure { name, done } => {
                 state.done = state.done.floor() + done.min(0.99);
+                state.known = self.started.elapsed();
                 state.procedure = Some(name);
                 if self.bar.is_hidden() {
                     self.line(&format!("{}: {name}, {}", state.place, self.time_left(&state)));
@@ -108,12 +112,12 @@ impl Progress {
         let count = state.count.max(1) as f64;
         self.bar.set_position((state.done / count * 1000.0) as u64);
         self.bar.set_message(format!(
-            "{}/{} {}{} at {}, {}",
+            "{}/{} {}{}{}, {}",
             state.done as usize + 1,
             state.count,
             state.place,
             state.procedure.map_or(String::new(), |name| format!(", {name}")),
-            state.offered,
+            if state.offered.is_empty() { String::new() } else { format!(" at {}", state.offered) },
             self.time_left(state)
         ));
     }
@@ -128,12 +132,14 @@ impl Progress {
 }
 
 impl State {
-    /// From what has been done since the first trial and the time that it took; before anything is, from the plan.
+    /// From what had been done since the first trial, when that was last known, and the time that it took; before anything
+    /// is, from the plan.
     fn time_left(&self, elapsed: Duration, estimate: Duration) -> String {
         let done = self.done - self.begun.unwrap_or(self.done);
         let left = self.count as f64 - self.done;
         if done > 0.0 {
-            format!("about {} left", in_words(elapsed.mul_f64(left / done)))
+            let left = self.known.mul_f64(left / done).saturating_sub(elapsed.saturating_sub(self.known));
+            format!("about {} left", in_words(left))
         } else {
             let share = left / self.count.max(1) as f64;
             format!("at most {} left", in_words(estimate.mul_f64(share).saturating_sub(elapsed)))
@@ -191,11 +197,14 @@ mod tests {
     fn the_time_left_follows_from_what_this_run_has_done_itself() {
         let seconds = Duration::from_secs;
         let left = |done, begun, elapsed_s| {
-            State { done, begun, count: 4, ..State::default() }.time_left(seconds(elapsed_s), seconds(400))
+            let known = seconds(50);
+            State { done, begun, count: 4, known, ..State::default() }
+                .time_left(seconds(elapsed_s), seconds(400))
         };
         assert_eq!(left(0.0, None, 0), "at most 6 min 40 s left");
         assert_eq!(left(0.0, Some(0.0), 30), "at most 6 min 10 s left");
-        assert_eq!(left(0.5, Some(0.0), 30), "about 3 min 30 s left");
+        assert_eq!(left(0.5, Some(0.0), 50), "about 5 min 50 s left");
+        assert_eq!(left(0.5, Some(0.0), 60), "about 5 min 40 s left", "it becomes less until more is known");
         assert_eq!(left(3.0, Some(3.0), 1), "at most 1 min 39 s left", "three points were kept");
         assert_eq!(left(3.5, Some(3.0), 50), "about 50 s left");
     }
