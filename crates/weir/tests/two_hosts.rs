@@ -83,7 +83,6 @@ impl Lab {
         wire(1, (&near, "eth1"), (&box_, "eth1"));
         wire(2, (&far, "eth2"), (&box_, "eth2"));
         wire(3, (&near, "m0"), (&far, "m1"));
-        // Far frames for the box pass a veth of which the box is the other end, and so do those of the box.
         address(&far, "m1", "192.0.2.1");
         address(&near, "m0", "192.0.2.2");
         make_keys(&home, "192.0.2.1");

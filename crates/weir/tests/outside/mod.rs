@@ -152,7 +152,8 @@ impl Watched {
 pub(crate) fn traces(namespace: &Namespace) -> String {
     // Of addresses, the kernel's own come and go with the carrier.
     let script = "ip -o addr show | grep -v fe80 | sed 's/ valid_lft.*//'; ip route | sed 's, linkdown,,'; \
-                  ip neigh show nud permanent; ip -d link show | grep -o 'promiscuity [0-9]*\\|allmulti [0-9]*\\|xdp[^ ]*'; nft list ruleset; \
+                  ip neigh show nud permanent; nft list ruleset; \
+                  ip -d link show | grep -o 'promiscuity [0-9]*\\|allmulti [0-9]*\\|xdp[^ ]*'; \
                   cat /proc/sys/net/ipv4/conf/*/forwarding";
     let mut command = Command::new("sh");
     command.args(["-c", script]);
