@@ -53,7 +53,7 @@ pub(crate) struct Doctor {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir check                                each fault once, in about half a minute
+  weir check                                each fault once, and latency: a minute on a quiet machine
   weir check --times 100 --fault loss       all faults whose name has `loss` in it, a hundred times each
   weir check --fault latency                only the latency through a device that adds a known delay
 

@@ -54,8 +54,9 @@ fn examples_in_help_texts_are_valid() {
     each(&mut command, "weir", &mut |_, command| {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in help.lines().filter_map(|line| line.find("weir ").map(|start| &line[start..])) {
-            // What follows two spaces explains, what follows `>` is the shell's.
-            let line = line.split("  ").next().and_then(|line| line.split(" >").next()).unwrap();
+            // What follows two spaces explains, what follows `>` or `|` is the shell's.
+            let line =
+                line.split("  ").next().and_then(|line| line.split(['>', '|']).next()).unwrap().trim_end();
             parse(line).unwrap_or_else(|error| panic!("`{line}`: {error}"));
             examples += 1;
         }
