@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_lab::plan::{Limits, PointSpec};
 use weir_lab::record::{Owner, Purpose, Trial, Verdict};
@@ -14,8 +14,23 @@ use weir_testbed::fault::Faults;
 use weir_testbed::journal::Journal;
 use weir_testbed::rules::RuleForm;
 
-/// Trials until one is calm.
-const ATTEMPTS: usize = 20;
+/// How long a machine may be too busy to let one trial alone, at least one attempt.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The first attempt that the machine left alone; the others say what they were disturbed by. Panics with the last of
+/// those if it takes too long.
+pub(crate) fn undisturbed<T>(mut attempt: impl FnMut() -> Result<T, String>) -> T {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Ok(calm) => return calm,
+            Err(disturbed) if begin.elapsed() > PATIENCE => {
+                panic!("the machine has disturbed every attempt, the last one: {disturbed}")
+            }
+            Err(_) => {}
+        }
+    }
+}
 
 /// One rig at a time: two would take each other's CPUs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -94,20 +109,18 @@ impl Bench {
 
     /// The same of a load that has `frames`.
     pub(crate) fn calm_load(&mut self, load: &Load, frames: u64) -> Trial {
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
+        undisturbed(|| {
             let trial = self.offer(load).expect("a trial");
             assert_books_close(&trial);
             if trial.verdict == Verdict::Valid && trial.lost == 0 {
                 assert_eq!(trial.offered, frames, "{trial:#?}");
                 assert_eq!((trial.sent, trial.received), (frames, frames), "{trial:#?}");
                 assert_eq!(trial.ledger, [], "nothing was lost");
-                return trial;
+                return Ok(trial);
             }
             println!("not calm: {:?} {:?} {:?}", trial.verdict, trial.reasons, trial.ledger);
-            last = Some(trial);
-        }
-        panic!("none of {ATTEMPTS} trials was calm, last: {:#?}", last.as_ref().map(brief));
+            Err(shown(&trial))
+        })
     }
 }
 
@@ -117,6 +130,11 @@ pub(crate) fn assert_books_close(trial: &Trial) {
     assert_eq!(trial.sent, trial.received + named, "{:#?}", brief(trial));
     assert_eq!((trial.lost, trial.unexplained), (named, 0), "{:#?}", brief(trial));
     assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
+}
+
+/// A trial as messages show it.
+pub(crate) fn shown(trial: &Trial) -> String {
+    format!("{:#?}", brief(trial))
 }
 
 /// A trial without its histograms, for messages.

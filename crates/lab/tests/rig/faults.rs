@@ -6,12 +6,10 @@ use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};
 use weir_testbed::dut::DutKind;
 
-use crate::bench::{Bench, brief, need_rig, point};
+use crate::bench::{Bench, brief, need_rig, point, shown, undisturbed};
 
 /// Frames of a trial. No fault below hits one of the last 49, so that what is held back gets out.
 const FRAMES: u64 = 5050;
-/// Trials until one was not disturbed; each has a new device, since faults count frames from its start.
-const ATTEMPTS: usize = 10;
 
 /// What a receiver should see.
 #[derive(Debug, Default, PartialEq)]
@@ -42,16 +40,12 @@ fn disturbed(trial: &Trial) -> bool {
     matches!(trial.verdict, Verdict::Noisy | Verdict::TesterLimited) || trial.ledger.iter().any(other)
 }
 
-fn undisturbed(point: &PointSpec, tester: TesterKind, faults: &str) -> Trial {
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
+/// A trial that was not disturbed. Each attempt has a new device, since faults count frames from its start.
+fn faulty(point: &PointSpec, tester: TesterKind, faults: &str) -> Trial {
+    undisturbed(|| {
         let trial = Bench::new(point, tester, faults).trial(FRAMES * streams(point), 500).expect("a trial");
-        if !disturbed(&trial) {
-            return trial;
-        }
-        last = Some(brief(&trial));
-    }
-    panic!("all of {ATTEMPTS} trials were disturbed, last: {last:#?}");
+        if disturbed(&trial) { Err(shown(&trial)) } else { Ok(trial) }
+    })
 }
 
 fn streams(point: &PointSpec) -> u64 {
@@ -62,7 +56,7 @@ fn check(faults: &str, expected: Seen) {
     for tester in [TesterKind::Xdp, TesterKind::Packet] {
         let place = format!("{faults} {tester:?}");
         println!("{place}");
-        let trial = undisturbed(&point(DutKind::Faulty), tester, faults);
+        let trial = faulty(&point(DutKind::Faulty), tester, faults);
         let stream = &trial.streams[0];
         assert_eq!(seen(stream, &trial), expected, "{place}: {:#?}", brief(&trial));
         assert_eq!(stream.lost, expected.dropped + expected.corrupted, "{place}");
@@ -131,7 +125,7 @@ fn both_directions_fail_on_their_own() {
     for tester in [TesterKind::Xdp, TesterKind::Packet] {
         for ip in [IpVersion::V4, IpVersion::V6] {
             let both = PointSpec { direction: Direction::Both, ip, ..point(DutKind::Faulty) };
-            let trial = undisturbed(&both, tester, "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103");
+            let trial = faulty(&both, tester, "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103");
             for stream in &trial.streams {
                 let each = Seen { dropped: 10, duplicated: 10, corrupted: 20, reordered: 49 };
                 assert_eq!(seen(stream, &trial), each, "{tester:?} {ip}: {:#?}", brief(&trial));
@@ -147,7 +141,7 @@ fn a_frame_that_is_hit_twice_is_dropped_twice_as_often() {
     let _turn = need_rig!();
     for tester in [TesterKind::Xdp, TesterKind::Packet] {
         let reflect = PointSpec { direction: Direction::Reflect, ..point(DutKind::Faulty) };
-        let trial = undisturbed(&reflect, tester, "drop=1/1000");
+        let trial = faulty(&reflect, tester, "drop=1/1000");
         // 5 of 5050 on the way there, and 5 of the 5045 that come back.
         let stream = &trial.streams[0];
         assert_eq!(seen(stream, &trial), Seen { dropped: 10, ..Seen::default() }, "{tester:?}");

@@ -10,24 +10,21 @@ use weir_load::counts::{Load, Shape};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_testbed::dut::DutKind;
 
-use crate::bench::{Bench, brief, for_both_testers, left, need_rig, point};
+use crate::bench::{Bench, brief, for_both_testers, left, need_rig, point, shown, undisturbed};
 
 const MS: Duration = Duration::from_millis(1);
-/// Trials until one was not disturbed; each has a new device, since faults count frames from its start.
-const ATTEMPTS: usize = 10;
 
-/// A trial with `faults` in which all frames were sent in time and nothing else was lost.
+/// A trial with `faults` in which all frames were sent in time and nothing else was lost. Each attempt has a new device,
+/// since faults count frames from its start.
 fn faulty(tester: TesterKind, faults: &str, load: &Load) -> Trial {
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
+    undisturbed(|| {
         let trial = Bench::new(&point(DutKind::Faulty), tester, faults).offer(load).expect("a trial");
         let others = trial.ledger.iter().any(|l| l.name != "dropped by the faulty device");
         if trial.verdict == Verdict::Valid && !others {
-            return trial;
+            return Ok(trial);
         }
-        last = Some(brief(&trial));
-    }
-    panic!("all of {ATTEMPTS} trials were disturbed, last: {last:#?}");
+        Err(shown(&trial))
+    })
 }
 
 /// Each `n`-th frame is dropped, and so dated; `due_ns` says when each of them is to be sent.

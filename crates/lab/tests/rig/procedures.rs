@@ -9,7 +9,7 @@ use weir_lab::run::{self, Options};
 use weir_lab::store::Store;
 use weir_load::TesterKind;
 
-use crate::bench::need_rig;
+use crate::bench::{need_rig, undisturbed};
 
 const PLAN: &str = r#"question = "?"
 [traffic]
@@ -119,7 +119,6 @@ trial_s = 0.2
 /// RFC 2544 section 26.3 against a device that drops each tenth frame at any load.
 #[test]
 fn a_frame_loss_rate_is_what_the_device_drops() {
-    const ATTEMPTS: usize = 10;
     let _turn = need_rig!();
     let plan = format!("{PLAN}{LOSSY}").replace("flows = 10", SLOW_LINE);
     let exact = |procedures: &[ProcedureResult]| {
@@ -132,7 +131,10 @@ fn a_frame_loss_rate_is_what_the_device_drops() {
         names == ["loss at 100 %", "loss at 75 %", "loss at 50 %", "loss at 25 %"]
             && losses.iter().all(|(_, loss)| (loss - 0.1).abs() < 0.001)
     };
-    assert!((0..ATTEMPTS).any(|_| exact(&run_text("lossy", &plan)[0].0)), "none of {ATTEMPTS} was exact");
+    undisturbed(|| {
+        let procedures = run_text("lossy", &plan).remove(0).0;
+        if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+    });
 }
 
 const STALL: &str = r#"kind = "faulty"
@@ -148,7 +150,6 @@ times = 1
 #[test]
 fn a_reset_is_as_long_as_the_device_says() {
     const STALL_S: f64 = 0.2;
-    const ATTEMPTS: usize = 10;
     let _turn = need_rig!();
     let exact = |procedures: &[ProcedureResult]| {
         let figures = procedures.iter().flat_map(|procedure| &procedure.figures);
@@ -157,7 +158,10 @@ fn a_reset_is_as_long_as_the_device_says() {
         println!("{times:?} s");
         times.len() == 2 && times.iter().all(|time| (time - STALL_S).abs() <= 0.01 * STALL_S + 0.001)
     };
-    assert!((0..ATTEMPTS).any(|_| exact(&run("exact", STALL)[0].0)), "none of {ATTEMPTS} was exact");
+    undisturbed(|| {
+        let procedures = run("exact", STALL).remove(0).0;
+        if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+    });
 }
 
 /// 20,000 frames/s: 2000 of the warm-up, 2000 of the search, then 22,000 frames/s for 0.4 s. The device stalls 0.3 s
@@ -175,14 +179,16 @@ times = 1
 #[test]
 fn a_recovery_is_as_long_as_the_device_says() {
     const RECOVERY_S: f64 = 0.2;
-    const ATTEMPTS: usize = 10;
     let _turn = need_rig!();
     let exact = |procedures: &[ProcedureResult]| {
         let time = procedures[0].figures[0].value;
         println!("{time:?} s");
         time.is_some_and(|time| (time - RECOVERY_S).abs() <= 0.01 * RECOVERY_S + 0.001)
     };
-    assert!((0..ATTEMPTS).any(|_| exact(&run("recovery", OVERLOAD)[0].0)), "none of {ATTEMPTS} was exact");
+    undisturbed(|| {
+        let procedures = run("recovery", OVERLOAD).remove(0).0;
+        if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+    });
 }
 
 /// How long a stall is to the ms is not for a busy machine to say; both methods must see it, and alike.
