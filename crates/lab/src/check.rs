@@ -11,7 +11,7 @@ pub use delay::{DELAYS, DelayCheck, GAP, Pair, Proof, RESOLUTION};
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
@@ -24,8 +24,8 @@ use crate::plan::{Limits, PointSpec};
 use crate::record::{Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
 use crate::run::{Rig, RunError, Settings};
 
-/// Trials until one was not disturbed by the machine.
-const ATTEMPTS: usize = 20;
+/// How long the machine may disturb each trial.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What a faulty device and its tester pass without loss on a slow machine, frames/s.
 const FPS: f64 = 50e3;
 /// For losses that take long to see.
@@ -146,14 +146,15 @@ impl Checker {
     /// # Errors
     /// When a trial could not be made.
     pub fn plant(&self, plant: &Plant) -> Result<(Answer, usize), RunError> {
+        let begin = Instant::now();
         for disturbed in 0.. {
             let answer = self.attempt(plant)?;
             match answer {
-                Answer::Disturbed(_) if disturbed < ATTEMPTS => {}
+                Answer::Disturbed(_) if begin.elapsed() < PATIENCE => {}
                 _ => return Ok((answer, disturbed)),
             }
         }
-        unreachable!("attempts are limited")
+        unreachable!("patience has an end")
     }
 
     fn attempt(&self, plant: &Plant) -> Result<Answer, RunError> {
