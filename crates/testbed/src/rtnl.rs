@@ -71,6 +71,10 @@ pub struct Link {
     pub carrier: bool,
     /// Whether the stack has noticed the carrier (IF_OPER_UP): only then are frames sent and routes used.
     pub operational: bool,
+    /// What kind of virtual device it is, for example `veth`; `None` for hardware and loopback.
+    pub kind: Option<String>,
+    /// It is a port of a bridge, a bond or the like.
+    pub enslaved: bool,
     /// Its counters.
     pub stats: LinkStats,
 }
@@ -221,6 +225,18 @@ impl Rtnl {
         let replies = self.socket.get(&what, message)?;
         replies.iter().find_map(read_link).ok_or(Error::Input(format!("{what}: the kernel sent no link")))
     }
+
+    /// Whether an interface has an address of IP that reaches beyond its link.
+    pub fn has_address(&mut self, ifindex: u32) -> Result<bool> {
+        // struct ifaddrmsg: family, prefix length, flags, scope, u32 interface.
+        let message = Message::new(libc::RTM_GETADDR, 0, &[0; 8]);
+        let replies = self.socket.dump("list addresses", message)?;
+        let reaches = |reply: &Reply| {
+            let scope = reply.payload().get(3).copied().unwrap_or(0);
+            u32_at(reply.payload(), 4) == Some(ifindex) && scope < libc::RT_SCOPE_LINK
+        };
+        Ok(replies.iter().any(reaches))
+    }
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -259,6 +275,8 @@ fn read_link(reply: &Reply) -> Option<Link> {
         up: u32_at(reply.payload(), 8)? & libc::IFF_UP as u32 != 0,
         carrier: attrs.find(IFLA_CARRIER).is_some_and(|carrier| carrier == [1]),
         operational: attrs.find(IFLA_OPERSTATE).is_some_and(|state| state == [IF_OPER_UP]),
+        kind: attrs.find(libc::IFLA_LINKINFO).and_then(|info| Attrs(info).find(IFLA_INFO_KIND)).map(c_text),
+        enslaved: attrs.find_u32(libc::IFLA_MASTER).is_some_and(|master| master != 0),
         stats: read_stats(&attrs)?,
     })
 }
@@ -309,9 +327,13 @@ mod tests {
         assert_eq!((link.mac, link.mtu, link.carrier), (MAC, 9000, false));
         let peer = far.link("b").unwrap();
         assert_eq!((peer.mac, peer.mtu, peer.carrier), (b.mac, 9000, false));
+        assert_eq!((link.kind.as_deref(), link.enslaved), (Some("veth"), false));
         rtnl.set_up(link.ifindex, true).unwrap();
         far.set_up(peer.ifindex, true).unwrap();
         assert!(rtnl.link("a").unwrap().carrier);
+        assert!(!rtnl.has_address(link.ifindex).unwrap(), "an address of the link is none");
+        rtnl.add_address(link.ifindex, "198.18.0.1".parse().unwrap(), 24).unwrap();
+        assert!(rtnl.has_address(link.ifindex).unwrap());
         rtnl.set_up(link.ifindex, false).unwrap();
         assert!(!far.link("b").unwrap().carrier);
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod capture;
 mod detect;
 mod frames;
 mod machine;
@@ -15,6 +16,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use capture::{Capture, Pps, RungChoice};
 pub(crate) use detect::Detect;
 pub(crate) use frames::{Generate, Receive};
 pub(crate) use machine::{Check, Doctor, Setup};
@@ -54,8 +56,10 @@ impl Cli {
     /// A wrong line, or a request for help or the version; `exit` on it prints and ends as it should.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let cli = Cli::try_parse_from(words)?;
-        if let Command::Generate(generate) = &cli.command {
-            generate.check()?;
+        match &cli.command {
+            Command::Generate(generate) => generate.check()?,
+            Command::Capture(capture) => capture.check()?,
+            _ => {}
         }
         Ok(cli)
     }
@@ -110,6 +114,13 @@ pub(crate) enum Command {
     /// on, and when it ends, with what its frames have in common; a script, a web service or a BGP daemon can be told,
     /// too. Rates are those of one second, and the first event has the attack's true rate.
     Detect(Detect),
+    /// Capture frames of any kind: to files, to counters, with books that close
+    ///
+    /// Auto takes the best way that the interface and this process's privileges allow, and says which and why. All
+    /// privileges are given up once everything is open.
+    Capture(Box<Capture>),
+    /// Count the frames that arrive at an interface: one line per second
+    Pps(Pps),
     /// Print the complete set-up of a box that is to be measured, to paste there
     Setup(Setup),
     /// Say what this machine can measure and what is in the way

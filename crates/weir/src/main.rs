@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use weir_lab::plan;
 
+mod capture;
 mod check;
 mod clean;
 mod cli;
@@ -81,6 +82,8 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Generate(arguments) => return generate::send(&arguments, &mut out),
         Command::Receive(arguments) => return receive::count(&arguments, &mut out),
         Command::Detect(arguments) => return detect::run(&arguments, &mut out),
+        Command::Capture(arguments) => return capture::capture(&arguments, &mut out),
+        Command::Pps(arguments) => return capture::pps(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),

@@ -10,6 +10,11 @@ pub(crate) fn bits(bits_per_s: f64) -> String {
     three_digits(bits_per_s, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
 }
 
+/// A number of bytes with three digits: `1.93 GB`.
+pub(crate) fn size(bytes: u64) -> String {
+    three_digits(bytes as f64, ["B", "kB", "MB", "GB"])
+}
+
 fn three_digits(number: f64, [one, kilo, mega, giga]: [&str; 4]) -> String {
     let (value, unit) = match number {
         n if n >= 1e9 => (n / 1e9, giga),

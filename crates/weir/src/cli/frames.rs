@@ -149,7 +149,7 @@ fn flow_count(text: &str) -> Result<u32, String> {
     count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of flows: use 1 to {MAX_FLOWS}"))
 }
 
-fn frame_count(text: &str) -> Result<u64, String> {
+pub(super) fn frame_count(text: &str) -> Result<u64, String> {
     let count = rate::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=1e15).contains(n));
     count.map(|n| n as u64).ok_or_else(|| format!("`{text}` is no number of frames: use 1000 or 1M"))
 }

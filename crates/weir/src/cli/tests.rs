@@ -114,6 +114,18 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir generate -i x --flows 0", "use 1 to 16000000"),
         ("weir generate -i x --src-mac 2:0:0:0:0:1", "use 02:00:00:00:00:01"),
         ("weir generate -i x --ip 6 --frame 84 --src 10.0.0.1", "10.0.0.1 is no IPv6 address"),
+        ("weir capture", "--interface"),
+        ("weir capture -i x --rung rings", "there are: recv, recvmmsg"),
+        ("weir capture -i x --rung count", "use another one, or `weir pps`"),
+        ("weir capture -i x --rotate 1GB", "--write"),
+        ("weir capture -i x -w y --keep 3", "--rotate"),
+        ("weir capture -i x -w y --ring-before 30s", "--trigger"),
+        ("weir capture -i x -w y --ring-before 30s --trigger often", "use pps>100k"),
+        ("weir capture -i x -w y --rotate 10kB", "use 1MB or more"),
+        ("weir capture -i x -w - --json", "standard output"),
+        ("weir capture -i x --memory 1MB", "use --memory 4MiB or more"),
+        ("weir capture -i x --snap 0", "1..=262144"),
+        ("weir capture -i x --prometheus 9104", "invalid socket address"),
         ("weir receive -i x --duration 0", "use 0.001 to 86400"),
     ] {
         let error = parse(line).expect_err(line).to_string();

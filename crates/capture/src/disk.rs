@@ -1,0 +1,306 @@
+//! The thread that writes: one file or several in turn, compressed or not, and with `before`, nothing until a trigger.
+//!
+//! ```text
+//!  Filled --------------------------------------> file 1 | file 2 | ...
+//!         \-> [held: the last seconds] --Trigger-->
+//! ```
+//! Buffers of several queues come as they are filled: in a file the packets of each interface are in order of time,
+//! those of several are not (`reordercap` sorts them).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::files::Files;
+use crate::pool::{Buffer, Pool};
+
+/// How often the writer looks at the clock when nothing comes.
+const TICK: Duration = Duration::from_millis(100);
+/// Fast, and for packets nearly as good as the levels above.
+const ZSTD_LEVEL: i32 = 1;
+
+/// What a writer is told.
+pub(crate) enum Message {
+    /// Blocks for the file.
+    Filled(Buffer),
+    /// What is held shall be written, and all that follows.
+    Trigger,
+    /// Nothing will follow.
+    End,
+}
+
+/// When a file is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rotation {
+    /// Never.
+    None,
+    /// Before it has more than so many bytes.
+    Bytes(u64),
+    /// After this time.
+    Time(Duration),
+}
+
+/// What has been written, for others to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes in all files, compressed.
+    pub(crate) bytes: AtomicU64,
+    /// Packets in all files.
+    pub(crate) frames: AtomicU64,
+    /// Files begun.
+    pub(crate) files: AtomicU64,
+    /// Writing has failed: the capture should end.
+    pub(crate) failed: AtomicBool,
+}
+
+/// What became of the frames that were handed on.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Packets in files, those that were deleted by `keep` included.
+    pub frames: u64,
+    /// Bytes in files, compressed.
+    pub bytes: u64,
+    /// Files begun.
+    pub files: u64,
+    /// Packets that could not be written.
+    pub unwritten: u64,
+    /// Packets from before the trigger that were let go, or all if there was none.
+    pub let_go: u64,
+    /// How long before the trigger the first packet arrived.
+    pub reaches_back: Option<Duration>,
+    /// Why writing failed.
+    pub error: Option<io::Error>,
+}
+
+/// How to write.
+pub(crate) struct Writing {
+    pub(crate) files: Files,
+    pub(crate) rotation: Rotation,
+    pub(crate) compress: bool,
+    /// Until the trigger, what came in this time is held.
+    pub(crate) before: Option<Duration>,
+    /// How each file begins: the section and its interfaces.
+    pub(crate) head: Vec<u8>,
+    /// Queues that fill buffers.
+    pub(crate) queues: usize,
+}
+
+/// The state of the writing thread.
+pub(crate) struct Disk {
+    writing: Writing,
+    pool: Arc<Pool>,
+    progress: Arc<Progress>,
+    output: Option<Output>,
+    held: VecDeque<Buffer>,
+    holding: bool,
+    written: Written,
+}
+
+impl Disk {
+    /// Opens the first file now, so that what is wrong with it is known before anything is captured.
+    pub(crate) fn open(writing: Writing, pool: Arc<Pool>, progress: Arc<Progress>) -> io::Result<Disk> {
+        let holding = writing.before.is_some();
+        let (held, written) = (VecDeque::new(), Written::default());
+        let mut disk = Disk { writing, pool, progress, output: None, held, holding, written };
+        disk.next_file()?;
+        Ok(disk)
+    }
+
+    /// Writes until [`Message::End`].
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) -> Written {
+        loop {
+            match messages.recv_timeout(TICK) {
+                Ok(Message::Filled(buffer)) if self.holding => self.hold(buffer),
+                Ok(Message::Filled(buffer)) => self.write(buffer),
+                Ok(Message::Trigger) => self.release(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let full = matches!(self.writing.rotation, Rotation::Time(time) if self.age() >= time);
+            if full && !self.holding {
+                self.guard(Disk::next_file);
+            }
+        }
+        self.written.let_go += self.held.drain(..).map(|buffer| buffer.frames).sum::<u64>();
+        self.guard(Disk::end_file);
+        self.written.files = self.progress.files.load(Ordering::Relaxed);
+        self.written
+    }
+
+    fn age(&self) -> Duration {
+        self.output.as_ref().map_or(Duration::ZERO, |output| output.since.elapsed())
+    }
+
+    fn hold(&mut self, buffer: Buffer) {
+        let before = self.writing.before.unwrap_or_default().as_nanos() as u64;
+        let oldest = crate::now_ns().saturating_sub(before);
+        self.held.push_back(buffer);
+        // Each queue needs a buffer to fill and one to hand on.
+        let most = self.pool.size().saturating_sub(2 * self.writing.queues).max(1);
+        let late =
+            |held: &VecDeque<Buffer>| held.front().is_some_and(|b| b.frames == 0 || b.last_ns < oldest);
+        while self.held.len() > most || late(&self.held) {
+            let buffer = self.held.pop_front().expect("there is one");
+            self.written.let_go += buffer.frames;
+            self.pool.give_back(buffer);
+        }
+    }
+
+    fn release(&mut self) {
+        if !std::mem::take(&mut self.holding) {
+            return;
+        }
+        let now = crate::now_ns();
+        let first = self.held.iter().filter(|b| b.frames > 0).map(|b| b.first_ns).min().unwrap_or(now);
+        self.written.reaches_back = Some(Duration::from_nanos(now.saturating_sub(first)));
+        while let Some(buffer) = self.held.pop_front() {
+            self.write(buffer);
+        }
+    }
+
+    fn write(&mut self, buffer: Buffer) {
+        let frames = buffer.frames;
+        let done = self.guard(|disk| disk.append(&buffer.bytes));
+        if done {
+            self.written.frames += frames;
+            self.progress.frames.fetch_add(frames, Ordering::Relaxed);
+        } else {
+            self.written.unwritten += frames;
+        }
+        self.pool.give_back(buffer);
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let (Rotation::Bytes(most), Some(output)) = (self.writing.rotation, &self.output)
+            && output.begun
+            && output.bytes() + bytes.len() as u64 > most
+        {
+            self.next_file()?;
+        }
+        let output = self.output.as_mut().expect("open until it fails");
+        let before = output.bytes();
+        output.write(bytes)?;
+        output.begun = true;
+        self.count(output_growth(self.output.as_ref(), before));
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.written.bytes += bytes;
+        self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn next_file(&mut self) -> io::Result<()> {
+        self.end_file()?;
+        let file = self.writing.files.next()?;
+        let mut output = Output::new(file, self.writing.compress)?;
+        self.progress.files.fetch_add(1, Ordering::Relaxed);
+        let done = output.write(&self.writing.head);
+        let bytes = output.bytes();
+        self.output = Some(output);
+        self.count(bytes);
+        done
+    }
+
+    fn end_file(&mut self) -> io::Result<()> {
+        let Some(output) = self.output.take() else { return Ok(()) };
+        let before = output.bytes();
+        let after = output.finish()?;
+        self.count(after - before);
+        Ok(())
+    }
+
+    /// Does something unless writing has failed before; true if it went well.
+    fn guard(&mut self, action: impl FnOnce(&mut Disk) -> io::Result<()>) -> bool {
+        if self.written.error.is_some() {
+            return false;
+        }
+        match action(self) {
+            Ok(()) => true,
+            Err(error) => {
+                self.written.error = Some(error);
+                self.output = None;
+                self.progress.failed.store(true, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+}
+
+fn output_growth(output: Option<&Output>, before: u64) -> u64 {
+    output.map_or(0, |output| output.bytes() - before)
+}
+
+/// A file that is written.
+struct Output {
+    kind: Kind,
+    since: Instant,
+    /// It has more than its head.
+    begun: bool,
+}
+
+enum Kind {
+    Plain(Counted),
+    Zstd(zstd::Encoder<'static, Counted>),
+}
+
+impl Output {
+    fn new(file: File, compress: bool) -> io::Result<Output> {
+        let file = Counted { file, bytes: 0 };
+        let kind =
+            if compress { Kind::Zstd(zstd::Encoder::new(file, ZSTD_LEVEL)?) } else { Kind::Plain(file) };
+        Ok(Output { kind, since: Instant::now(), begun: false })
+    }
+
+    fn bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Plain(file) => file.bytes,
+            Kind::Zstd(encoder) => encoder.get_ref().bytes,
+        }
+    }
+
+    /// Writes whole blocks. If that fails the file ends with the blocks before, where a file can be cut.
+    fn write(&mut self, blocks: &[u8]) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Plain(file) => {
+                let good = file.bytes;
+                file.write_all(blocks).inspect_err(|_| {
+                    // A pipe cannot be cut; its reader sees where it ends.
+                    let _ = file.file.set_len(good);
+                })
+            }
+            // What is flushed can be read although the file has no end.
+            Kind::Zstd(encoder) => encoder.write_all(blocks).and_then(|()| encoder.flush()),
+        }
+    }
+
+    /// Ends the file; how many bytes it has.
+    fn finish(self) -> io::Result<u64> {
+        match self.kind {
+            Kind::Plain(file) => Ok(file.bytes),
+            Kind::Zstd(encoder) => encoder.finish().map(|file| file.bytes),
+        }
+    }
+}
+
+/// A file that knows how much went into it.
+struct Counted {
+    file: File,
+    bytes: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.file.write(bytes)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

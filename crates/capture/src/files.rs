@@ -1,0 +1,185 @@
+//! The files of a capture: their names, and who makes them once the capturing process may no longer do that.
+//!
+//! With rotation `x.pcapng` becomes `x-00001.pcapng`, `x-00002.pcapng`, ... of which the last `keep` are left.
+//! Under root a child process makes and deletes them and hands their descriptors over: it sees no packet, takes no
+//! names, and knows two orders, "next" and "delete the oldest". It ends with this process.
+//!
+//! ```text
+//!  capture, no privileges  --'n'-->  child  -- openat(directory, "x-00002.pcapng")
+//!                         <--fd----
+//! ```
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use crate::privilege::User;
+use crate::sys;
+
+/// Endings of which the number goes before: the longest first.
+const ENDINGS: [&str; 6] = [".pcapng.zst", ".pcap.zst", ".zst", ".pcapng", ".pcap", ".ntar"];
+
+/// What files a capture makes.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Name of the file; with rotation, what the names are made of.
+    pub path: PathBuf,
+    /// Files are numbered.
+    pub numbered: bool,
+    /// How many of them are left; `None` is all.
+    pub keep: Option<u64>,
+    /// Whom they will belong to, if not to this process's user.
+    pub owner: Option<User>,
+}
+
+/// Makes files, one after the other.
+pub struct Files {
+    maker: Maker,
+}
+
+enum Maker {
+    /// Standard output, once.
+    Given(Option<File>),
+    Own(Folder),
+    Child(UnixStream),
+}
+
+impl Files {
+    /// A file that is open already: standard output.
+    pub fn given(file: File) -> Files {
+        Files { maker: Maker::Given(Some(file)) }
+    }
+
+    /// Files that this process makes with its own rights.
+    pub fn of(target: &Target) -> io::Result<Files> {
+        Ok(Files { maker: Maker::Own(Folder::open(target)?) })
+    }
+
+    /// Files that a child process makes with the rights that this process has now. Call it while there is a single
+    /// thread, and before any socket is open that the child should not hold.
+    pub fn by_child(target: &Target) -> io::Result<Files> {
+        let mut folder = Folder::open(target)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let end = ours.as_raw_fd();
+        sys::fork(|| {
+            sys::ignore_signals();
+            // With its own copy of the other end it would never see that end closed.
+            sys::close(end);
+            // Refused to those who have none: they make files with the rights of their user.
+            let needed = sys::CAP_CHOWN | sys::CAP_DAC_OVERRIDE;
+            let _ = sys::bound_capabilities(needed).and_then(|()| sys::keep_capabilities(needed));
+            serve(&theirs, &mut folder);
+        })?;
+        Ok(Files { maker: Maker::Child(ours) })
+    }
+
+    /// Makes the next file, and deletes what is too old.
+    pub(crate) fn next(&mut self) -> io::Result<File> {
+        match &mut self.maker {
+            Maker::Given(file) => {
+                file.take().ok_or_else(|| io::Error::other("standard output has one file only"))
+            }
+            Maker::Own(folder) => folder.next().map(File::from),
+            Maker::Child(child) => {
+                child.write_all(b"n")?;
+                sys::receive_file(child).map(File::from)
+            }
+        }
+    }
+}
+
+/// The child: makes a file for each request until the other end is closed.
+fn serve(mut requests: &UnixStream, folder: &mut Folder) {
+    let mut request = [0];
+    loop {
+        match requests.read(&mut request) {
+            Ok(1) if request == *b"n" => {
+                // The parent sees by itself that it has gone.
+                let _ = sys::send_file(requests, folder.next());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}
+
+/// A directory, and what is made in it.
+struct Folder {
+    directory: OwnedFd,
+    stem: Vec<u8>,
+    ending: &'static str,
+    numbered: bool,
+    keep: Option<u64>,
+    owner: Option<User>,
+    made: u64,
+}
+
+impl Folder {
+    fn open(target: &Target) -> io::Result<Folder> {
+        let parent = target.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = sys::open_directory(parent.unwrap_or(Path::new(".")))?;
+        let name = target.path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes();
+        let ending = ENDINGS.into_iter().find(|ending| target.numbered && name.ends_with(ending.as_bytes()));
+        let ending = ending.unwrap_or_default();
+        let stem = name[..name.len() - ending.len()].to_vec();
+        let (numbered, keep, owner) = (target.numbered, target.keep, target.owner);
+        Ok(Folder { directory, stem, ending, numbered, keep, owner, made: 0 })
+    }
+
+    fn name(&self, number: u64) -> io::Result<CString> {
+        let number = if self.numbered { format!("-{number:05}") } else { String::new() };
+        Ok(CString::new([&self.stem, number.as_bytes(), self.ending.as_bytes()].concat())?)
+    }
+
+    fn next(&mut self) -> io::Result<OwnedFd> {
+        let file = sys::create_at(&self.directory, &self.name(self.made + 1)?)?;
+        if let Some(owner) = self.owner {
+            sys::give_to(&file, owner.uid, owner.gid)?;
+        }
+        self.made += 1;
+        if let Some(old) =
+            self.keep.and_then(|keep| self.made.checked_sub(keep)).filter(|&old| old > 0 && self.numbered)
+        {
+            // Somebody may have taken it away.
+            let _ = sys::delete_at(&self.directory, &self.name(old)?);
+        }
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_before_the_ending_and_old_files_go() {
+        let folder = std::env::temp_dir().join(format!("weir-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, second) in
+            [("x.pcapng.zst", "x-00002.pcapng.zst"), ("y.pcapng", "y-00002.pcapng"), ("z", "z-00002")]
+        {
+            let target = Target { path: folder.join(name), numbered: true, keep: Some(1), owner: None };
+            let mut files = Files::of(&target).unwrap();
+            files.next().unwrap();
+            files.next().unwrap().write_all(b"second").unwrap();
+            let there = || {
+                std::fs::read_dir(&folder)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().file_name())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(there(), [second], "{name}");
+            assert_eq!(std::fs::read(folder.join(second)).unwrap(), b"second");
+            std::fs::remove_file(folder.join(second)).unwrap();
+        }
+        let plain = Target { path: folder.join("a.pcapng"), numbered: false, keep: None, owner: None };
+        Files::of(&plain).unwrap().next().unwrap();
+        assert!(folder.join("a.pcapng").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(Files::of(&plain).err().unwrap().kind(), io::ErrorKind::NotFound);
+    }
+}

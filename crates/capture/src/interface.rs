@@ -1,0 +1,46 @@
+//! The interface that is captured from: what it has counted, and what may keep frames from arriving.
+
+use weir_testbed::error::{Error, Result};
+use weir_testbed::ethtool::{self, Offload};
+use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
+
+/// Is it gone? Asked by name and number: another one may have taken the name.
+pub(crate) fn is_gone(rtnl: &mut Rtnl, link: &Link) -> bool {
+    match rtnl.link(&link.name) {
+        Ok(found) => found.ifindex != link.ifindex,
+        Err(Error::Netlink { source, .. }) => source.raw_os_error() == Some(libc::ENODEV),
+        Err(_) => false,
+    }
+}
+
+/// Its counters.
+pub(crate) fn counters(rtnl: &mut Rtnl, link: &Link) -> Result<LinkStats> {
+    Ok(rtnl.link(&link.name)?.stats)
+}
+
+/// Why frames may not arrive, or not all of them, as far as it can be seen before any has: each a sentence with its
+/// remedy.
+pub(crate) fn obstacles(link: &Link) -> Vec<String> {
+    let name = &link.name;
+    let mut found = Vec::new();
+    if !link.up {
+        found.push(format!("{name} is down, so that nothing arrives: `ip link set {name} up`"));
+    } else if !link.carrier {
+        found.push(format!(
+            "{name} has no carrier, so that nothing arrives: plug in the cable, or set the other end up"
+        ));
+    }
+    if link.kind.as_deref() == Some("veth") && ethtool::offload(name, Offload::Gro).is_ok_and(|on| !on) {
+        found.push(format!(
+            "{name} is one end of a veth pair and has no NAPI: what XDP programs send to it is dropped unless an XDP \
+             program is attached here; `ethtool -K {name} gro on` helps"
+        ));
+    }
+    found
+}
+
+/// Does the machine itself talk through this interface? Then frames must not be taken away from its network stack.
+pub(crate) fn carries_own_traffic(rtnl: &mut Rtnl, link: &Link) -> bool {
+    // In doubt, it does.
+    link.enslaved || link.name == "lo" || rtnl.has_address(link.ifindex).unwrap_or(true)
+}

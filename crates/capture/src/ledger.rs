@@ -1,0 +1,110 @@
+//! Where the frames of an interface went: offered = captured + drops by name + what the filter refused + unexplained.
+
+use weir_port::capture::Drops;
+use weir_testbed::rtnl::LinkStats;
+
+use crate::worker::Reading;
+
+/// The books of one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ledger {
+    /// Its name.
+    pub interface: String,
+    /// Frames that it received while it was captured from: at least and at most, since it cannot be asked at the very
+    /// instant in which a queue begins or ends. `None` if it vanished, and its counters with it.
+    pub offered: Option<(u64, u64)>,
+    /// Frames captured.
+    pub captured: u64,
+    /// Frames lost, by name, and those that came after as many as were wanted.
+    pub drops: Vec<Drops>,
+    /// There is a filter: the kernel does not count what it refuses.
+    pub filtered: bool,
+    /// Captured frames that were several on the wire.
+    pub merged: u64,
+}
+
+impl Ledger {
+    /// `start` and `end`: the interface's counters before and after its queues were opened, and before and after they
+    /// were stopped.
+    pub(crate) fn close(
+        interface: &str,
+        start: [LinkStats; 2],
+        end: Option<[LinkStats; 2]>,
+        queues: &[Reading],
+    ) -> Self {
+        // What a NIC has no room for is not among what it received.
+        let seen = |stats: &LinkStats| stats.rx_packets + stats.rx_missed;
+        let offered = end.map(|end| {
+            let between = |from: &LinkStats, to: &LinkStats| seen(to).saturating_sub(seen(from));
+            (between(&start[1], &end[0]), between(&start[0], &end[1]))
+        });
+        let mut drops: Vec<Drops> = Vec::new();
+        let mut add = |name, frames| match drops.iter_mut().find(|drops| drops.name == name) {
+            Some(drops) => drops.frames += frames,
+            None => drops.push(Drops { name, frames }),
+        };
+        for queue in queues {
+            for one in &queue.account.drops {
+                add(one.name, one.frames);
+            }
+            add("left in the buffer", queue.account.waiting());
+            add("after the last one wanted", queue.beyond);
+        }
+        if let Some(end) = end {
+            add("missed by the interface", end[1].rx_missed.saturating_sub(start[0].rx_missed));
+        }
+        drops.retain(|drops| drops.frames > 0);
+        Ledger {
+            interface: interface.into(),
+            offered,
+            captured: queues.iter().map(|queue| queue.frames).sum(),
+            drops,
+            filtered: false,
+            merged: queues.iter().map(|queue| queue.merged).sum(),
+        }
+    }
+
+    /// Frames that were offered and are neither captured nor dropped by name; negative if there are more of these than
+    /// the interface has counted.
+    pub fn unexplained(&self) -> Option<i64> {
+        let (least, most) = self.offered?;
+        let known = self.captured + self.drops.iter().map(|drops| drops.frames).sum::<u64>();
+        Some(
+            known.saturating_sub(most).cast_signed().wrapping_neg()
+                + least.saturating_sub(known).cast_signed(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_port::capture::Account;
+
+    use super::*;
+
+    fn ledger(counters: [u64; 4], captured: u64, dropped: u64) -> Ledger {
+        let [a, b, c, d] = counters.map(|rx_packets| LinkStats { rx_packets, ..LinkStats::default() });
+        let drops = vec![Drops { name: "ring full", frames: dropped }];
+        let account = Account { received: captured + dropped, taken: captured, drops, ..Account::default() };
+        let queue = Reading { frames: captured, account, ..Reading::default() };
+        Ledger::close("a", [a, b], Some([c, d]), &[queue.clone(), Reading::default()])
+    }
+
+    #[test]
+    fn books_close_within_their_edges() {
+        let closed = ledger([10, 12, 110, 115], 90, 8);
+        assert_eq!((closed.offered, closed.unexplained()), (Some((98, 105)), Some(0)));
+        assert_eq!(closed.drops, [Drops { name: "ring full", frames: 8 }]);
+        assert_eq!(ledger([10, 12, 110, 115], 97, 8).unexplained(), Some(0));
+        assert_eq!(ledger([10, 12, 110, 115], 80, 8).unexplained(), Some(10));
+        assert_eq!(ledger([10, 12, 110, 115], 100, 8).unexplained(), Some(-3));
+    }
+
+    #[test]
+    fn an_interface_that_vanished_has_no_offer() {
+        let queue = Reading { frames: 5, beyond: 2, ..Reading::default() };
+        let ledger = Ledger::close("a", [LinkStats::default(); 2], None, &[queue]);
+        assert_eq!((ledger.offered, ledger.unexplained(), ledger.captured), (None, None, 5));
+        assert_eq!(ledger.drops, [Drops { name: "after the last one wanted", frames: 2 }]);
+    }
+}

@@ -1,0 +1,33 @@
+//! Capturing frames to files and counters, with books that close.
+//!
+//! ```text
+//!  interface > queue > thread: counts, writes blocks --buffers--> writer > file 1, file 2, ...
+//!              queue > thread                        <--empty----
+//!                        \--readings--> session: limits, trigger, what is shown each second
+//! ```
+//! A [`source::Source`] is an interface with its queues, a [`session::Session`] what becomes of their frames, a
+//! [`ledger::Ledger`] where all frames of an interface went. Privileges are needed for the source only: see
+//! [`privilege`].
+
+mod disk;
+pub mod files;
+pub mod filter;
+mod interface;
+pub mod ledger;
+pub mod mix;
+mod pool;
+pub mod privilege;
+mod recorder;
+pub mod session;
+pub mod source;
+mod sys;
+pub mod trigger;
+mod worker;
+
+pub use disk::{Rotation, Written};
+
+/// The time now, in ns since 1970, on the clock of the frames' stamps.
+fn now_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}

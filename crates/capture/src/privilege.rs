@@ -1,0 +1,49 @@
+//! Privileges are for opening: sockets, rings, files. What looks at frames or writes them has none.
+
+use std::io;
+
+use crate::sys;
+
+/// nobody and nogroup of most systems, also the kernel's overflow user.
+const NOBODY: User = User { uid: 65_534, gid: 65_534 };
+
+/// A user and its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct User {
+    /// Number of the user.
+    pub uid: u32,
+    /// Number of its group.
+    pub gid: u32,
+}
+
+/// The one who called sudo.
+pub fn caller() -> Option<User> {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|&number| number != 0);
+    Some(User { uid: number("SUDO_UID")?, gid: number("SUDO_GID")? })
+}
+
+/// Is this root, who becomes somebody else in [`drop_all`]?
+pub fn is_root() -> bool {
+    sys::user() == 0
+}
+
+/// Gives up all privileges for good: root becomes the one who called sudo, or nobody; capabilities are emptied and no
+/// program that is run can give new ones. Call it before any thread is started: some of this holds for one thread.
+/// Returns whom root has become.
+///
+/// # Errors
+/// The kernel refuses, and the privileges are still there.
+pub fn drop_all() -> io::Result<Option<User>> {
+    let user = is_root().then(|| caller().unwrap_or(NOBODY));
+    sys::bound_capabilities(0)?;
+    let became = match user.map(|user| (user, sys::become_user(user.uid, user.gid))) {
+        // In a user namespace root is a plain user outside, and there may be no other.
+        Some((_, Err(error))) if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => {
+            return Err(error);
+        }
+        Some((user, Ok(()))) => Some(user),
+        _ => None,
+    };
+    sys::keep_capabilities(0)?;
+    Ok(became)
+}

@@ -1,0 +1,422 @@
+//! A capture from its first frame to its last: threads for the queues and the file, limits, the trigger, the books.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_port::pcapng::{ETHERNET, Interface, write};
+use weir_testbed::rtnl::LinkStats;
+
+use crate::disk::{Disk, Message, Progress, Rotation, Writing, Written};
+use crate::files::Files;
+use crate::interface;
+use crate::ledger::Ledger;
+use crate::pool::Pool;
+use crate::recorder::Recorder;
+use crate::source::Source;
+use crate::trigger::{Trigger, Watch};
+pub use crate::worker::Reading;
+use crate::worker::{Event, Shared, Worker};
+
+/// How often limits and triggers are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How often the view is shown.
+const SECOND: Duration = Duration::from_secs(1);
+/// Bytes of a buffer, unless files are so small that they would hold a few of them.
+const BUFFER_BYTES: u64 = 1 << 20;
+/// A buffer holds at least some of the largest packets.
+const SMALLEST_BUFFER_BYTES: u64 = 256 << 10;
+/// A buffer that is not full waits so long for more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// When a capture ends by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// After this time.
+    pub duration: Option<Duration>,
+    /// After this many frames, exactly.
+    pub frames: Option<u64>,
+    /// When this many bytes are in files: some buffers more.
+    pub bytes: Option<u64>,
+}
+
+/// What is written, and where.
+pub struct Recording {
+    /// Where files come from.
+    pub files: Files,
+    /// When the next one begins.
+    pub rotation: Rotation,
+    /// As zstd.
+    pub compress: bool,
+    /// Nothing is written until the trigger; then the files reach back by this time.
+    pub before: Option<(Duration, Trigger)>,
+    /// Memory for frames that wait for the disk or the trigger, bytes.
+    pub memory: u64,
+    /// The program and its version, for the file.
+    pub application: String,
+    /// The kernel, for the file.
+    pub system: String,
+}
+
+/// What comes from outside while a capture runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Signals<'a> {
+    /// End.
+    pub stop: &'a AtomicBool,
+    /// SIGUSR1 has come.
+    pub trigger: &'a AtomicBool,
+}
+
+/// A queue as it is now.
+#[derive(Debug, Clone)]
+pub struct QueueView {
+    /// Its interface.
+    pub interface: String,
+    /// Which of the interface's queues, from 0.
+    pub number: usize,
+    /// What it has counted.
+    pub reading: Reading,
+    /// Frames per second since the view before.
+    pub frames_per_s: f64,
+    /// Bits per second since then, of frames without FCS.
+    pub bits_per_s: f64,
+    /// Frames lost per second since then.
+    pub drops_per_s: f64,
+}
+
+/// What has been written so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WrittenSoFar {
+    /// Packets.
+    pub frames: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Files begun.
+    pub files: u64,
+}
+
+/// The capture as it is now.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Since its begin.
+    pub elapsed: Duration,
+    /// All queues.
+    pub queues: Vec<QueueView>,
+    /// Files, if there are any.
+    pub written: Option<WrittenSoFar>,
+    /// It waits for its trigger.
+    pub waiting: bool,
+    /// Frames that the interfaces received, captured or not.
+    pub offered: u64,
+}
+
+/// Why a capture has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was told to.
+    Stopped,
+    /// A limit was reached.
+    Limit,
+    /// No interface is left.
+    NothingLeft,
+    /// Files cannot be written any more.
+    Disk,
+}
+
+/// What a capture has come to.
+#[derive(Debug)]
+pub struct Report {
+    /// Why it has ended.
+    pub end: End,
+    /// The books of each interface.
+    pub ledgers: Vec<Ledger>,
+    /// The last view.
+    pub view: View,
+    /// What became of the file.
+    pub written: Option<Written>,
+}
+
+impl Report {
+    /// Captured frames that found the disk too slow.
+    pub fn slow(&self) -> u64 {
+        self.view.queues.iter().map(|queue| queue.reading.slow).sum()
+    }
+}
+
+/// A capture that is about to begin.
+pub struct Session {
+    sources: Vec<Source>,
+    limits: Limits,
+    file: Option<FileSide>,
+    events: Receiver<Event>,
+    shared: Arc<Shared>,
+    queues: Vec<Running>,
+    begun: Instant,
+    shown: Instant,
+}
+
+/// The way to the file.
+struct FileSide {
+    to: Sender<Message>,
+    writer: JoinHandle<Written>,
+    progress: Arc<Progress>,
+    trigger: Option<Trigger>,
+}
+
+/// A queue of which the thread runs.
+struct Running {
+    source: usize,
+    number: usize,
+    shown: Arc<Mutex<Reading>>,
+    before: Reading,
+}
+
+impl Session {
+    /// Starts all threads; the first file is made. `details`: count protocols, sizes and talkers.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn start(
+        mut sources: Vec<Source>,
+        recording: Option<Recording>,
+        limits: Limits,
+        details: bool,
+    ) -> io::Result<Session> {
+        let (tell, events) = channel();
+        let wanted = limits.frames.map(|frames| AtomicI64::new(frames.try_into().unwrap_or(i64::MAX)));
+        let shared = Arc::new(Shared { stop: AtomicBool::new(false), wanted });
+        let queues: Vec<_> = sources
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(source, open)| {
+                open.queues.drain(..).enumerate().map(move |(n, queue)| (source, n, queue))
+            })
+            .collect();
+        let places: Vec<_> = queues.iter().map(|(source, number, _)| (*source, *number)).collect();
+        let recorder_of = recording.map(|recording| record(recording, &sources, &places)).transpose()?;
+        let (file, recorders) = recorder_of.unzip();
+        let mut recorders = recorders.into_iter().flatten();
+        let mut running = Vec::new();
+        for (source, number, queue) in queues {
+            let shown = Arc::new(Mutex::new(Reading::default()));
+            let worker = Worker {
+                queue,
+                recorder: recorders.next(),
+                shared: shared.clone(),
+                shown: shown.clone(),
+                events: tell.clone(),
+                quiet: 2 * sources[source].wanted.options.retire,
+                longest: sources[source].link.mtu.saturating_add(ETHERNET_AND_TAGS),
+                details,
+            };
+            std::thread::Builder::new().name(format!("queue {number}")).spawn(move || worker.run())?;
+            running.push(Running { source, number, shown, before: Reading::default() });
+        }
+        let now = Instant::now();
+        Ok(Session { sources, limits, file, events, shared, queues: running, begun: now, shown: now })
+    }
+
+    /// Captures until the end, and shows a view each second.
+    pub fn run(mut self, signals: Signals<'_>, mut look: impl FnMut(&View)) -> Report {
+        let mut alive = self.queues.len();
+        let mut watch = self.file.as_ref().and_then(|file| file.trigger).map(Watch::new);
+        let end = loop {
+            match self.events.recv_timeout(TICK) {
+                Ok(Event::Ended) => alive -= 1,
+                // By the number of frames.
+                Ok(Event::Stopped) => break End::Limit,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break End::NothingLeft,
+            }
+            if let Some(end) = self.reason_to_end(alive, signals.stop) {
+                break end;
+            }
+            if let Some(seen) = &mut watch {
+                let (frames, bytes) = self.totals();
+                if seen.is_due(Instant::now(), frames, bytes) || signals.trigger.load(Ordering::Relaxed) {
+                    self.tell_writer(Message::Trigger);
+                    watch = None;
+                }
+            }
+            if self.shown.elapsed() >= SECOND {
+                look(&self.view(watch.is_some()));
+            }
+        };
+        let ends = self.stop(alive);
+        let waiting = watch.is_some();
+        let view = self.view(waiting);
+        let ledgers = self.ledgers(&ends);
+        self.tell_writer(Message::End);
+        let written = self.file.map(|file| file.writer.join().expect("the writer does not panic"));
+        Report { end, ledgers, view, written }
+    }
+
+    fn reason_to_end(&self, alive: usize, stop: &AtomicBool) -> Option<End> {
+        let progress = self.file.as_ref().map(|file| &file.progress);
+        let bytes = progress.map_or(0, |progress| progress.bytes.load(Ordering::Relaxed));
+        let limits = &self.limits;
+        if alive == 0 {
+            Some(End::NothingLeft)
+        } else if stop.load(Ordering::Relaxed) {
+            Some(End::Stopped)
+        } else if progress.is_some_and(|progress| progress.failed.load(Ordering::Relaxed)) {
+            Some(End::Disk)
+        } else if limits.duration.is_some_and(|duration| self.begun.elapsed() >= duration)
+            || limits.bytes.is_some_and(|most| bytes >= most)
+        {
+            Some(End::Limit)
+        } else {
+            None
+        }
+    }
+
+    /// Stops all queues and waits until they are empty. Returns the counters of each interface before and after.
+    fn stop(&mut self, mut alive: usize) -> Vec<Option<[LinkStats; 2]>> {
+        let before = self.counters();
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let (mut stopped, mut after) = (0, None);
+        while alive > 0 {
+            match self.events.recv() {
+                Ok(Event::Stopped) => stopped += 1,
+                Ok(Event::Ended) => alive -= 1,
+                Err(_) => break,
+            }
+            if stopped >= alive && after.is_none() {
+                after = Some(self.counters());
+            }
+        }
+        let after = after.unwrap_or_else(|| self.counters());
+        before.into_iter().zip(after).map(|(before, after)| Some([before?, after?])).collect()
+    }
+
+    fn counters(&mut self) -> Vec<Option<LinkStats>> {
+        let read = |source: &mut Source| {
+            let gone = interface::is_gone(&mut source.rtnl, &source.link);
+            if gone { None } else { interface::counters(&mut source.rtnl, &source.link).ok() }
+        };
+        self.sources.iter_mut().map(read).collect()
+    }
+
+    fn ledgers(&self, ends: &[Option<[LinkStats; 2]>]) -> Vec<Ledger> {
+        let close = |(n, source): (usize, &Source)| {
+            let of_source = self.queues.iter().filter(|queue| queue.source == n);
+            let readings: Vec<Reading> = of_source.map(Running::reading).collect();
+            let ledger = Ledger::close(&source.link.name, source.start, ends[n], &readings);
+            Ledger { filtered: !source.wanted.filter.is_empty(), ..ledger }
+        };
+        self.sources.iter().enumerate().map(close).collect()
+    }
+
+    /// Frames, lost ones included, and bytes.
+    fn totals(&self) -> (u64, u64) {
+        let readings = self.queues.iter().map(Running::reading);
+        readings.fold((0, 0), |(frames, bytes), reading| {
+            (frames + reading.frames + reading.account.dropped(), bytes + reading.bytes)
+        })
+    }
+
+    fn view(&mut self, waiting: bool) -> View {
+        let counters = self.counters();
+        let since =
+            self.sources.iter().zip(&counters).filter_map(|(source, now)| Some((source.start[1], (*now)?)));
+        let offered = since.map(|(start, now)| now.rx_packets.saturating_sub(start.rx_packets)).sum();
+        let seconds = self.shown.elapsed().as_secs_f64().max(1e-6);
+        self.shown = Instant::now();
+        let sources = &self.sources;
+        let queues = self
+            .queues
+            .iter_mut()
+            .map(|queue| queue.view(&sources[queue.source].link.name, seconds))
+            .collect();
+        let written = self.file.as_ref().map(|file| WrittenSoFar {
+            frames: file.progress.frames.load(Ordering::Relaxed),
+            bytes: file.progress.bytes.load(Ordering::Relaxed),
+            files: file.progress.files.load(Ordering::Relaxed),
+        });
+        View { elapsed: self.begun.elapsed(), queues, written, waiting, offered }
+    }
+
+    fn tell_writer(&self, message: Message) {
+        if let Some(file) = &self.file {
+            // A writer that has gone has said why.
+            let _ = file.to.send(message);
+        }
+    }
+}
+
+/// Header and two VLAN tags.
+const ETHERNET_AND_TAGS: u32 = 14 + 8;
+
+impl Running {
+    fn reading(&self) -> Reading {
+        self.shown.lock().expect("nobody panics with it").clone()
+    }
+
+    fn view(&mut self, interface: &str, seconds: f64) -> QueueView {
+        let reading = self.reading();
+        let before = std::mem::replace(&mut self.before, reading.clone());
+        let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        let lost = |reading: &Reading| reading.account.dropped() + reading.slow;
+        QueueView {
+            interface: interface.into(),
+            number: self.number,
+            frames_per_s: per_s(reading.frames, before.frames),
+            bits_per_s: 8.0 * per_s(reading.bytes, before.bytes),
+            drops_per_s: per_s(lost(&reading), lost(&before)),
+            reading,
+        }
+    }
+}
+
+/// Starts the writer; returns the way to it and a recorder for each queue.
+fn record(
+    recording: Recording,
+    sources: &[Source],
+    places: &[(usize, usize)],
+) -> io::Result<(FileSide, Vec<Recorder>)> {
+    let Recording { files, rotation, compress, before, memory, application, system } = recording;
+    let queues = places.len();
+    let bytes = match rotation {
+        Rotation::Bytes(most) => BUFFER_BYTES.min(most / 8),
+        _ => BUFFER_BYTES,
+    };
+    let bytes = bytes.max(SMALLEST_BUFFER_BYTES);
+    // Each queue fills one while another is written.
+    let count = (memory / bytes).max(2 * queues as u64 + 2) as usize;
+    let pool = Arc::new(Pool::new(count, bytes as usize));
+    let progress = Arc::new(Progress::default());
+    let head = head(sources, places, &application, &system);
+    let writing = Writing { files, rotation, compress, before: before.map(|(time, _)| time), head, queues };
+    let disk = Disk::open(writing, pool.clone(), progress.clone())?;
+    let (to, messages) = channel();
+    let writer = std::thread::Builder::new().name("writer".into()).spawn(move || disk.run(&messages))?;
+    // The file shall not reach back much further than asked for.
+    let patience = before.map_or(PATIENCE, |(time, _)| time / 8);
+    let start_ns = crate::now_ns();
+    let recorder = |n| Recorder::new(n as u32, pool.clone(), to.clone(), patience, start_ns);
+    let recorders = (0..queues).map(recorder).collect();
+    Ok((FileSide { to, writer, progress, trigger: before.map(|(_, trigger)| trigger) }, recorders))
+}
+
+/// How each file begins: who writes it, and an interface for each queue.
+fn head(sources: &[Source], places: &[(usize, usize)], application: &str, system: &str) -> Vec<u8> {
+    let mut head = Vec::new();
+    write::section(&mut head, &write::Author { hardware: std::env::consts::ARCH, system, application });
+    for &(source, number) in places {
+        let Source { link, rung, wanted, .. } = &sources[source];
+        let interface = Interface {
+            name: link.name.clone(),
+            description: format!("{rung}, queue {number}"),
+            filter: wanted.filter.clone(),
+            system: system.into(),
+            snap: wanted.options.snap,
+            link_type: ETHERNET,
+            bits_per_s: None,
+        };
+        write::interface(&mut head, &interface);
+    }
+    head
+}

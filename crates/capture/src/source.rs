@@ -1,0 +1,135 @@
+//! An interface with the queues that frames are taken from: which way of capturing it is, and why.
+
+use weir_port::capture::{CaptureError, Options, Queue, Rung};
+use weir_testbed::error::Error;
+use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
+
+use crate::filter::{self, FilterError, Place};
+use crate::interface;
+
+/// What is wanted of an interface.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Which way; `None` is the best one that can be had.
+    pub rung: Option<Rung>,
+    /// How.
+    pub options: Options,
+    /// Which frames, in the language of tcpdump; all if it is empty.
+    pub filter: String,
+}
+
+/// Why an interface cannot be captured from.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The filter.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// The kernel.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The interface.
+    #[error(transparent)]
+    Interface(#[from] Error),
+}
+
+/// An interface that is captured from. Frames arrive since it was opened.
+pub struct Source {
+    /// The interface.
+    pub link: Link,
+    /// The way.
+    pub rung: Rung,
+    /// What the kernel has granted and why this way was taken, in words.
+    pub reason: String,
+    /// What may keep frames from arriving, each with its remedy.
+    pub obstacles: Vec<String>,
+    pub(crate) wanted: Wanted,
+    pub(crate) queues: Vec<Box<dyn Queue>>,
+    pub(crate) rtnl: Rtnl,
+    /// The interface's counters just before and just after the queues were opened.
+    pub(crate) start: [LinkStats; 2],
+}
+
+impl Source {
+    /// Opens an interface of the calling thread's network namespace.
+    pub fn open(link: &Link, wanted: Wanted) -> Result<Source, SourceError> {
+        let mut rtnl = Rtnl::open()?;
+        let mut obstacles = interface::obstacles(link);
+        let (rung, start, queues, why) = match wanted.rung {
+            Some(rung) => {
+                let start = interface::counters(&mut rtnl, link)?;
+                (rung, start, open(rung, link, &wanted)?, "as asked for".to_string())
+            }
+            None => best(&mut rtnl, link, &wanted)?,
+        };
+        let start = [start, interface::counters(&mut rtnl, link)?];
+        if rung.steals() && interface::carries_own_traffic(&mut rtnl, link) {
+            obstacles.push(format!(
+                "{rung} takes the frames of {} away from this machine's own network stack, which has an address there",
+                link.name
+            ));
+        }
+        let granted = queues.first().map(|queue| queue.granted());
+        if granted.as_ref().is_some_and(|granted| granted.method.contains("generic XDP")) {
+            obstacles.push(format!(
+                "the driver of {} has no XDP, and in the kernel's receive path {rung} is no faster than a ring: leave \
+                 out --rung",
+                link.name
+            ));
+        }
+        let reason = granted.map_or(why.clone(), |granted| {
+            let (memory, queues) = (granted.memory * queues.len() as u64 / 1024, queues.len());
+            format!("{}, {queues} queue(s), {memory} KiB of buffer; {why}", granted.method)
+        });
+        Ok(Source { link: link.clone(), rung, reason, obstacles, wanted, queues, rtnl, start })
+    }
+}
+
+type Opened = (Rung, LinkStats, Vec<Box<dyn Queue>>, String);
+
+/// The best way that works here, and why it was taken.
+fn best(rtnl: &mut Rtnl, link: &Link, wanted: &Wanted) -> Result<Opened, SourceError> {
+    let own = interface::carries_own_traffic(rtnl, link);
+    let (mut why, mut last) = (Vec::new(), None);
+    for rung in preferred(link, wanted.options.sockets) {
+        if rung.steals() && own {
+            why.push(format!(
+                "{rung} would take the frames away from this machine, which talks through {}",
+                link.name
+            ));
+            continue;
+        }
+        let start = interface::counters(rtnl, link)?;
+        match open(rung, link, wanted) {
+            Ok(queues) => {
+                let why = if why.is_empty() { "the best way there is".to_string() } else { why.join("; ") };
+                return Ok((rung, start, queues, why));
+            }
+            // No other way would do.
+            Err(error @ (SourceError::Filter(_) | SourceError::Capture(CaptureError::NoInterface(_)))) => {
+                return Err(error);
+            }
+            Err(error) => {
+                why.push(format!("not {rung}: {error}"));
+                last = Some(error);
+            }
+        }
+    }
+    Err(last.expect("at least one way takes no frames away, and was tried"))
+}
+
+/// From the best on. AF_XDP is one on hardware only: a virtual interface has frames copied in either way, and a capture
+/// that takes them away surprises.
+fn preferred(link: &Link, sockets: u16) -> Vec<Rung> {
+    let rings = if sockets > 1 { [Rung::RingFanout, Rung::Fanout] } else { [Rung::Ring, Rung::RecvMmsg] };
+    let xdp = link.kind.is_none().then_some(Rung::Xdp);
+    xdp.into_iter().chain(rings).collect()
+}
+
+fn open(rung: Rung, link: &Link, wanted: &Wanted) -> Result<Vec<Box<dyn Queue>>, SourceError> {
+    let mut options = wanted.options.clone();
+    if !wanted.filter.is_empty() {
+        let place = if rung.steals() { Place::Program } else { Place::Kernel(&link.name) };
+        options.filter = Some(filter::compile(&wanted.filter, place)?);
+    }
+    Ok(rung.open(&link.name, &options)?)
+}

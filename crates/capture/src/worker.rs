@@ -1,0 +1,172 @@
+//! A thread that takes the frames of one queue: it counts them, hands them to the file, and is looked at from outside.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use weir_port::capture::{Account, Frame, Queue};
+
+use crate::mix::{Mix, Talker, Talkers};
+use crate::recorder::Recorder;
+
+/// Longest wait for frames: how late the end of a capture may be noticed.
+const WAIT: Duration = Duration::from_millis(50);
+/// How often counts are shown.
+const SHOWN_EVERY: Duration = Duration::from_millis(100);
+/// How often counters go to the file, and talkers are told.
+const SECOND: Duration = Duration::from_secs(1);
+/// Talkers that are told of each queue.
+const TALKERS: usize = 16;
+
+/// What a queue has counted so far.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// Frames captured.
+    pub frames: u64,
+    /// Their bytes on the wire, without FCS.
+    pub bytes: u64,
+    /// Frames that came after as many as were wanted.
+    pub beyond: u64,
+    /// Frames captured that found the disk too slow.
+    pub slow: u64,
+    /// Frames longer than the interface's MTU: several that were merged on receipt.
+    pub merged: u64,
+    /// What the kernel says.
+    pub account: Account,
+    /// Protocols and sizes, where they are wanted.
+    pub mix: Mix,
+    /// Who sent most in the last second.
+    pub talkers: Vec<Talker>,
+    /// Why the queue has ended before the capture.
+    pub failed: Option<String>,
+}
+
+/// What workers and session share.
+pub(crate) struct Shared {
+    /// Workers shall come to their end.
+    pub(crate) stop: AtomicBool,
+    /// Frames that are still wanted, of all queues.
+    pub(crate) wanted: Option<AtomicI64>,
+}
+
+/// What a worker tells the session.
+pub(crate) enum Event {
+    /// Nothing new comes in.
+    Stopped,
+    /// It has ended.
+    Ended,
+}
+
+/// A queue and its thread.
+pub(crate) struct Worker {
+    pub(crate) queue: Box<dyn Queue>,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) shown: Arc<Mutex<Reading>>,
+    pub(crate) events: Sender<Event>,
+    /// A queue of which nothing has come for this time after its stop is empty.
+    pub(crate) quiet: Duration,
+    /// Longest frame without merging.
+    pub(crate) longest: u32,
+    /// Count protocols, sizes and talkers.
+    pub(crate) details: bool,
+}
+
+/// What is counted per frame.
+struct Counts {
+    reading: Reading,
+    talkers: Option<Talkers>,
+    recorder: Option<Recorder>,
+}
+
+impl Counts {
+    #[inline]
+    fn count(&mut self, frame: &Frame<'_>, shared: &Shared, longest: u32) {
+        if let Some(wanted) = &shared.wanted {
+            match wanted.fetch_sub(1, Ordering::Relaxed) {
+                ..=0 => {
+                    self.reading.beyond += 1;
+                    return;
+                }
+                1 => shared.stop.store(true, Ordering::Relaxed),
+                _ => {}
+            }
+        }
+        self.reading.frames += 1;
+        self.reading.bytes += u64::from(frame.wire_len);
+        self.reading.merged += u64::from(frame.wire_len > longest);
+        if let Some(talkers) = &mut self.talkers
+            && let Some(source) = self.reading.mix.count(frame.bytes, frame.wire_len)
+        {
+            talkers.count(source, frame.wire_len);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(frame);
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn run(mut self) {
+        let talkers = self.details.then(Talkers::new);
+        let mut counts = Counts { reading: Reading::default(), talkers, recorder: self.recorder.take() };
+        let (mut shown, mut second, mut stopped) = (Instant::now(), Instant::now(), None);
+        loop {
+            let (shared, longest) = (&self.shared, self.longest);
+            let taken = self.queue.take(WAIT, &mut |frame| counts.count(frame, shared, longest));
+            let now = Instant::now();
+            let taken = match taken {
+                Ok(taken) => taken,
+                Err(error) => {
+                    counts.reading.failed = Some(error.to_string());
+                    break;
+                }
+            };
+            match stopped {
+                None if self.shared.stop.load(Ordering::Relaxed) => {
+                    if let Err(error) = self.queue.stop() {
+                        counts.reading.failed = Some(error.to_string());
+                        break;
+                    }
+                    // Whoever no longer listens needs no news.
+                    let _ = self.events.send(Event::Stopped);
+                    stopped = Some(now);
+                }
+                Some(_) if taken > 0 => stopped = Some(now),
+                Some(since) if now - since >= self.quiet => break,
+                _ => {}
+            }
+            if now - shown >= SHOWN_EVERY {
+                shown = now;
+                let new_second = now - second >= SECOND;
+                if new_second {
+                    second = now;
+                }
+                self.show(&mut counts, new_second);
+            }
+        }
+        self.show(&mut counts, true);
+        if let Some(recorder) = counts.recorder {
+            recorder.finish(&counts.reading.account, crate::now_ns());
+        }
+        let _ = self.events.send(Event::Ended);
+    }
+
+    fn show(&mut self, counts: &mut Counts, new_second: bool) {
+        match self.queue.account() {
+            Ok(account) => counts.reading.account = account,
+            Err(error) => counts.reading.failed = counts.reading.failed.take().or(Some(error.to_string())),
+        }
+        if new_second {
+            if let Some(talkers) = &mut counts.talkers {
+                counts.reading.talkers = talkers.take(TALKERS);
+            }
+            if let Some(recorder) = &mut counts.recorder {
+                recorder.tick(&counts.reading.account, crate::now_ns());
+            }
+        }
+        counts.reading.slow = counts.recorder.as_ref().map_or(0, Recorder::slow);
+        self.shown.lock().expect("nobody panics with it").clone_from(&counts.reading);
+    }
+}

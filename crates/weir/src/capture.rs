@@ -1,0 +1,272 @@
+//! `weir capture` and `weir pps`: what frames arrive at interfaces of the user's, and where they went.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use signal_hook::consts::SIGUSR1;
+use weir_capture::files::{Files, Target};
+use weir_capture::filter::{self, Place};
+use weir_capture::privilege as privileges;
+use weir_capture::session::{End, Limits, Recording, Report, Session, Signals, View};
+use weir_capture::source::{Source, Wanted};
+use weir_capture::{Rotation, privilege::User};
+use weir_port::capture::Options;
+
+use crate::live::Live;
+use crate::units::{bits, rate};
+use crate::{Outcome, cli, privilege, run, say};
+
+mod hint;
+mod json;
+mod prometheus;
+mod stats;
+mod text;
+
+/// Threads for an interface if nobody says how many.
+const MOST_THREADS: usize = 4;
+
+/// Captures until the end, and closes the books.
+pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<Outcome> {
+    // What is wrong with the filter shows without privileges.
+    if !arguments.filter.is_empty() {
+        filter::compile(&arguments.filter, Place::Program)?;
+    }
+    let links = arguments.interfaces.iter().map(|name| Ok(weir_lab::interface::find(name)?));
+    let links = links.collect::<Result<Vec<_>>>()?;
+    check_permission()?;
+    let (stop, trigger) = (run::stop_flag()?, Arc::new(AtomicBool::new(false)));
+    signal_hook::flag::register(SIGUSR1, trigger.clone())?;
+    let files = arguments.write.as_deref().map(|path| files(arguments, path)).transpose()?;
+    let prometheus = arguments.prometheus.map(listen).transpose()?;
+    let mut sources = Vec::new();
+    for link in &links {
+        let source = Source::open(link, wanted(arguments))?;
+        say::say(&format!("capturing on {}: {}, {}", link.name, source.rung, source.reason));
+        source.obstacles.iter().for_each(|obstacle| say::say(&format!("note: {obstacle}")));
+        sources.push(source);
+    }
+    give_up_privileges()?;
+
+    let details = arguments.stats || arguments.json || arguments.prometheus.is_some();
+    let recording = files.map(|files| recording(arguments, files));
+    let limits = Limits { duration: arguments.duration, frames: arguments.count, bytes: arguments.size };
+    let session =
+        Session::start(sources, recording, limits, details).with_context(|| file_error(arguments))?;
+    let prometheus = prometheus.map(prometheus::Server::start).transpose()?;
+    let mut shown = Shown::new(arguments, !arguments.filter.is_empty());
+    let mut broken = None;
+    let report = session.run(Signals { stop: &stop, trigger: &trigger }, |view| {
+        if let Some(server) = &prometheus {
+            server.tell(view);
+        }
+        if arguments.json && broken.is_none() {
+            broken = writeln!(out, "{}", json::second(view)).and_then(|()| out.flush()).err();
+            // Nobody listens any more.
+            stop.fetch_or(broken.is_some(), Ordering::Relaxed);
+        }
+        shown.tell(view);
+    });
+    shown.finish();
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    if arguments.json {
+        writeln!(out, "{}", json::end(&report))?;
+    } else if arguments.to_stdout() {
+        say::say(text::report(&report).trim_end());
+    } else {
+        out.write_all(text::report(&report).as_bytes())?;
+    }
+    outcome(arguments, report)
+}
+
+/// `weir pps`: nothing but a line per second.
+pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome> {
+    if !arguments.filter.is_empty() {
+        filter::compile(&arguments.filter, Place::Program)?;
+    }
+    let link = weir_lab::interface::find(&arguments.interface)?;
+    check_permission()?;
+    let stop = run::stop_flag()?;
+    let options = Options { snap: 64, sockets: threads(None), promiscuous: true, ..Options::default() };
+    let source = Source::open(&link, Wanted { rung: None, options, filter: arguments.filter.clone() })?;
+    source.obstacles.iter().for_each(|obstacle| say::say(&format!("note: {obstacle}")));
+    give_up_privileges()?;
+    let limits = Limits { duration: arguments.duration, ..Limits::default() };
+    let session = Session::start(vec![source], None, limits, false)?;
+    let never = AtomicBool::new(false);
+    let mut broken = Ok(());
+    let report = session.run(Signals { stop: &stop, trigger: &never }, |view| {
+        let sum =
+            |value: fn(&weir_capture::session::QueueView) -> f64| view.queues.iter().map(value).sum::<f64>();
+        let (fps, bit_rate, drops) = (sum(|q| q.frames_per_s), sum(|q| q.bits_per_s), sum(|q| q.drops_per_s));
+        if broken.is_ok() {
+            broken = writeln!(out, "{}, {}, lost {}", rate(fps), bits(bit_rate), rate(drops))
+                .and_then(|()| out.flush());
+        }
+        if broken.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    broken?;
+    match report.end {
+        End::NothingLeft => Err(vanished(&report)),
+        _ => Ok(Outcome::Done),
+    }
+}
+
+fn check_permission() -> Result<()> {
+    if !privilege::may_use_packet_sockets() {
+        bail!("no permission to capture: run weir as root, for example with sudo (CAP_NET_RAW)");
+    }
+    Ok(())
+}
+
+fn wanted(arguments: &cli::Capture) -> Wanted {
+    let rung = match arguments.rung {
+        cli::RungChoice::Auto => None,
+        cli::RungChoice::This(rung) => Some(rung),
+    };
+    let options = Options {
+        snap: arguments.snap,
+        sockets: threads(arguments.threads),
+        promiscuous: !arguments.no_promiscuous,
+        ..Options::default()
+    };
+    Wanted { rung, options, filter: arguments.filter.clone() }
+}
+
+fn threads(wanted: Option<u16>) -> u16 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    wanted.unwrap_or(cpus.min(MOST_THREADS) as u16)
+}
+
+/// Where files come from: as root, from a child process, since this one gives its rights up.
+fn files(arguments: &cli::Capture, path: &Path) -> Result<Files> {
+    if arguments.to_stdout() {
+        let stdout = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?;
+        return Ok(Files::given(File::from(stdout)));
+    }
+    let (numbered, owner) = (arguments.rotate.is_some(), privileges::caller());
+    let target = Target { path: path.into(), numbered, keep: arguments.keep, owner };
+    let files = if privileges::is_root() { Files::by_child(&target) } else { Files::of(&target) };
+    files.with_context(|| file_error(arguments))
+}
+
+fn file_error(arguments: &cli::Capture) -> String {
+    let path = arguments.write.as_deref().unwrap_or(Path::new("the capture"));
+    format!("cannot write {}", path.display())
+}
+
+fn recording(arguments: &cli::Capture, files: Files) -> Recording {
+    let system = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Recording {
+        files,
+        rotation: arguments.rotate.unwrap_or(Rotation::None),
+        compress: arguments
+            .write
+            .as_ref()
+            .is_some_and(|path| path.extension().is_some_and(|end| end == "zst")),
+        before: arguments.ring_before.zip(arguments.trigger),
+        memory: arguments.memory,
+        application: format!("weir {}", env!("CARGO_PKG_VERSION")),
+        system: format!("Linux {}", system.trim()),
+    }
+}
+
+fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
+}
+
+fn give_up_privileges() -> Result<()> {
+    let became = privileges::drop_all().context("cannot give up privileges")?;
+    if let Some(User { uid, .. }) = became {
+        say::say(&format!("all is open; going on as user {uid}, without privileges"));
+    }
+    Ok(())
+}
+
+fn outcome(arguments: &cli::Capture, report: Report) -> Result<Outcome> {
+    let asked_for_end = arguments.duration.is_some() || arguments.count.is_some() || arguments.size.is_some();
+    let vanished = vanished(&report);
+    if let Some(error) = report.written.and_then(|written| written.error) {
+        let kept = "what was written before is whole";
+        return Err(anyhow::Error::from(error).context(format!("{}; {kept}", file_error(arguments))));
+    }
+    match report.end {
+        End::NothingLeft => Err(vanished),
+        End::Stopped if asked_for_end => Ok(Outcome::Interrupted),
+        _ => Ok(Outcome::Done),
+    }
+}
+
+/// Why the last queue has ended.
+fn vanished(report: &Report) -> anyhow::Error {
+    let mut reasons = report.view.queues.iter().filter_map(|queue| queue.reading.failed.as_deref());
+    anyhow!("{}", reasons.next_back().unwrap_or("no queue is left"))
+}
+
+/// What a user sees on standard error while frames are captured.
+struct Shown {
+    stats: Option<stats::Stats>,
+    live: Live,
+    hint: hint::Hint,
+    said: Vec<String>,
+    waiting: bool,
+}
+
+impl Shown {
+    fn new(arguments: &cli::Capture, filtered: bool) -> Self {
+        Shown {
+            stats: arguments.stats.then(stats::Stats::new),
+            live: Live::new(),
+            hint: hint::Hint::new(filtered, arguments.no_promiscuous),
+            said: Vec::new(),
+            waiting: arguments.trigger.is_some(),
+        }
+    }
+
+    fn tell(&mut self, view: &View) {
+        let mut news = self.hint.about(view);
+        if self.waiting && !view.waiting {
+            self.waiting = false;
+            news.push("triggered: writing".into());
+        }
+        for queue in view.queues.iter().filter_map(|queue| queue.reading.failed.as_ref()) {
+            if !self.said.contains(queue) {
+                self.said.push(queue.clone());
+                news.push(queue.clone());
+            }
+        }
+        if !news.is_empty() {
+            self.finish();
+            say::notes(&news);
+        }
+        if let Some(stats) = &mut self.stats {
+            return stats.tell(view);
+        }
+        let frames = view.queues.iter().map(|queue| queue.reading.frames).sum();
+        let drops: u64 =
+            view.queues.iter().map(|queue| queue.reading.account.dropped() + queue.reading.slow).sum();
+        let bit_rate: f64 = view.queues.iter().map(|queue| queue.bits_per_s).sum();
+        let written = view.written.map_or(String::new(), |written| format!(", {}", text::written(&written)));
+        let state = if view.waiting { ", waiting for the trigger" } else { "" };
+        self.live.tell("captured", frames, &format!(", {}, lost {drops}{written}{state}", bits(bit_rate)));
+    }
+
+    fn finish(&mut self) {
+        match &mut self.stats {
+            Some(stats) => stats.finish(),
+            None => self.live.finish(),
+        }
+    }
+}
+
+/// How long nothing may come before it is worth a word.
+const SILENCE: Duration = Duration::from_secs(3);

@@ -1,0 +1,71 @@
+//! Why nothing has been captured yet, said once.
+
+use weir_capture::session::View;
+
+use super::SILENCE;
+
+pub(super) struct Hint {
+    filtered: bool,
+    not_promiscuous: bool,
+    said: bool,
+}
+
+impl Hint {
+    pub(super) fn new(filtered: bool, not_promiscuous: bool) -> Self {
+        Hint { filtered, not_promiscuous, said: false }
+    }
+
+    /// What there is to say about a view.
+    pub(super) fn about(&mut self, view: &View) -> Vec<String> {
+        let captured: u64 =
+            view.queues.iter().map(|queue| queue.reading.frames + queue.reading.account.dropped()).sum();
+        if self.said || captured > 0 || view.elapsed < SILENCE {
+            return Vec::new();
+        }
+        self.said = true;
+        let seconds = view.elapsed.as_secs();
+        let why = match view.offered {
+            0 if self.not_promiscuous => {
+                "the interface has received none either: frames for other machines need promiscuous mode (leave out \
+                 --no-promiscuous)"
+                    .to_string()
+            }
+            0 => "the interface has received none either: look at the cable, the mirror port, or whoever sends".into(),
+            offered if self.filtered => format!("the interface has received {offered}, of which the filter lets none pass"),
+            offered => format!(
+                "the interface has received {offered}: something took them before, for example an XDP program \
+                 (`ip link` shows it)"
+            ),
+        };
+        vec![format!("no frame in {seconds} s; {why}")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn silence_has_a_reason_which_is_told_once() {
+        let view = |seconds, offered| View {
+            elapsed: Duration::from_secs(seconds),
+            queues: Vec::new(),
+            written: None,
+            waiting: false,
+            offered,
+        };
+        let said = |filtered, not_promiscuous, offered| {
+            let mut hint = Hint::new(filtered, not_promiscuous);
+            assert!(hint.about(&view(2, offered)).is_empty(), "too early");
+            let said = hint.about(&view(3, offered)).concat();
+            assert!(hint.about(&view(4, offered)).is_empty(), "once");
+            said
+        };
+        assert!(said(true, false, 7).contains("has received 7, of which the filter lets none pass"));
+        assert!(said(false, false, 7).contains("XDP program"));
+        assert!(said(false, true, 0).contains("--no-promiscuous"));
+        assert!(said(true, false, 0).contains("look at the cable"));
+    }
+}

@@ -1,0 +1,105 @@
+//! A capture for machines: one object per second, and the books at the end.
+
+use serde_json::{Value, json};
+use weir_capture::mix::{self, Mix, PROTOCOLS, SIZES};
+use weir_capture::session::{End, QueueView, Report, View};
+
+/// Talkers of a line.
+const TALKERS: usize = 10;
+
+/// The capture as it is now.
+pub(super) fn second(view: &View) -> Value {
+    let mut mix = Mix::default();
+    view.queues.iter().for_each(|queue| mix.add(&queue.reading.mix));
+    let talkers = mix::merge(view.queues.iter().map(|queue| queue.reading.talkers.as_slice()), TALKERS);
+    let talker = |t: &mix::Talker| json!({ "address": t.address, "frames": t.frames, "bytes": t.bytes, "uncertain": t.uncertain });
+    json!({
+        "elapsed_s": view.elapsed.as_secs_f64(),
+        "offered": view.offered,
+        "queues": view.queues.iter().map(queue).collect::<Vec<_>>(),
+        "protocols": named(PROTOCOLS.iter().map(ToString::to_string), &mix.protocols),
+        "sizes": named(size_names(), &mix.sizes),
+        "talkers": talkers.iter().map(talker).collect::<Vec<_>>(),
+        "written": written(view),
+        "waiting": view.waiting,
+    })
+}
+
+/// The books.
+pub(super) fn end(report: &Report) -> Value {
+    let ledgers = report.ledgers.iter().map(|ledger| {
+        json!({
+            "interface": ledger.interface,
+            "offered_least": ledger.offered.map(|(least, _)| least),
+            "offered_most": ledger.offered.map(|(_, most)| most),
+            "captured": ledger.captured,
+            "drops": named(ledger.drops.iter().map(|d| d.name.into()), &ledger.drops.iter().map(|d| d.frames).collect::<Vec<_>>()),
+            "unexplained": ledger.unexplained(),
+            "filtered": ledger.filtered,
+            "merged": ledger.merged,
+        })
+    });
+    let file = report.written.as_ref().map(|written| {
+        json!({
+            "frames": written.frames,
+            "bytes": written.bytes,
+            "files": written.files,
+            "disk_too_slow": report.slow(),
+            "unwritten": written.unwritten,
+            "let_go": written.let_go,
+            "reaches_back_s": written.reaches_back.map(|back| back.as_secs_f64()),
+            "error": written.error.as_ref().map(ToString::to_string),
+        })
+    });
+    let end = match report.end {
+        End::Stopped => "stopped",
+        End::Limit => "limit",
+        End::NothingLeft => "interface gone",
+        End::Disk => "disk",
+    };
+    json!({ "end": end, "elapsed_s": report.view.elapsed.as_secs_f64(), "ledgers": ledgers.collect::<Vec<_>>(), "file": file })
+}
+
+fn queue(queue: &QueueView) -> Value {
+    let reading = &queue.reading;
+    let drops = &reading.account.drops;
+    json!({
+        "interface": queue.interface,
+        "queue": queue.number,
+        "frames": reading.frames,
+        "bytes": reading.bytes,
+        "frames_per_s": queue.frames_per_s,
+        "bits_per_s": queue.bits_per_s,
+        "drops_per_s": queue.drops_per_s,
+        "drops": named(drops.iter().map(|d| d.name.into()), &drops.iter().map(|d| d.frames).collect::<Vec<_>>()),
+        "disk_too_slow": reading.slow,
+        "failed": reading.failed,
+    })
+}
+
+fn written(view: &View) -> Value {
+    view.written.map_or(Value::Null, |w| json!({ "frames": w.frames, "bytes": w.bytes, "files": w.files }))
+}
+
+fn named(names: impl Iterator<Item = String>, values: &[u64]) -> Value {
+    names.zip(values).map(|(name, value)| (name, json!(value))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// `64`, `65-127`, ..., `1519-`.
+pub(super) fn size_names() -> impl Iterator<Item = String> {
+    (0..=SIZES.len()).map(|n| match (n.checked_sub(1).map(|before| SIZES[before] + 1), SIZES.get(n)) {
+        (None, Some(most)) => format!("-{most}"),
+        (Some(least), Some(most)) => format!("{least}-{most}"),
+        (Some(least), None) => format!("{least}-"),
+        (None, None) => unreachable!("there are sizes"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_have_names() {
+        let names: Vec<_> = super::size_names().collect();
+        assert_eq!(names, ["-64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519-"]);
+    }
+}

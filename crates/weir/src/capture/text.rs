@@ -1,0 +1,69 @@
+//! The end of a capture, for people.
+
+use weir_capture::Written;
+use weir_capture::ledger::Ledger;
+use weir_capture::session::{Report, WrittenSoFar};
+
+use crate::units::size;
+
+/// The books.
+pub(super) fn report(report: &Report) -> String {
+    let mut text: String = report.ledgers.iter().map(ledger).collect();
+    if let Some(written) = &report.written {
+        text += &file(report, written);
+    }
+    text
+}
+
+fn ledger(ledger: &Ledger) -> String {
+    let Ledger { interface, captured, .. } = ledger;
+    let mut text = match ledger.offered {
+        None => format!("{interface:9} captured {captured}; its counters are gone with it\n"),
+        Some((least, most)) if least == most => {
+            format!("{interface:9} offered {most}, captured {captured}\n")
+        }
+        Some((least, most)) => format!("{interface:9} offered {least} to {most}, captured {captured}\n"),
+    };
+    let mut line = |frames: String, name: &str| text += &format!("{:9} {frames:>12} {name}\n", "");
+    for drops in &ledger.drops {
+        line(drops.frames.to_string(), drops.name);
+    }
+    let rest = if ledger.filtered {
+        "refused by the filter, which the kernel does not count, or unexplained"
+    } else {
+        "unexplained"
+    };
+    if let Some(unexplained) = ledger.unexplained() {
+        line(unexplained.to_string(), rest);
+    }
+    if ledger.merged > 0 {
+        let most = "captured frames are longer than the MTU: several were merged on receipt and count as one; \
+                    `ethtool -K IF gro off` shows them as they were";
+        line(ledger.merged.to_string(), most);
+    }
+    text
+}
+
+fn file(report: &Report, written: &Written) -> String {
+    let so_far = WrittenSoFar { frames: written.frames, bytes: written.bytes, files: written.files };
+    let mut text = format!("file      {}\n", self::written(&so_far));
+    let mut line = |frames: u64, name: &str| {
+        if frames > 0 {
+            text += &format!("{:9} {frames:>12} {name}\n", "");
+        }
+    };
+    line(report.slow(), "disk too slow");
+    line(written.unwritten, "not written: the file could take no more");
+    line(written.let_go, "from too long before the trigger");
+    if let Some(back) = written.reaches_back {
+        text += &format!("{:9} reaches back {:.1} s before the trigger\n", "", back.as_secs_f64());
+    }
+    text
+}
+
+/// What is in files.
+pub(super) fn written(written: &WrittenSoFar) -> String {
+    let WrittenSoFar { frames, bytes, files } = *written;
+    let files = if files == 1 { "a file".into() } else { format!("{files} files") };
+    format!("{frames} packets, {} in {files}", size(bytes))
+}

@@ -1,0 +1,463 @@
+//! `weir capture` and `weir pps` as a user runs them: what is sent is in the file, bit for bit, and the books close.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use serde_json::Value;
+use weir_port::capture::Rung;
+use weir_port::packet::{BATCH, Sender};
+use weir_port::pcapng::read::{Item, Reader};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::Rtnl;
+
+mod pair;
+
+use pair::{Pair, set_up};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A pair on which nobody but the test speaks.
+fn quiet_pair() -> Option<Pair> {
+    let pair = Pair::new()?;
+    for (namespace, name) in [(&pair.here, "a"), (&pair.there, "b")] {
+        set_up(namespace, name, false);
+        namespace.run(|| {
+            // Router solicitations come without neighbour discovery, too. A kernel without IPv6 sends none.
+            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            let mut rtnl = Rtnl::open().unwrap();
+            let ifindex = rtnl.link(name).unwrap().ifindex;
+            rtnl.keep_quiet(ifindex).unwrap();
+        });
+    }
+    set_up(&pair.here, "a", true);
+    set_up(&pair.there, "b", true);
+    Some(pair)
+}
+
+/// A directory that is gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// For root alone.
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("weir-capture-{}-{name}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Folder(path)
+    }
+
+    /// Its files in order of their names.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a failed test leaves does not matter.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A `weir capture` to which frames arrive already.
+struct Capturing {
+    child: Child,
+    words: BufReader<ChildStderr>,
+    said: String,
+}
+
+/// What a capture has come to.
+struct Ended {
+    code: Option<i32>,
+    said: String,
+    /// The books: the last line of JSON.
+    books: Value,
+}
+
+impl Capturing {
+    fn start(namespace: &Namespace, line: &str) -> Capturing {
+        let mut command = Command::new(WEIR);
+        command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = namespace.run(|| command.spawn()).unwrap();
+        let words = BufReader::new(child.stderr.take().unwrap());
+        let mut capturing = Capturing { child, words, said: String::new() };
+        capturing.await_words("all is open");
+        capturing
+    }
+
+    fn await_words(&mut self, words: &str) {
+        while !self.said.contains(words) {
+            assert_ne!(self.words.read_line(&mut self.said).unwrap(), 0, "no `{words}` in: {}", self.said);
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    fn interrupt(self) -> Ended {
+        self.signal(libc::SIGINT);
+        self.end()
+    }
+
+    fn end(mut self) -> Ended {
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        self.words.read_to_string(&mut self.said).unwrap();
+        let code = self.child.wait().unwrap().code();
+        let books = text.lines().last().map_or(Value::Null, |line| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        });
+        Ended { code, said: std::mem::take(&mut self.said), books }
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        // It has ended already unless the test failed.
+        let _ = self.child.kill();
+    }
+}
+
+impl Ended {
+    /// All that was offered was captured, and all that was captured is in the file.
+    fn check(&self, frames: usize) {
+        let books = &self.books;
+        assert_eq!(self.code, Some(0), "{} {books}", self.said);
+        let ledger = &books["ledgers"][0];
+        for name in ["offered_least", "offered_most", "captured"] {
+            assert_eq!(ledger[name], frames, "{name}: {books}");
+        }
+        assert_eq!(
+            (&ledger["unexplained"], ledger["drops"].as_object().unwrap().len()),
+            (&0.into(), 0),
+            "{books}"
+        );
+        assert_eq!(
+            (&books["file"]["frames"], &books["file"]["unwritten"]),
+            (&frames.into(), &0.into()),
+            "{books}"
+        );
+    }
+}
+
+/// Frames of all kinds: IPv4 and not, tagged and not, 60 to 1514 bytes.
+fn frames(count: usize) -> Vec<Vec<u8>> {
+    let frame = |n: usize| {
+        let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        match n % 4 {
+            0 => bytes.extend([8, 0, 0x45]),
+            1 => bytes.extend([0x81, 0, 0, 5, 8, 0, 0x45]),
+            2 => bytes.extend([0x86, 0xdd, 0x60]),
+            _ => bytes.extend([0x88, 0xb5]),
+        }
+        // Tags come on top of the MTU.
+        let length = 60 + n * 37 % 1455;
+        bytes.extend((bytes.len()..length).map(|at| (at * 31 + n * 7) as u8));
+        let last = bytes.len();
+        bytes[last - 4..].copy_from_slice(&(n as u32).to_be_bytes());
+        bytes
+    };
+    (0..count).map(frame).collect()
+}
+
+/// Sends from interface a; a veth hands each frame over before the call returns.
+fn send(pair: &Pair, frames: &[Vec<u8>]) {
+    let sender = pair.here.run(|| {
+        let ifindex = Rtnl::open().unwrap().link("a").unwrap().ifindex;
+        Sender::open(ifindex).unwrap()
+    });
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let sent = sender.send(&rest[..rest.len().min(BATCH)]).unwrap();
+        rest = &rest[sent..];
+    }
+}
+
+/// All packets of a file, those of each interface in order of time, which are sorted together.
+fn packets(path: &Path) -> Vec<Vec<u8>> {
+    let file = File::open(path).unwrap();
+    let compressed = path.extension().is_some_and(|ending| ending == "zst");
+    let input: Box<dyn Read> =
+        if compressed { Box::new(zstd::Decoder::new(file).unwrap()) } else { Box::new(BufReader::new(file)) };
+    let mut reader = Reader::open(input).unwrap();
+    let (mut found, mut last) = (Vec::new(), BTreeMap::new());
+    while let Some(item) = reader.next_item().unwrap_or_else(|error| panic!("{}: {error}", path.display())) {
+        if let Item::Packet(packet) = item {
+            assert!(last.insert(packet.interface, packet.at_ns) <= Some(packet.at_ns), "time goes on");
+            assert_eq!(packet.wire_len as usize, packet.bytes.len());
+            found.push(packet.bytes.to_vec());
+        }
+    }
+    found
+}
+
+/// The number at the end of each frame tells its place.
+fn in_order(mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    packets.sort_by_key(|bytes| bytes[bytes.len() - 4..].to_vec());
+    packets
+}
+
+#[test]
+fn what_is_sent_is_in_the_file_bit_for_bit() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("bits");
+    let sent = frames(300);
+    let rungs = Rung::all().filter(|&rung| rung != Rung::Count).map(|rung| rung.to_string());
+    for rung in &rungs.chain(["auto".into()]).collect::<Vec<_>>() {
+        let ending = if rung == "auto" { "pcapng.zst" } else { "pcapng" };
+        let path = folder.0.join(format!("{rung}.{ending}"));
+        let line = format!("capture -i b --rung {rung} --threads 2 --json -w {}", path.display());
+        let capturing = Capturing::start(&pair.there, &line);
+        send(&pair, &sent);
+        capturing.interrupt().check(sent.len());
+        assert_eq!(in_order(packets(&path)), sent, "{rung}");
+        counted_by_others(&path, sent.len());
+    }
+}
+
+/// capinfos and tcpdump find as many.
+fn counted_by_others(path: &Path, frames: usize) {
+    let name = path.to_str().unwrap();
+    if name.ends_with(".zst") {
+        return;
+    }
+    let run = |program: &str, words: &[&str]| {
+        let Ok(output) = Command::new(program).args(words).output() else {
+            println!("skipped: no {program} here");
+            return None;
+        };
+        let said = String::from_utf8_lossy(&output.stderr).to_string();
+        assert!(output.status.success() && !said.contains("damaged"), "{program}: {said}");
+        Some(String::from_utf8_lossy(&output.stdout).to_string())
+    };
+    if let Some(text) = run("capinfos", &["-M", "-c", name]) {
+        assert!(text.contains(&format!("Number of packets:   {frames}")), "{text}");
+    }
+    if let Some(text) = run("tcpdump", &["-r", name, "--count"]) {
+        assert_eq!(text.trim(), format!("{frames} packets"));
+    }
+}
+
+#[test]
+fn files_follow_each_other_without_a_gap_and_without_privileges() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("rotation");
+    let path = folder.0.join("x.pcapng");
+    let line = format!("capture -i b --threads 1 --json -w {} --rotate 1MB", path.display());
+    let capturing = Capturing::start(&pair.there, &line);
+    let sent = frames(5000);
+    send(&pair, &sent);
+    let status = fs::read_to_string(format!("/proc/{}/status", capturing.child.id())).unwrap();
+    for line in [
+        "CapPrm:\t0000000000000000",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+    ] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    // The user of a test may have come by sudo.
+    assert!(!status.contains("\nUid:\t0"), "{status}");
+    capturing.interrupt().check(sent.len());
+    let files = folder.files();
+    assert!(files.len() >= 3 && files[0].ends_with("x-00001.pcapng"), "{files:?}");
+    for file in &files {
+        assert!(fs::metadata(file).unwrap().len() <= 1_000_000, "{files:?}");
+    }
+    assert_eq!(files.iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), sent);
+
+    let capturing = Capturing::start(&pair.there, &format!("{line} --keep 2"));
+    send(&pair, &sent);
+    capturing.interrupt().check(sent.len());
+    let left = folder.files();
+    let kept: Vec<_> = left.iter().flat_map(|file| packets(file)).collect();
+    assert_eq!(left.len(), 2, "those of the first run had the same names: {left:?}");
+    assert_eq!(kept, sent[sent.len() - kept.len()..]);
+}
+
+#[test]
+fn a_trigger_writes_what_came_before_it() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("trigger");
+    let path = folder.0.join("x.pcapng");
+    let line = format!("capture -i b --json -w {} --ring-before 60s --trigger signal", path.display());
+    let mut capturing = Capturing::start(&pair.there, &line);
+    let sent = frames(200);
+    send(&pair, &sent[..100]);
+    capturing.signal(libc::SIGUSR1);
+    capturing.await_words("triggered: writing");
+    send(&pair, &sent[100..]);
+    let ended = capturing.interrupt();
+    ended.check(200);
+    assert!(ended.books["file"]["reaches_back_s"].is_number(), "{}", ended.books);
+    assert_eq!(in_order(packets(&path)), sent);
+
+    let capturing = Capturing::start(&pair.there, &line);
+    send(&pair, &sent);
+    let ended = capturing.interrupt();
+    assert_eq!((&ended.books["file"]["let_go"], &ended.books["file"]["frames"]), (&200.into(), &0.into()));
+    assert!(packets(&path).is_empty());
+}
+
+#[test]
+fn limits_end_a_capture_and_filters_hold() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("limits");
+    let path = folder.0.join("x.pcapng");
+    let sent = frames(200);
+    for rung in ["recv", "ring-fanout"] {
+        let line = format!("capture -i b --rung {rung} --json --count 70 -w {}", path.display());
+        let capturing = Capturing::start(&pair.there, &line);
+        send(&pair, &sent);
+        let ended = capturing.end();
+        assert_eq!((ended.code, &ended.books["end"]), (Some(0), &"limit".into()), "{}", ended.said);
+        assert_eq!(ended.books["ledgers"][0]["captured"], 70, "{}", ended.books);
+        assert_eq!(ended.books["file"]["frames"], 70, "{}", ended.books);
+        assert_eq!(packets(&path).len(), 70);
+    }
+    // Ether type 0x88b5 is a quarter of them, and a vlan is another.
+    for (filter, quarter) in [("ether[12:2]=0x88b5", 3), ("vlan", 1)] {
+        let line = format!("capture -i b --json -w {} --filter {filter}", path.display());
+        let capturing = Capturing::start(&pair.there, &line);
+        send(&pair, &sent);
+        let ended = capturing.interrupt();
+        assert_eq!(ended.books["ledgers"][0]["filtered"], true);
+        let expected: Vec<_> = sent.iter().skip(quarter).step_by(4).cloned().collect();
+        assert_eq!(in_order(packets(&path)), expected, "{filter}: {}", ended.books);
+    }
+}
+
+/// Mounts a file system of this size on a folder, in the namespace's own view.
+fn mount(namespace: &Namespace, folder: &Folder, options: &str, read_only: bool) {
+    let (path, options) = (CString::new(folder.0.to_str().unwrap()).unwrap(), CString::new(options).unwrap());
+    let flags = if read_only { libc::MS_RDONLY } else { 0 };
+    let result = namespace.run(|| {
+        // SAFETY: four texts that outlive the call.
+        unsafe {
+            libc::mount(c"none".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), flags, options.as_ptr().cast())
+        }
+    });
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_full_disk_ends_the_capture_and_what_was_written_is_whole() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("full");
+    mount(&pair.there, &folder, "size=2m", false);
+    let path = folder.0.join("x.pcapng");
+    let capturing =
+        Capturing::start(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
+    let sent = frames(6000);
+    send(&pair, &sent);
+    let ended = capturing.end();
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    assert!(
+        ended.said.contains("No space left on device") && ended.said.contains("is whole"),
+        "{}",
+        ended.said
+    );
+    assert_eq!(ended.books["end"], "disk");
+    let found = pair.there.run(|| packets(&path));
+    assert!(!found.is_empty() && found == sent[..found.len()], "{} packets", found.len());
+    assert_eq!(ended.books["file"]["frames"], found.len(), "{}", ended.books);
+    let unwritten = ended.books["file"]["unwritten"].as_u64().unwrap();
+    assert_eq!(ended.books["ledgers"][0]["captured"], found.len() as u64 + unwritten, "{}", ended.books);
+}
+
+#[test]
+fn an_interface_that_disappears_leaves_a_whole_file() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("gone");
+    let path = folder.0.join("x.pcapng");
+    let capturing = Capturing::start(&pair.there, &format!("capture -i b --json -w {}", path.display()));
+    let sent = frames(100);
+    send(&pair, &sent);
+    // The namespace takes its end of the pair with it, and so the other.
+    let Pair { here, there } = pair;
+    drop(here);
+    let ended = capturing.end();
+    drop(there);
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    assert!(ended.said.contains("interface b has vanished"), "{}", ended.said);
+    assert_eq!(
+        (&ended.books["end"], &ended.books["ledgers"][0]["captured"]),
+        (&"interface gone".into(), &100.into())
+    );
+    assert_eq!(in_order(packets(&path)), sent);
+}
+
+/// The words with which a line is refused.
+fn refused(namespace: &Namespace, line: &str, message: &str) {
+    let mut command = Command::new(WEIR);
+    let output = namespace.run(|| command.args(line.split_whitespace()).output()).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+    assert!(said.contains(message), "{line}: {said}\nexpected: {message}");
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_a_remedy() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("refused");
+    mount(&pair.there, &folder, "size=1m", true);
+    let there = &pair.there;
+    refused(there, "capture -i c --duration 1", "did you mean `b`?");
+    refused(there, "pps c --duration 1", "did you mean `b`?");
+    refused(there, "capture -i b --filter xand", "at `xand`, character 1: syntax error");
+    refused(there, "pps b --filter xand", "the filter `xand` is wrong");
+    refused(there, &format!("capture -i b -w {}/x", folder.0.display()), "Read-only file system");
+    refused(there, "capture -i b -w /nowhere/x.pcapng", "cannot write /nowhere/x.pcapng: No such file");
+    // A plain user has no capabilities. The program must be where that user may run it.
+    let copy = std::env::temp_dir().join(format!("weir-capture-{}-program", std::process::id()));
+    fs::copy(WEIR, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&copy);
+    let output = there.run(|| command.args(["capture", "-i", "b"]).uid(65_534).gid(65_534).output());
+    fs::remove_file(&copy).unwrap();
+    let said = String::from_utf8_lossy(&output.unwrap().stderr).to_string();
+    assert!(said.contains("no permission to capture: run weir as root"), "{said}");
+    // What is down is said, and captured from: it may come up.
+    set_up(there, "b", false);
+    let mut capturing = Capturing::start(there, "capture -i b");
+    capturing.await_words("ip link set b up");
+}
+
+#[test]
+fn pps_counts_and_the_view_says_who_sends() {
+    let Some(pair) = quiet_pair() else { return };
+    let mut command = Command::new(WEIR);
+    command.args(["pps", "b", "--duration", "1.5"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let output = pair.there.run(|| command.output()).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.starts_with("0.00 pps, 0.00 bit/s, lost 0.00 pps\n"), "{said}");
+
+    let mut capturing = Capturing::start(&pair.there, "capture -i b --json --stats --threads 1");
+    let sent = frames(400);
+    send(&pair, &sent);
+    // A line of the view that comes after the frames.
+    let mut lines = BufReader::new(capturing.child.stdout.take().unwrap()).lines();
+    let view = lines
+        .by_ref()
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+        .find(|view| {
+            view["queues"][0]["frames"] == 400 && view["talkers"].as_array().is_some_and(|t| !t.is_empty())
+        })
+        .expect("before it ends");
+    assert_eq!(view["protocols"]["other"], 100, "ether type 0x88b5: {view}");
+    assert_eq!(view["offered"], 400, "{view}");
+    let sizes: u64 = view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(sizes, 400, "{view}");
+    capturing.signal(libc::SIGINT);
+    capturing.await_words("b/0");
+    assert!(lines.last().unwrap().unwrap().contains("\"ledgers\""));
+}
