@@ -13,6 +13,7 @@ mod figure;
 pub mod interface;
 pub mod machine;
 pub mod plan;
+pub mod profile;
 pub mod record;
 pub mod report;
 pub mod rng;

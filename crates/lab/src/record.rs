@@ -5,8 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod capture;
 mod finding;
 
+pub use capture::{Capture, CaptureTime};
 pub use finding::{Fault, Finding, invisible_loss};
 
 /// One execution of a plan.
@@ -311,6 +313,9 @@ pub struct Trial {
     /// What went wrong with frames, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+    /// How frames were captured, and what that cost; `None` where they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
 }
 
 /// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).

@@ -40,10 +40,12 @@ pub(crate) enum Measures {
     Pacing,
     /// How many frames/s the receiver counts.
     Receiver,
+    /// How many frames/s a rung of the capture ladder takes.
+    Capture,
 }
 
 impl Measures {
-    const ALL: [Measures; 3] = [Measures::Generator, Measures::Pacing, Measures::Receiver];
+    const ALL: [Measures; 4] = [Measures::Generator, Measures::Pacing, Measures::Receiver, Measures::Capture];
 
     /// The name in records.
     pub(crate) fn name(self) -> &'static str {
@@ -51,6 +53,7 @@ impl Measures {
             Measures::Generator => "generator",
             Measures::Pacing => "pacing",
             Measures::Receiver => "receiver",
+            Measures::Capture => "capture",
         }
     }
 }

@@ -20,7 +20,6 @@ mod fanout;
 mod filter;
 mod interface;
 mod libpcap;
-mod mapping;
 mod recv;
 mod recvmmsg;
 mod ring;
@@ -216,16 +215,18 @@ pub enum Fanout {
     Cbpf,
 }
 
-/// Names of the ways, as they are written in plans and options.
-const FANOUTS: [(Fanout, &str); 7] = [
-    (Fanout::Hash, "hash"),
-    (Fanout::Lb, "lb"),
-    (Fanout::Cpu, "cpu"),
-    (Fanout::Qm, "qm"),
-    (Fanout::Rnd, "rnd"),
-    (Fanout::Rollover, "rollover"),
-    (Fanout::Cbpf, "cbpf"),
-];
+impl Fanout {
+    /// All ways with their names, as they are written in plans and options.
+    pub const ALL: [(Fanout, &str); 7] = [
+        (Fanout::Hash, "hash"),
+        (Fanout::Lb, "lb"),
+        (Fanout::Cpu, "cpu"),
+        (Fanout::Qm, "qm"),
+        (Fanout::Rnd, "rnd"),
+        (Fanout::Rollover, "rollover"),
+        (Fanout::Cbpf, "cbpf"),
+    ];
+}
 
 /// One way to capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -248,22 +249,27 @@ pub enum Rung {
     Count,
 }
 
-/// All rungs, from the bottom up, with their names.
-const RUNGS: [(Rung, &str); 8] = [
-    (Rung::Recv, "recv"),
-    (Rung::RecvMmsg, "recvmmsg"),
-    (Rung::Fanout, "fanout"),
-    (Rung::Libpcap, "libpcap"),
-    (Rung::Ring, "ring"),
-    (Rung::RingFanout, "ring-fanout"),
-    (Rung::Xdp, "xdp"),
-    (Rung::Count, "count"),
-];
-
 impl Rung {
+    /// All, from the bottom up, with their names.
+    pub const ALL: [(Rung, &str); 8] = [
+        (Rung::Recv, "recv"),
+        (Rung::RecvMmsg, "recvmmsg"),
+        (Rung::Fanout, "fanout"),
+        (Rung::Libpcap, "libpcap"),
+        (Rung::Ring, "ring"),
+        (Rung::RingFanout, "ring-fanout"),
+        (Rung::Xdp, "xdp"),
+        (Rung::Count, "count"),
+    ];
+
     /// All, from the bottom up.
     pub fn all() -> impl Iterator<Item = Rung> {
-        RUNGS.iter().map(|(rung, _)| *rung)
+        Rung::ALL.iter().map(|(rung, _)| *rung)
+    }
+
+    /// Is it a fan-out, with as many queues as one asks for?
+    pub fn fans_out(self) -> bool {
+        matches!(self, Rung::Fanout | Rung::RingFanout)
     }
 
     /// Does it take frames away from the machine's own network stack, which then never sees them?
@@ -293,10 +299,10 @@ impl Rung {
 }
 
 macro_rules! named {
-    ($type:ty, $names:ident, $what:literal) => {
+    ($type:ty, $what:literal) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let name = $names.iter().find(|(one, _)| one == self).expect("each has a name").1;
+                let name = <$type>::ALL.iter().find(|(one, _)| one == self).expect("each has a name").1;
                 f.pad(name)
             }
         }
@@ -305,19 +311,19 @@ macro_rules! named {
             type Err = UnknownName;
 
             fn from_str(text: &str) -> Result<Self, UnknownName> {
-                $names.iter().find(|(_, name)| *name == text).map(|(one, _)| *one).ok_or_else(|| {
+                <$type>::ALL.iter().find(|(_, name)| *name == text).map(|(one, _)| *one).ok_or_else(|| {
                     UnknownName {
                         what: $what,
                         text: text.into(),
-                        names: $names.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", "),
+                        names: <$type>::ALL.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", "),
                     }
                 })
             }
         }
     };
 }
-named!(Rung, RUNGS, "rung");
-named!(Fanout, FANOUTS, "fan-out");
+named!(Rung, "rung");
+named!(Fanout, "fan-out");
 
 /// A name that nothing has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -370,10 +376,10 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for (rung, name) in RUNGS {
+        for (rung, name) in Rung::ALL {
             assert_eq!((rung.to_string().as_str(), name.parse()), (name, Ok(rung)));
         }
-        for (fanout, name) in FANOUTS {
+        for (fanout, name) in Fanout::ALL {
             assert_eq!((fanout.to_string().as_str(), name.parse()), (name, Ok(fanout)));
         }
         let error = "rings".parse::<Fanout>().unwrap_err().to_string();

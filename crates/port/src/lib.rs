@@ -4,7 +4,9 @@
 
 pub mod bpf;
 pub mod capture;
+mod mapping;
 pub mod neighbour;
 pub mod packet;
 pub mod pcapng;
+pub mod perf;
 pub mod shared;

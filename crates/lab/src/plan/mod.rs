@@ -12,6 +12,7 @@ use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
 mod axes;
+mod capture;
 mod percent;
 mod procedures;
 mod read;
@@ -25,6 +26,7 @@ mod short;
 use short::Form;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
+pub use capture::{Ladder, Step};
 pub(crate) use procedures::percents;
 pub use procedures::{
     BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
@@ -60,6 +62,8 @@ pub enum Experiment {
     Throughput(Throughput),
     /// Compares the frame generator with those of others.
     PeersGenerator(Peers),
+    /// Climbs the capture ladder.
+    Capture(Ladder),
 }
 
 /// The experiment `throughput`.
@@ -188,7 +192,7 @@ impl Plan {
     pub fn points(&self) -> Vec<PointSpec> {
         match &self.experiment {
             Experiment::Throughput(t) => axes::points(&t.dut, &t.traffic),
-            Experiment::PeersGenerator(_) => Vec::new(),
+            Experiment::PeersGenerator(_) | Experiment::Capture(_) => Vec::new(),
         }
     }
 
@@ -203,6 +207,7 @@ impl Plan {
                 let others = Peers::PACES_FPS.len() + Peers::RECEIVERS;
                 p.trial * p.rounds * (generators + others) as u32
             }
+            Experiment::Capture(ladder) => ladder.estimate(),
         }
     }
 }
@@ -243,6 +248,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("rfc8219", include_str!("../../../../plans/rfc8219.toml")),
         ("soak", include_str!("../../../../plans/soak.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
+        ("capture", include_str!("../../../../plans/capture.toml")),
     ]
 }
 

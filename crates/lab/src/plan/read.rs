@@ -11,6 +11,7 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
+use super::capture;
 use super::percent;
 use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
@@ -131,14 +132,18 @@ fn is_from_the_future(root: &Section<'_>) -> bool {
 enum ExperimentKind {
     Throughput,
     PeersGenerator,
+    Capture,
 }
 
 fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
     let question = root.required("question", "\"How fast does this machine route?\"", value::text);
     let cites = root.one("cites", value::text);
     let limits = read_limits(root.section("limits"));
-    let kinds =
-        [(ExperimentKind::Throughput, "throughput"), (ExperimentKind::PeersGenerator, "peers-generator")];
+    let kinds = [
+        (ExperimentKind::Throughput, "throughput"),
+        (ExperimentKind::PeersGenerator, "peers-generator"),
+        (ExperimentKind::Capture, "capture"),
+    ];
     let kind = match root.one("experiment", value::choice("experiment", &kinds)) {
         Some(kind) => kind,
         None if root.has("experiment") => return None,
@@ -147,6 +152,7 @@ fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
     let experiment = match kind {
         ExperimentKind::Throughput => read_throughput(&root).map(Experiment::Throughput),
         ExperimentKind::PeersGenerator => read_peers(root.section("peers")).map(Experiment::PeersGenerator),
+        ExperimentKind::Capture => capture::read(root.section("capture")).map(Experiment::Capture),
     };
     // Its options are read where they belong.
     root.section("short");

@@ -340,6 +340,7 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         ledger: ledger(lost),
         unexplained: (lost / 1000) as i64,
         findings: Vec::new(),
+        capture: None,
         verdict,
         reasons: match verdict {
             Verdict::Valid => Vec::new(),

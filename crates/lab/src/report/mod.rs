@@ -12,9 +12,11 @@ mod columns;
 mod cost;
 mod curve;
 pub(crate) mod faults;
+mod flame;
 pub(crate) mod format;
 mod generators;
 pub(crate) mod handover;
+mod ladder;
 mod latency;
 mod ledger;
 mod lines;
@@ -35,6 +37,7 @@ mod timeline;
 
 pub(crate) use curve::by_load;
 pub(crate) use generators::text as generators_text;
+pub(crate) use ladder::text as ladder_text;
 pub(crate) use rate::Rate;
 pub(crate) use series::{Comparison, Series, frame_name};
 pub(crate) use table::Table;
@@ -53,6 +56,7 @@ pub fn html(runs: &[RunData]) -> String {
         rules::html(&all),
         procedures::html(&all),
         generators::html(runs),
+        ladder::html(runs),
         loss::html(&all),
         latency::html(&all),
         cost::html(&all),

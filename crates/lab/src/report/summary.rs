@@ -4,12 +4,12 @@
 mod comparisons;
 
 use super::format::{count, full, list, percent, si, time_ns, whole_percent};
-use super::generators;
 use super::handover;
 use super::rate::{Bound, Rate};
 use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
+use super::{generators, ladder};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
@@ -46,6 +46,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
             rules::findings(all, data),
             results(all, data),
             generators::findings(data),
+            ladder::findings(data),
             trust(data),
         ];
         found.push(Findings { heading, sentences: parts.concat() });

@@ -13,6 +13,7 @@ use std::time::Duration;
 use weir_load::counts::Load;
 use weir_load::{LoadError, TesterKind};
 use weir_packet::flow::{Direction, IpVersion};
+use weir_port::capture::{CaptureError, Rung};
 use weir_testbed::device::DeviceError;
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
@@ -28,6 +29,7 @@ use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
+mod capture;
 mod counted;
 mod diagnosis;
 mod disturbance;
@@ -67,6 +69,17 @@ pub enum RunError {
     /// The device under test could not be started.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A rung of the capture ladder could not be opened.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// Capturing ended early.
+    #[error("capturing by {rung} ended early: {source}")]
+    Reading {
+        /// Which rung.
+        rung: Rung,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The record could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -174,7 +187,7 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         limits: plan.limits.clone(),
         external: match &plan.experiment {
             Experiment::Throughput(experiment) => experiment.external.clone(),
-            Experiment::PeersGenerator(_) => None,
+            Experiment::PeersGenerator(_) | Experiment::Capture(_) => None,
         },
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
@@ -187,6 +200,10 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         Experiment::PeersGenerator(experiment) => {
             let record = &record;
             peers::Contest { record, past, experiment, store, options, settings, journal }.all_rounds()
+        }
+        Experiment::Capture(ladder) => {
+            let record = &record;
+            capture::Climb { record, past, ladder, store, options, settings, journal }.all_steps()
         }
     };
     let state = match &result {

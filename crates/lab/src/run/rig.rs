@@ -325,6 +325,7 @@ impl Rig {
             cost: self.cost(&books, used),
             noise,
             findings,
+            capture: None,
         }
     }
 
@@ -512,6 +513,7 @@ fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) 
         cost: Cost::default(),
         noise: Noise::default(),
         findings: Vec::new(),
+        capture: None,
     }
 }
 

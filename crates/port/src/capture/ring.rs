@@ -16,9 +16,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::mapping::Mapping;
 use super::tap::Tap;
 use super::{Account, CaptureError, Drops, Frame, Granted, Interface, Options, Queue, fanout, tag};
+use crate::mapping::Mapping;
 use crate::packet::set;
 
 /// Fewest blocks: one that fills, and one that is read, each with one behind it.

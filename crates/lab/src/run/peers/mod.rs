@@ -362,6 +362,7 @@ impl Contest<'_> {
             unexplained: books.unexplained(),
             ledger: books.ledger,
             findings: Vec::new(),
+            capture: None,
             verdict,
             reasons,
             cost: Cost::default(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::ring::Side;
-use crate::capture::mapping::Mapping;
+use crate::mapping::Mapping;
 use crate::packet::set_at;
 
 /// The kernel lets go of a queue a moment after its socket was closed: how often we ask for it, each time after twice

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 /// A mapping that is undone when it is dropped.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -17,12 +17,12 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// `bytes` of what `fd` offers at `offset`, present from the start so that no frame waits for a page.
-    pub(super) fn shared(fd: BorrowedFd<'_>, bytes: usize, offset: libc::off_t) -> io::Result<Mapping> {
+    pub(crate) fn shared(fd: BorrowedFd<'_>, bytes: usize, offset: libc::off_t) -> io::Result<Mapping> {
         Mapping::map(bytes, libc::MAP_SHARED, fd.as_raw_fd(), offset)
     }
 
     /// `bytes` of fresh memory.
-    pub(super) fn fresh(bytes: usize) -> io::Result<Mapping> {
+    pub(crate) fn fresh(bytes: usize) -> io::Result<Mapping> {
         Mapping::map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
@@ -44,12 +44,12 @@ impl Mapping {
         Ok(Mapping { start: NonNull::new(start.cast()).expect("mmap returns no null"), bytes })
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Pointer to a `T` that begins `at` bytes into it.
-    pub(super) fn at<T>(&self, at: usize) -> *mut T {
+    pub(crate) fn at<T>(&self, at: usize) -> *mut T {
         assert!(at + size_of::<T>() <= self.bytes, "{at} of {} bytes", self.bytes);
         // SAFETY: within the mapping, by the assertion.
         let pointer = unsafe { self.start.as_ptr().add(at) };

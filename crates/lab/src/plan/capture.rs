@@ -1,0 +1,191 @@
+//! The experiment `capture`: which rungs of the ladder, with which traffic, threads and buffers.
+
+use std::time::Duration;
+
+use toml_edit::Value;
+use weir_config::{Section, value};
+use weir_packet::flow::MAX_FLOWS;
+use weir_packet::size::FrameSizes;
+use weir_port::capture::{BufferSize, Fanout, Rung};
+
+use super::Cpus;
+
+/// The rungs, and what each is measured with. Lists are axes with at least one value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ladder {
+    /// From the bottom up.
+    pub rungs: Vec<Rung>,
+    /// Threads of the fan-outs; the other rungs have one.
+    pub threads: Vec<Cpus>,
+    /// How fan-outs spread frames.
+    pub fanout: Fanout,
+    /// Frame sizes.
+    pub frames: Vec<FrameSizes>,
+    /// Numbers of flows.
+    pub flows: Vec<u32>,
+    /// Bytes kept of each frame.
+    pub snap: u32,
+    /// What every rung may hold back.
+    pub buffer: BufferSize,
+    /// Length of each trial, unless the buffer could hide its loss.
+    pub trial: Duration,
+    /// Lowest load of the search, frames/s.
+    pub min_fps: f64,
+    /// Highest load; `None`: what the generator sends at most.
+    pub max_fps: Option<f64>,
+    /// The search ends when its bounds are this close, relative to the upper one.
+    pub resolution: f64,
+}
+
+/// One combination.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// How frames are captured.
+    pub rung: Rung,
+    /// By how many threads.
+    pub threads: Cpus,
+    /// Frame sizes.
+    pub frame: FrameSizes,
+    /// Flows.
+    pub flows: u32,
+}
+
+impl Ladder {
+    /// A load counts as captured without loss after so many trials without one.
+    pub const TRIALS: u32 = 3;
+    /// Trials are so many times as long as what fits into the buffer.
+    pub const BUFFERS_PER_TRIAL: f64 = 2.0;
+    /// Loads that a search looks at, beyond those that halve its bounds once they are found.
+    const FIRST_LOADS: f64 = 3.0;
+
+    /// All combinations, rungs fastest; a rung that is no fan-out is there once.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for frame in &self.frames {
+            for &flows in &self.flows {
+                for &rung in &self.rungs {
+                    let alone = [Cpus::Count(1)];
+                    let threads = if rung.fans_out() { &self.threads[..] } else { &alone[..] };
+                    let step = |&threads| Step { rung, threads, frame: frame.clone(), flows };
+                    steps.extend(threads.iter().map(step));
+                }
+            }
+        }
+        steps
+    }
+
+    /// About as long as the trials take: a lossy load needs one, a good one all.
+    pub(super) fn estimate(&self) -> Duration {
+        let loads = Ladder::FIRST_LOADS + (1.0 / self.resolution).log2().max(0.0);
+        let trials = 2.0 + loads * f64::from(1 + Ladder::TRIALS) / 2.0;
+        self.trial.mul_f64(trials * self.steps().len() as f64)
+    }
+}
+
+/// Reads `[capture]`.
+pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
+    let rungs = section.axis("rungs", value::choice("rung", &Rung::ALL));
+    let threads = section.axis("threads", value::parsed::<Cpus>);
+    let fanout = section.one("fanout", value::choice("fan-out", &Fanout::ALL));
+    let frames = section.axis("frame_bytes", value::parsed::<FrameSizes>);
+    let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
+    let snap = section.one("snap", value::count(14..=65_535));
+    let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
+    let time = section.one("buffer_s", value::seconds).unwrap_or(Duration::from_millis(100));
+    let rate = section.one("buffer_fps", value::fps).unwrap_or(1e6);
+    let memory = section.one("buffer_bytes", bytes);
+    for key in ["buffer_s", "buffer_fps"] {
+        if memory.is_some() && section.has(key) {
+            let text = "buffer_bytes gives every rung the same memory: leave this out, or that";
+            section.wrong(key, text.to_string());
+        }
+    }
+    if memory.is_none() && trial.as_secs_f64() < Ladder::BUFFERS_PER_TRIAL * time.as_secs_f64() {
+        let text = "a trial must be at least twice as long as buffer_s, or the buffer hides what is lost";
+        section.wrong(if section.has("trial_s") { "trial_s" } else { "buffer_s" }, text.to_string());
+    }
+    let min_fps = section.one("min_fps", value::fps).unwrap_or(20_000.0);
+    let max_fps = section.one("max_fps", value::fps);
+    if max_fps.is_some_and(|max_fps| max_fps <= min_fps) {
+        section.wrong("max_fps", format!("this must be above min_fps, {min_fps} frames/s"));
+    }
+    let resolution = section.one("resolution", value::width);
+    section.finish();
+    Some(Ladder {
+        rungs: rungs.unwrap_or(Rung::all().collect()),
+        threads: threads.unwrap_or(vec![Cpus::Count(1), Cpus::All]),
+        fanout: fanout.unwrap_or(Fanout::Hash),
+        frames: frames.unwrap_or(vec![FrameSizes::Fixed(64)]),
+        flows: flows.unwrap_or(vec![10_000]),
+        snap: snap.unwrap_or(65_535),
+        buffer: memory.map_or(BufferSize::Time { rate, time }, BufferSize::Memory),
+        trial,
+        min_fps,
+        max_fps,
+        resolution: resolution.unwrap_or(0.05),
+    })
+}
+
+/// A size of memory: a number, or one with k, M or G.
+fn bytes(value: &Value) -> Result<u64, String> {
+    let number = match value.as_str() {
+        Some(text) => weir_config::rate::quantity(text)?,
+        None => value.as_integer().map_or(0.0, |number| number as f64),
+    };
+    if (1e4..=1e12).contains(&number) {
+        return Ok(number as u64);
+    }
+    Err(format!(
+        "`{}` is no size of a buffer: use 10000 to 1000G bytes, such as \"64M\"",
+        weir_config::shown(value)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Experiment, load, load_short};
+
+    fn ladder(sets: &[&str]) -> Result<Ladder, String> {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        let plan = load("capture", &sets).map_err(|error| error.to_string())?;
+        let Experiment::Capture(ladder) = plan.experiment else { panic!("another experiment") };
+        Ok(ladder)
+    }
+
+    #[test]
+    fn only_fan_outs_have_more_than_one_thread() {
+        let sets = ["capture.rungs=[ring,ring-fanout]", "capture.frame_bytes=64", "capture.flows=[1,9]"];
+        let steps = ladder(&sets).unwrap().steps();
+        let list: Vec<_> = steps.iter().map(|s| format!("{} {} {}", s.rung, s.threads, s.flows)).collect();
+        let both = |n| [format!("ring 1 {n}"), format!("ring-fanout 1 {n}"), format!("ring-fanout all {n}")];
+        assert_eq!(list, [both(1), both(9)].concat());
+    }
+
+    #[test]
+    fn mistakes_have_remedies() {
+        for (sets, text) in [
+            (&["capture.rungs=rings"][..], "did you mean `ring`"),
+            (&["capture.trial_s=0.1"], "a trial must be at least twice as long as buffer_s"),
+            (&["capture.buffer_bytes=64M", "capture.buffer_s=1"], "gives every rung the same memory"),
+            (&["capture.buffer_bytes=12"], "use 10000 to 1000G bytes"),
+            (&["capture.max_fps=1k"], "must be above min_fps"),
+            (&["capture.snap=3"], "14"),
+        ] {
+            let error = ladder(sets).unwrap_err();
+            assert!(error.contains(text), "{sets:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn memory_takes_the_place_of_time() {
+        let found = ladder(&["capture.buffer_bytes=64M"]).unwrap();
+        assert_eq!(found.buffer, BufferSize::Memory(64_000_000));
+    }
+
+    #[test]
+    fn the_short_form_is_short() {
+        let short = load_short("capture", &[]).unwrap();
+        assert!(short.estimate() <= Duration::from_secs(150), "{:?}", short.estimate());
+    }
+}

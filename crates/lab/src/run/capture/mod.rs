@@ -1,0 +1,268 @@
+//! The experiment `capture`: for each rung the highest rate that is captured without loss, and what happens beyond it.
+//!
+//! ```text
+//! for each step: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_load::Control;
+use weir_load::counts::Load;
+use weir_testbed::journal::{Journal, measuring_lock};
+
+use bench::{Bench, Outcome};
+use observer::Look;
+
+use super::past::{self, Past};
+use super::verdict::judge;
+use super::{Event, Options, RunError, Settings};
+use crate::plan::{Ladder, Step};
+use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Run, Trial, Verdict};
+use crate::run_data::{MEASURES, Measures};
+use crate::search::{Measured, Measurer, Search, Stop, rfc2544};
+use crate::store::Store;
+use crate::time;
+
+mod bench;
+mod observer;
+mod reader;
+
+/// Before the first trial of a step: memory in place, programs warm.
+const WARM_UP: Duration = Duration::from_millis(50);
+const WARM_UP_FPS: f64 = 10_000.0;
+/// A search goes up to this share of what the generator sends at full speed: beyond it, departures cannot be paced.
+const PACED_SHARE: f64 = 0.9;
+/// The loads of the cost trial: this share of the highest rate without loss.
+const COST_SHARE: f64 = 0.9;
+
+/// A climb in progress.
+pub(super) struct Climb<'a> {
+    pub(super) record: &'a Run,
+    pub(super) past: &'a Past,
+    pub(super) ladder: &'a Ladder,
+    pub(super) store: &'a Store,
+    pub(super) options: &'a Options<'a>,
+    pub(super) settings: Settings,
+    pub(super) journal: Journal,
+}
+
+impl Climb<'_> {
+    pub(super) fn all_steps(mut self) -> Result<(), RunError> {
+        let steps = self.ladder.steps();
+        for (index, step) in steps.iter().enumerate() {
+            self.step(step, index, steps.len())?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, index: usize, count: usize) -> Result<(), RunError> {
+        let observe = self.options.observe;
+        if let Some(data) = self.past.finished(index) {
+            observe(Event::Point { index: Some(index), count, point: &data.point });
+            data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
+            return Ok(());
+        }
+        let bench = Bench::build(step, self.ladder, self.settings.seed, &mut self.journal)?;
+        let mut point = self.point(step, index, &bench);
+        let kept = self.past.enter(&mut point, self.store)?;
+        observe(Event::Point { index: Some(index), count, point: &point });
+        let hidden = bench.buffer_frames()?;
+        let number = kept.len();
+        let mut trials = Trials { climb: self, point: &point, bench, hidden, kept, number, error: None };
+        let result = trials.all()?;
+        self.store.finish_point(point.id, &result)?;
+        observe(Event::Result(&point, &result));
+        Ok(())
+    }
+
+    fn point(&self, step: &Step, index: usize, bench: &Bench) -> Point {
+        let settings = [
+            (MEASURES, Measures::Capture.name().to_string()),
+            ("rung", step.rung.to_string()),
+            ("threads", step.threads.to_string()),
+            ("frame_bytes", step.frame.to_string()),
+            ("flows", step.flows.to_string()),
+        ];
+        Point {
+            id: 0,
+            run_id: self.record.id,
+            index,
+            settings: settings.map(|(name, value)| (name.to_string(), value)).to_vec(),
+            dut: step.rung.to_string(),
+            frame: step.frame.to_string(),
+            frame_bytes_mean: step.frame.mean(),
+            cpus: bench.cpus(),
+            cpus_shared: bench.shared(),
+            line_fps: None,
+            notes: vec![bench.placement()],
+            result: None,
+        }
+    }
+}
+
+/// The trials of one step.
+struct Trials<'a, 'c> {
+    climb: &'a Climb<'c>,
+    point: &'a Point,
+    bench: Bench,
+    /// Frames that the buffers hold: a trial of fewer could hide its loss in them.
+    hidden: u64,
+    /// Trials of an earlier part of this run that are still to be asked for.
+    kept: VecDeque<Trial>,
+    number: usize,
+    /// Why the search was stopped.
+    error: Option<RunError>,
+}
+
+impl Trials<'_, '_> {
+    fn all(&mut self) -> Result<PointResult, RunError> {
+        let ladder = self.climb.ladder;
+        self.one(&Load::steady(WARM_UP_FPS, WARM_UP), Purpose::WarmUp)?;
+        let full = self.one(&Load::full_speed(ladder.trial), Purpose::Ceiling)?;
+        let ceiling_fps = full.offered_fps * PACED_SHARE;
+        let max_fps = ladder.max_fps.map_or(ceiling_fps, |max_fps| max_fps.min(ceiling_fps));
+        let search = Search::Rfc2544(rfc2544::Config {
+            min_fps: ladder.min_fps.min(max_fps / 2.0),
+            max_fps,
+            final_trial: ladder.trial,
+            search_trial: None,
+            loss_tolerance: 0.0,
+            resolution: rfc2544::Resolution { relative: ladder.resolution, absolute_fps: 0.0 },
+        });
+        let mut found = match search.run(self) {
+            Ok(mut found) => found.remove(0),
+            Err(Stop(why)) => return Err(self.error.take().unwrap_or(RunError::Search(why))),
+        };
+        found.parameters.push(("trials without loss".into(), Ladder::TRIALS.to_string()));
+        found.parameters.push(("frames in the buffers".into(), self.hidden.to_string()));
+        if let Some(fps) = found.value.fps {
+            self.one(&self.steady(fps * COST_SHARE), Purpose::Curve)?;
+        }
+        let trial_s = ladder.trial.as_secs_f64();
+        let fps = Some(full.received as f64 / full.duration_s);
+        let saturated = GoalValue { fps, trials: 1, trial_s, ..GoalValue::default() };
+        let offered = ("offered".to_string(), format!("{:.0} frames/s", full.offered_fps));
+        let goals = vec![
+            super::goal_result("without loss", found.parameters, vec![found.value]),
+            super::goal_result("saturated", vec![offered], vec![saturated]),
+        ];
+        Ok(PointResult { search: "rfc2544".into(), goals, ..PointResult::default() })
+    }
+
+    /// A load for as long as it takes to see what the buffers hide.
+    fn steady(&self, fps: f64) -> Load {
+        let hidden = Duration::from_secs_f64(Ladder::BUFFERS_PER_TRIAL * self.hidden as f64 / fps);
+        Load::steady(fps, self.climb.ladder.trial.max(hidden))
+    }
+
+    /// One trial, or the one that an earlier part of this run made at this place.
+    fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
+        let Options { observe, stop, .. } = self.climb.options;
+        while let Some(trial) = self.kept.pop_front() {
+            if past::is_same(&trial, load, purpose) {
+                observe(Event::Ended(&trial));
+                return Ok(trial);
+            }
+        }
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
+            return Err(RunError::Interrupted(self.climb.record.id));
+        };
+        let (begin, started) = (Instant::now(), time::now());
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let look = if purpose == Purpose::Curve { Look::Closely } else { Look::Away };
+        let outcome = self.bench.trial(load, &Control::new(stop, &progress), look)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted(self.climb.record.id));
+        }
+        let mut trial = self.judged(outcome, load);
+        trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
+        (trial.started, trial.purpose) = (started, purpose);
+        (trial.point_id, trial.index) = (self.point.id, self.number);
+        self.number += 1;
+        trial.id = self.climb.store.append_trial(&trial)?;
+        observe(Event::Ended(&trial));
+        Ok(trial)
+    }
+
+    fn judged(&self, outcome: Outcome, load: &Load) -> Trial {
+        let Outcome { books, noise, capture, sent_fps } = outcome;
+        let (verdict, reasons) = judge(&books, &noise, &self.climb.settings.limits);
+        let hz = self.climb.settings.tsc_hz;
+        let ns_per_frame = capture.time.capture_ns() as f64 / books.received.max(1) as f64;
+        let cost = Cost {
+            dut_cpu_ns: Some(capture.time.capture_ns()),
+            ns_per_frame: (books.received > 0).then_some(ns_per_frame),
+            cycles_per_frame: hz.filter(|_| books.received > 0).map(|hz| ns_per_frame * hz / 1e9),
+            ..Cost::default()
+        };
+        Trial {
+            id: 0,
+            point_id: 0,
+            index: 0,
+            purpose: Purpose::Search,
+            started: String::new(),
+            duration_s: load.duration.as_secs_f64(),
+            overhead_s: 0.0,
+            offered_fps: load.fps.unwrap_or(sent_fps),
+            load: Vec::new(),
+            rate_changed_ns: None,
+            broadcasts: None,
+            offered: books.offered,
+            sent: books.sent,
+            received: books.received,
+            lost: books.lost(),
+            streams: Vec::new(),
+            unexplained: books.unexplained(),
+            ledger: books.ledger,
+            findings: Vec::new(),
+            verdict,
+            reasons,
+            cost,
+            noise,
+            capture: Some(capture),
+        }
+    }
+
+    /// The worst of three trials; the first that loses frames ends them.
+    fn worst(&mut self, load: &Load) -> Result<Measured, RunError> {
+        let mut retries = self.climb.settings.limits.retries;
+        let mut good = 0;
+        loop {
+            let trial = self.one(load, Purpose::Search)?;
+            let too_slow = trial.verdict == Verdict::TesterLimited;
+            match (trial.lost, trial.verdict) {
+                _ if too_slow && retries == 0 => {
+                    return Ok(Measured::TesterLimited { achieved_fps: trial.sent_fps() });
+                }
+                // What was captured in spite of a disturbance was captured.
+                (0, Verdict::Valid | Verdict::Noisy) => good += 1,
+                (_, Verdict::Valid) => {
+                    let effective = Duration::from_secs_f64(trial.duration_s + trial.overhead_s);
+                    return Ok(Measured::Loss { loss_ratio: trial.dut_loss_ratio(), effective });
+                }
+                _ if retries == 0 => return Ok(Measured::Unusable),
+                _ => retries -= 1,
+            }
+            if good == Ladder::TRIALS {
+                let effective = load.duration * Ladder::TRIALS;
+                return Ok(Measured::Loss { loss_ratio: 0.0, effective });
+            }
+        }
+    }
+}
+
+impl Measurer for Trials<'_, '_> {
+    fn measure(&mut self, load_fps: f64, _: Duration) -> Result<Measured, Stop> {
+        self.worst(&self.steady(load_fps)).map_err(|error| {
+            let why = error.to_string();
+            self.error = Some(error);
+            Stop(why)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Looks at all CPUs while a trial sends, and says who did what.
+
+use std::collections::HashMap;
+
+use weir_port::perf::{Sample, Sampler};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
+
+use crate::profile::{Profile, Stacks, Symbols};
+
+/// Samples a second: not a multiple of the tick, so that it is not always the tick that is seen.
+const HZ: u64 = 1999;
+/// Functions in which an idle CPU waits.
+const IDLE: [&str; 8] = [
+    "pv_native_safe_halt",
+    "native_safe_halt",
+    "default_idle",
+    "acpi_",
+    "mwait_idle",
+    "intel_idle",
+    "poll_idle",
+    "do_idle",
+];
+
+/// What runs when the kernel receives.
+const RECEIVING: &str = "net_rx_action";
+
+/// How a trial is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Its CPUs are sampled.
+    Closely,
+    /// It is left alone.
+    Away,
+}
+
+/// Who is who among the threads of a trial.
+pub(super) struct Threads {
+    pub(super) generator: u32,
+    pub(super) readers: Vec<u32>,
+}
+
+impl Threads {
+    /// Who is at work in functions of a thread.
+    fn name(&self, thread: u32, functions: &[&str]) -> &'static str {
+        match thread {
+            // The kernel receives in the thread that sends.
+            _ if thread == self.generator && functions.contains(&RECEIVING) => Profile::RECEIVE,
+            _ if thread == self.generator => Profile::GENERATOR,
+            _ if self.readers.contains(&thread) => Profile::CAPTURE,
+            _ => Profile::OTHER,
+        }
+    }
+}
+
+/// A sampler at work.
+pub(super) struct Observer {
+    sampler: Sampler,
+    /// Read while the eBPF programs are loaded.
+    symbols: Symbols,
+}
+
+/// Stacks of each thread, by address.
+pub(super) struct Seen {
+    samples: HashMap<Sample, u64>,
+    symbols: Symbols,
+    lost: u64,
+}
+
+impl Observer {
+    /// Starts, where that is wanted and the kernel allows it.
+    pub(super) fn start(look: Look) -> Option<Observer> {
+        if look == Look::Away {
+            return None;
+        }
+        let symbols = Symbols::of_kernel();
+        let cpus = CpuPlan::choose(DutCpus::All).ok()?.dut;
+        Some(Observer { sampler: Sampler::start(&cpus, HZ).ok()?, symbols })
+    }
+
+    pub(super) fn stop(self) -> Option<Seen> {
+        let mut samples = HashMap::new();
+        let lost = self.sampler.take(|sample| *samples.entry(sample.clone()).or_default() += 1).ok()?;
+        Some(Seen { samples, symbols: self.symbols, lost })
+    }
+}
+
+impl Seen {
+    /// The profile of a trial of these threads.
+    pub(super) fn profile(&self, threads: &Threads) -> Profile {
+        let mut stacks = Stacks::default();
+        for (sample, n) in &self.samples {
+            let names: Vec<_> = sample.stack.iter().map(|&address| self.symbols.name(address)).collect();
+            let idle = |name: &&str| IDLE.iter().any(|start| name.starts_with(start));
+            if sample.thread == 0 && names.first().is_none_or(idle) {
+                continue;
+            }
+            let names = if sample.user { &[][..] } else { &names[..] };
+            stacks.add(threads.name(sample.thread, names), names.iter().copied(), *n);
+        }
+        Profile { hz: HZ, lost: self.lost, stacks: stacks.finish() }
+    }
+}
