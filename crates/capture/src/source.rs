@@ -82,6 +82,11 @@ impl Source {
         });
         Ok(Source { link: link.clone(), rung, reason, obstacles, wanted, queues, rtnl, start })
     }
+
+    /// Its queues alone, for those who keep no books.
+    pub fn into_queues(self) -> Vec<Box<dyn Queue>> {
+        self.queues
+    }
 }
 
 type Opened = (Rung, LinkStats, Vec<Box<dyn Queue>>, String);

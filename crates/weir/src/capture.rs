@@ -121,7 +121,7 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
     }
 }
 
-fn check_permission() -> Result<()> {
+pub(crate) fn check_permission() -> Result<()> {
     if !privilege::may_use_packet_sockets() {
         bail!("no permission to capture: run weir as root, for example with sudo (CAP_NET_RAW)");
     }
@@ -184,7 +184,7 @@ fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
 }
 
-fn give_up_privileges() -> Result<()> {
+pub(crate) fn give_up_privileges() -> Result<()> {
     let became = privileges::drop_all().context("cannot give up privileges")?;
     if let Some(User { uid, .. }) = became {
         say::say(&format!("all is open; going on as user {uid}, without privileges"));

@@ -17,14 +17,15 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
+use weir_capture::source::{Source, Wanted};
 use weir_detect::{Config, Engine, Event, Status};
 use weir_packet::headers::{self, Headers};
-use weir_port::capture::{Frame, Options, Queue, Rung};
+use weir_port::capture::{Frame, Options, Queue};
 use weir_port::pcapng::ETHERNET;
 use weir_port::pcapng::read::{Item, Reader};
 
 use crate::run::stop_flag;
-use crate::{Outcome, cli, say};
+use crate::{Outcome, capture, cli, say};
 use actions::Actions;
 use captures::{Captures, Job};
 use told::Told;
@@ -77,6 +78,7 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
         return Ok(Outcome::Done);
     };
     let config = read_config(config)?;
+    let queues = if arguments.read.is_none() { open(arguments)? } else { Vec::new() };
     let actions = Actions::start(&config.actions)?;
     let random = RandomState::new();
     let captures = config.actions.captures.clone().map(Captures::new).transpose()?;
@@ -85,7 +87,7 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     let mut told = Told { out, json: arguments.json, actions };
     let (status, outcome) = match &arguments.read {
         Some(file) => (replay(file, judge, &mut told)?, Outcome::Done),
-        None => watch(arguments, judge, &mut told)?,
+        None => watch(arguments, queues, judge, &mut told)?,
     };
     told.finish(&status)?;
     Ok(outcome)
@@ -143,12 +145,13 @@ struct Shared {
     stop: AtomicBool,
 }
 
-fn watch(arguments: &cli::Detect, judge: Judge, told: &mut Told<impl Write>) -> Result<(Status, Outcome)> {
+fn watch(
+    arguments: &cli::Detect,
+    queues: Vec<Box<dyn Queue>>,
+    judge: Judge,
+    told: &mut Told<impl Write>,
+) -> Result<(Status, Outcome)> {
     let stop = stop_flag()?;
-    let mut queues = Vec::new();
-    for interface in &arguments.interface {
-        queues.extend(open(interface, arguments.threads)?);
-    }
     let keeps_bytes = judge.captures.is_some();
     let shared = Shared { judge: Mutex::new(judge), keeps_bytes, stop: AtomicBool::new(false) };
     say::say(&format!("watching {}", arguments.interface.join(", ")));
@@ -177,11 +180,24 @@ fn watch(arguments: &cli::Detect, judge: Judge, told: &mut Told<impl Write>) -> 
     Ok((status, if early { Outcome::Interrupted } else { Outcome::Done }))
 }
 
-fn open(interface: &str, threads: u16) -> Result<Vec<Box<dyn Queue>>> {
-    let link = weir_lab::interface::find(interface)?;
-    let rung = if threads > 1 { Rung::RingFanout } else { Rung::Ring };
-    let options = Options { snap: SNAP, sockets: threads, promiscuous: true, ..Options::default() };
-    Ok(rung.open(&link.name, &options)?)
+/// All queues; what looks at frames, and what acts upon them, has no privileges any more.
+fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
+    let links = arguments.interface.iter().map(|name| Ok(weir_lab::interface::find(name)?));
+    let links = links.collect::<Result<Vec<_>>>()?;
+    capture::check_permission()?;
+    let mut queues = Vec::new();
+    for link in &links {
+        let options =
+            Options { snap: SNAP, sockets: arguments.threads, promiscuous: true, ..Options::default() };
+        let source = Source::open(link, Wanted { rung: None, options, filter: String::new() })?;
+        say::say(&format!("{}: {}, {}", link.name, source.rung, source.reason));
+        say::notes(&source.obstacles);
+        queues.extend(source.into_queues());
+    }
+    if !arguments.keep_privileges {
+        capture::give_up_privileges()?;
+    }
+    Ok(queues)
 }
 
 /// Slots that have ended are judged, and what came of it is told.

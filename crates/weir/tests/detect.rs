@@ -147,6 +147,8 @@ fn an_attack_on_the_wire_is_told_and_each_frame_is_counted() {
     let folder = Folder::new("wire");
     let config = folder.config(2000, "");
     let mut watching = Watching::start(&pair, &["-i", "b", "--config", text(&config), "--json"]);
+    let status = fs::read_to_string(format!("/proc/{}/status", watching.child.id())).unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000"), "it has given up its privileges: {status}");
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
     let sent = pair.here.run(|| generate.output()).unwrap();

@@ -34,6 +34,10 @@ pub(crate) struct Detect {
     /// Stop after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
+    /// Keep all privileges, for a script or a daemon that needs them. Without this root becomes who called sudo, or
+    /// nobody, once the interfaces are open
+    #[arg(long)]
+    pub(crate) keep_privileges: bool,
     /// Write each event, and at the end what was counted, as one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
