@@ -28,6 +28,7 @@ const RULES: [(&str, &[&str]); 11] = [
             "_raw_write",
             "native_queued_spin",
             "__pv_queued",
+            "__raw_callee_save___pv_queued",
             "mutex_",
             "__mutex",
             "osq_",
@@ -62,6 +63,7 @@ const RULES: [(&str, &[&str]); 11] = [
         MEMORY,
         &[
             "kmem_cache",
+            "__kmem_cache",
             "kmalloc",
             "__kmalloc",
             "kfree",
@@ -295,6 +297,7 @@ mod tests {
             ("net_rx_action;packet_rcv;sock_def_readable;try_to_wake_up", WAKE),
             ("napi_threaded_poll;veth_poll;bpf_prog_6deef7357e7b4530", DRIVER),
             ("veth_poll;xdp_do_redirect;__xsk_rcv", XSK),
+            ("packet_rcv;_raw_spin_lock;__raw_callee_save___pv_queued_spin_unlock", LOCKS),
             ("ktime_get_with_offset;read_tsc", TIME),
             ("strange_function", OTHER),
         ] {

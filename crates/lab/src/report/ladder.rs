@@ -65,7 +65,8 @@ const METHOD: &str = "Without loss: found by bisection; a load counts when three
     least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
     it can. All rungs have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
-    captures nothing: it is what receiving costs anybody.";
+    captures nothing: it is what receiving costs anybody. Frames are UDP of many flows: as small as those of a SYN flood, \
+    and as hard on a fan-out, but no TCP.";
 
 const COST: &str = "At 90 % of the rate without loss. CPU time in reference cycles: time on a CPU times the frequency of \
     the time stamp counter, per captured frame. Receiving: the kernel's softirq, with the driver, the XDP program, the \
@@ -199,9 +200,9 @@ fn rates(rungs: &[Rung<'_>]) -> Table {
         "Traffic",
         "Rung",
         "Threads",
-        "Without loss frames/s",
-        "At full speed: sent",
-        "captured",
+        "Without loss, frames/s",
+        "At full speed: sent, frames/s",
+        "captured, frames/s",
         "lost",
         "Where",
         "Buffer frames",
