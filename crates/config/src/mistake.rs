@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
+use toml_edit::{Document, Item, TomlError};
+
 /// Everything that is wrong with a file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes {
@@ -69,6 +71,15 @@ impl<'a> Notes<'a> {
     /// An empty list for a file with this text, which is `what`: `a plan`.
     pub fn new(what: &'static str, text: &'a str) -> Self {
         Notes { what, text, list: RefCell::new(Vec::new()) }
+    }
+
+    /// The document; what is no TOML is noted.
+    pub fn parse(&self) -> Option<Item> {
+        let note = |error: TomlError| {
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            self.add(error.span().or(Some(0..0)), "", format!("this is not TOML: {message}"));
+        };
+        Document::parse(self.text).map(Document::into_item).map_err(note).ok()
     }
 
     /// Notes a mistake. What came from `--set` has no span and is named by its `path`.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use toml_edit::{Document, Item, Value};
+use toml_edit::{Item, Value};
 use weir_config::{Mistakes, Notes, Section, rate, shown, value};
 
 use crate::announce::{Announce, Daemon, Route};
@@ -95,11 +95,7 @@ impl Config {
     /// All mistakes at once, each with its line and what to do about it.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
         let notes = Notes::new("a configuration", text);
-        let item = Document::parse(text).map(Document::into_item).map_err(|error| {
-            let message = error.message().lines().collect::<Vec<_>>().join(", ");
-            notes.add(error.span().or(Some(0..0)), "", format!("this is not TOML: {message}"));
-        });
-        let item = item.ok();
+        let item = notes.parse();
         let config = item.as_ref().and_then(Item::as_table_like).and_then(|table| {
             let root = Section::root(table, &notes);
             let config = read(&root);
@@ -150,7 +146,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
 fn read_limits(section: Section<'_>) -> Limits {
     let limits = Metric::ALL.iter().fold(Limits::default(), |limits, &(metric, key)| {
         let limit = match metric {
-            Metric::SynShare => section.one(key, share),
+            Metric::SynShare => section.one(key, value::width),
             _ => section.one(key, quantity),
         };
         limit.map_or(limits, |limit| limits.at_most(metric, limit))
@@ -190,7 +186,7 @@ fn read_baseline(section: Section<'_>) -> Option<Baseline> {
 fn read_events(section: Section<'_>) -> (Hysteresis, u32) {
     let seconds = |key, default| section.one(key, value::seconds).map_or(default, |time| time.as_secs_f64());
     let hysteresis = Hysteresis {
-        end_share: section.one("end_share", share).unwrap_or(0.8),
+        end_share: section.one("end_share", value::width).unwrap_or(0.8),
         end_s: seconds("end_s", 10.0),
         update_s: seconds("update_s", 10.0),
     };
@@ -230,20 +226,13 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
     if !section.is_present() {
         return None;
     }
-    #[derive(Clone, Copy, PartialEq)]
-    enum Kind {
-        ExaBgp,
-        GoBgp,
-        Blackhole,
-        Flowspec,
-    }
-    let daemons = [(Kind::ExaBgp, "exabgp"), (Kind::GoBgp, "gobgp")];
-    let daemon = section.required("daemon", "\"exabgp\"", value::choice("daemon", &daemons));
-    let routes = [(Kind::Blackhole, "blackhole"), (Kind::Flowspec, "flowspec")];
-    let route = section.one("route", value::choice("route", &routes)).unwrap_or(Kind::Blackhole);
+    let is_gobgp = value::choice("daemon", &[(false, "exabgp"), (true, "gobgp")]);
+    let is_gobgp = section.required("daemon", "\"exabgp\"", is_gobgp);
+    let is_flowspec = value::choice("route", &[(false, "blackhole"), (true, "flowspec")]);
+    let is_flowspec = section.one("route", is_flowspec).unwrap_or(false);
     let send = section.one("send", value::flag).unwrap_or(false);
     let pipe = section.one("pipe", value::text).unwrap_or_else(|| "/run/exabgp/exabgp.in".to_string());
-    let what = if route == Kind::Flowspec {
+    let what = if is_flowspec {
         Some(Route::Flowspec)
     } else {
         let next_hop = section.required("next_hop", "\"192.0.2.1\"", ip);
@@ -251,7 +240,7 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
         next_hop.map(|next_hop| Route::Blackhole { next_hop, community })
     };
     section.finish();
-    let daemon = if daemon? == Kind::ExaBgp { Daemon::ExaBgp(pipe) } else { Daemon::GoBgp };
+    let daemon = if is_gobgp? { Daemon::GoBgp } else { Daemon::ExaBgp(pipe) };
     Some(Announce { daemon, what: what?, send })
 }
 
@@ -268,10 +257,6 @@ fn factor(value: &Value) -> Result<f64, String> {
     number
         .filter(|number: &f64| (1.1..=1000.0).contains(number))
         .ok_or_else(|| format!("`{}` is no factor: use 1.1 to 1000", shown(value)))
-}
-
-fn share(value: &Value) -> Result<f64, String> {
-    value::width(value)
 }
 
 fn ip(value: &Value) -> Result<IpAddr, String> {

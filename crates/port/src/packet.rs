@@ -7,7 +7,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
@@ -303,20 +303,7 @@ impl Ring {
 
     /// Frames and drops since the last call. The kernel forgets them when it is asked.
     pub fn stats(&self) -> RingStats {
-        // SAFETY: plain integers.
-        let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        let mut length = size_of_val(&stats) as u32;
-        // SAFETY: pointer and length describe `stats`.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                std::ptr::from_mut(&mut stats).cast(),
-                &mut length,
-            )
-        };
-        assert_eq!(result, 0, "PACKET_STATISTICS is answered by every packet socket");
+        let stats = statistics(self.fd.as_fd()).expect("every packet socket answers");
         RingStats { frames: stats.tp_packets.into(), drops: stats.tp_drops.into() }
     }
 
@@ -346,6 +333,25 @@ impl Ring {
         }
         Ok(result > 0)
     }
+}
+
+/// Counts of a packet socket since the last call: the kernel forgets them when it is asked (packet(7),
+/// PACKET_STATISTICS).
+pub(crate) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_stats_v3> {
+    // SAFETY: plain integers; the kernel writes as much of the structure as its ring version has.
+    let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&stats) as u32;
+    // SAFETY: pointer and length describe `stats`.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            std::ptr::from_mut(&mut stats).cast(),
+            &mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(stats) }
 }
 
 impl Drop for Ring {

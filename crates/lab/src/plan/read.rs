@@ -47,7 +47,7 @@ pub(super) fn read(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -
 
 fn read_form(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
     let notes = Notes::new("a plan", text);
-    let document = parse(text, &notes);
+    let document = notes.parse();
     let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
     if let Some(None) = short {
         let text =
@@ -69,14 +69,6 @@ fn read_form(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Resu
             Err(mistakes)
         }
     }
-}
-
-fn parse(text: &str, notes: &Notes<'_>) -> Option<Item> {
-    let note = |error: toml_edit::TomlError| {
-        let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        notes.add(error.span().or(Some(0..0)), "", format!("this is not TOML: {message}"));
-    };
-    Document::parse(text).map(Document::into_item).map_err(note).ok()
 }
 
 /// The plan with the changes applied, twice: with spans for reading, and as text for the record. With changes to a

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::{CaptureError, Interface, Options};
-use crate::packet::{bind, raw_socket, set, set_at};
+use crate::packet::{self, bind, raw_socket, set, set_at};
 
 /// A packet socket that receives nothing until [`Tap::admit`], wherever it is bound.
 pub(super) struct Tap {
@@ -58,22 +58,7 @@ impl Tap {
 
     /// Counts since the last call: the kernel forgets them when it is asked.
     pub(super) fn statistics(&self) -> io::Result<Statistics> {
-        // SAFETY: plain integers; the kernel writes as much of the structure as its ring version has.
-        let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        let mut length = size_of_val(&stats) as u32;
-        // SAFETY: pointer and length describe `stats`.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                std::ptr::from_mut(&mut stats).cast(),
-                &mut length,
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let stats = packet::statistics(self.fd.as_fd())?;
         let (received, dropped) = (stats.tp_packets, stats.tp_drops);
         Ok(Statistics { received, dropped, freezes: stats.tp_freeze_q_cnt })
     }
