@@ -31,6 +31,8 @@ pub struct Engine {
     watches: Vec<Option<HostWatch>>,
     free: Vec<u16>,
     totals: Vec<Total>,
+    /// Per group and direction: which of them counts its hosts.
+    total_of: Vec<[Option<usize>; 2]>,
     batch: Vec<(Headers, u32)>,
     /// `slot` 0 before the first frame.
     clock: Clock,
@@ -71,7 +73,6 @@ struct Quiet {
 struct HostWatch {
     key: Key,
     watch: Watch,
-    crossed_ns: u64,
     learned: bool,
 }
 
@@ -81,7 +82,6 @@ struct Total {
     direction: Direction,
     counts: Counts,
     watch: Watch,
-    crossed_ns: u64,
 }
 
 /// Which slot it is. Slots begin at multiples of their length.
@@ -106,9 +106,13 @@ impl Engine {
                 direction,
                 counts: Counts::default(),
                 watch: Watch::new(Counts::default(), group as u32),
-                crossed_ns: 0,
             })
         });
+        let totals: Vec<_> = totals.collect();
+        let mut total_of = vec![[None; 2]; config.groups.len()];
+        for (index, total) in totals.iter().enumerate() {
+            total_of[total.group][total.direction as usize] = Some(index);
+        }
         Engine {
             prefixes,
             quiet: config.groups.iter().map(quiet).collect(),
@@ -116,7 +120,8 @@ impl Engine {
             flows: config.counts_flows().then(|| Flows::new(config.memory.flows, secret[0])),
             watches: Vec::new(),
             free: Vec::new(),
-            totals: totals.collect(),
+            totals,
+            total_of,
             batch: Vec::with_capacity(BATCH),
             clock: Clock { start_ns: 0, slot: 0 },
             lost: [0; WINDOW],
@@ -234,13 +239,12 @@ impl Engine {
         host.counts.add(headers, wire_bytes, new_flow);
         let (watch, group) = (host.watch, host.group());
         if let Some(Some(host)) = self.watches.get_mut(usize::from(watch)) {
-            host.watch.look(headers, wire_bytes, key.direction);
+            host.watch.sample.offer(headers, wire_bytes, key.direction);
         }
-        for total in &mut self.totals {
-            if total.group == group && total.direction == key.direction {
-                total.counts.add(headers, wire_bytes, new_flow);
-                total.watch.look(headers, wire_bytes, key.direction);
-            }
+        if let Some(index) = self.total_of[group][key.direction as usize] {
+            let total = &mut self.totals[index];
+            total.counts.add(headers, wire_bytes, new_flow);
+            total.watch.sample.offer(headers, wire_bytes, key.direction);
         }
     }
 
@@ -289,7 +293,7 @@ impl Engine {
             }
         };
         let watch = Watch::new(finished, self.clock.slot);
-        self.watches[usize::from(index)] = Some(HostWatch { key, watch, crossed_ns: 0, learned: false });
+        self.watches[usize::from(index)] = Some(HostWatch { key, watch, learned: false });
         self.table.host(line).watch = index;
     }
 
@@ -335,8 +339,7 @@ impl Engine {
             None => (Limits::default(), None),
         };
         let change = host.watch.end_slot(counts, &limits, &self.config.hysteresis, &mut self.next_attack);
-        if let Change::Start(attack, slots) = change {
-            host.crossed_ns = time_ns - u64::from(slots) * SLOT_NS;
+        if let Change::Start(attack) = change {
             host.learned = own.is_some_and(|own| own.get(attack.metric) != Some(attack.limit));
         }
         if let Change::Forget = change {
@@ -351,7 +354,6 @@ impl Engine {
             host: Some(address(host.key.address)),
             group,
             direction: host.key.direction,
-            crossed_ns: host.crossed_ns,
             learned: host.learned,
         };
         let event = self.event(change, &subject, &mut host.watch, time_ns);
@@ -364,18 +366,15 @@ impl Engine {
         let limits = self.config.groups[total.group].total[total.direction as usize];
         let hysteresis = &self.config.hysteresis;
         let change = total.watch.end_slot(counts, &limits, hysteresis, &mut self.next_attack);
-        if let Change::Start(_, slots) = change {
-            total.crossed_ns = time_ns - u64::from(slots) * SLOT_NS;
-        }
-        let (group, direction, crossed_ns) = (total.group, total.direction, total.crossed_ns);
-        let subject = Subject { host: None, group, direction, crossed_ns, learned: false };
+        let (group, direction) = (total.group, total.direction);
+        let subject = Subject { host: None, group, direction, learned: false };
         self.event(change, &subject, &mut total.watch, time_ns)
     }
 
     /// What is told of a change; takes the evidence out of the watch.
     fn event(&self, change: Change, subject: &Subject, watch: &mut Watch, time_ns: u64) -> Option<Event> {
         let (event, attack): (Kind, Attack) = match change {
-            Change::Start(attack, _) => (Kind::Start, attack),
+            Change::Start(attack) => (Kind::Start, attack),
             Change::Update(attack) => (Kind::Update, attack),
             Change::End(attack) => (Kind::End, attack),
             Change::Nothing | Change::Forget => return None,
@@ -384,7 +383,7 @@ impl Engine {
             event,
             attack: attack.id,
             time_ns,
-            crossed_ns: subject.crossed_ns,
+            crossed_ns: time_ns - u64::from(attack.since_crossed) * SLOT_NS,
             host: subject.host,
             group: self.config.groups[subject.group].name.clone(),
             direction: subject.direction,
@@ -408,7 +407,6 @@ struct Subject {
     host: Option<IpAddr>,
     group: usize,
     direction: Direction,
-    crossed_ns: u64,
     learned: bool,
 }
 

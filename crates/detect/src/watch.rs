@@ -7,10 +7,8 @@
 //! when the newest slot is no faster than the second as a whole; a second after the limit was crossed at the latest.
 //! So the first event has the attack's rate, not that of its rise.
 
-use weir_packet::headers::Headers;
-
 use crate::config::Hysteresis;
-use crate::counts::{Counts, Direction, Limits, Metric, Rates, SLOT_NS, WINDOW};
+use crate::counts::{Counts, Limits, Metric, Rates, SLOT_NS, WINDOW};
 use crate::evidence::Sample;
 
 /// A rate may still grow by this much while it counts as settled.
@@ -48,8 +46,10 @@ enum State {
 pub(crate) struct Attack {
     /// Number of the attack, from 1.
     pub(crate) id: u64,
+    /// Slots since the limit was crossed.
+    pub(crate) since_crossed: u32,
     /// Slots since its start was told.
-    pub(crate) slots: u32,
+    slots: u32,
     pub(crate) metric: Metric,
     pub(crate) limit: f64,
     pub(crate) frames: u64,
@@ -64,8 +64,7 @@ pub(crate) struct Attack {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Nothing,
-    /// Crossed so many slots ago.
-    Start(Attack, u32),
+    Start(Attack),
     Update(Attack),
     End(Attack),
     /// Quiet for long: it need not be watched any more.
@@ -82,10 +81,6 @@ impl Watch {
 
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Over(_))
-    }
-
-    pub(crate) fn look(&mut self, headers: &Headers, wire_bytes: u32, direction: Direction) {
-        self.sample.offer(headers, wire_bytes, direction);
     }
 
     /// Rates over the last second.
@@ -131,6 +126,7 @@ impl Watch {
         }
         let mut attack = Attack {
             id: *next_id,
+            since_crossed: slots,
             slots: 0,
             metric,
             limit,
@@ -144,7 +140,7 @@ impl Watch {
         self.history.iter().for_each(|slot| attack.add(slot));
         attack.raise_peak(second);
         self.state = State::Over(attack);
-        Change::Start(attack, slots)
+        Change::Start(attack)
     }
 
     fn go_on(
@@ -154,6 +150,7 @@ impl Watch {
         limits: &Limits,
         hysteresis: &Hysteresis,
     ) -> Change {
+        attack.since_crossed += 1;
         attack.slots += 1;
         attack.add(&self.history[WINDOW - 1]);
         attack.raise_peak(second);
@@ -161,8 +158,7 @@ impl Watch {
         attack.below = if is_below { attack.below + 1 } else { 0 };
         if attack.below >= slots(hysteresis.end_s) {
             self.state = State::Near { calm: 0 };
-            let change = Change::End(attack);
-            return change;
+            return Change::End(attack);
         }
         self.state = State::Over(attack);
         match attack.slots % slots(hysteresis.update_s) {

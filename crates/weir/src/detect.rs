@@ -211,8 +211,9 @@ fn judge_now(shared: &Shared, told: &mut Told<impl Write>) -> Result<()> {
 /// Takes the frames of a queue until the end.
 fn work(mut queue: Box<dyn Queue>, shared: &Shared) -> Result<()> {
     let mut batch = Batch::default();
-    let mut lost = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
+    let (mut lost, mut asked) = (0, Instant::now());
+    loop {
+        let is_last = shared.stop.load(Ordering::Relaxed);
         queue.take(WAIT, &mut |frame| {
             if let Some(headers) = headers::read(frame.bytes) {
                 batch.add(headers, if shared.keeps_bytes { frame.bytes } else { &[] }, frame);
@@ -222,13 +223,19 @@ fn work(mut queue: Box<dyn Queue>, shared: &Shared) -> Result<()> {
             }
         })?;
         batch.hand_on(shared);
-        let dropped = queue.account()?.dropped();
-        if dropped > lost {
-            shared.judge().engine.lost(dropped - lost);
-            lost = dropped;
+        // A question to the kernel for each frame would cost more than the frame.
+        if is_last || asked.elapsed() >= WAIT {
+            asked = Instant::now();
+            let dropped = queue.account()?.dropped();
+            if dropped > lost {
+                shared.judge().engine.lost(dropped - lost);
+                lost = dropped;
+            }
+        }
+        if is_last {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 /// Frames of a queue that wait for the judge, who has time for one queue at a time.

@@ -89,7 +89,7 @@ impl Actions {
 }
 
 impl Worker {
-    fn start(name: &'static str, act: impl Fn(&str) -> Result<()> + Send + 'static) -> Worker {
+    fn start(name: &'static str, mut act: impl FnMut(&str) -> Result<()> + Send + 'static) -> Worker {
         let (events, waiting) = sync_channel::<String>(WAITING);
         let thread = std::thread::spawn(move || {
             for event in waiting {
@@ -119,11 +119,7 @@ impl Announcer {
                     .custom_flags(libc::O_NONBLOCK)
                     .open(pipe)
                     .with_context(|| format!("cannot talk to ExaBGP through {pipe}: is it running?"))?;
-                let mut line = move |command: &str| Ok(writeln!(file, "{command}")?);
-                let line = std::sync::Mutex::new(move |command: &str| line(command));
-                Some(Worker::start("ExaBGP", move |command| {
-                    (line.lock().expect("used by one thread"))(command)
-                }))
+                Some(Worker::start("ExaBGP", move |command| Ok(writeln!(file, "{command}")?)))
             }
             (Daemon::GoBgp, true) => Some(Worker::start("GoBGP", |command| {
                 let words: Vec<_> = command.split_whitespace().collect();
