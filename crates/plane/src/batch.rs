@@ -1,0 +1,150 @@
+//! Up to 64 frames that pass the node together, and what becomes of each.
+
+use crate::drops::Drop;
+use crate::frame::{Frame, PortId};
+
+/// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
+/// memory together.
+pub const BATCH: usize = 64;
+
+/// Some frames of a batch, a bit for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Set(u64);
+
+impl Set {
+    /// None.
+    pub const EMPTY: Set = Set(0);
+
+    /// The first `n`.
+    pub fn first(n: usize) -> Set {
+        debug_assert!(n <= BATCH);
+        if n == BATCH { Set(u64::MAX) } else { Set((1 << n) - 1) }
+    }
+
+    /// One more.
+    #[inline]
+    pub fn insert(&mut self, i: usize) {
+        self.0 |= 1 << i;
+    }
+
+    /// One less.
+    #[inline]
+    pub fn remove(&mut self, i: usize) {
+        self.0 &= !(1 << i);
+    }
+
+    /// Whether `i` is one of them.
+    #[inline]
+    pub fn contains(self, i: usize) -> bool {
+        self.0 >> i & 1 != 0
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those of either.
+    pub fn or(self, other: Set) -> Set {
+        Set(self.0 | other.0)
+    }
+
+    /// Those of both.
+    pub fn and(self, other: Set) -> Set {
+        Set(self.0 & other.0)
+    }
+
+    /// Those that are not in `other`.
+    pub fn without(self, other: Set) -> Set {
+        Set(self.0 & !other.0)
+    }
+}
+
+impl Iterator for Set {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let i = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        // Says to the compiler what is true of a bit of 64.
+        Some(i & (BATCH - 1))
+    }
+}
+
+/// What becomes of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Still on its way.
+    Live,
+    /// Leaves by this port.
+    Out(PortId),
+    /// Is for the machine that the node runs on.
+    Local,
+    /// A copy waits inside the node.
+    Held,
+    /// Goes no further.
+    Dropped(Drop),
+}
+
+/// Frames that pass the node together.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    pub(crate) frames: Vec<Frame<'a>>,
+    pub(crate) fates: [Fate; BATCH],
+}
+
+impl Default for Batch<'_> {
+    fn default() -> Self {
+        Batch { frames: Vec::with_capacity(BATCH), fates: [Fate::Live; BATCH] }
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Takes one more frame.
+    ///
+    /// # Panics
+    /// If there are [`BATCH`] already.
+    pub fn push(&mut self, frame: Frame<'a>) {
+        assert!(self.frames.len() < BATCH, "room in the batch");
+        self.frames.push(frame);
+    }
+
+    /// How many frames there are.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// The frames in the order they came in, each with what became of it.
+    pub fn outcome(&self) -> impl Iterator<Item = (&Frame<'a>, Fate)> {
+        self.frames.iter().zip(self.fates)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_count_and_walk_in_order() {
+        let mut set = Set::first(3).or(Set(1 << 63));
+        assert_eq!(set.collect::<Vec<_>>(), [0, 1, 2, 63]);
+        set.remove(1);
+        assert_eq!((set.len(), set.contains(1), set.contains(63)), (3, false, true));
+        assert_eq!(set.without(Set(1)).and(Set::first(64)).collect::<Vec<_>>(), [2, 63]);
+        assert_eq!((Set::first(64).len(), Set::first(0).is_empty()), (64, true));
+    }
+}

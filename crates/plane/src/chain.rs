@@ -1,0 +1,84 @@
+//! The way of a batch through the stages: outward from left to right, inward from right to left, and out.
+//!
+//! ```text
+//!   left ports > stage 0 > stage 1 > ... > stage n-1 > out        frames of left ports
+//!          out < stage 0 < stage 1 < ... < stage n-1 < right ports  frames of right ports
+//! ```
+//!
+//! A frame of the node's own enters in the middle; one that turns leaves the outward way at a stage and goes on inward
+//! from there.
+
+use crate::batch::{Batch, Set};
+use crate::drops::Drops;
+use crate::own::{Entry, Own};
+use crate::stage::{Dir, Step};
+use crate::time::Time;
+
+/// Most stages of a node.
+pub(crate) const MOST_STAGES: usize = 15;
+
+/// What a frame meets between its ports: a closed set, told apart once per batch.
+#[derive(Debug)]
+pub(crate) enum Stage {}
+
+impl Stage {
+    fn run(&mut self, _step: &mut Step<'_, '_>, _dir: Dir, _set: Set) -> Set {
+        match *self {}
+    }
+}
+
+/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Entries {
+    outward: [Set; MOST_STAGES + 1],
+    inward: [Set; MOST_STAGES + 1],
+}
+
+impl Entries {
+    /// One more frame.
+    pub(crate) fn insert(&mut self, i: usize, entry: Entry) {
+        match entry {
+            Entry::Outward { above } => self.outward[above].insert(i),
+            Entry::Inward { below } => self.inward[below].insert(i),
+            Entry::Leave(_) => unreachable!("it passes no stage"),
+        }
+    }
+}
+
+/// Those that came through, by the direction they had.
+pub(crate) struct Through {
+    pub(crate) outward: Set,
+    pub(crate) inward: Set,
+}
+
+/// Leads a batch through the stages.
+pub(crate) fn run(
+    stages: &mut [Stage],
+    now: Time,
+    batch: &mut Batch<'_>,
+    mut entries: Entries,
+    own: &mut Own,
+    drops: &mut Drops,
+) -> Through {
+    let Batch { frames, fates } = batch;
+    let mut step = Step { now, frames, own, drops, fates, turned: Set::EMPTY, stage: 0 };
+    let mut outward = Set::EMPTY;
+    for (k, stage) in stages.iter_mut().enumerate() {
+        outward = outward.or(entries.outward[k]);
+        if !outward.is_empty() {
+            (step.stage, step.turned) = (k, Set::EMPTY);
+            outward = stage.run(&mut step, Dir::Outward, outward).without(step.turned);
+            entries.inward[k] = entries.inward[k].or(step.turned);
+        }
+    }
+    outward = outward.or(entries.outward[stages.len()]);
+    let mut inward = entries.inward[stages.len()];
+    for (k, stage) in stages.iter_mut().enumerate().rev() {
+        if !inward.is_empty() {
+            (step.stage, step.turned) = (k, Set::EMPTY);
+            inward = stage.run(&mut step, Dir::Inward, inward);
+        }
+        inward = inward.or(entries.inward[k]);
+    }
+    Through { outward, inward }
+}

@@ -1,0 +1,83 @@
+//! What a node is to be, read from its text: ports, stages, routes, in the order that frames pass them.
+
+use weir_config::{Mistakes, Notes};
+
+use crate::chain::MOST_STAGES;
+use crate::port::Port;
+use crate::text::{self, Item};
+
+/// A node as its text describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The ports, those of the left end first.
+    pub ports: Vec<Port>,
+    /// How many of them are at the left end.
+    pub left: usize,
+    /// What stands between.
+    pub(crate) stages: Vec<StageConfig>,
+}
+
+/// What a stage is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StageConfig {}
+
+/// Names of the stages.
+const STAGES: &[&str] = &[];
+/// Most ports of a node.
+const MOST_PORTS: usize = 64;
+
+impl Config {
+    /// Reads the text of the node that the user calls `file`.
+    ///
+    /// # Errors
+    /// All mistakes of the text, each with its line and what to do about it.
+    pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
+        let notes = Notes::new("a node", text);
+        let items = text::items(text, &notes);
+        let config = read(&items, &notes);
+        if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
+    }
+}
+
+fn read(items: &[Item], notes: &Notes<'_>) -> Config {
+    let is_stage = |item: &Item| STAGES.contains(&item.name.text.as_str());
+    let first = items.iter().position(is_stage);
+    let last = items.iter().rposition(is_stage);
+    let (left, right) = match first.zip(last) {
+        Some((first, last)) => (&items[..first], &items[last + 1..]),
+        None => items.split_at(1.min(items.len())),
+    };
+    let ends = |items: &[Item], name: &str| match items {
+        [] => vec![Port::plain(name)],
+        items => items.iter().map(|item| Port::read(item, notes)).collect(),
+    };
+    let mut ports = ends(left, "lan");
+    let left = ports.len();
+    ports.extend(ends(right, "wan"));
+    check_ports(&ports, items, notes);
+    let stages = items[first.unwrap_or(0)..last.map_or(0, |last| last + 1)].iter();
+    let stages: Vec<StageConfig> = stages.filter_map(|item| stage(item, notes)).collect();
+    if stages.len() > MOST_STAGES {
+        items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
+    }
+    Config { ports, left, stages }
+}
+
+fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
+    for (n, port) in ports.iter().enumerate() {
+        if ports[..n].iter().any(|other| other.name == port.name) {
+            let again = items.iter().rfind(|item| item.name.text == port.name);
+            if let Some(item) = again {
+                item.wrong(notes, format!("there is a port `{}` already: give each its own name", port.name));
+            }
+        }
+    }
+    if ports.len() > MOST_PORTS {
+        items[0].wrong(notes, format!("a node has at most {MOST_PORTS} ports: these are {}", ports.len()));
+    }
+}
+
+fn stage(item: &Item, notes: &Notes<'_>) -> Option<StageConfig> {
+    item.wrong(notes, format!("`{}` is no stage, and ports stand at the ends", item.name.text));
+    None
+}

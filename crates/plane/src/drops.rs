@@ -1,0 +1,92 @@
+//! Why a frame goes no further: one name for each reason, in code, counters, reports and scenarios alike.
+
+use std::ops::Index;
+
+macro_rules! reasons {
+    ($($variant:ident $name:literal $meaning:literal,)*) => {
+        /// A reason to drop a frame.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Drop { $(#[doc = $meaning] $variant,)* }
+
+        impl Drop {
+            /// All of them, in the order of the way through the node.
+            pub const ALL: &[Drop] = &[$(Drop::$variant,)*];
+
+            /// Its name in counters, reports and scenarios.
+            pub const fn name(self) -> &'static str {
+                match self { $(Drop::$variant => $name,)* }
+            }
+
+            /// What it says, for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Drop::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    Malformed "malformed" "its headers contradict each other or end too early",
+    BadChecksum "bad_checksum" "the checksum of its IPv4 header is wrong (RFC 1812, section 5.2.2)",
+    NotForUs "not_for_us" "its Ethernet address is that of another host",
+    UnknownVlan "unknown_vlan" "no port has its VLAN tags",
+    NoProtocol "no_protocol" "neither IP nor a question about neighbours",
+    NoLocal "no_local" "it is for the node itself, and nobody takes such frames",
+    OwnLimit "own_limit" "the node had too much to say of its own in this batch",
+}
+
+const REASONS: usize = Drop::ALL.len();
+
+/// How many frames were dropped for each reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drops([u64; REASONS]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Drops([0; REASONS])
+    }
+}
+
+impl Drops {
+    /// Counts a frame.
+    pub(crate) fn count(&mut self, reason: Drop) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Frames dropped for any reason.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn occurred(&self) -> impl Iterator<Item = (Drop, u64)> {
+        Drop::ALL.iter().map(|&reason| (reason, self[reason])).filter(|(_, frames)| *frames > 0)
+    }
+}
+
+impl Index<Drop> for Drops {
+    type Output = u64;
+
+    fn index(&self, reason: Drop) -> &u64 {
+        &self.0[reason as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_written_alike() {
+        let mut names: Vec<_> = Drop::ALL.iter().map(|reason| reason.name()).collect();
+        assert!(
+            names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')),
+            "{names:?}"
+        );
+        names.sort();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

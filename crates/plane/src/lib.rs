@@ -1,0 +1,32 @@
+//! What happens to a frame inside a node: a pure function of the state, the time and a batch of frames. The same code
+//! forwards in real time, in tests and in simulated time.
+//!
+//! ```text
+//! text > Config > Plane          batch at a time > Plane::run > a fate for each frame, and frames of the node's own
+//! ```
+#![forbid(unsafe_code)]
+// What stages may do, before all of it is done by one.
+#![allow(dead_code)]
+
+mod batch;
+mod chain;
+mod config;
+mod drops;
+mod frame;
+mod own;
+mod plane;
+mod port;
+mod prefix;
+mod stage;
+mod text;
+mod time;
+
+pub use batch::{BATCH, Batch, Fate, Set};
+pub use config::Config;
+pub use drops::{Drop, Drops};
+pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
+pub use plane::{Books, Departure, Plane};
+pub use port::Port;
+pub use prefix::{Prefix, mask4, mask6};
+pub use stage::Dir;
+pub use time::Time;

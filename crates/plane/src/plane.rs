@@ -1,0 +1,268 @@
+//! The node without its ports' memory and threads: what happens to the frames of a batch.
+//!
+//! ```text
+//! batch > admit (headers, tags, neighbours) > chain of stages > egress > fates
+//! ```
+//!
+//! Invariant: entered + own = left + held + local + dropped, at any time between two batches.
+
+use weir_packet::frame::Mac;
+
+use crate::batch::{BATCH, Batch, Fate};
+use crate::chain::{self, Entries, Stage};
+use crate::config::Config;
+use crate::drops::{Drop, Drops};
+use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
+use crate::own::{Entry, Own, OwnFrame};
+use crate::port::Port;
+use crate::time::Time;
+
+/// A node's data plane.
+#[derive(Debug)]
+pub struct Plane {
+    ports: Vec<Gate>,
+    left: usize,
+    stages: Vec<Stage>,
+    own: Own,
+    departures: Vec<Departure>,
+    books: Books,
+}
+
+/// A port with what its frames look like.
+#[derive(Debug)]
+struct Gate {
+    tags: Vec<[u8; 4]>,
+}
+
+/// A frame of the node's own that leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// The port that it leaves by, or for the machine that the node runs on.
+    pub port: Option<PortId>,
+    /// The frame, Ethernet header first.
+    pub bytes: Vec<u8>,
+}
+
+/// Where all frames are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Books {
+    /// Frames that came in by a port.
+    pub entered: u64,
+    /// Frames that the node made.
+    pub own: u64,
+    /// Frames that left by a port.
+    pub left: u64,
+    /// Frames for the machine that the node runs on.
+    pub local: u64,
+    /// Frames that wait inside.
+    pub held: u64,
+    /// Frames that went no further, by reason.
+    pub drops: Drops,
+}
+
+impl Books {
+    /// Whether each frame is accounted for.
+    pub fn balance(&self) -> bool {
+        self.entered + self.own == self.left + self.local + self.held + self.drops.total()
+    }
+}
+
+impl Plane {
+    /// A node as `config` says; `macs` are the Ethernet addresses of the ports whose text names none, by port.
+    pub fn new(config: &Config, macs: &[Mac]) -> Plane {
+        assert_eq!(macs.len(), config.ports.len(), "a port has an Ethernet address");
+        let gate = |port: &Port| Gate { tags: port.tags() };
+        Plane {
+            ports: config.ports.iter().map(gate).collect(),
+            left: config.left,
+            stages: config.stages.iter().map(|stage| match *stage {}).collect(),
+            own: Own::default(),
+            departures: Vec::new(),
+            books: Books::default(),
+        }
+    }
+
+    /// Decides what becomes of the frames of a batch that came in at `now`.
+    pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
+        self.books.entered += batch.len() as u64;
+        let entries = self.admit(batch);
+        self.pass(now, batch, entries);
+        for (_, fate) in batch.outcome() {
+            self.book(fate);
+        }
+        self.run_own(now);
+    }
+
+    /// Frames of the node's own that leave since the last call.
+    pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
+        self.departures.drain(..)
+    }
+
+    /// Where all frames are.
+    pub fn books(&self) -> Books {
+        Books { own: self.own.made, held: self.own.held, ..self.books.clone() }
+    }
+
+    /// Reads the headers of frames off the wire; those that are none of the stages' business get their fate here.
+    fn admit(&mut self, batch: &mut Batch<'_>) -> Entries {
+        let mut entries = Entries::default();
+        for i in 0..batch.len() {
+            let port = batch.frames[i].port;
+            let gate = &self.ports[usize::from(port.0)];
+            let entry = match usize::from(port.0) < self.left {
+                true => Entry::Outward { above: 0 },
+                false => Entry::Inward { below: self.stages.len() },
+            };
+            match untag(&batch.frames[i], &gate.tags).and_then(|at| batch.frames[i].read(at)) {
+                Ok(()) if matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) => entries.insert(i, entry),
+                Ok(()) => self.across(batch, i),
+                Err(reason) => {
+                    self.books.drops.count(reason);
+                    batch.fates[i] = Fate::Dropped(reason);
+                }
+            }
+        }
+        entries
+    }
+
+    /// The chain, and where those leave that came through it.
+    fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
+        let through = chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.books.drops);
+        for i in through.outward {
+            self.leave(batch, i, PortId(self.left as u8));
+        }
+        for i in through.inward {
+            self.leave(batch, i, PortId(0));
+        }
+    }
+
+    /// A frame that no stage looks at passes a bump in the wire as it is.
+    fn across(&self, batch: &mut Batch<'_>, i: usize) {
+        let to = if usize::from(batch.frames[i].port.0) < self.left { self.left } else { 0 };
+        self.leave(batch, i, PortId(to as u8));
+    }
+
+    /// With the tags of the port it leaves by.
+    fn leave(&self, batch: &mut Batch<'_>, i: usize, port: PortId) {
+        let frame = &mut batch.frames[i];
+        let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
+        let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
+        frame.set_ethernet(dst, src, &self.ports[usize::from(port.0)].tags);
+        batch.fates[i] = Fate::Out(port);
+    }
+
+    /// Leads the node's own frames through the chain until it has no more to say.
+    fn run_own(&mut self, now: Time) {
+        while !self.own.waiting.is_empty() {
+            let mut waiting: Vec<OwnFrame> =
+                self.own.waiting.drain(..self.own.waiting.len().min(BATCH)).collect();
+            let mut batch = Batch::default();
+            let mut entries = Entries::default();
+            for (i, own) in waiting.iter_mut().enumerate() {
+                let end = own.buf.len();
+                batch.push(Frame::new(&mut own.buf, HEAD_ROOM, end, own.port));
+                let read = batch.frames[i].read(ETHERNET - 2);
+                match own.entry {
+                    Entry::Leave(port) => batch.fates[i] = Fate::Out(port),
+                    entry => {
+                        read.expect("the node makes right frames");
+                        entries.insert(i, entry);
+                    }
+                }
+            }
+            self.pass(now, &mut batch, entries);
+            let leave = |(frame, fate): (&Frame<'_>, Fate)| (fate, frame.bytes().to_vec());
+            let outcome: Vec<_> = batch.outcome().map(leave).collect();
+            for (fate, bytes) in outcome {
+                self.book(fate);
+                match fate {
+                    Fate::Out(port) => self.departures.push(Departure { port: Some(port), bytes }),
+                    Fate::Local => self.departures.push(Departure { port: None, bytes }),
+                    _ => {}
+                }
+            }
+        }
+        let refused = std::mem::take(&mut self.own.refused);
+        (0..refused).for_each(|_| self.books.drops.count(Drop::OwnLimit));
+    }
+
+    fn book(&mut self, fate: Fate) {
+        match fate {
+            Fate::Out(_) => self.books.left += 1,
+            Fate::Local => self.books.local += 1,
+            // Counted where they were decided.
+            Fate::Held | Fate::Dropped(_) => {}
+            Fate::Live => unreachable!("each frame has a fate behind the chain"),
+        }
+    }
+}
+
+/// Where the type stands behind the tags of the port; a frame with other tags is not the port's.
+fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
+    let bytes = frame.bytes();
+    let mut at = ETHERNET - 2;
+    for tag in tags {
+        let found = bytes.get(at..at + 4).ok_or(Drop::Malformed)?;
+        // The upper four bits of a tag are its priority.
+        if found[..2] != tag[..2] || (found[2] & 15, found[3]) != (tag[2], tag[3]) {
+            return Err(Drop::UnknownVlan);
+        }
+        at += 4;
+    }
+    match bytes.get(at..at + 2).ok_or(Drop::Malformed)? {
+        [0x81, 0x00] | [0x88, 0xa8] => Err(Drop::UnknownVlan),
+        _ => Ok(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::flow::{Flow, IpVersion};
+    use weir_packet::frame::{Ends, Signature};
+
+    /// The frame of a test with these tags in front of its type, with room in front.
+    fn buffer(tags: &[[u8; 4]]) -> Vec<u8> {
+        let ends = Ends {
+            ip: IpVersion::V4,
+            src_mac: [2; 6],
+            dst_mac: [4; 6],
+            src_prefix: [0; 12],
+            dst_prefix: [0; 12],
+        };
+        let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
+        let mut bytes = vec![0; HEAD_ROOM];
+        bytes.extend(ends.frame(&flow, 64, Signature::default()));
+        bytes.splice(HEAD_ROOM + 12..HEAD_ROOM + 12, tags.concat());
+        bytes
+    }
+
+    fn passed(text: &str, port: u8, tags: &[[u8; 4]]) -> (Fate, Vec<u8>) {
+        let config = Config::read("n", text).expect("a node");
+        let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+        let mut buf = buffer(tags);
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+        plane.run(Time::from_ms(1), &mut batch);
+        assert!(plane.books().balance(), "{:?}", plane.books());
+        let (frame, fate) = batch.outcome().next().expect("one");
+        (fate, frame.bytes().to_vec())
+    }
+
+    #[test]
+    fn a_bump_in_the_wire_passes_frames_both_ways_and_changes_tags() {
+        let plain = buffer(&[])[HEAD_ROOM..].to_vec();
+        assert_eq!(passed("lan > wan", 0, &[]), (Fate::Out(PortId(1)), plain.clone()));
+        assert_eq!(passed("lan > wan", 1, &[]), (Fate::Out(PortId(0)), plain.clone()));
+        let tags = [[0x88, 0xa8, 0, 7], [0x81, 0, 0, 9]];
+        let (fate, bytes) = passed("lan > wan(vlan 7.9)", 0, &[]);
+        assert_eq!((fate, &bytes[..]), (Fate::Out(PortId(1)), &buffer(&tags)[HEAD_ROOM..]));
+        assert_eq!(passed("lan(vlan 7.9) > wan", 0, &[[0x88, 0xa8, 0xe0, 7], tags[1]]).1, plain);
+        for (text, tags) in
+            [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
+        {
+            assert_eq!(passed(text, 0, tags).0, Fate::Dropped(Drop::UnknownVlan), "{text}");
+        }
+    }
+}

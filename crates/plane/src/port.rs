@@ -1,0 +1,141 @@
+//! A port of the node: its name, addresses and tags; frames in memory come and go by it.
+//!
+//! ```text
+//! lan(192.168.0.1/16, 2001:db8:1::1/64, mtu 1500, vlan 10.20, mac 02:00:00:00:00:01, on eth0)
+//! ```
+//!
+//! | argument | meaning | else |
+//! |---|---|---|
+//! | `PREFIX` | an address of the port and its network; where only the network is written, its first host | none: the port is a bump in the wire |
+//! | `mtu BYTES` | longest IP packet, 68 to 9216 | 1500 |
+//! | `vlan TAG[.TAG]` | 802.1Q tag of its frames, or 802.1ad and 802.1Q tag, 1 to 4094 | untagged |
+//! | `mac ADDRESS` | its Ethernet address | that of the interface |
+//! | `on NAME` | the interface it stands for | that of its own name |
+
+use weir_config::{Notes, did_you_mean};
+use weir_packet::frame::Mac;
+
+use crate::prefix::Prefix;
+use crate::text::{Arg, Item};
+
+/// What a text says of a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its name in the text and in reports.
+    pub name: String,
+    /// Its addresses with their networks.
+    pub addresses: Vec<Prefix>,
+    /// Longest IP packet that leaves, in bytes.
+    pub mtu: u16,
+    /// Its VLAN tags, the outer one first.
+    pub vlan: Vec<u16>,
+    /// Its Ethernet address, where the text gives one.
+    pub mac: Option<Mac>,
+    /// The interface it stands for.
+    pub interface: String,
+}
+
+const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
+const ARGS: &[&str] = &["mtu", "vlan", "mac", "on"];
+
+impl Port {
+    /// A bump in the wire.
+    pub fn plain(name: &str) -> Port {
+        let name = name.to_string();
+        Port { interface: name.clone(), name, addresses: Vec::new(), mtu: 1500, vlan: Vec::new(), mac: None }
+    }
+
+    /// Reads an item; mistakes are noted.
+    pub(crate) fn read(item: &Item, notes: &Notes<'_>) -> Port {
+        let mut port = Port::plain(&item.name.text);
+        for arg in &item.args {
+            if let Err(text) = port.argument(arg) {
+                arg.wrong(notes, text);
+            }
+        }
+        port
+    }
+
+    fn argument(&mut self, arg: &Arg) -> Result<(), String> {
+        match arg.words()[..] {
+            ["mtu", bytes] => {
+                let mtu = bytes.parse().ok().filter(|mtu| MTU.contains(mtu));
+                self.mtu = mtu.ok_or(format!("mtu takes bytes from {} to {}", MTU.start(), MTU.end()))?;
+            }
+            ["vlan", tags] => self.vlan = vlan(tags)?,
+            ["mac", address] => self.mac = Some(mac(address)?),
+            ["on", interface] => self.interface = interface.to_string(),
+            [prefix] if prefix.contains(['.', ':']) => self.addresses.push(prefix.parse()?),
+            [word, ..] => {
+                let hint = match ARGS.contains(&word) {
+                    true => format!("`{word}` takes one word"),
+                    false => format!("`{word}` is no argument of a port: {}", did_you_mean(word, ARGS)),
+                };
+                return Err(format!("{hint} (an address needs its network: 192.168.0.1/24)"));
+            }
+            [] => unreachable!("an argument has a word"),
+        }
+        Ok(())
+    }
+
+    /// The VLAN tags of its frames, as they stand between addresses and type.
+    pub(crate) fn tags(&self) -> Vec<[u8; 4]> {
+        let tag = |(i, id): (usize, &u16)| {
+            let protocol: u16 = if i + 1 < self.vlan.len() { 0x88a8 } else { 0x8100 };
+            let [[a, b], [c, d]] = [protocol.to_be_bytes(), id.to_be_bytes()];
+            [a, b, c, d]
+        };
+        self.vlan.iter().enumerate().map(tag).collect()
+    }
+}
+
+fn vlan(text: &str) -> Result<Vec<u16>, String> {
+    let tags: Option<Vec<u16>> =
+        text.split('.').map(|tag| tag.parse().ok().filter(|id| (1..=4094).contains(id))).collect();
+    tags.filter(|tags| tags.len() <= 2)
+        .ok_or_else(|| format!("`{text}` is no VLAN: write a tag of 1 to 4094, or two with a dot between"))
+}
+
+/// An Ethernet address: six bytes in hexadecimal with colons.
+pub(crate) fn mac(text: &str) -> Result<Mac, String> {
+    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or_else(|| format!("`{text}` is no Ethernet address: write six bytes, as in 02:00:00:00:00:01"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::items;
+
+    fn read(text: &str) -> Result<Port, String> {
+        let notes = Notes::new("a node", text);
+        let port = Port::read(&items(text, &notes)[0], &notes);
+        if notes.is_empty() { Ok(port) } else { Err(notes.to_mistakes("n").to_string()) }
+    }
+
+    #[test]
+    fn arguments_of_a_port() {
+        let port =
+            read("lan(192.168.0.1/16, 2001:db8::/64, mtu 9000, vlan 10.20, mac 02:00:00:00:00:01, on eth0)");
+        let port = port.expect("right");
+        assert_eq!(
+            port.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["192.168.0.1/16", "2001:db8::/64"]
+        );
+        assert_eq!((port.mtu, port.interface.as_str(), port.mac), (9000, "eth0", Some([2, 0, 0, 0, 0, 1])));
+        assert_eq!(port.tags(), [[0x88, 0xa8, 0, 10], [0x81, 0, 0, 20]]);
+        assert_eq!(read("lan"), Ok(Port::plain("lan")));
+    }
+
+    #[test]
+    fn all_mistakes_of_a_port_are_told() {
+        let wrong = read("lan(192.168.0.1/33,\nmtu 12, vlan 0,\nmac 1:2, colour red)").expect_err("wrong");
+        let lines: Vec<_> = wrong.lines().collect();
+        assert_eq!(lines.len(), 5, "{wrong}");
+        assert!(lines[0].starts_with("n:1: `192.168.0.1/33` has no length"), "{wrong}");
+        assert!(lines.contains(&"n:2: mtu takes bytes from 68 to 9216"), "{wrong}");
+        assert!(lines[4].contains("colour` is no argument of a port: use mtu, vlan"), "{wrong}");
+    }
+}

@@ -1,0 +1,107 @@
+//! A network: an address and how many of its bits count.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// An address with the length of its network, as `ip address` writes it: bits behind the length may be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix {
+    /// The address as it was written.
+    pub address: IpAddr,
+    /// Bits that count, from the left: up to 32 or 128.
+    pub len: u8,
+}
+
+impl Prefix {
+    /// The prefix without bits behind its length.
+    pub fn network(self) -> Prefix {
+        let address = match self.address {
+            IpAddr::V4(address) => IpAddr::from((u32::from(address) & mask4(self.len)).to_be_bytes()),
+            IpAddr::V6(address) => IpAddr::from((u128::from(address) & mask6(self.len)).to_be_bytes()),
+        };
+        Prefix { address, len: self.len }
+    }
+
+    /// Whether an address lies in the network.
+    pub fn contains(self, address: IpAddr) -> bool {
+        Prefix { address, len: self.len }.network() == self.network()
+            && address.is_ipv4() == self.address.is_ipv4()
+    }
+
+    /// The address of a host in it: the one written, or the first where only the network was written.
+    pub fn host(self) -> IpAddr {
+        let full = if self.address.is_ipv4() { 31 } else { 127 };
+        if self.len >= full || self.network() != self {
+            return self.address;
+        }
+        match self.address {
+            IpAddr::V4(address) => IpAddr::from((u32::from(address) + 1).to_be_bytes()),
+            IpAddr::V6(address) => IpAddr::from((u128::from(address) + 1).to_be_bytes()),
+        }
+    }
+}
+
+/// The first `len` bits of an IPv4 address.
+pub const fn mask4(len: u8) -> u32 {
+    if len == 0 { 0 } else { u32::MAX << (32 - len) }
+}
+
+/// The first `len` bits of an IPv6 address.
+pub const fn mask6(len: u8) -> u128 {
+    if len == 0 { 0 } else { u128::MAX << (128 - len) }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    /// `192.0.2.0/24`, `2001:db8::/32`, or a single address.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
+        let address: IpAddr = address.parse().map_err(|_| {
+            format!("`{text}` is no network: write an address and a length, as in 192.0.2.0/24")
+        })?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let len = len.map_or(Some(most), |len| len.parse().ok().filter(|&len| len <= most));
+        let len = len.ok_or_else(|| format!("`{text}` has no length of 0 to {most} behind the slash"))?;
+        Ok(Prefix { address, len })
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_hold_their_addresses() {
+        for (prefix, address, holds) in [
+            ("192.0.2.0/24", "192.0.2.255", true),
+            ("192.0.2.77/24", "192.0.2.1", true),
+            ("192.0.2.0/24", "192.0.3.0", false),
+            ("0.0.0.0/0", "198.18.0.1", true),
+            ("0.0.0.0/0", "::1", false),
+            ("2001:db8::/32", "2001:db8:1::9", true),
+            ("2001:db8::1", "2001:db8::2", false),
+        ] {
+            let prefix: Prefix = prefix.parse().expect("a prefix");
+            assert_eq!(prefix.contains(address.parse().expect("an address")), holds, "{prefix} {address}");
+        }
+        for (prefix, host) in [
+            ("192.0.2.0/24", "192.0.2.1"),
+            ("192.0.2.9/24", "192.0.2.9"),
+            ("192.0.2.0/31", "192.0.2.0"),
+            ("2001:db8::/64", "2001:db8::1"),
+        ] {
+            assert_eq!(prefix.parse::<Prefix>().expect("a prefix").host().to_string(), host, "{prefix}");
+        }
+        for wrong in ["192.0.2.0/33", "2001:db8::/129", "192.0.2/24", "x", "192.0.2.0/"] {
+            assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
+        }
+    }
+}

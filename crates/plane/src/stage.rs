@@ -1,0 +1,75 @@
+//! What stages have in common: the directions, and what a stage may do with the frames of a batch.
+
+use crate::batch::BATCH;
+use crate::batch::{Fate, Set};
+use crate::drops::{Drop, Drops};
+use crate::frame::{Frame, PortId};
+use crate::own::{Entry, Own};
+use crate::time::Time;
+
+/// Which way a frame passes the stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dir {
+    /// From the left end of the text to the right: from the inside out.
+    Outward,
+    /// From the right end to the left.
+    Inward,
+}
+
+/// A batch at a stage.
+pub(crate) struct Step<'s, 'a> {
+    pub(crate) now: Time,
+    pub(crate) frames: &'s mut [Frame<'a>],
+    pub(crate) own: &'s mut Own,
+    pub(crate) drops: &'s mut Drops,
+    pub(super) fates: &'s mut [Fate; BATCH],
+    /// Frames that turned back here.
+    pub(super) turned: Set,
+    /// The stage in the order of the text.
+    pub(super) stage: usize,
+}
+
+impl Step<'_, '_> {
+    /// The frame goes no further.
+    pub(crate) fn drop(&mut self, i: usize, reason: Drop) {
+        self.drops.count(reason);
+        self.fates[i] = Fate::Dropped(reason);
+    }
+
+    /// The stage keeps a copy, which it passes on later with [`Own::release`], or gives up with [`Own::lapse`].
+    pub(crate) fn hold(&mut self, i: usize) {
+        self.own.held += 1;
+        self.fates[i] = Fate::Held;
+    }
+
+    /// The frame is for the machine that the node runs on.
+    pub(crate) fn local(&mut self, i: usize) {
+        self.fates[i] = Fate::Local;
+    }
+
+    /// The frame leaves by this port.
+    pub(crate) fn leave(&mut self, i: usize, port: PortId) {
+        self.fates[i] = Fate::Out(port);
+    }
+
+    /// The outward frame turns here and passes the stages before this one inward; it is not among those that go on.
+    pub(crate) fn turn(&mut self, i: usize) {
+        self.turned.insert(i);
+    }
+
+    /// Where a frame of the stage's own goes on that answers one on its way in `dir`: back to where that came from.
+    pub(crate) fn back(&self, dir: Dir) -> Entry {
+        match dir {
+            Dir::Outward => Entry::Inward { below: self.stage },
+            Dir::Inward => Entry::Outward { above: self.stage + 1 },
+        }
+    }
+
+    /// Where a frame goes on that this stage held on its way in `dir`.
+    pub(crate) fn onward(&self, dir: Dir) -> Entry {
+        match dir {
+            Dir::Outward => Entry::Outward { above: self.stage + 1 },
+            Dir::Inward => Entry::Inward { below: self.stage },
+        }
+    }
+}
