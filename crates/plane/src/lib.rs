@@ -17,6 +17,7 @@ mod own;
 mod plane;
 mod port;
 mod prefix;
+pub mod route;
 mod stage;
 mod text;
 mod time;

@@ -1,0 +1,46 @@
+//! Where a frame goes: longest-prefix match over IPv4 and IPv6, and what stands behind a match.
+
+mod blocks;
+pub mod v4;
+pub mod v6;
+
+/// What a prefix leads to: a number of the caller's, below 2^31 - 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hop(pub u32);
+
+impl Hop {
+    /// No prefix holds the address.
+    pub const NONE: Hop = Hop(u32::MAX);
+}
+
+/// A table of prefixes. An address belongs to the longest that holds it (RFC 1812, section 5.2.4.3).
+pub trait Lpm {
+    /// An address as a number.
+    type Address: Copy;
+
+    /// Adds a prefix, of which bits behind `length` do not count, or changes its hop; returns the hop it had.
+    fn insert(&mut self, address: Self::Address, length: u8, hop: Hop) -> Option<Hop>;
+
+    /// Takes a prefix out; `None` if it was not there.
+    fn remove(&mut self, address: Self::Address, length: u8) -> Option<Hop>;
+
+    /// The hop of exactly this prefix.
+    fn get(&self, address: Self::Address, length: u8) -> Option<Hop>;
+
+    /// Writes the hop of each address, [`Hop::NONE`] where no prefix holds it.
+    fn lookup(&self, addresses: &[Self::Address], hops: &mut [Hop]);
+
+    /// Prefixes.
+    fn len(&self) -> usize;
+
+    /// Whether there is no prefix.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory that lookups read, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+#[cfg(test)]
+mod tests;

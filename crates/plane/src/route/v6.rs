@@ -1,0 +1,467 @@
+//! Longest-prefix match for IPv6: a tree bitmap (Eatherton, Varghese, Dittia, "Tree Bitmap", CCR 34(2), 2004) behind a
+//! root of 16 bits, 6 bits per node, and nodes that skip up to 60 bits that all their prefixes share.
+//!
+//! ```text
+//! root[first 16 bits] > node > node > ... > hop        a node: which of its 6 bits have a prefix, which a child
+//! ```
+//! Memory: 512 KiB, 32 bytes per node and 4 per prefix; a change moves the children or the hops of one node, at most
+//! 64, and writes up to 65,536 root entries for prefixes shorter than 16 bits.
+//!
+//! Invariant: each node has a prefix or a child; a node with one child and no prefix could not be merged with it.
+
+use std::collections::BTreeMap;
+
+use super::blocks::Blocks;
+use super::{Hop, Lpm};
+use crate::prefix::mask6;
+
+/// Bits of the root.
+const ROOT: u32 = 16;
+/// Bits of a node.
+const STRIDE: u32 = 6;
+/// Strides that a node can skip.
+const MOST_SKIPPED: u32 = 10;
+/// Nodes from the root to a whole address.
+const DEPTH: usize = ((128 - ROOT) / STRIDE) as usize + 1;
+
+/// A node: its prefixes and children by 6 bits of the address.
+#[derive(Clone, Copy, Default)]
+#[repr(align(32))]
+struct Node {
+    /// Which prefixes end here: bit `1 << l | first l bits`, for l of 0 to 5 bits.
+    inner: u64,
+    /// Which of the 64 children are there.
+    outer: u64,
+    /// Bits skipped before this node, then 4 bits: strides skipped.
+    path: u64,
+    /// First of the hops, in the order of the bits in `inner`.
+    hops: u32,
+    /// First of the children, in the order of the bits in `outer`.
+    kids: u32,
+}
+
+const _: () = assert!(size_of::<Node>() == 32);
+
+/// What is known of the first 16 bits.
+#[derive(Clone, Copy, Default)]
+struct Root {
+    /// A node, or 0.
+    node: u32,
+    /// The hop plus 1 of prefixes shorter than 16 bits, or 0.
+    entry: u32,
+}
+
+/// The prefixes and their hops.
+pub struct V6 {
+    root: Box<[Root]>,
+    nodes: Blocks<Node, 13>,
+    hops: Blocks<u32, 16>,
+    /// Prefixes shorter than the root, as address and length, and their entries.
+    short: BTreeMap<(u128, u8), u32>,
+    len: usize,
+}
+
+/// Where a lookup stands.
+#[derive(Clone, Copy)]
+struct At {
+    node: u32,
+    depth: u32,
+    /// The hop plus 1 from the root, or with `DEEP` the number of an element of `hops`.
+    best: u32,
+}
+
+/// A hop that is still to be read.
+const DEEP: u32 = 1 << 31;
+
+impl V6 {
+    /// No prefixes.
+    pub fn new() -> V6 {
+        let mut nodes = Blocks::new();
+        // Number 0 means none.
+        nodes.alloc(1);
+        V6 {
+            root: vec![Root::default(); 1 << ROOT].into_boxed_slice(),
+            nodes,
+            hops: Blocks::new(),
+            short: BTreeMap::new(),
+            len: 0,
+        }
+    }
+
+    fn repaint_root(&mut self, address: u128, length: u8) {
+        let covering = (0..=length).rev().find_map(|l| self.short.get(&(address & mask6(l), l)));
+        let (covering, first) = (covering.copied().unwrap_or(0), (address >> 112) as usize);
+        let entries = |length: u8| 1_usize << (ROOT - u32::from(length));
+        self.root[first..][..entries(length)].iter_mut().for_each(|root| root.entry = covering);
+        let last = address | !mask6(length);
+        for (&(inner, inner_length), &entry) in self.short.range((address, length + 1)..=(last, 128)) {
+            let first = (inner >> 112) as usize;
+            self.root[first..][..entries(inner_length)].iter_mut().for_each(|root| root.entry = entry);
+        }
+    }
+
+    /// A node, and those below it that lead to this prefix alone; it stands at `depth`.
+    fn twig(&mut self, address: u128, depth: u32, length: u32, hop: u32) -> Node {
+        let strides = (length - depth) / STRIDE;
+        if strides > MOST_SKIPPED {
+            let at = depth + MOST_SKIPPED * STRIDE;
+            let child = self.twig(address, at + STRIDE, length, hop);
+            let kids = self.nodes.put(&[child]);
+            let outer = 1 << bits(address, at, STRIDE);
+            return Node { outer, kids, path: path(address, depth, MOST_SKIPPED), ..Node::default() };
+        }
+        let at = depth + strides * STRIDE;
+        let inner = position(address, at, length);
+        Node { inner, hops: self.hops.put(&[hop]), path: path(address, depth, strides), ..Node::default() }
+    }
+
+    /// Divides a node after `strides` of what it skips: above them a new one, with the old one as its only child.
+    fn split(&mut self, slot: u32, strides: u32) {
+        let lower = self.nodes[slot];
+        let bits_skipped = lower.path >> 4;
+        let rest = lower.skipped() - strides - 1;
+        let index = bits_skipped >> (rest * STRIDE) & 63;
+        let below = bits_skipped & ((1 << (rest * STRIDE)) - 1);
+        let child = Node { path: below << 4 | u64::from(rest), ..lower };
+        let above = bits_skipped >> ((rest + 1) * STRIDE);
+        let kids = self.nodes.put(&[child]);
+        self.nodes[slot] =
+            Node { outer: 1 << index, kids, path: above << 4 | u64::from(strides), ..Node::default() };
+    }
+
+    /// The way to the node of this prefix, which may not hold it; `None` if there is no such node.
+    fn way(&self, address: u128, length: u32) -> Option<(Vec<u32>, u32)> {
+        let mut slot = self.root[(address >> 112) as usize].node;
+        let (mut depth, mut way) = (ROOT, Vec::with_capacity(DEPTH));
+        while slot != 0 {
+            way.push(slot);
+            let node = self.nodes[slot];
+            depth += node.skipped() * STRIDE;
+            if depth > length || !node.is_on(address, depth) {
+                return None;
+            }
+            if length - depth < STRIDE {
+                return Some((way, depth));
+            }
+            slot = node.child(bits(address, depth, STRIDE))?;
+            depth += STRIDE;
+        }
+        None
+    }
+
+    /// Removes what is empty and joins what is single, from the end of the way upwards.
+    fn tidy(&mut self, address: u128, mut way: Vec<u32>, mut depth: u32) {
+        while let Some(slot) = way.pop() {
+            let node = self.nodes[slot];
+            if node.inner != 0 {
+                return;
+            }
+            if node.outer.count_ones() == 1 {
+                self.join(slot);
+                return;
+            }
+            if node.outer != 0 {
+                return;
+            }
+            let Some(&parent) = way.last() else {
+                self.nodes.free(slot, 1);
+                self.root[(address >> 112) as usize].node = 0;
+                return;
+            };
+            depth -= node.skipped() * STRIDE + STRIDE;
+            let (index, mut above) = (bits(address, depth, STRIDE), self.nodes[parent]);
+            let kids = above.outer.count_ones() as usize;
+            above.kids = self.nodes.without(above.kids, kids, rank(above.outer, index));
+            above.outer &= !(1 << index);
+            self.nodes[parent] = above;
+        }
+    }
+
+    /// Puts a node's only child in its place, if it can skip so much.
+    fn join(&mut self, slot: u32) {
+        let (node, child) = (self.nodes[slot], self.nodes[self.nodes[slot].kids]);
+        let skipped = node.skipped() + 1 + child.skipped();
+        if skipped <= MOST_SKIPPED {
+            let index = u64::from(node.outer.trailing_zeros());
+            let bits = ((node.path >> 4) << STRIDE | index) << (child.skipped() * STRIDE) | child.path >> 4;
+            self.nodes.free(node.kids, 1);
+            self.nodes[slot] = Node { path: bits << 4 | u64::from(skipped), ..child };
+        }
+    }
+
+    /// One node further on the way of an address; false at its end.
+    #[inline]
+    fn step(&self, address: u128, at: &mut At) -> bool {
+        let node = &self.nodes[at.node];
+        let depth = at.depth + node.skipped() * STRIDE;
+        if !node.is_on(address, depth) {
+            return false;
+        }
+        let index = bits(address, depth, STRIDE);
+        let matches = node.inner & ANCESTORS[index as usize];
+        if matches != 0 {
+            at.best = DEEP | (node.hops + rank(node.inner, 63 - matches.leading_zeros()) as u32);
+        }
+        at.depth = depth + STRIDE;
+        let child = node.child(index);
+        at.node = child.unwrap_or(0);
+        child.is_some()
+    }
+}
+
+impl Node {
+    #[inline]
+    fn skipped(&self) -> u32 {
+        (self.path & 15) as u32
+    }
+
+    /// Whether the bits that were skipped before `depth` are those of the address.
+    #[inline]
+    fn is_on(&self, address: u128, depth: u32) -> bool {
+        let skipped = self.skipped() * STRIDE;
+        skipped == 0 || (address >> (128 - depth)) as u64 & ((1 << skipped) - 1) == self.path >> 4
+    }
+
+    #[inline]
+    fn child(&self, index: u32) -> Option<u32> {
+        (self.outer >> index & 1 != 0).then(|| self.kids + rank(self.outer, index) as u32)
+    }
+}
+
+impl Default for V6 {
+    fn default() -> V6 {
+        V6::new()
+    }
+}
+
+impl Lpm for V6 {
+    type Address = u128;
+
+    fn insert(&mut self, address: u128, length: u8, hop: Hop) -> Option<Hop> {
+        let address = address & mask6(length);
+        if u32::from(length) < ROOT {
+            let old = self.short.insert((address, length), hop.0 + 1);
+            self.len += usize::from(old.is_none());
+            self.repaint_root(address, length);
+            return old.map(|entry| Hop(entry - 1));
+        }
+        let (root, length) = ((address >> 112) as usize, u32::from(length));
+        let mut slot = self.root[root].node;
+        if slot == 0 {
+            let node = self.twig(address, ROOT, length, hop.0);
+            self.root[root].node = self.nodes.put(&[node]);
+            self.len += 1;
+            return None;
+        }
+        let mut depth = ROOT;
+        loop {
+            let mut node = self.nodes[slot];
+            let strides = node.skipped().min((length - depth) / STRIDE);
+            let ours = path(address, depth, strides) >> 4;
+            let theirs = (node.path >> 4) >> ((node.skipped() - strides) * STRIDE);
+            // Strides from the first that differs to the last compared.
+            let unlike = (64 - (ours ^ theirs).leading_zeros()).div_ceil(STRIDE);
+            if strides - unlike < node.skipped() {
+                self.split(slot, strides - unlike);
+                continue;
+            }
+            depth += strides * STRIDE;
+            if length - depth < STRIDE {
+                let bit = position(address, depth, length);
+                let (at, count) = (rank(node.inner, bit.trailing_zeros()), node.inner.count_ones() as usize);
+                if node.inner & bit != 0 {
+                    let old = std::mem::replace(&mut self.hops[node.hops + at as u32], hop.0);
+                    return Some(Hop(old));
+                }
+                node.hops = self.hops.with(node.hops, count, at, hop.0);
+                node.inner |= bit;
+                self.nodes[slot] = node;
+                break;
+            }
+            let index = bits(address, depth, STRIDE);
+            depth += STRIDE;
+            if let Some(child) = node.child(index) {
+                slot = child;
+                continue;
+            }
+            let (at, count) = (rank(node.outer, index), node.outer.count_ones() as usize);
+            let child = self.twig(address, depth, length, hop.0);
+            node.kids = self.nodes.with(node.kids, count, at, child);
+            node.outer |= 1 << index;
+            self.nodes[slot] = node;
+            break;
+        }
+        self.len += 1;
+        None
+    }
+
+    fn remove(&mut self, address: u128, length: u8) -> Option<Hop> {
+        let address = address & mask6(length);
+        if u32::from(length) < ROOT {
+            let old = self.short.remove(&(address, length))?;
+            self.len -= 1;
+            self.repaint_root(address, length);
+            return Some(Hop(old - 1));
+        }
+        let length = u32::from(length);
+        let (way, depth) = self.way(address, length)?;
+        let slot = *way.last()?;
+        let mut node = self.nodes[slot];
+        let bit = position(address, depth, length);
+        if node.inner & bit == 0 {
+            return None;
+        }
+        let (at, count) = (rank(node.inner, bit.trailing_zeros()), node.inner.count_ones() as usize);
+        let old = self.hops[node.hops + at as u32];
+        node.hops = self.hops.without(node.hops, count, at);
+        node.inner &= !bit;
+        self.nodes[slot] = node;
+        self.len -= 1;
+        self.tidy(address, way, depth);
+        Some(Hop(old))
+    }
+
+    fn get(&self, address: u128, length: u8) -> Option<Hop> {
+        let address = address & mask6(length);
+        if u32::from(length) < ROOT {
+            return self.short.get(&(address, length)).map(|entry| Hop(entry - 1));
+        }
+        let length = u32::from(length);
+        let (way, depth) = self.way(address, length)?;
+        let node = self.nodes[*way.last()?];
+        let bit = position(address, depth, length);
+        (node.inner & bit != 0)
+            .then(|| Hop(self.hops[node.hops + rank(node.inner, bit.trailing_zeros()) as u32]))
+    }
+
+    /// One pass per level over all addresses that go on, so that their lines are on their way at once.
+    #[inline]
+    fn lookup(&self, addresses: &[u128], hops: &mut [Hop]) {
+        let (addresses, hops) = (addresses.chunks(64), hops.chunks_mut(64));
+        for (addresses, hops) in addresses.zip(hops) {
+            self.lookup_64(addresses, hops);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.root) + self.nodes.bytes() + self.hops.bytes()
+    }
+}
+
+impl V6 {
+    fn lookup_64(&self, addresses: &[u128], hops: &mut [Hop]) {
+        let mut at = [At { node: 0, depth: ROOT, best: 0 }; 64];
+        let (mut on, mut count) = ([0_u8; 64], 0);
+        for (n, &address) in addresses.iter().enumerate() {
+            let root = self.root[(address >> 112) as usize];
+            (at[n].node, at[n].best) = (root.node, root.entry);
+            on[count] = n as u8;
+            count += usize::from(root.node != 0);
+        }
+        while count > 0 {
+            let mut left = 0;
+            for k in 0..count {
+                let n = on[k];
+                let goes_on = self.step(addresses[usize::from(n)], &mut at[usize::from(n & 63)]);
+                on[left] = n;
+                left += usize::from(goes_on);
+            }
+            count = left;
+        }
+        for (hop, at) in hops.iter_mut().zip(&at) {
+            hop.0 = match at.best {
+                deep if deep & DEEP != 0 => self.hops[deep & !DEEP],
+                entry => entry.wrapping_sub(1),
+            };
+        }
+    }
+}
+
+/// The bits of the prefixes in a node that hold an address with these 6 bits.
+const ANCESTORS: [u64; 64] = {
+    let mut all = [0; 64];
+    let mut index = 0;
+    while index < 64 {
+        let mut length = 0;
+        while length < STRIDE {
+            all[index] |= 1 << ((1 << length) | (index >> (STRIDE - length)));
+            length += 1;
+        }
+        index += 1;
+    }
+    all
+};
+
+/// How many of the lowest `bit` bits are set.
+#[inline]
+fn rank(set: u64, bit: u32) -> usize {
+    (set & ((1 << bit) - 1)).count_ones() as usize
+}
+
+/// `count` bits of the address from `depth` on, zero behind its end; 1 to 32.
+#[inline]
+fn bits(address: u128, depth: u32, count: u32) -> u32 {
+    (address.checked_shl(depth).unwrap_or(0) >> (128 - count)) as u32
+}
+
+/// What a node at `depth` writes that skips so many strides.
+fn path(address: u128, depth: u32, strides: u32) -> u64 {
+    if strides == 0 {
+        return 0;
+    }
+    let bits = (address << depth >> (128 - strides * STRIDE)) as u64;
+    bits << 4 | u64::from(strides)
+}
+
+/// The bit of a prefix in the node at `depth` where it ends.
+fn position(address: u128, depth: u32, length: u32) -> u64 {
+    let rest = length - depth;
+    1 << (1 << rest | if rest == 0 { 0 } else { bits(address, depth, rest) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> u128 {
+        text.parse::<std::net::Ipv6Addr>().unwrap().into()
+    }
+
+    #[test]
+    fn nodes_come_and_go_with_the_prefixes_that_need_them() {
+        let mut table = V6::new();
+        let prefixes = [
+            ("::", 0),
+            ("2001:db8::", 32),
+            ("2001:db8:1::", 48),
+            ("2001:db8:1::1", 128),
+            ("2001:db8:8000::", 33),
+            ("2001:db8:1::", 64),
+        ];
+        for (n, &(prefix, length)) in (0..).zip(&prefixes) {
+            assert_eq!(table.insert(address(prefix), length, Hop(n)), None);
+        }
+        let looked_up = ["2001:db8:1::1", "2001:db8:1::2", "2001:db8:1:2::", "2001:db8:9000::", "::1"];
+        let mut hops = [Hop::NONE; 5];
+        table.lookup(&looked_up.map(address), &mut hops);
+        assert_eq!(hops.map(|hop| hop.0), [3, 5, 2, 4, 0]);
+        for &(prefix, length) in &prefixes {
+            assert!(table.remove(address(prefix), length).is_some(), "{prefix}/{length}");
+        }
+        assert_eq!((table.len(), table.nodes.live(), table.hops.live()), (0, 1, 0));
+    }
+
+    #[test]
+    fn a_lonely_prefix_is_few_nodes_away() {
+        let mut table = V6::new();
+        table.insert(address("2001:db8::1"), 128, Hop(1));
+        assert!(table.nodes.live() <= 1 + 2);
+        table.insert(address("2001:db8::2"), 128, Hop(2));
+        table.remove(address("2001:db8::1"), 128);
+        assert!(table.nodes.live() <= 1 + 2, "joined again");
+    }
+}
