@@ -18,6 +18,7 @@ mod plane;
 mod port;
 mod prefix;
 pub mod route;
+pub mod scenario;
 mod stage;
 mod text;
 mod time;

@@ -93,6 +93,11 @@ impl Plane {
         self.run_own(now);
     }
 
+    /// Time has passed: a bounded piece of what is due is done.
+    pub fn tick(&mut self, now: Time) {
+        self.run_own(now);
+    }
+
     /// Frames of the node's own that leave since the last call.
     pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
         self.departures.drain(..)

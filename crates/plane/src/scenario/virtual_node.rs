@@ -1,0 +1,139 @@
+//! The plane as the target of a scenario, in virtual time. What it asks about neighbours is answered: all addresses
+//! are of one host at each end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_packet::frame::Mac;
+use weir_packet::neighbour::{self, Heard, Host};
+
+use super::run::Target;
+use super::text::End;
+use crate::batch::{Batch, Fate};
+use crate::config::Config;
+use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
+use crate::plane::Plane;
+use crate::time::Time;
+
+/// The hosts at the left and the right end.
+const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
+/// How often time that passes without frames is told to the node.
+const TICK: Duration = Duration::from_millis(500);
+
+/// A node in virtual time.
+#[derive(Debug, Default)]
+pub struct VirtualNode {
+    plane: Option<Plane>,
+    config: Option<Config>,
+    now: Duration,
+    left: Vec<(End, Vec<u8>)>,
+}
+
+impl VirtualNode {
+    fn mac(port: PortId) -> Mac {
+        [0x02, 0, 0, 0, 0xaa, port.0]
+    }
+
+    fn end(&self, port: PortId) -> End {
+        let left = self.config.as_ref().map_or(1, |config| config.left);
+        if usize::from(port.0) < left { End::Left } else { End::Right }
+    }
+
+    /// A frame comes in, and so do the answers to what the node asks because of it.
+    fn frame(&mut self, port: PortId, bytes: &[u8]) {
+        let plane = self.plane.as_mut().expect("a scenario begins with its node");
+        let now = Time::default() + self.now;
+        let mut buf = [&[0; HEAD_ROOM], bytes].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, port));
+        plane.run(now, &mut batch);
+        let outcome = batch.outcome().next().map(|(frame, fate)| (fate, frame.bytes().to_vec()));
+        match outcome {
+            Some((Fate::Out(port), bytes)) => self.leaves(Some(port), bytes),
+            Some((Fate::Local, bytes)) => self.leaves(None, bytes),
+            _ => {}
+        }
+        self.depart();
+    }
+
+    fn depart(&mut self) {
+        let departures: Vec<_> =
+            self.plane.as_mut().map(|plane| plane.departures().collect()).unwrap_or_default();
+        for departure in departures {
+            self.leaves(departure.port, departure.bytes);
+        }
+    }
+
+    fn leaves(&mut self, port: Option<PortId>, bytes: Vec<u8>) {
+        let Some(port) = port else {
+            self.left.push((End::Local, bytes[ETHERNET..].to_vec()));
+            return;
+        };
+        match neighbour::parse(&bytes) {
+            Some(Heard::Question { from, target }) => {
+                let host = Host { mac: HOSTS[usize::from(self.end(port) == End::Right)], ip: target };
+                let answer = neighbour::answer(host, from);
+                self.frame(port, &answer);
+            }
+            Some(Heard::Answer(_)) => {}
+            None => self.left.push((self.end(port), bytes[ETHERNET..].to_vec())),
+        }
+    }
+
+    fn tick(&mut self) {
+        if let Some(plane) = &mut self.plane {
+            plane.tick(Time::default() + self.now);
+        }
+        self.depart();
+    }
+}
+
+impl Target for VirtualNode {
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
+        let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
+        assert!(self.plane.is_none(), "a second node text is applied");
+        self.plane = Some(Plane::new(&config, &macs));
+        self.config = Some(config);
+        Ok(())
+    }
+
+    fn send(&mut self, at: Duration, end: End, packet: &[u8]) {
+        self.wait(at);
+        let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
+        let (port, host) = if end == End::Left { (PortId(0), HOSTS[0]) } else { (PortId(right), HOSTS[1]) };
+        let ether_type: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+        self.frame(port, &[&Self::mac(port), &host, &ether_type[..], packet].concat());
+    }
+
+    fn wait(&mut self, until: Duration) {
+        while self.now < until {
+            self.now = (self.now + TICK).min(until);
+            self.tick();
+        }
+    }
+
+    fn left(&mut self) -> Vec<(End, Vec<u8>)> {
+        std::mem::take(&mut self.left)
+    }
+
+    fn drops(&self) -> Option<BTreeMap<String, u64>> {
+        let plane = self.plane.as_ref()?;
+        Some(
+            plane
+                .books()
+                .drops
+                .occurred()
+                .map(|(reason, frames)| (reason.name().to_string(), frames))
+                .collect(),
+        )
+    }
+
+    fn sound(&self) -> Result<(), String> {
+        match self.plane.as_ref().map(Plane::books) {
+            Some(books) if !books.balance() => Err(format!("the books do not balance: {books:?}")),
+            _ => Ok(()),
+        }
+    }
+}

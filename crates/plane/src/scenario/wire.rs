@@ -1,0 +1,447 @@
+//! Packets of scenarios as bytes, both ways. What is read is checked: each checksum that covers it must be right.
+
+use std::net::IpAddr;
+
+use weir_packet::checksum::{fold, sum};
+use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+
+use super::fields::Fields;
+
+/// Types of ICMP with names: for IPv4, for IPv6.
+const TYPES: &[(&str, u8, u8)] = &[
+    ("echo", 8, 128),
+    ("reply", 0, 129),
+    ("unreachable", 3, 1),
+    ("exceeded", 11, 3),
+    ("problem", 12, 4),
+    ("toobig", 255, 2),
+];
+const TCP_FLAGS: &[(char, u8)] = &[('F', 1), ('S', 2), ('R', 4), ('P', 8), ('A', 16), ('U', 32)];
+
+/// Reads one field as a number, with what it is if it is not there.
+struct Reader<'a> {
+    fields: &'a Fields,
+    prefix: &'a str,
+}
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(&format!("{}{name}", self.prefix)).map(String::as_str)
+    }
+
+    fn number(&self, name: &str, default: u32) -> Result<u32, String> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        text.parse().map_err(|_| format!("`{name} {text}` is no number"))
+    }
+
+    fn address(&self, name: &str) -> Result<IpAddr, String> {
+        let text = self.text(name).unwrap_or_default();
+        text.parse().map_err(|_| format!("`{text}` is no address"))
+    }
+}
+
+/// The packet that the fields describe, from its IP header on.
+pub(super) fn packet(fields: &Fields) -> Result<Vec<u8>, String> {
+    build(fields, "")
+}
+
+fn build(fields: &Fields, prefix: &str) -> Result<Vec<u8>, String> {
+    let read = Reader { fields, prefix };
+    let (src, dst) = (read.address("src")?, read.address("dst")?);
+    if src.is_ipv4() != dst.is_ipv4() {
+        return Err(format!("{src} and {dst} are of two versions"));
+    }
+    let v6 = src.is_ipv6();
+    let proto = match read.text("proto").unwrap_or_default() {
+        "udp" => UDP,
+        "tcp" => TCP,
+        "icmp" if v6 => ICMP6,
+        "icmp" => ICMP,
+        other => other
+            .strip_prefix("proto/")
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| format!("`{other}` is no protocol: use udp, tcp, icmp, proto/NUMBER"))?,
+    };
+    let mut l4 = transport(&read, proto)?;
+    checksum(&read, proto, &mut l4, (src, dst));
+    // A fragment is cut out of the packet that it was.
+    let (offset, more) = match read.text("frag") {
+        Some(text) => {
+            let (offset, more) = text.strip_suffix('+').map_or((text, false), |offset| (offset, true));
+            (offset.parse::<u16>().map_err(|_| format!("`frag {text}` is no offset"))?, more)
+        }
+        None => (0, false),
+    };
+    if let Some(cut) = read.text("cut") {
+        l4.truncate(cut.parse().map_err(|_| format!("`cut {cut}` is no number"))?);
+    }
+    if offset > 0 {
+        l4 = payload(&read, read.number("len", 8)? as usize)?;
+    }
+    let mut packet = if v6 {
+        header6(&read, proto, l4.len(), (src, dst), (offset, more))?
+    } else {
+        header4(&read, proto, l4.len(), (src, dst), (offset, more))?
+    };
+    packet.extend(l4);
+    Ok(packet)
+}
+
+fn payload(read: &Reader<'_>, len: usize) -> Result<Vec<u8>, String> {
+    let seed = read.number("data", 0)? as u8;
+    Ok((0..len).map(|i| (i as u8).wrapping_mul(7) ^ seed).collect())
+}
+
+fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
+    let port = |name: &str| read.number(name, 0).map(|port| (port as u16).to_be_bytes());
+    let len = read.number("len", 8)? as usize;
+    let mut l4 = Vec::new();
+    match proto {
+        UDP => {
+            l4.extend([port("sport")?, port("dport")?, ((8 + len) as u16).to_be_bytes(), [0, 0]].concat());
+            l4.extend(payload(read, len)?);
+        }
+        TCP => {
+            let options = match read.text("mss") {
+                Some(_) => [&[2, 4][..], &(read.number("mss", 0)? as u16).to_be_bytes()].concat(),
+                None => Vec::new(),
+            };
+            let flags = read.text("flags").unwrap_or("A");
+            let flags =
+                TCP_FLAGS.iter().filter(|(letter, _)| flags.contains(*letter)).map(|(_, bit)| bit).sum();
+            l4.extend([port("sport")?, port("dport")?].concat());
+            l4.extend([read.number("seq", 1)?.to_be_bytes(), read.number("ack", 0)?.to_be_bytes()].concat());
+            let words = 5 + options.len() / 4;
+            l4.extend([(words << 4) as u8, flags]);
+            l4.extend((read.number("win", 65535)? as u16).to_be_bytes());
+            l4.extend([0; 4]);
+            l4.extend(options);
+            l4.extend(payload(read, read.number("len", 0)? as usize)?);
+        }
+        ICMP | ICMP6 => {
+            let (kind, code) = icmp_type(read.text("type").unwrap_or_default(), proto == ICMP6)?;
+            l4.extend([kind, code, 0, 0]);
+            match read.prefix.is_empty() && read.fields.contains_key("in.proto") {
+                true => {
+                    l4.extend([0, 0]);
+                    l4.extend((read.number("mtu", 0)? as u16).to_be_bytes());
+                    let mut quoted = build(read.fields, "in.")?;
+                    if read.fields.contains_key("in.badip") {
+                        quoted[10] ^= 0x55;
+                    }
+                    l4.extend(quoted);
+                }
+                false => {
+                    l4.extend((read.number("id", 0)? as u16).to_be_bytes());
+                    l4.extend((read.number("seq", 1)? as u16).to_be_bytes());
+                    l4.extend(payload(read, len)?);
+                }
+            }
+        }
+        _ => l4.extend(payload(read, len)?),
+    }
+    Ok(l4)
+}
+
+fn icmp_type(text: &str, v6: bool) -> Result<(u8, u8), String> {
+    let (name, code) = text.split_once('/').unwrap_or((text, "0"));
+    let known =
+        TYPES.iter().find(|(known, ..)| *known == name).map(|&(_, v4, six)| if v6 { six } else { v4 });
+    let kind = known.or_else(|| name.parse().ok());
+    let names = || TYPES.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    Ok((
+        kind.ok_or_else(|| format!("`{text}` is no type of ICMP: use {} or a number", names()))?,
+        code.parse().map_err(|_| format!("`{text}` has no code behind the slash"))?,
+    ))
+}
+
+fn checksum(read: &Reader<'_>, proto: u8, l4: &mut [u8], ends: (IpAddr, IpAddr)) {
+    let at = match proto {
+        UDP => 6,
+        TCP => 16,
+        ICMP | ICMP6 => 2,
+        _ => return,
+    };
+    if read.text("nosum").is_none() {
+        let right = !fold(covered(proto, l4, ends));
+        let right = if proto == UDP && right == 0 { 0xffff } else { right };
+        l4[at..at + 2].copy_from_slice(&right.to_be_bytes());
+    }
+    if read.text("badsum").is_some() {
+        l4[at] ^= 0x55;
+    }
+}
+
+/// The sum over the transport with its pseudo header; ICMP for IPv4 has none.
+fn covered(proto: u8, l4: &[u8], ends: (IpAddr, IpAddr)) -> u64 {
+    let address = |address: IpAddr| match address {
+        IpAddr::V4(address) => sum(&address.octets()),
+        IpAddr::V6(address) => sum(&address.octets()),
+    };
+    let pseudo = match proto {
+        ICMP => 0,
+        _ => address(ends.0) + address(ends.1) + l4.len() as u64 + u64::from(proto),
+    };
+    sum(l4) + pseudo
+}
+
+type Place = (u16, bool);
+
+fn header4(
+    read: &Reader<'_>,
+    proto: u8,
+    l4: usize,
+    ends: (IpAddr, IpAddr),
+    place: Place,
+) -> Result<Vec<u8>, String> {
+    let (IpAddr::V4(src), IpAddr::V4(dst)) = ends else { unreachable!("seen before") };
+    // Options of IP are no-operations.
+    let options = read.number("options", 0)? as usize;
+    let total = 20 + options * 4 + l4;
+    let flags = u16::from(read.text("df").is_some()) << 14 | u16::from(place.1) << 13 | (place.0 / 8);
+    let is_query = proto == ICMP && !read.fields.contains_key("in.proto");
+    let id = if is_query { 0x1234 } else { read.number("id", 0x1234)? };
+    let mut header = vec![0x45 + options as u8, read.number("tos", 0)? as u8];
+    header.extend((total as u16).to_be_bytes());
+    header.extend((id as u16).to_be_bytes());
+    header.extend(flags.to_be_bytes());
+    header.extend([read.number("ttl", 64)? as u8, proto, 0, 0]);
+    header.extend([src.octets(), dst.octets()].concat());
+    header.extend(vec![1; options * 4]);
+    let right = !fold(sum(&header));
+    header[10..12].copy_from_slice(&right.to_be_bytes());
+    if read.prefix.is_empty() && read.text("badip").is_some() {
+        header[10] ^= 0x55;
+    }
+    Ok(header)
+}
+
+fn header6(
+    read: &Reader<'_>,
+    proto: u8,
+    l4: usize,
+    ends: (IpAddr, IpAddr),
+    place: Place,
+) -> Result<Vec<u8>, String> {
+    let (IpAddr::V6(src), IpAddr::V6(dst)) = ends else { unreachable!("seen before") };
+    let extension = match read.text("frag") {
+        Some(_) => {
+            let offset = (place.0 & !7 | u16::from(place.1)).to_be_bytes();
+            [&[proto, 0][..], &offset, &read.number("id", 0x1234)?.to_be_bytes()].concat()
+        }
+        None => Vec::new(),
+    };
+    let first = if extension.is_empty() { proto } else { 44 };
+    let mut header = vec![0x60, 0, 0, 0];
+    header.extend(((l4 + extension.len()) as u16).to_be_bytes());
+    header.extend([first, read.number("ttl", 64)? as u8]);
+    header.extend([src.octets(), dst.octets()].concat());
+    header.extend(extension);
+    Ok(header)
+}
+
+/// What a packet says; an error if one of its checksums is wrong, or its headers contradict each other.
+pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
+    let mut fields = Fields::new();
+    describe(packet, "", &mut fields)?;
+    Ok(fields)
+}
+
+fn describe(packet: &[u8], prefix: &str, fields: &mut Fields) -> Result<(), String> {
+    let mut set = |name: &str, value: String| {
+        fields.insert(format!("{prefix}{name}"), value);
+    };
+    let short = || format!("{} bytes are too few for its headers", packet.len());
+    let word =
+        |at: usize| packet.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]])).ok_or_else(short);
+    let quoted = !prefix.is_empty();
+    let (ends, proto, mut at, total): ((IpAddr, IpAddr), u8, usize, usize);
+    let (mut offset, mut more) = (0, false);
+    match packet.first().ok_or_else(short)? >> 4 {
+        4 => {
+            let header = packet.get(..20).ok_or_else(short)?;
+            at = usize::from(header[0] & 15) * 4;
+            let quad = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            ends = (quad(12), quad(16));
+            proto = header[9];
+            total = usize::from(word(2)?);
+            if fold(sum(packet.get(..at).ok_or_else(short)?)) != 0xffff {
+                return Err(format!("the checksum of its {prefix}IPv4 header is wrong"));
+            }
+            let place = word(6)?;
+            (offset, more) = ((place & 0x1fff) * 8, place & 0x2000 != 0);
+            set("ttl", header[8].to_string());
+            set("tos", header[1].to_string());
+            if proto != ICMP {
+                set("id", word(4)?.to_string());
+            }
+            if place & 0x4000 != 0 {
+                set("df", "yes".to_string());
+            }
+            if at > 20 {
+                set("options", ((at - 20) / 4).to_string());
+            }
+        }
+        6 => {
+            let header = packet.get(..40).ok_or_else(short)?;
+            let address =
+                |at: usize| IpAddr::from(<[u8; 16]>::try_from(&header[at..at + 16]).expect("16 bytes"));
+            ends = (address(8), address(24));
+            total = 40 + usize::from(word(4)?);
+            set("ttl", header[7].to_string());
+            at = 40;
+            proto = if header[6] == 44 {
+                let place = word(42)?;
+                (offset, more) = (place & 0xfff8, place & 1 != 0);
+                set("id", (u32::from(word(44)?) << 16 | u32::from(word(46)?)).to_string());
+                at = 48;
+                packet[40]
+            } else {
+                header[6]
+            };
+        }
+        version => return Err(format!("it is of version {version}")),
+    }
+    if !quoted && total != packet.len() {
+        return Err(format!("its length says {total}, it has {} bytes", packet.len()));
+    }
+    set("src", ends.0.to_string());
+    set("dst", ends.1.to_string());
+    let whole = offset == 0 && !more;
+    if !whole {
+        set("frag", format!("{offset}{}", if more { "+" } else { "" }));
+    }
+    let l4 = packet.get(at..).ok_or_else(short)?;
+    let name = match proto {
+        UDP => "udp".to_string(),
+        TCP => "tcp".to_string(),
+        ICMP | ICMP6 => "icmp".to_string(),
+        other => format!("proto/{other}"),
+    };
+    set("proto", name);
+    if offset > 0 {
+        set("len", l4.len().to_string());
+        return Ok(());
+    }
+    let long = u32::from_be_bytes;
+    let quad = |at: usize| l4.get(at..at + 4).map(|four| long([four[0], four[1], four[2], four[3]]));
+    let pair = |at: usize| l4.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+    let header = match proto {
+        UDP | TCP => {
+            // Of a quoted packet eight bytes are enough (RFC 792).
+            set("sport", pair(0).ok_or_else(short)?.to_string());
+            set("dport", pair(2).ok_or_else(short)?.to_string());
+            if proto == TCP && l4.len() >= 20 {
+                let letters = TCP_FLAGS.iter().filter(|(_, bit)| l4[13] & bit != 0).map(|(letter, _)| letter);
+                set("flags", letters.collect());
+                set("ack", quad(8).unwrap_or_default().to_string());
+                set("win", pair(14).unwrap_or_default().to_string());
+                if let Some([2, 4, a, b]) = l4.get(20..24) {
+                    set("mss", u16::from_be_bytes([*a, *b]).to_string());
+                }
+            }
+            if proto == TCP {
+                set("seq", quad(4).unwrap_or_default().to_string());
+                usize::from(l4.get(12).copied().unwrap_or(0x50) >> 4) * 4
+            } else {
+                8
+            }
+        }
+        ICMP | ICMP6 => {
+            let (kind, code) =
+                (l4.first().copied().ok_or_else(short)?, l4.get(1).copied().ok_or_else(short)?);
+            let name = TYPES.iter().find(|&&(_, v4, v6)| kind == if proto == ICMP { v4 } else { v6 });
+            let name = name.map_or(kind.to_string(), |(name, ..)| name.to_string());
+            set("type", if code == 0 { name } else { format!("{name}/{code}") });
+            match is_error(proto, kind) {
+                true if !quoted => set("mtu", pair(6).unwrap_or_default().to_string()),
+                _ => {
+                    set("id", pair(4).unwrap_or_default().to_string());
+                    set("seq", pair(6).unwrap_or_default().to_string());
+                }
+            }
+            8
+        }
+        _ => 0,
+    };
+    set("len", l4.len().saturating_sub(header).to_string());
+    let complete = total == packet.len() && whole;
+    let unsummed = proto == UDP && pair(6) == Some(0);
+    if unsummed {
+        set("nosum", "yes".to_string());
+    }
+    if complete
+        && !unsummed
+        && matches!(proto, UDP | TCP | ICMP | ICMP6)
+        && fold(covered(proto, l4, ends)) != 0xffff
+    {
+        match quoted {
+            true => set("badsum", "yes".to_string()),
+            false => {
+                return Err(format!(
+                    "the checksum of its {} is wrong",
+                    if proto == UDP {
+                        "UDP"
+                    } else if proto == TCP {
+                        "TCP"
+                    } else {
+                        "ICMP"
+                    }
+                ));
+            }
+        }
+    }
+    if !quoted && matches!(proto, ICMP | ICMP6) && is_error(proto, l4[0]) {
+        describe(l4.get(8..).ok_or_else(short)?, "in.", fields)?;
+    }
+    Ok(())
+}
+
+fn is_error(proto: u8, kind: u8) -> bool {
+    if proto == ICMP { matches!(kind, 3 | 4 | 5 | 11 | 12) } else { kind < 128 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::{Names, matches, read, shown};
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_seen_again() {
+        for line in [
+            "udp 198.18.0.1:1111 > 198.19.0.9:53 ttl 63 id 7 len 100 df",
+            "udp 198.18.0.1:1111 > 198.19.0.9:53 len 0 nosum",
+            "udp [2001:db8::1]:1111 > [2001:db8:9::9]:53 len 3",
+            "tcp 198.18.0.1:1000 > 198.19.0.9:80 SA seq 9 ack 8 win 7 mss 1460",
+            "icmp echo 198.18.0.1 > 198.19.0.9 id 7 seq 2 len 11",
+            "icmp reply 2001:db8::1 > 2001:db8:9::9 id 7",
+            "icmp unreachable/4 198.19.0.9 > 192.0.2.1 mtu 1400 {udp 192.0.2.1:1024 > 198.19.0.9:53 ttl 1}",
+            "icmp exceeded 2001:db8::9 > 2001:db8::1 {tcp [2001:db8::1]:1 > [2001:db8::2]:2 S}",
+            "icmp unreachable/1 198.19.0.9 > 192.0.2.1 {udp 192.0.2.1:1024 > 198.19.0.9:53 cut 8}",
+            "udp 198.18.0.1:1 > 198.19.0.9:2 len 24 frag 0+ id 77",
+            "udp 198.18.0.1 > 198.19.0.9 len 24 frag 32 id 77",
+            "proto/47 198.18.0.1 > 198.19.0.9 options 2",
+        ] {
+            let mut fields = read(line).expect(line);
+            let bytes = packet(&fields).expect(line);
+            let seen = seen(&bytes).expect(line);
+            fields.remove("in.cut");
+            assert!(matches(&fields, &seen, &mut Names::new()), "{line}\n{}", shown(&seen));
+        }
+    }
+
+    #[test]
+    fn wrong_checksums_are_seen() {
+        for (line, wrong) in [
+            ("udp 198.18.0.1:1 > 198.19.0.9:2 badsum", "UDP"),
+            ("tcp 198.18.0.1:1 > 198.19.0.9:2 S badsum", "TCP"),
+            ("icmp echo 198.18.0.1 > 198.19.0.9 badsum", "ICMP"),
+            ("udp 198.18.0.1:1 > 198.19.0.9:2 badip", "IPv4 header"),
+            ("icmp exceeded 198.18.0.1 > 198.19.0.9 {udp 198.18.0.1:1 > 198.19.0.9:2 badip}", "IPv4 header"),
+        ] {
+            let bytes = packet(&read(line).expect(line)).expect(line);
+            let error = seen(&bytes).expect_err(line);
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+}
