@@ -10,7 +10,7 @@
 //! is not compared. In what is sent, `1000+` is one more with each repetition.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What a packet says, by the name of the field; of the packet that an error quotes with `in.` in front.
 pub(super) type Fields = BTreeMap<String, String>;
@@ -130,19 +130,22 @@ pub(super) fn shown(fields: &Fields) -> String {
 
 /// The fields with names replaced by what they stand for, and `+` by the repetition.
 pub(super) fn resolved(fields: &Fields, names: &Names, repetition: u32) -> Result<Fields, String> {
-    let value = |value: &String| match value.strip_prefix('$') {
-        Some(name) => names.get(name).cloned().ok_or_else(|| format!("`${name}` stands for nothing yet")),
-        None => {
-            Ok(match value.strip_suffix('+').map(|first| (first.parse::<u32>(), first.parse::<IpAddr>())) {
-                Some((Ok(first), _)) => (first + repetition).to_string(),
-                Some((_, Ok(IpAddr::V4(first)))) => {
-                    IpAddr::from((u32::from(first) + repetition).to_be_bytes()).to_string()
-                }
-                _ => value.clone(),
-            })
-        }
+    let value = |(name, text): (&String, &String)| match text.strip_prefix('$') {
+        Some(known) => names.get(known).cloned().ok_or_else(|| format!("`${known}` stands for nothing yet")),
+        None => Ok(counted(name, text, repetition)),
     };
-    fields.iter().map(|(name, text)| Ok((name.clone(), value(text)?))).collect()
+    fields.iter().map(|field| Ok((field.0.clone(), value(field)?))).collect()
+}
+
+/// `1000+` as it is in this repetition; behind the offset of a fragment, `+` says that more follow.
+pub(super) fn counted(name: &str, text: &str, repetition: u32) -> String {
+    let first = text.strip_suffix('+').filter(|_| !name.ends_with("frag"));
+    let next = |first: &str| match (first.parse::<u32>(), first.parse::<Ipv4Addr>()) {
+        (Ok(first), _) => Some((first + repetition).to_string()),
+        (_, Ok(first)) => Some(Ipv4Addr::from(u32::from(first) + repetition).to_string()),
+        _ => None,
+    };
+    first.and_then(next).unwrap_or_else(|| text.to_string())
 }
 
 /// Whether a packet is as the pattern says; names that are met for the first time stand for its values from then on.

@@ -105,15 +105,9 @@ impl<T: Target> Play<'_, T> {
     }
 
     fn expect(&mut self, end: End, pattern: &Fields, repetition: u32) -> Result<(), String> {
-        let pattern: Fields = pattern
-            .iter()
-            .map(|(name, value)| {
-                match value.strip_suffix('+').filter(|_| name != "frag").map(str::parse::<u32>) {
-                    Some(Ok(first)) => (name.clone(), (first + repetition).to_string()),
-                    _ => (name.clone(), value.clone()),
-                }
-            })
-            .collect();
+        let count =
+            |(name, text): (&String, &String)| (name.clone(), fields::counted(name, text, repetition));
+        let pattern: Fields = pattern.iter().map(count).collect();
         let names = &mut self.names;
         let found =
             self.left.iter().position(|(at, seen)| *at == end && fields::matches(&pattern, seen, names));
