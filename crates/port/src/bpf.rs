@@ -28,6 +28,8 @@ pub mod object {
     pub static COUNT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/count.bpf.o"));
     /// Hands frames to AF_XDP sockets.
     pub static XSK: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/xsk.bpf.o"));
+    /// Hands frames to the AF_XDP sockets of a node.
+    pub static NODE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/node.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 }

@@ -14,7 +14,7 @@
 //! - **VLAN tags are back in place**, where the kernel had taken them out.
 //! - **Nothing outlives the process**: sockets and XDP links are descriptors, which the kernel closes after a crash.
 
-mod attached;
+pub(crate) mod attached;
 mod count;
 mod fanout;
 mod filter;
@@ -23,8 +23,8 @@ mod libpcap;
 mod recv;
 mod recvmmsg;
 mod ring;
-mod tag;
-mod tap;
+pub(crate) mod tag;
+pub(crate) mod tap;
 mod xsk;
 
 use std::fmt;

@@ -1,12 +1,15 @@
-//! Where frames enter and leave: eBPF programs that generate, receive and forward, and AF_PACKET sockets.
+//! Where frames enter and leave: eBPF programs that generate, receive and forward, captures, and the
+//! ports of a node.
 //!
 //! This is the crate with the unsafe code: system calls, memory shared with the kernel, loaded programs.
 
 pub mod bpf;
 pub mod capture;
+pub mod duplex;
 mod mapping;
 pub mod neighbour;
 pub mod packet;
 pub mod pcapng;
 pub mod perf;
 pub mod shared;
+mod xsk;

@@ -112,13 +112,14 @@ impl Sender {
     /// Sends at most [`BATCH`] frames; returns how many the kernel took, including one that the interface
     /// dropped because its ring was full: that one is in the interface's tx_dropped. 0 means that the socket's
     /// buffer has been full for [`SEND_TIMEOUT_MS`].
-    pub fn send(&self, frames: &[Vec<u8>]) -> Result<usize, PacketError> {
+    pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> Result<usize, PacketError> {
         let n = frames.len().min(BATCH);
         // SAFETY: all-zero vectors and headers are valid and empty.
         let (mut vectors, mut headers): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         for i in 0..n {
-            vectors[i] = libc::iovec { iov_base: frames[i].as_ptr() as *mut _, iov_len: frames[i].len() };
+            let frame = frames[i].as_ref();
+            vectors[i] = libc::iovec { iov_base: frame.as_ptr() as *mut _, iov_len: frame.len() };
             headers[i].msg_hdr.msg_iov = &mut vectors[i];
             headers[i].msg_hdr.msg_iovlen = 1;
         }

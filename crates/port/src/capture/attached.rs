@@ -9,8 +9,8 @@ use crate::bpf::{BpfError, Link, Mode, Program, object};
 use crate::packet::raw_socket;
 
 /// The program, and what keeps it attached.
-pub(super) struct Attached {
-    pub(super) program: Program,
+pub(crate) struct Attached {
+    pub(crate) program: Program,
     mode: Mode,
     interface: Interface,
     /// Keeps the interface in promiscuous mode, where that was asked for.
@@ -21,7 +21,7 @@ pub(super) struct Attached {
 impl Attached {
     /// Loads a program with maps for `queues` receive queues, and attaches it: in the driver if that can be, in the
     /// kernel's receive path else.
-    pub(super) fn new(
+    pub(crate) fn new(
         interface: &Interface,
         options: &Options,
         what: &'static str,
@@ -39,19 +39,19 @@ impl Attached {
     }
 
     /// Frames of a receive queue that the program has counted.
-    pub(super) fn arrived(&self, queue: u32) -> io::Result<u64> {
+    pub(crate) fn arrived(&self, queue: u32) -> io::Result<u64> {
         let counts = self.program.read_per_cpu::<u64>("arrived", queue).map_err(io::Error::other)?;
         Ok(counts.iter().sum())
     }
 
-    pub(super) fn mode(&self) -> &'static str {
+    pub(crate) fn mode(&self) -> &'static str {
         match self.mode {
             Mode::Native => "native",
             Mode::Generic => "generic",
         }
     }
 
-    pub(super) fn interface(&self) -> &Interface {
+    pub(crate) fn interface(&self) -> &Interface {
         &self.interface
     }
 }

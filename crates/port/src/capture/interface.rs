@@ -82,6 +82,27 @@ impl Interface {
         Ok(unsafe { answer.ifr_ifru.ifru_mtu } as u32)
     }
 
+    /// Sets it up, as an administrator would.
+    pub(crate) fn set_up(&self) -> io::Result<()> {
+        let mut request = self.ask(libc::SIOCGIFFLAGS as _, |_| ())?;
+        // SAFETY: the member that the request above has filled.
+        let flags = unsafe { request.ifr_ifru.ifru_flags } | libc::IFF_UP as i16;
+        request.ifr_ifru.ifru_flags = flags;
+        // SAFETY: the kernel reads one ifreq.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &mut request) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Its Ethernet address.
+    pub(crate) fn mac(&self) -> io::Result<[u8; 6]> {
+        let answer = self.ask(libc::SIOCGIFHWADDR as _, |_| ())?;
+        // SAFETY: the member that this request fills.
+        let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
+        Ok(std::array::from_fn(|i| address.sa_data[i] as u8))
+    }
+
     /// A request about the interface by its name.
     fn ask(&self, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
         // SAFETY: all-zero is a valid request.

@@ -1,22 +1,22 @@
 //! VLAN tags: the kernel takes the outer one out of each frame before a socket sees it, and tells it beside the frame.
 
 /// Bytes that must be free before a frame, so that its tag fits in.
-pub(super) const ROOM: usize = 4;
+pub(crate) const ROOM: usize = 4;
 /// Bytes of both MAC addresses, behind which the tag stands.
 const MACS: usize = 12;
 
 /// A tag that was taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tag {
+pub(crate) struct Tag {
     /// EtherType, 0x8100 or 0x88a8.
-    pub(super) tpid: u16,
+    pub(crate) tpid: u16,
     /// Priority and VLAN number.
-    pub(super) tci: u16,
+    pub(crate) tci: u16,
 }
 
 impl Tag {
     /// What the kernel told beside a frame: `status` of its header or auxiliary data, and the two words there.
-    pub(super) fn told(status: u32, tpid: u16, tci: u16) -> Option<Tag> {
+    pub(crate) fn told(status: u32, tpid: u16, tci: u16) -> Option<Tag> {
         if status & libc::TP_STATUS_VLAN_VALID == 0 {
             return None;
         }
@@ -26,7 +26,7 @@ impl Tag {
 }
 
 /// The frame that begins [`ROOM`] bytes into `bytes`, with its tag if it has one, cut to `snap`.
-pub(super) fn put_back(bytes: &mut [u8], tag: Option<Tag>, snap: u32) -> &[u8] {
+pub(crate) fn put_back(bytes: &mut [u8], tag: Option<Tag>, snap: u32) -> &[u8] {
     let frame = match tag {
         Some(tag) if bytes.len() >= ROOM + MACS => {
             bytes.copy_within(ROOM..ROOM + MACS, 0);

@@ -8,25 +8,25 @@ use super::{CaptureError, Interface, Options};
 use crate::packet::{self, bind, raw_socket, set, set_at};
 
 /// A packet socket that receives nothing until [`Tap::admit`], wherever it is bound.
-pub(super) struct Tap {
-    pub(super) fd: OwnedFd,
-    pub(super) interface: Interface,
+pub(crate) struct Tap {
+    pub(crate) fd: OwnedFd,
+    pub(crate) interface: Interface,
     filter: Vec<libc::sock_filter>,
 }
 
 /// What one of the kernel's counters of a socket says; see [`Tap::statistics`].
-pub(super) struct Statistics {
+pub(crate) struct Statistics {
     /// Frames that passed the filter, dropped ones among them.
-    pub(super) received: u32,
+    pub(crate) received: u32,
     /// Frames that found no room.
-    pub(super) dropped: u32,
+    pub(crate) dropped: u32,
     /// Times that a ring was full; only rings of blocks tell.
-    pub(super) freezes: u32,
+    pub(crate) freezes: u32,
 }
 
 impl Tap {
     /// A socket on no interface yet.
-    pub(super) fn open(interface: &Interface, options: &Options) -> Result<Tap, CaptureError> {
+    pub(crate) fn open(interface: &Interface, options: &Options) -> Result<Tap, CaptureError> {
         let fd = raw_socket().map_err(interface.refused("opening a packet socket"))?;
         set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32).map_err(interface.refused("ignoring own frames"))?;
         let filter = cut_to(options.snap, options.filter.as_deref());
@@ -40,24 +40,24 @@ impl Tap {
     }
 
     /// Binds it to the interface: the last step of its own, after which it may join others.
-    pub(super) fn bind(&self) -> Result<(), CaptureError> {
+    pub(crate) fn bind(&self) -> Result<(), CaptureError> {
         bind(&self.fd, self.interface.index, libc::ETH_P_ALL as u16)
             .map_err(self.interface.refused("binding to the interface"))
     }
 
     /// Frames that pass the filter arrive from now on.
-    pub(super) fn admit(&self) -> Result<(), CaptureError> {
+    pub(crate) fn admit(&self) -> Result<(), CaptureError> {
         attach_filter(&self.fd, &self.filter).map_err(self.interface.refused("attaching the filter"))
     }
 
     /// No more frames arrive. Not by closing or binding elsewhere: a member of a fan-out may not do that, and what
     /// has arrived must stay.
-    pub(super) fn stop(&self) -> io::Result<()> {
+    pub(crate) fn stop(&self) -> io::Result<()> {
         attach_filter(&self.fd, &refuse_all())
     }
 
     /// Counts since the last call: the kernel forgets them when it is asked.
-    pub(super) fn statistics(&self) -> io::Result<Statistics> {
+    pub(crate) fn statistics(&self) -> io::Result<Statistics> {
         let stats = packet::statistics(self.fd.as_fd())?;
         let (received, dropped) = (stats.tp_packets, stats.tp_drops);
         Ok(Statistics { received, dropped, freezes: stats.tp_freeze_q_cnt })
@@ -65,13 +65,13 @@ impl Tap {
 
     /// Waits until something has arrived. False when nothing did, or when the interface went down, which is not yet
     /// the end: it may come up again.
-    pub(super) fn wait(&self, wait: Duration) -> io::Result<bool> {
+    pub(crate) fn wait(&self, wait: Duration) -> io::Result<bool> {
         wait_for(self.fd.as_fd(), wait, &self.interface)
     }
 }
 
 /// Waits until `fd`, a socket at `interface`, can be read.
-pub(super) fn wait_for(fd: BorrowedFd<'_>, wait: Duration, interface: &Interface) -> io::Result<bool> {
+pub(crate) fn wait_for(fd: BorrowedFd<'_>, wait: Duration, interface: &Interface) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // Less than a millisecond is no reason to spin.
     let ms = wait.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32;
@@ -91,7 +91,7 @@ pub(super) fn wait_for(fd: BorrowedFd<'_>, wait: Duration, interface: &Interface
 }
 
 /// An error that a socket reported: that its interface went down is none, unless the interface is gone.
-pub(super) fn after_error(code: i32, interface: &Interface) -> io::Result<()> {
+pub(crate) fn after_error(code: i32, interface: &Interface) -> io::Result<()> {
     match code {
         0 | libc::EAGAIN | libc::EINTR => Ok(()),
         libc::ENETDOWN => interface.check(),
@@ -100,7 +100,7 @@ pub(super) fn after_error(code: i32, interface: &Interface) -> io::Result<()> {
 }
 
 /// The error that waits at a socket; asking for it clears it.
-fn pending_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
+pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
     let (mut code, mut length) = (0i32, size_of::<i32>() as u32);
     // SAFETY: pointer and length describe `code`.
     let result = unsafe {
@@ -116,7 +116,7 @@ fn pending_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
 }
 
 /// Has the interface take frames for other machines, for as long as the socket is open.
-pub(super) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
+pub(crate) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     let membership = libc::packet_mreq {
         mr_ifindex: index as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -127,17 +127,17 @@ pub(super) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
 }
 
 /// One instruction of a filter that jumps nowhere.
-pub(super) const fn instruction(code: u32, k: u32) -> libc::sock_filter {
+pub(crate) const fn instruction(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
 /// A filter that no frame passes.
-pub(super) const fn refuse_all() -> [libc::sock_filter; 1] {
+pub(crate) const fn refuse_all() -> [libc::sock_filter; 1] {
     [instruction(libc::BPF_RET | libc::BPF_K, 0)]
 }
 
 /// A filter that keeps at most `snap` bytes of what `filter` accepts: that is how the kernel is told.
-pub(super) fn cut_to(snap: u32, filter: Option<&[libc::sock_filter]>) -> Vec<libc::sock_filter> {
+pub(crate) fn cut_to(snap: u32, filter: Option<&[libc::sock_filter]>) -> Vec<libc::sock_filter> {
     let keep = instruction(libc::BPF_RET | libc::BPF_K, snap);
     let Some(filter) = filter else { return vec![keep] };
     let cut = |one: &libc::sock_filter| {
@@ -148,7 +148,7 @@ pub(super) fn cut_to(snap: u32, filter: Option<&[libc::sock_filter]>) -> Vec<lib
 }
 
 /// Attaches a filter in place of the one that may be there.
-pub(super) fn attach_filter(fd: impl AsFd, filter: &[libc::sock_filter]) -> io::Result<()> {
+pub(crate) fn attach_filter(fd: impl AsFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     let Ok(len) = u16::try_from(filter.len()) else {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     };

@@ -3,7 +3,6 @@
 //! In zero-copy mode the driver itself writes into our memory; in copy mode, which every driver has, its softirq
 //! copies each frame once. There is a socket for each receive queue, since a queue without one would pass us by.
 
-mod ring;
 mod socket;
 
 use std::io;

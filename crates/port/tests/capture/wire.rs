@@ -11,13 +11,14 @@ use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 /// Where frames are captured.
 pub(crate) const CAPTOR: &str = "captor";
-const SENDER: &str = "sender";
+/// Where they are sent.
+pub(crate) const SENDER: &str = "sender";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 /// Flows of the frames, so that a fan-out by flows reaches every socket.
 const FLOWS: u32 = 64;
 
 pub(crate) struct Wire {
-    sender: Namespace,
+    pub(crate) sender: Namespace,
     pub(crate) captor: Namespace,
 }
 

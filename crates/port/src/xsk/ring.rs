@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A number that two sides share.
-pub(super) trait Shared {
+pub(crate) trait Shared {
     /// What the other side last said, and all that it did before.
     fn acquire(&self) -> u32;
     /// Says how far we are, after all that we did.
@@ -30,7 +30,7 @@ impl Shared for AtomicU32 {
 
 /// Our side of a ring.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Side {
+pub(crate) struct Side {
     /// Our own number.
     ours: u32,
     /// Entries of the ring: a power of two.
@@ -39,28 +39,28 @@ pub(super) struct Side {
 
 impl Side {
     /// A side of a fresh ring, whose numbers begin at `first`.
-    pub(super) fn new(size: u32, first: u32) -> Side {
+    pub(crate) fn new(size: u32, first: u32) -> Side {
         assert!(size.is_power_of_two(), "a ring has a power of two of entries, not {size}");
         Side { ours: first, size }
     }
 
     /// As a consumer: entries that are full.
-    pub(super) fn full(self, producer: &impl Shared) -> u32 {
+    pub(crate) fn full(self, producer: &impl Shared) -> u32 {
         producer.acquire().wrapping_sub(self.ours)
     }
 
     /// As a producer: entries that are free.
-    pub(super) fn free(self, consumer: &impl Shared) -> u32 {
+    pub(crate) fn free(self, consumer: &impl Shared) -> u32 {
         self.size - self.ours.wrapping_sub(consumer.acquire())
     }
 
     /// Where the entry is that comes `ahead` after the next one.
-    pub(super) fn slot(self, ahead: u32) -> usize {
+    pub(crate) fn slot(self, ahead: u32) -> usize {
         (self.ours.wrapping_add(ahead) & (self.size - 1)) as usize
     }
 
     /// Hands `n` entries over: full ones as a producer, free ones as a consumer.
-    pub(super) fn hand_over(&mut self, n: u32, number: &impl Shared) {
+    pub(crate) fn hand_over(&mut self, n: u32, number: &impl Shared) {
         self.ours = self.ours.wrapping_add(n);
         number.release(self.ours);
     }

@@ -1,0 +1,132 @@
+//! Ports of a node: where it receives frames and sends them, many at a time, without waiting.
+//!
+//! ```text
+//!   port > chunks of a pool > [ the node ] > the same chunks > another port
+//! ```
+//! A frame stays in its [`Chunk`] from port to port; what a port cannot lend to the kernel it copies there. Invariant:
+//! each chunk has one owner at a time: the pool, whoever holds the [`Chunk`], or the kernel.
+
+mod file;
+mod memory;
+mod packet;
+mod pool;
+mod tap;
+mod xdp;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::capture::Interface;
+pub use crate::capture::{CaptureError, Drops};
+pub use file::{File, FileError};
+pub use memory::{Memory, MemoryEnd};
+pub use packet::Packet;
+pub use pool::{Chunk, FRONT, Pool};
+pub use tap::Tap;
+pub use xdp::Xdp;
+
+/// Most frames that one call hands on.
+pub const BATCH: usize = 64;
+
+/// Where frames come and go; it belongs to one thread, with a pool.
+pub trait Port: Send {
+    /// Appends frames that have arrived, at most [`BATCH`] of them, in their order. Never waits.
+    ///
+    /// # Errors
+    /// The port is of no more use.
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()>;
+
+    /// Sends frames in their order and takes their chunks. Those that there is no room for are dropped, and counted.
+    ///
+    /// # Errors
+    /// The port is of no more use.
+    fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()>;
+
+    /// From now on nothing new comes in, while what is there can still be received.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn stop(&mut self) -> io::Result<()>;
+
+    /// Can be read when a frame has arrived; `None` if nobody need ever wait.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Looks why the descriptor reports an error. An interface that is down may come up again, which is no error.
+    ///
+    /// # Errors
+    /// The port is of no more use.
+    fn check(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether nothing can ever arrive again.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// What became of all frames so far.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn account(&mut self) -> io::Result<Account>;
+
+    /// How frames come and go, for people.
+    fn method(&self) -> String;
+}
+
+/// What became of the frames of a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Frames that were handed on.
+    pub received: u64,
+    /// Frames that were taken to be sent, and not dropped.
+    pub sent: u64,
+    /// What was lost on either way, by the name of the place.
+    pub drops: Vec<Drops>,
+}
+
+/// The Ethernet address of an interface of the calling thread's network namespace.
+///
+/// # Errors
+/// There is no such interface.
+pub fn mac_of(interface: &str) -> Result<[u8; 6], CaptureError> {
+    let interface = Interface::named(interface)?;
+    interface.mac().map_err(interface.refused("asking for its address"))
+}
+
+/// The name of frames that were not sent because there was no room, in every account.
+const NO_ROOM: &str = "no room to send";
+/// The name of frames that no chunk can hold.
+const TOO_LONG: &str = "too long for a chunk";
+/// The name of frames for which no chunk was free.
+const NO_CHUNK: &str = "no free chunk";
+
+/// A frame in a chunk of its own; `None` if no chunk can hold it, or none is free, which is counted.
+fn copied(pool: &mut Pool, frame: &[u8], lost: &mut Lost) -> Option<Chunk> {
+    if frame.len() > pool.longest() {
+        lost.too_long += 1;
+        return None;
+    }
+    let Some(mut chunk) = pool.take() else {
+        lost.no_chunk += 1;
+        return None;
+    };
+    chunk.set_range(FRONT..FRONT + frame.len());
+    pool.bytes_mut(&chunk).copy_from_slice(frame);
+    Some(chunk)
+}
+
+/// What ports that copy lose.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    too_long: u64,
+    no_chunk: u64,
+    no_room: u64,
+}
+
+impl Lost {
+    fn drops(self) -> Vec<Drops> {
+        let all = [(TOO_LONG, self.too_long), (NO_CHUNK, self.no_chunk), (NO_ROOM, self.no_room)];
+        all.into_iter().map(|(name, frames)| Drops { name, frames }).collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! Capture files as a port: frames come out of one, and those that leave go into another (pcapng).
+
+use std::io::{self, BufReader, BufWriter, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{Account, BATCH, Chunk, Lost, Pool, Port, copied};
+use crate::pcapng::read::{Item, ReadError, Reader};
+use crate::pcapng::{ETHERNET, Interface, Packet, write};
+
+/// Why a file is no port.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be opened or made.
+    #[error("{0}: {1}")]
+    Open(PathBuf, io::Error),
+    /// It is no capture.
+    #[error("{0}: {1}")]
+    Read(PathBuf, ReadError),
+}
+
+/// Frames of files.
+pub struct File {
+    from: Option<Reader<BufReader<std::fs::File>>>,
+    to: Option<BufWriter<std::fs::File>>,
+    /// A block on its way to the file.
+    block: Vec<u8>,
+    received: u64,
+    sent: u64,
+    lost: Lost,
+}
+
+impl File {
+    /// Frames come out of `from` and go into `to`; without one, none do.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, or is no capture.
+    pub fn open(from: Option<&Path>, to: Option<&Path>) -> Result<File, FileError> {
+        let from = from.map(|path| {
+            let file = std::fs::File::open(path).map_err(|error| FileError::Open(path.into(), error))?;
+            Reader::open(BufReader::new(file)).map_err(|error| FileError::Read(path.into(), error))
+        });
+        let to = to.map(|path| begin(path).map_err(|error| FileError::Open(path.into(), error)));
+        let (from, to) = (from.transpose()?, to.transpose()?);
+        Ok(File { from, to, block: Vec::new(), received: 0, sent: 0, lost: Lost::default() })
+    }
+}
+
+fn begin(path: &Path) -> io::Result<BufWriter<std::fs::File>> {
+    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    let mut head = Vec::new();
+    write::section(&mut head, &write::Author { application: "weir node", ..write::Author::default() });
+    write::interface(&mut head, &Interface { link_type: ETHERNET, ..Interface::default() });
+    file.write_all(&head)?;
+    Ok(file)
+}
+
+impl Port for File {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let Some(from) = &mut self.from else { break };
+            match from.next_item().map_err(io::Error::other)? {
+                Some(Item::Packet(packet)) => {
+                    let before = into.len();
+                    into.extend(copied(pool, packet.bytes, &mut self.lost));
+                    self.received += (into.len() - before) as u64;
+                }
+                Some(Item::Statistics(_)) => {}
+                None => self.from = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
+        let at_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        for chunk in frames.drain(..) {
+            let bytes = pool.bytes(&chunk);
+            let packet = Packet { interface: 0, at_ns, wire_len: bytes.len() as u32, bytes, dropped: 0 };
+            match &mut self.to {
+                Some(to) => {
+                    self.block.clear();
+                    write::packet(&mut self.block, &packet);
+                    to.write_all(&self.block)?;
+                    self.sent += 1;
+                }
+                None => self.lost.no_room += 1,
+            }
+            pool.give_back(chunk);
+        }
+        // Whoever looks into the file finds what was sent.
+        self.to.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.from = None;
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn is_over(&self) -> bool {
+        self.from.is_none()
+    }
+
+    fn account(&mut self) -> io::Result<Account> {
+        Ok(Account { received: self.received, sent: self.sent, drops: self.lost.drops() })
+    }
+
+    fn method(&self) -> String {
+        "capture files".into()
+    }
+}

@@ -1,0 +1,196 @@
+//! Memory for the frames of one thread, in chunks of one frame each. AF_XDP sockets share it with the kernel.
+//!
+//! ```text
+//!  | FRONT | frame ... | rest |   chunk n begins at n * chunk_bytes
+//! ```
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::mapping::Mapping;
+
+/// Bytes in front of a frame that arrives: what XDP keeps free, so that all ports agree.
+pub const FRONT: usize = 256;
+/// Sizes of a chunk; AF_XDP takes the first two.
+const CHUNK_BYTES: [usize; 4] = [2048, 4096, 8192, 16384];
+
+/// A chunk, and the frame in it. It has no copies: whoever holds it may read and write its bytes.
+#[derive(Debug)]
+pub struct Chunk {
+    pool: u32,
+    number: u32,
+    start: u16,
+    end: u16,
+}
+
+impl Chunk {
+    /// Where the frame is in its chunk.
+    pub fn range(&self) -> Range<usize> {
+        self.start.into()..self.end.into()
+    }
+
+    /// Says where the frame is now.
+    pub fn set_range(&mut self, range: Range<usize>) {
+        (self.start, self.end) = (range.start as u16, range.end as u16);
+    }
+}
+
+/// The chunks of one thread.
+pub struct Pool {
+    id: u32,
+    memory: Mapping,
+    chunk_bytes: usize,
+    free: Vec<u32>,
+    chunks: u32,
+    /// The AF_XDP socket that has the memory registered, for those that share it.
+    pub(super) registered: Option<Arc<OwnedFd>>,
+}
+
+impl Pool {
+    /// Chunks for so many frames of at most `frame_bytes`.
+    ///
+    /// # Errors
+    /// There is no such memory, or no chunk is as large.
+    pub fn new(chunks: u32, frame_bytes: usize) -> io::Result<Pool> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let wide = |bytes: &usize| *bytes >= FRONT + frame_bytes;
+        let chunk_bytes = CHUNK_BYTES.into_iter().find(wide).ok_or_else(|| {
+            io::Error::other(format!("frames of {frame_bytes} bytes are longer than any chunk"))
+        })?;
+        let memory = Mapping::fresh(chunk_bytes * chunks as usize)?;
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        // The one that was given back last is the next, since it may still be in a cache.
+        Ok(Pool { id, memory, chunk_bytes, free: (0..chunks).rev().collect(), chunks, registered: None })
+    }
+
+    /// The longest frame.
+    pub fn longest(&self) -> usize {
+        self.chunk_bytes - FRONT
+    }
+
+    /// Chunks that nobody has.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// A chunk with an empty frame.
+    pub fn take(&mut self) -> Option<Chunk> {
+        let number = self.free.pop()?;
+        Some(Chunk { pool: self.id, number, start: FRONT as u16, end: FRONT as u16 })
+    }
+
+    /// Takes a chunk back.
+    pub fn give_back(&mut self, chunk: Chunk) {
+        assert_eq!(chunk.pool, self.id, "the chunk of another pool");
+        self.free.push(chunk.number);
+    }
+
+    /// The frame.
+    pub fn bytes(&self, chunk: &Chunk) -> &[u8] {
+        // SAFETY: as in whole_mut(); the pool is borrowed, so that nobody writes.
+        let whole = unsafe { std::slice::from_raw_parts(self.start(chunk), self.chunk_bytes) };
+        &whole[chunk.range()]
+    }
+
+    /// The frame, to be written.
+    pub fn bytes_mut(&mut self, chunk: &Chunk) -> &mut [u8] {
+        // SAFETY: the pool is borrowed for as long as the bytes are.
+        let whole = unsafe { self.whole_mut(chunk) };
+        &mut whole[chunk.range()]
+    }
+
+    /// All bytes of several chunks at once, with the places of their frames.
+    pub fn all_mut<'a>(
+        &'a mut self,
+        chunks: &'a [Chunk],
+    ) -> impl Iterator<Item = (&'a mut [u8], Range<usize>)> {
+        let pool = &*self;
+        // SAFETY: no two chunks have the same number, and the pool is borrowed for as long as the bytes are.
+        chunks.iter().map(move |chunk| (unsafe { pool.whole_mut(chunk) }, chunk.range()))
+    }
+
+    /// # Safety
+    /// While the result lives, nobody else makes a reference to the bytes of this chunk.
+    #[expect(clippy::mut_from_ref, reason = "the chunk says whose bytes they are")]
+    unsafe fn whole_mut(&self, chunk: &Chunk) -> &mut [u8] {
+        // SAFETY: a chunk of the mapping; its one owner is who has the `Chunk`, and not the kernel.
+        unsafe { std::slice::from_raw_parts_mut(self.start(chunk), self.chunk_bytes) }
+    }
+
+    fn start(&self, chunk: &Chunk) -> *mut u8 {
+        assert_eq!(chunk.pool, self.id, "the chunk of another pool");
+        self.memory.at(chunk.number as usize * self.chunk_bytes)
+    }
+}
+
+/// What an AF_XDP socket needs, whose chunks are the kernel's meanwhile.
+impl Pool {
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub(super) fn memory(&self) -> &Mapping {
+        &self.memory
+    }
+
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
+    }
+
+    /// Gives a chunk to the kernel: the place of its frame in the memory, and its length.
+    pub(super) fn lend(&self, chunk: Chunk) -> (u64, u32) {
+        assert_eq!(chunk.pool, self.id, "the chunk of another pool");
+        let at = chunk.number as usize * self.chunk_bytes + usize::from(chunk.start);
+        (at as u64, u32::from(chunk.end - chunk.start))
+    }
+
+    /// The chunk that the kernel gives back.
+    ///
+    /// # Safety
+    /// The kernel has named the chunk by this place, and each chunk once for each time that it was lent.
+    pub(super) unsafe fn returned(&self, at: u64, bytes: u32) -> Chunk {
+        let (number, start) = (at as usize / self.chunk_bytes, at as usize % self.chunk_bytes);
+        assert!(number < self.chunks as usize && start + bytes as usize <= self.chunk_bytes, "a chunk");
+        Chunk {
+            pool: self.id,
+            number: number as u32,
+            start: start as u16,
+            end: (start + bytes as usize) as u16,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_apart_and_come_back() {
+        let mut pool = Pool::new(3, 1518).expect("memory");
+        assert_eq!((pool.longest(), pool.free()), (1792, 3));
+        let mut chunks: Vec<Chunk> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!((chunks.len(), pool.free()), (3, 0));
+        for (n, chunk) in (1..).zip(&mut chunks) {
+            chunk.set_range(FRONT - 8..FRONT + 1792);
+            pool.bytes_mut(chunk).fill(n);
+        }
+        for (n, (whole, range)) in (1..).zip(pool.all_mut(&chunks)) {
+            assert!(whole[range.clone()].iter().all(|byte| *byte == n), "chunk {n}");
+            assert!(whole[..range.start].iter().all(|byte| *byte == 0), "chunk {n}");
+        }
+        chunks.drain(..).for_each(|chunk| pool.give_back(chunk));
+        assert_eq!(pool.free(), 3);
+        assert!(Pool::new(1, 20_000).is_err());
+        assert_eq!(Pool::new(1, 9234).expect("memory").longest(), 16128);
+    }
+
+    #[test]
+    #[should_panic(expected = "another pool")]
+    fn a_chunk_belongs_to_its_pool() {
+        let (mut one, mut other) = (Pool::new(1, 64).expect("memory"), Pool::new(1, 64).expect("memory"));
+        other.give_back(one.take().expect("one"));
+    }
+}

@@ -1,0 +1,307 @@
+//! AF_XDP: frames go from the driver into chunks of the pool and from there to another port, and the machine's own stack
+//! sees none of them. All ports of a pool share its memory, so that a frame is passed on without a copy of ours.
+//!
+//! ```text
+//!   free chunks > [fill ring] > kernel > [rx ring] > node > [tx ring] > kernel > [completion ring] > free chunks
+//! ```
+//! In copy mode, which every driver has, the kernel copies each frame once when it arrives and once when it leaves.
+//! There is a socket for each receive queue, since a queue without one would pass us by.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port};
+use crate::bpf::object;
+use crate::capture::attached::Attached;
+use crate::capture::tap::pending_error;
+use crate::capture::{Drops, Interface, Options};
+use crate::packet::set_at;
+use crate::xsk::{self, Entries, Kind, Place};
+
+/// Entries of each ring of a socket.
+const ENTRIES: u32 = 2048;
+/// Chunks that a socket has with the kernel at most, while frames arrive and leave.
+pub(super) const CHUNKS_OF_QUEUE: u32 = 2 * ENTRIES;
+/// Free chunks are handed over so many at a time.
+const REFILL: u32 = BATCH as u32;
+/// Bytes of frames that the kernel may hold for a socket until they have left.
+const SEND_BYTES: i32 = 16 << 20;
+
+/// One interface with all its receive queues.
+pub struct Xdp {
+    queues: Vec<Queue>,
+    attached: Attached,
+    /// Whose chunks these are.
+    pool: u32,
+    /// Wakes who waits for any of the queues.
+    ready: OwnedFd,
+    /// The queue that is asked first, next time.
+    turn: usize,
+    received: u64,
+    sent: u64,
+    no_room: u64,
+}
+
+/// A socket at one queue.
+struct Queue {
+    fd: Arc<OwnedFd>,
+    number: u32,
+    zero_copy: bool,
+    received: Entries,
+    sent: Entries,
+    free: Entries,
+    completed: Entries,
+    /// Frames that the kernel has not said to be sent.
+    leaving: u32,
+}
+
+impl Xdp {
+    /// At an interface of the calling thread's network namespace, for a pool with at least [`Xdp::chunks`] for each
+    /// port.
+    ///
+    /// # Errors
+    /// No such interface, no permission, another XDP program is there, frames are longer than a chunk.
+    pub fn open(interface: &str, pool: &mut Pool, promiscuous: bool) -> Result<Xdp, CaptureError> {
+        let interface = Interface::named(interface)?;
+        let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
+        let queue = |number| Queue::open(&interface, number, pool);
+        let queues = (0..numbers).map(queue).collect::<Result<Vec<_>, _>>()?;
+        let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
+        let options = Options { promiscuous, ..Options::default() };
+        let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
+        let mut xdp =
+            Xdp { queues, attached, pool: pool.id(), ready, turn: 0, received: 0, sent: 0, no_room: 0 };
+        for queue in &mut xdp.queues {
+            queue.refill(pool);
+            xdp.attached.program.set_socket("sockets", queue.number, queue.fd.as_fd())?;
+        }
+        Ok(xdp)
+    }
+
+    /// Chunks that a port at this interface may have with the kernel.
+    ///
+    /// # Errors
+    /// No such interface.
+    pub fn chunks(interface: &str) -> Result<u32, CaptureError> {
+        let interface = Interface::named(interface)?;
+        let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
+        Ok(queues * CHUNKS_OF_QUEUE)
+    }
+}
+
+/// Can be read when any of the queues can.
+fn ready(queues: &[Queue]) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the result is checked below.
+    let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that the kernel has just returned.
+    let ready = unsafe { OwnedFd::from_raw_fd(fd) };
+    for queue in queues {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: two descriptors that are open, and one event that lives through the call.
+        let added = unsafe {
+            libc::epoll_ctl(ready.as_raw_fd(), libc::EPOLL_CTL_ADD, queue.fd.as_raw_fd(), &mut event)
+        };
+        if added < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(ready)
+}
+
+impl Queue {
+    fn open(interface: &Interface, number: u32, pool: &mut Pool) -> Result<Queue, CaptureError> {
+        let make = || {
+            let fd = xsk::socket()?;
+            if pool.registered.is_none() {
+                xsk::register(&fd, pool.memory(), pool.chunk_bytes() as u32)?;
+            }
+            let free = Entries::make(&fd, Kind::Free, ENTRIES)?;
+            let completed = Entries::make(&fd, Kind::Completed, ENTRIES)?;
+            let received = Entries::make(&fd, Kind::Received, ENTRIES)?;
+            let sent = Entries::make(&fd, Kind::Sent, ENTRIES)?;
+            let bytes = |option| set_at(&fd, libc::SOL_SOCKET, option, &SEND_BYTES);
+            bytes(libc::SO_SNDBUFFORCE).or_else(|_| bytes(libc::SO_SNDBUF))?;
+            Ok((fd, free, completed, received, sent))
+        };
+        let (fd, free, completed, received, sent) = make()
+            .map_err(interface.refused("making an AF_XDP socket (are its frames longer than a page?)"))?;
+        let place = Place { index: interface.index, queue: number };
+        let bound = match &pool.registered {
+            // With neither mode asked for, the kernel takes zero copy where the driver has it.
+            None => xsk::bind(&fd, place, libc::XDP_USE_NEED_WAKEUP, None),
+            Some(other) => xsk::bind(&fd, place, libc::XDP_SHARED_UMEM, Some(other)),
+        };
+        bound.map_err(interface.refused("binding an AF_XDP socket to a queue"))?;
+        let zero_copy = xsk::is_zero_copy(&fd).map_err(interface.refused("asking for its mode"))?;
+        let fd = Arc::new(fd);
+        pool.registered.get_or_insert_with(|| fd.clone());
+        Ok(Queue { fd, number, zero_copy, received, sent, free, completed, leaving: 0 })
+    }
+
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> u32 {
+        self.complete(pool);
+        let frames = self.received.full().min(BATCH as u32);
+        for i in 0..frames {
+            // SAFETY: a full entry, which the kernel does not touch, and which names a chunk that it gives back.
+            into.push(unsafe {
+                let entry = self.received.entry::<libc::xdp_desc>(i).read();
+                pool.returned(entry.addr, entry.len)
+            });
+        }
+        self.received.consumed(frames);
+        if frames > 0 {
+            self.refill(pool);
+        }
+        frames
+    }
+
+    /// Gives the kernel chunks for frames that will arrive. Some are kept back for those that leave.
+    fn refill(&mut self, pool: &mut Pool) {
+        let mut room = self.free.free();
+        while room >= REFILL && pool.free() > 2 * BATCH {
+            for i in 0..REFILL {
+                let chunk = pool.take().expect("there are enough");
+                let (at, _) = pool.lend(chunk);
+                // SAFETY: a free entry, which the kernel does not touch.
+                unsafe { self.free.entry::<u64>(i).write(at - super::FRONT as u64) };
+            }
+            self.free.produced(REFILL);
+            room -= REFILL;
+        }
+        if self.free.needs_wakeup() {
+            xsk::wake_receiver(self.fd.as_fd());
+        }
+    }
+
+    /// Takes the chunks back of frames that have left.
+    fn complete(&mut self, pool: &mut Pool) {
+        let done = self.completed.full();
+        for i in 0..done {
+            // SAFETY: a full entry, which the kernel does not touch, and which names a chunk that it gives back.
+            let chunk = unsafe { pool.returned(self.completed.entry::<u64>(i).read(), 0) };
+            pool.give_back(chunk);
+        }
+        self.completed.consumed(done);
+        self.leaving -= done;
+    }
+
+    /// Sends; returns how many frames there was no room for.
+    fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> u64 {
+        let mut refused = 0;
+        let mut waiting = frames.drain(..).peekable();
+        while waiting.peek().is_some() {
+            self.complete(pool);
+            // Each frame has its place in the completion ring, too.
+            let room = self.sent.free().min(ENTRIES - self.leaving);
+            let mut n = 0;
+            for chunk in waiting.by_ref().take(room as usize) {
+                let (addr, len) = pool.lend(chunk);
+                // SAFETY: a free entry, which the kernel does not touch.
+                unsafe {
+                    self.sent.entry::<libc::xdp_desc>(n).write(libc::xdp_desc { addr, len, options: 0 })
+                };
+                n += 1;
+            }
+            self.sent.produced(n);
+            self.leaving += n;
+            self.push();
+            if room == 0 && self.sent.free() == 0 {
+                // The kernel takes no more now.
+                for chunk in waiting.by_ref() {
+                    pool.give_back(chunk);
+                    refused += 1;
+                }
+            }
+        }
+        refused
+    }
+
+    /// Has the kernel send. A call sends some of them in copy mode, and says "again" where there are more, as it does
+    /// where there is no room.
+    fn push(&self) {
+        if self.zero_copy && !self.sent.needs_wakeup() {
+            return;
+        }
+        loop {
+            let before = self.sent.free();
+            if before == ENTRIES {
+                return;
+            }
+            let _ = xsk::wake_sender(self.fd.as_fd());
+            if self.sent.free() == before {
+                return;
+            }
+        }
+    }
+}
+
+impl Port for Xdp {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
+        assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
+        let queues = self.queues.len();
+        for i in 0..queues {
+            let queue = (self.turn + i) % queues;
+            let frames = self.queues[queue].receive(pool, into);
+            if frames > 0 {
+                self.received += u64::from(frames);
+                self.turn = queue + 1;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
+        assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
+        let (all, queue) = (frames.len() as u64, &mut self.queues[0]);
+        let refused = queue.send(pool, frames);
+        self.sent += all - refused;
+        self.no_room += refused;
+        Ok(())
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        let remove = |queue: &Queue| self.attached.program.remove_socket("sockets", queue.number);
+        self.queues.iter().try_for_each(remove).map_err(io::Error::other)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ready.as_fd())
+    }
+
+    fn check(&mut self) -> io::Result<()> {
+        for queue in &self.queues {
+            // Asking for it clears it, so that the next wait waits.
+            pending_error(queue.fd.as_fd())?;
+        }
+        self.attached.interface().check()
+    }
+
+    fn account(&mut self) -> io::Result<Account> {
+        let (mut full, mut no_chunk, mut other) = (0, 0, 0);
+        for queue in &self.queues {
+            let counts = xsk::statistics(&queue.fd)?;
+            full += counts.rx_ring_full;
+            let none = counts.rx_fill_ring_empty_descs.min(counts.rx_dropped);
+            no_chunk += none;
+            other += counts.rx_dropped - none;
+        }
+        let drops = [
+            ("ring full", full),
+            (super::NO_CHUNK, no_chunk),
+            (super::TOO_LONG, other),
+            (NO_ROOM, self.no_room),
+        ];
+        let drops = drops.into_iter().map(|(name, frames)| Drops { name, frames }).collect();
+        Ok(Account { received: self.received, sent: self.sent, drops })
+    }
+
+    fn method(&self) -> String {
+        let copy = if self.queues.iter().all(|queue| queue.zero_copy) { "zero-copy" } else { "copy" };
+        format!("AF_XDP, {copy} mode, {} XDP", self.attached.mode())
+    }
+}

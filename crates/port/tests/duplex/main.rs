@@ -1,0 +1,313 @@
+//! What every port of a node promises.
+
+#[path = "../capture/wire.rs"]
+#[allow(dead_code, reason = "captures use more of it")]
+mod wire;
+
+use std::fs::File as Bytes;
+use std::io::BufReader;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use weir_port::duplex::{Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp};
+use weir_port::packet::{Receiver, Sender};
+use weir_port::pcapng::read::{Item, Reader};
+use weir_port::pcapng::{ETHERNET, Interface, write};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::Rtnl;
+use wire::{CAPTOR, PATIENCE, SENDER, Wire, frames};
+
+/// Chunks of a port under test: more than it has with the kernel.
+const CHUNKS: u32 = 8192;
+const TAP: &str = "tap9";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Memory,
+    Packet,
+    Xdp,
+    Tap,
+    File,
+}
+
+const KINDS: [Kind; 5] = [Kind::Memory, Kind::Packet, Kind::Xdp, Kind::Tap, Kind::File];
+
+/// What is at the other end of the port.
+enum Far {
+    Memory(MemoryEnd),
+    Wire(Namespace, u32, Receiver),
+    Files(PathBuf),
+}
+
+/// A port and all around it.
+struct Rig {
+    port: Box<dyn Port>,
+    pool: Pool,
+    far: Far,
+    _wire: Option<Wire>,
+}
+
+impl Rig {
+    /// `first` are the frames that a file holds.
+    fn new(kind: Kind, first: &[Vec<u8>]) -> Rig {
+        let mut pool = Pool::new(CHUNKS, 1518).unwrap();
+        let far_at = |ns: &Namespace, name| {
+            ns.run(|| {
+                let index = Rtnl::open().unwrap().link(name).unwrap().ifindex;
+                Far::Wire(ns.clone(), index, Receiver::open(index, 16 << 20).unwrap())
+            })
+        };
+        let (port, far, wire): (Box<dyn Port>, _, _) = match kind {
+            Kind::Memory => {
+                let (port, end) = Memory::new().unwrap();
+                (Box::new(port), Far::Memory(end), None)
+            }
+            Kind::Packet | Kind::Xdp => {
+                let wire = Wire::new();
+                let far = far_at(&wire.sender, SENDER);
+                let port: Box<dyn Port> = wire.captor.run(|| match kind {
+                    Kind::Packet => Box::new(Packet::open(CAPTOR, pool.longest(), false).unwrap()) as _,
+                    _ => Box::new(Xdp::open(CAPTOR, &mut pool, false).unwrap()) as _,
+                });
+                (port, far, Some(wire))
+            }
+            Kind::Tap => {
+                let ns = Namespace::new().unwrap();
+                let port = ns.run(|| {
+                    // So that the machine says nothing by itself.
+                    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
+                    Tap::open(TAP).unwrap()
+                });
+                (Box::new(port), far_at(&ns, TAP), None)
+            }
+            Kind::File => {
+                static NEXT: AtomicU32 = AtomicU32::new(0);
+                let (folder, n) = (PathBuf::from(env!("CARGO_TARGET_TMPDIR")), NEXT.fetch_add(1, Relaxed));
+                let [from, to] = ["in", "out"].map(|name| folder.join(format!("duplex-{n}-{name}.pcapng")));
+                std::fs::write(&from, capture_of(first)).unwrap();
+                (Box::new(File::open(Some(&from), Some(&to)).unwrap()), Far::Files(to), None)
+            }
+        };
+        Rig { port, pool, far, _wire: wire }
+    }
+
+    /// Has frames arrive, and takes them.
+    fn arrive(&mut self, frames: &[Vec<u8>]) -> Vec<Chunk> {
+        self.feed(frames);
+        let mut chunks = vec![];
+        let deadline = Instant::now() + PATIENCE;
+        while chunks.len() < frames.len() && Instant::now() < deadline {
+            let before = chunks.len();
+            self.port.receive(&mut self.pool, &mut chunks).unwrap();
+            if let (Some(fd), true) = (self.port.descriptor(), chunks.len() == before) {
+                readable(fd, PATIENCE);
+            }
+        }
+        chunks
+    }
+
+    fn feed(&mut self, frames: &[Vec<u8>]) {
+        match &self.far {
+            Far::Memory(end) => frames.iter().for_each(|frame| assert!(end.send(frame))),
+            Far::Wire(ns, index, _) => ns.run(|| {
+                let sender = Sender::open(*index).unwrap();
+                let mut left = frames;
+                while !left.is_empty() {
+                    left = &left[sender.send(left).unwrap()..];
+                }
+            }),
+            Far::Files(_) => {}
+        }
+    }
+
+    /// The next `n` frames that the port has sent.
+    fn left(&mut self, n: usize) -> Vec<Vec<u8>> {
+        let mut all = vec![];
+        let deadline = Instant::now() + PATIENCE;
+        while all.len() < n && Instant::now() < deadline {
+            match &mut self.far {
+                Far::Memory(end) => all.extend(end.receive()),
+                Far::Wire(_, _, receiver) => {
+                    receiver.receive(Duration::from_millis(50), |frame| all.push(frame.to_vec())).unwrap();
+                }
+                Far::Files(path) => all = frames_of(path),
+            }
+        }
+        all
+    }
+
+    fn chunks_of(&mut self, frames: &[Vec<u8>]) -> Vec<Chunk> {
+        let fill = |frame: &Vec<u8>| {
+            let mut chunk = self.pool.take().expect("there are enough");
+            chunk.set_range(FRONT..FRONT + frame.len());
+            self.pool.bytes_mut(&chunk).copy_from_slice(frame);
+            chunk
+        };
+        frames.iter().map(fill).collect()
+    }
+
+    fn bytes(&self, chunks: &[Chunk]) -> Vec<Vec<u8>> {
+        chunks.iter().map(|chunk| self.pool.bytes(chunk).to_vec()).collect()
+    }
+}
+
+fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = vec![];
+    write::section(&mut file, &write::Author::default());
+    write::interface(&mut file, &Interface { link_type: ETHERNET, ..Interface::default() });
+    for bytes in frames {
+        let wire_len = bytes.len() as u32;
+        write::packet(
+            &mut file,
+            &weir_port::pcapng::Packet { interface: 0, at_ns: 1, wire_len, bytes, dropped: 0 },
+        );
+    }
+    file
+}
+
+fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = Reader::open(BufReader::new(Bytes::open(path).unwrap())).unwrap();
+    let mut frames = vec![];
+    while let Some(Item::Packet(packet)) = reader.next_item().unwrap() {
+        frames.push(packet.bytes.to_vec());
+    }
+    frames
+}
+
+fn readable(fd: BorrowedFd<'_>, wait: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd.
+    unsafe { libc::poll(&mut poll, 1, wait.as_millis() as i32) > 0 && poll.revents & libc::POLLIN != 0 }
+}
+
+/// Runs a test for each kind that can be had here.
+fn each(test: impl Fn(Kind)) {
+    // SAFETY: no arguments, no failure.
+    let root = unsafe { libc::geteuid() } == 0;
+    for kind in KINDS {
+        match kind {
+            Kind::Memory | Kind::File => test(kind),
+            _ if root => test(kind),
+            _ => eprintln!("skipped: a port of kind {kind:?} needs root (network namespaces)"),
+        }
+    }
+}
+
+#[test]
+fn frames_arrive_as_they_were_sent_with_room_in_front() {
+    each(|kind| {
+        // Fewer than any wire holds, so that none is lost.
+        let sent = frames(200);
+        let mut rig = Rig::new(kind, &sent);
+        let chunks = rig.arrive(&sent);
+        assert!(rig.bytes(&chunks) == sent, "{kind:?}: {} of 200 frames, or others", chunks.len());
+        for (whole, range) in rig.pool.all_mut(&chunks) {
+            assert!(range.start >= 8 && range.end <= whole.len(), "{kind:?}: {range:?}");
+        }
+        assert_eq!(rig.port.account().unwrap().received, 200, "{kind:?}");
+    });
+}
+
+#[test]
+fn frames_leave_as_they_are_and_their_chunks_come_back() {
+    each(|kind| {
+        let mut rig = Rig::new(kind, &[]);
+        let (all, free) = (frames(3000), rig.pool.free());
+        for some in all.chunks(150) {
+            let mut chunks = rig.chunks_of(some);
+            rig.port.send(&mut rig.pool, &mut chunks).unwrap();
+            assert!(chunks.is_empty(), "{kind:?}: the port takes them");
+            let known =
+                if kind == Kind::File { all.iter().position(|one| one == &some[0]).unwrap() } else { 0 };
+            let left = rig.left(known + some.len());
+            assert!(
+                left[known..] == *some,
+                "{kind:?}: {} of {} frames, or others",
+                left.len() - known,
+                some.len()
+            );
+        }
+        let account = rig.port.account().unwrap();
+        assert_eq!(
+            (account.sent, account.drops.iter().map(|one| one.frames).sum::<u64>()),
+            (3000, 0),
+            "{kind:?}"
+        );
+        // All have arrived, so that the kernel is through with them.
+        rig.port.receive(&mut rig.pool, &mut vec![]).unwrap();
+        assert_eq!(rig.pool.free(), free, "{kind:?}");
+    });
+}
+
+#[test]
+fn a_frame_that_has_arrived_leaves_with_another_beginning() {
+    each(|kind| {
+        // Such that the wire takes them when they are longer.
+        let sent: Vec<_> = frames(60).into_iter().filter(|frame| frame.len() < 1500).collect();
+        let mut rig = Rig::new(kind, &sent);
+        let mut chunks = rig.arrive(&sent);
+        for (n, chunk) in chunks.iter_mut().enumerate() {
+            // A tag more, or four bytes less.
+            let Range { start, end } = chunk.range();
+            chunk.set_range(if n % 2 == 0 { start - 4 } else { start + 4 }..end);
+        }
+        let expected = rig.bytes(&chunks);
+        rig.port.send(&mut rig.pool, &mut chunks).unwrap();
+        assert!(rig.left(expected.len()) == expected, "{kind:?}");
+    });
+}
+
+#[test]
+fn what_arrives_can_be_waited_for() {
+    each(|kind| {
+        let sent = frames(1);
+        let mut rig = Rig::new(kind, &sent);
+        let Some(fd) = rig.port.descriptor() else {
+            assert!(!rig.port.is_over(), "{kind:?}: there is a frame in the file");
+            rig.arrive(&sent);
+            rig.port.receive(&mut rig.pool, &mut vec![]).unwrap();
+            return assert!(rig.port.is_over(), "{kind:?}: nobody need wait for the next");
+        };
+        assert!(!readable(fd, Duration::ZERO), "{kind:?}: nothing is there");
+        rig.feed(&sent);
+        assert!(readable(rig.port.descriptor().unwrap(), PATIENCE), "{kind:?}");
+        let mut chunks = vec![];
+        rig.port.receive(&mut rig.pool, &mut chunks).unwrap();
+        assert!(rig.bytes(&chunks) == sent, "{kind:?}");
+        assert!(!readable(rig.port.descriptor().unwrap(), Duration::ZERO), "{kind:?}: it was taken");
+    });
+}
+
+#[test]
+fn nothing_new_comes_in_after_the_end() {
+    each(|kind| {
+        let mut rig = Rig::new(kind, &[]);
+        rig.port.stop().unwrap();
+        rig.feed(&frames(10));
+        let mut chunks = vec![];
+        rig.port.receive(&mut rig.pool, &mut chunks).unwrap();
+        assert!(chunks.is_empty(), "{kind:?}");
+        // And still it sends.
+        let last = frames(1);
+        let mut chunks = rig.chunks_of(&last);
+        rig.port.send(&mut rig.pool, &mut chunks).unwrap();
+        assert!(rig.left(1) == last, "{kind:?}");
+    });
+}
+
+#[test]
+fn each_frame_is_sent_or_counted() {
+    each(|kind| {
+        let mut rig = Rig::new(kind, &[]);
+        let given = frames(3500);
+        let mut chunks = rig.chunks_of(&given);
+        rig.port.send(&mut rig.pool, &mut chunks).unwrap();
+        let account = rig.port.account().unwrap();
+        let dropped: u64 = account.drops.iter().map(|one| one.frames).sum();
+        assert_eq!(account.sent + dropped, 3500, "{kind:?}: {account:?}");
+        assert!(account.sent > 200, "{kind:?}: {account:?}");
+    });
+}
