@@ -16,7 +16,7 @@ use weir_capture::privilege as privileges;
 use weir_capture::session::{End, Limits, Recording, Report, Session, Signals, View};
 use weir_capture::source::{Source, Wanted};
 use weir_capture::{Rotation, privilege::User};
-use weir_port::capture::Options;
+use weir_port::capture::{BufferSize, Options};
 
 use crate::live::Live;
 use crate::units::{bits, rate};
@@ -133,13 +133,24 @@ fn wanted(arguments: &cli::Capture) -> Wanted {
         cli::RungChoice::Auto => None,
         cli::RungChoice::This(rung) => Some(rung),
     };
-    let options = Options {
+    let mut options = Options {
         snap: arguments.snap,
         sockets: threads(arguments.threads),
         promiscuous: !arguments.no_promiscuous,
         ..Options::default()
     };
+    if let Some(bytes) = arguments.buffer {
+        options.buffer.size = BufferSize::Memory(bytes);
+        options.block_bytes = block_bytes(bytes, options.block_bytes);
+    }
     Wanted { rung, options, filter: arguments.filter.clone() }
+}
+
+/// Blocks such that even a small buffer has some of them, of at most `largest` bytes.
+fn block_bytes(buffer: u64, largest: u32) -> u32 {
+    const BLOCKS: u64 = 64;
+    const SMALLEST: u64 = 64 << 10;
+    (buffer / BLOCKS).clamp(SMALLEST, largest.into()).next_power_of_two() as u32
 }
 
 fn threads(wanted: Option<u16>) -> u16 {
@@ -270,3 +281,14 @@ impl Shown {
 
 /// How long nothing may come before it is worth a word.
 const SILENCE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_has_blocks_enough_to_be_emptied_in_turn() {
+        let blocks = |buffer| block_bytes(buffer, 1 << 20);
+        assert_eq!([2 << 20, 20 << 20, 64 << 20, 1 << 30].map(blocks), [1 << 16, 1 << 19, 1 << 20, 1 << 20]);
+    }
+}

@@ -8,7 +8,7 @@ mod socket;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::attached::Attached;
 use super::filter::Filter;
@@ -25,6 +25,8 @@ const SPARE_CHUNKS: u32 = 4096;
 const BATCH: u32 = 256;
 /// The largest ring that is worth having: 2^22 frames.
 const MOST_ENTRIES: u64 = 1 << 22;
+/// A rest is no longer than it takes to fill this part of the ring.
+const RESTING_SHARE: u64 = 8;
 /// Bytes of the stamp that the program puts before a frame.
 const STAMP_BYTES: usize = 8;
 
@@ -60,6 +62,9 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
             zero_copy,
             snap: options.snap,
             filter: options.filter.clone().map(Filter::new),
+            retire: options.retire,
+            rested: Instant::now(),
+            since_rest: 0,
             dropped: 0,
             placed: 0,
             taken: 0,
@@ -88,6 +93,15 @@ fn geometry(options: &Options, queues: u64, mtu: u32) -> Result<Geometry, Captur
     Ok(Geometry { chunk_bytes, entries, chunks: entries + SPARE_CHUNKS })
 }
 
+/// How long to leave a ring of so many entries alone after `frames` came in `time`; `None`: until the next one comes.
+///
+/// The kernel would wake a waiting reader for every few frames, at more than the price of receiving them; nobody is woken
+/// who rests by the clock. A ring of blocks does the same by handing over a block at a time.
+fn rest(frames: u64, time: Duration, entries: u64) -> Option<Duration> {
+    let share = entries as f64 / RESTING_SHARE as f64;
+    (frames > 0).then(|| time.mul_f64(share / frames as f64).min(Duration::from_secs(1)))
+}
+
 /// What to add to CLOCK_MONOTONIC for the time since 1970: measured thrice, the quickest measurement counts.
 fn real_time_offset_ns() -> u64 {
     let measure = || {
@@ -109,6 +123,12 @@ struct Xsk {
     zero_copy: bool,
     snap: u32,
     filter: Option<Filter>,
+    /// Longest rest.
+    retire: Duration,
+    /// When the last rest ended.
+    rested: Instant,
+    /// Frames that came since then.
+    since_rest: u64,
     dropped: u64,
     /// Of `dropped`, those for which a frame said so.
     placed: u64,
@@ -154,6 +174,7 @@ impl Xsk {
         }
         self.refused += u64::from(n) - taken as u64;
         self.taken += taken as u64;
+        self.since_rest += u64::from(n);
         self.socket.give_back(n);
         if self.zero_copy && self.socket.needs_wakeup() {
             self.calls += 1;
@@ -193,7 +214,13 @@ impl Queue for Xsk {
             return Ok(0);
         }
         self.calls += 1;
-        wait_for(self.socket.as_fd(), wait, self.attached.interface())?;
+        match rest(self.since_rest, self.rested.elapsed(), self.granted.frames) {
+            Some(time) => std::thread::sleep(time.min(self.retire).min(wait)),
+            None => {
+                wait_for(self.socket.as_fd(), wait, self.attached.interface())?;
+            }
+        }
+        (self.rested, self.since_rest) = (Instant::now(), 0);
         Ok(self.look(each).0)
     }
 
@@ -232,6 +259,15 @@ mod tests {
             error,
             "capturing: AF_XDP rings have at most 4194304 entries, not 4500000: ask for a shorter buffer"
         );
+    }
+
+    #[test]
+    fn a_ring_is_left_alone_for_less_than_it_takes_to_fill() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest(0, ms(50), 4096), None, "the next one wakes us");
+        assert_eq!(rest(4096, ms(8), 4096), Some(ms(1)));
+        assert_eq!(rest(1024, ms(8), 4096), Some(ms(4)));
+        assert_eq!(rest(1, ms(999), u64::MAX), Some(ms(1000)), "no overflow");
     }
 
     #[test]

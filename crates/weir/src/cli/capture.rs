@@ -59,6 +59,10 @@ pub(crate) struct Capture {
     /// Memory for frames that wait for the disk or the trigger
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = bytes)]
     pub(crate) memory: u64,
+    /// Memory of the kernel's buffers for frames that wait for this program, per interface [default: a quarter of a
+    /// second at 1 M frames/s, as much as that is on the rung]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) buffer: Option<u64>,
     /// Threads per interface that share its frames [default: one for each CPU, four at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: Option<u16>,
