@@ -4,6 +4,7 @@ use weir_config::{Mistakes, Notes};
 
 use crate::chain::MOST_STAGES;
 use crate::port::Port;
+use crate::route::{self, Route};
 use crate::text::{self, Item};
 
 /// A node as its text describes it.
@@ -15,6 +16,8 @@ pub struct Config {
     pub left: usize,
     /// What stands between.
     pub(crate) stages: Vec<StageConfig>,
+    /// The routes of a router; without, the node is a bump in the wire.
+    pub routes: Option<Vec<Route>>,
 }
 
 /// What a stage is to be.
@@ -22,7 +25,7 @@ pub struct Config {
 pub(crate) enum StageConfig {}
 
 /// Names of the stages.
-const STAGES: &[&str] = &[];
+const STAGES: &[&str] = &["route"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -56,11 +59,16 @@ fn read(items: &[Item], notes: &Notes<'_>) -> Config {
     ports.extend(ends(right, "wan"));
     check_ports(&ports, items, notes);
     let stages = items[first.unwrap_or(0)..last.map_or(0, |last| last + 1)].iter();
-    let stages: Vec<StageConfig> = stages.filter_map(|item| stage(item, notes)).collect();
+    let (routes, stages): (Vec<&Item>, Vec<&Item>) = stages.partition(|item| item.name.text == "route");
+    if let [_, again, ..] = routes[..] {
+        again.wrong(notes, "there is a `route` already: write all routes in one".to_string());
+    }
+    let routes = routes.first().map(|item| route::read(item, &ports, notes));
+    let stages: Vec<StageConfig> = stages.iter().filter_map(|item| stage(item, notes)).collect();
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
-    Config { ports, left, stages }
+    Config { ports, left, stages, routes }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {

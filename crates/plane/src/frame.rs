@@ -237,6 +237,11 @@ impl Frame<'_> {
         &self.buf[usize::from(self.start)..usize::from(self.end)]
     }
 
+    /// A copy of the frame without its tags.
+    pub(crate) fn untagged(&self) -> Vec<u8> {
+        [&self.bytes()[..12], &self.buf[usize::from(self.ip_at) - 2..usize::from(self.end)]].concat()
+    }
+
     /// The IP packet, or what stands in its place.
     pub fn ip(&self) -> &[u8] {
         &self.buf[usize::from(self.ip_at)..usize::from(self.end)]

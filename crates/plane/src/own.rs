@@ -1,7 +1,11 @@
 //! Frames that the node sends by itself: errors of ICMP, questions about neighbours, what a stage had held. They pass
 //! the chain from where they are born, in a batch of their own within the same run.
 
-use crate::frame::PortId;
+use std::net::IpAddr;
+
+use crate::frame::{Frame, Kind, PortId};
+use crate::icmp::{self, Error, Limiter};
+use crate::time::Time;
 
 /// Where a frame of the node's own enters the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +41,29 @@ pub(crate) struct Own {
     pub(crate) held: u64,
     /// Frames that there was no room for.
     pub(crate) refused: u64,
+    /// The node's addresses by port: what its errors come from.
+    addresses: Vec<Vec<IpAddr>>,
+    limiter: Limiter,
 }
 
 impl Own {
+    /// Nothing to say yet; these are the node's addresses by port.
+    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>) -> Own {
+        Own { addresses, ..Own::default() }
+    }
+
+    /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.
+    pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: Entry) {
+        let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
+        let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
+        let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) else { return };
+        if let Some(buf) = icmp::error(frame, error, source)
+            && self.limiter.allows(now)
+        {
+            self.send(back, frame.port, buf);
+        }
+    }
+
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.
     pub(crate) fn send(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.made += 1;
@@ -47,6 +71,12 @@ impl Own {
             true => self.waiting.push(OwnFrame { entry, port, buf }),
             false => self.refused += 1,
         }
+    }
+
+    /// Copies that a stage made wait beside the frame.
+    pub(crate) fn hold(&mut self, frames: usize) {
+        self.made += frames as u64;
+        self.held += frames as u64;
     }
 
     /// A frame that was held goes on.

@@ -6,15 +6,21 @@
 //!
 //! Invariant: entered + own = left + held + local + dropped, at any time between two batches.
 
+use std::net::IpAddr;
+
 use weir_packet::frame::Mac;
 
-use crate::batch::{BATCH, Batch, Fate};
+use crate::batch::{BATCH, Batch, Fate, Set};
 use crate::chain::{self, Entries, Stage};
 use crate::config::Config;
 use crate::drops::{Drop, Drops};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
+use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
 use crate::port::Port;
+use crate::prefix::Prefix;
+use crate::route::{NoLink, Route, Router};
+use crate::stage::{Dir, Step};
 use crate::time::Time;
 
 /// A node's data plane.
@@ -23,9 +29,19 @@ pub struct Plane {
     ports: Vec<Gate>,
     left: usize,
     stages: Vec<Stage>,
+    exit: Exit,
     own: Own,
     departures: Vec<Departure>,
     books: Books,
+}
+
+/// What is behind the chain.
+#[derive(Debug)]
+enum Exit {
+    /// The port at the other end: a bump in the wire.
+    Across,
+    /// The port and the neighbour that a route says.
+    Router(Box<Router>),
 }
 
 /// A port with what its frames look like.
@@ -76,7 +92,8 @@ impl Plane {
             ports: config.ports.iter().map(gate).collect(),
             left: config.left,
             stages: config.stages.iter().map(|stage| match *stage {}).collect(),
-            own: Own::default(),
+            exit: exit(config, macs),
+            own: Own::new(config.ports.iter().map(own_addresses).collect()),
             departures: Vec::new(),
             books: Books::default(),
         }
@@ -85,7 +102,7 @@ impl Plane {
     /// Decides what becomes of the frames of a batch that came in at `now`.
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.books.entered += batch.len() as u64;
-        let entries = self.admit(batch);
+        let entries = self.admit(now, batch);
         self.pass(now, batch, entries);
         for (_, fate) in batch.outcome() {
             self.book(fate);
@@ -95,6 +112,9 @@ impl Plane {
 
     /// Time has passed: a bounded piece of what is due is done.
     pub fn tick(&mut self, now: Time) {
+        if let Exit::Router(router) = &mut self.exit {
+            router.tick(now, &mut self.own, &mut self.books.drops);
+        }
         self.run_own(now);
     }
 
@@ -109,7 +129,7 @@ impl Plane {
     }
 
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their fate here.
-    fn admit(&mut self, batch: &mut Batch<'_>) -> Entries {
+    fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let mut entries = Entries::default();
         for i in 0..batch.len() {
             let port = batch.frames[i].port;
@@ -119,25 +139,81 @@ impl Plane {
                 false => Entry::Inward { below: self.stages.len() },
             };
             match untag(&batch.frames[i], &gate.tags).and_then(|at| batch.frames[i].read(at)) {
-                Ok(()) if matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) => entries.insert(i, entry),
-                Ok(()) => self.across(batch, i),
-                Err(reason) => {
-                    self.books.drops.count(reason);
-                    batch.fates[i] = Fate::Dropped(reason);
+                Ok(()) => {
+                    if let Some(fate) = self.greet(now, &batch.frames[i]) {
+                        batch.fates[i] = fate;
+                    } else if matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) {
+                        entries.insert(i, entry);
+                    } else {
+                        self.across(batch, i);
+                    }
                 }
+                Err(reason) => batch.fates[i] = Fate::Dropped(reason),
+            }
+        }
+        for i in 0..batch.len() {
+            if let Fate::Dropped(reason) = batch.fates[i] {
+                self.books.drops.count(reason);
             }
         }
         entries
     }
 
+    /// The fate of a frame that a router's stages do not see: about neighbours, or not for the node at all.
+    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Fate> {
+        let Exit::Router(router) = &mut self.exit else { return None };
+        let dst: Mac = *frame.bytes().first_chunk().expect("an Ethernet header");
+        if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
+            return Some(Fate::Dropped(Drop::NotForUs));
+        }
+        match frame.kind() {
+            Kind::V4 => None,
+            Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
+            Kind::Other => Some(Fate::Dropped(Drop::NoProtocol)),
+            _ => match router.hear(frame, now, &mut self.own) {
+                Some(true) => Some(Fate::Local),
+                Some(false) => Some(Fate::Dropped(Drop::NotForUs)),
+                None if frame.kind() == Kind::Arp => Some(Fate::Dropped(Drop::NoProtocol)),
+                None => Some(Fate::Local),
+            },
+        }
+    }
+
     /// The chain, and where those leave that came through it.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let through = chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.books.drops);
+        if let Exit::Router(router) = &mut self.exit {
+            let Batch { frames, fates } = batch;
+            let (own, drops, stage) = (&mut self.own, &mut self.books.drops, self.stages.len());
+            let mut step = Step { now, frames, own, drops, fates, turned: Set::EMPTY, stage };
+            router.run(&mut step, Dir::Outward, through.outward);
+            router.run(&mut step, Dir::Inward, through.inward);
+            return;
+        }
         for i in through.outward {
             self.leave(batch, i, PortId(self.left as u8));
         }
         for i in through.inward {
             self.leave(batch, i, PortId(0));
+        }
+    }
+
+    /// Adds a route to a router, or changes where its prefix leads; false if the node is none.
+    ///
+    /// # Errors
+    /// A next hop that is no neighbour.
+    pub fn add_route(&mut self, route: &Route) -> Result<bool, NoLink> {
+        match &mut self.exit {
+            Exit::Router(router) => router.add(route).map(|()| true),
+            Exit::Across => Ok(false),
+        }
+    }
+
+    /// Takes a route of a router out; false if there is none.
+    pub fn remove_route(&mut self, prefix: Prefix) -> bool {
+        match &mut self.exit {
+            Exit::Router(router) => router.remove(prefix),
+            Exit::Across => false,
         }
     }
 
@@ -200,6 +276,31 @@ impl Plane {
             Fate::Live => unreachable!("each frame has a fate behind the chain"),
         }
     }
+}
+
+/// A router, if the text has routes.
+fn exit(config: &Config, macs: &[Mac]) -> Exit {
+    let Some(routes) = &config.routes else { return Exit::Across };
+    let link = |(port, &mac): (&Port, &Mac)| Link {
+        mac: port.mac.unwrap_or(mac),
+        addresses: port.addresses.iter().map(|own| Prefix { address: own.host(), len: own.len }).collect(),
+        answers_for: Vec::new(),
+        tags: port.tags(),
+    };
+    let links = config.ports.iter().zip(macs).map(link).collect();
+    let mtus = config.ports.iter().map(|port| port.mtu).collect();
+    let mut router = Router::new(links, mtus, config.stages.len());
+    for (n, port) in config.ports.iter().enumerate() {
+        port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
+    }
+    for route in routes {
+        router.add(route).expect("the next hops of a text are neighbours");
+    }
+    Exit::Router(Box::new(router))
+}
+
+fn own_addresses(port: &Port) -> Vec<IpAddr> {
+    port.addresses.iter().map(|own| own.host()).collect()
 }
 
 /// Where the type stands behind the tags of the port; a frame with other tags is not the port's.

@@ -10,7 +10,10 @@
 //! | `mtu BYTES` | longest IP packet, 68 to 9216 | 1500 |
 //! | `vlan TAG[.TAG]` | 802.1Q tag of its frames, or 802.1ad and 802.1Q tag, 1 to 4094 | untagged |
 //! | `mac ADDRESS` | its Ethernet address | that of the interface |
+//! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
 //! | `on NAME` | the interface it stands for | that of its own name |
+
+use std::net::IpAddr;
 
 use weir_config::{Notes, did_you_mean};
 use weir_packet::frame::Mac;
@@ -31,18 +34,28 @@ pub struct Port {
     pub vlan: Vec<u16>,
     /// Its Ethernet address, where the text gives one.
     pub mac: Option<Mac>,
+    /// Hosts of its link whose Ethernet addresses are given.
+    pub neighbours: Vec<(IpAddr, Mac)>,
     /// The interface it stands for.
     pub interface: String,
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
-const ARGS: &[&str] = &["mtu", "vlan", "mac", "on"];
+const ARGS: &[&str] = &["mtu", "vlan", "mac", "neighbour", "on"];
 
 impl Port {
     /// A bump in the wire.
     pub fn plain(name: &str) -> Port {
         let name = name.to_string();
-        Port { interface: name.clone(), name, addresses: Vec::new(), mtu: 1500, vlan: Vec::new(), mac: None }
+        Port {
+            interface: name.clone(),
+            name,
+            addresses: Vec::new(),
+            mtu: 1500,
+            vlan: Vec::new(),
+            mac: None,
+            neighbours: Vec::new(),
+        }
     }
 
     /// Reads an item; mistakes are noted.
@@ -64,10 +77,17 @@ impl Port {
             }
             ["vlan", tags] => self.vlan = vlan(tags)?,
             ["mac", address] => self.mac = Some(mac(address)?),
+            ["neighbour", ip, address] => {
+                let ip = ip.parse().map_err(|_| format!("`{ip}` is no address"))?;
+                self.neighbours.push((ip, mac(address)?));
+            }
             ["on", interface] => self.interface = interface.to_string(),
             [prefix] if prefix.contains(['.', ':']) => self.addresses.push(prefix.parse()?),
             [word, ..] => {
                 let hint = match ARGS.contains(&word) {
+                    true if word == "neighbour" => {
+                        "`neighbour` takes an address and an Ethernet address".to_string()
+                    }
                     true => format!("`{word}` takes one word"),
                     false => format!("`{word}` is no argument of a port: {}", did_you_mean(word, ARGS)),
                 };

@@ -25,8 +25,8 @@ impl Prefix {
 
     /// Whether an address lies in the network.
     pub fn contains(self, address: IpAddr) -> bool {
-        Prefix { address, len: self.len }.network() == self.network()
-            && address.is_ipv4() == self.address.is_ipv4()
+        address.is_ipv4() == self.address.is_ipv4()
+            && Prefix { address, len: self.len }.network() == self.network()
     }
 
     /// The address of a host in it: the one written, or the first where only the network was written.
@@ -88,6 +88,7 @@ mod tests {
             ("0.0.0.0/0", "::1", false),
             ("2001:db8::/32", "2001:db8:1::9", true),
             ("2001:db8::1", "2001:db8::2", false),
+            ("2001:db8::/64", "198.18.0.1", false),
         ] {
             let prefix: Prefix = prefix.parse().expect("a prefix");
             assert_eq!(prefix.contains(address.parse().expect("an address")), holds, "{prefix} {address}");

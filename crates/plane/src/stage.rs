@@ -4,6 +4,7 @@ use crate::batch::BATCH;
 use crate::batch::{Fate, Set};
 use crate::drops::{Drop, Drops};
 use crate::frame::{Frame, PortId};
+use crate::icmp::Error;
 use crate::own::{Entry, Own};
 use crate::time::Time;
 
@@ -34,6 +35,12 @@ impl Step<'_, '_> {
     pub(crate) fn drop(&mut self, i: usize, reason: Drop) {
         self.drops.count(reason);
         self.fates[i] = Fate::Dropped(reason);
+    }
+
+    /// The frame goes no further, and its sender is told; the error enters the chain at `back`.
+    pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
+        self.own.report(self.now, &self.frames[i], error, back);
+        self.drop(i, reason);
     }
 
     /// The stage keeps a copy, which it passes on later with [`Own::release`], or gives up with [`Own::lapse`].

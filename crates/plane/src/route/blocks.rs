@@ -9,6 +9,7 @@ use std::ops::{Index, IndexMut, Range};
 const MAX_LENGTH: usize = 256;
 
 /// Blocks in segments of `1 << BITS` elements.
+#[derive(Debug)]
 pub(crate) struct Blocks<T, const BITS: u32> {
     segments: Vec<Box<[T]>>,
     /// First free element of the last segment.

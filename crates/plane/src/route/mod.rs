@@ -1,8 +1,16 @@
 //! Where a frame goes: longest-prefix match over IPv4 and IPv6, and what stands behind a match.
 
 mod blocks;
+mod config;
+mod group;
+mod router;
 pub mod v4;
 pub mod v6;
+
+pub(crate) use config::read;
+pub use config::{Route, Target};
+pub use router::NoLink;
+pub(crate) use router::Router;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

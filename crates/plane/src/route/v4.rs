@@ -23,6 +23,7 @@ const LINK: u32 = 1 << 31;
 const LEVELS: [u8; 3] = [16, 24, 32];
 
 /// The prefixes and their hops.
+#[derive(Debug)]
 pub struct V4 {
     root: Box<[Root]>,
     chunks: Blocks<u32, 18>,
@@ -31,7 +32,7 @@ pub struct V4 {
 }
 
 /// What is known of a /16.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Root {
     /// A link, or 0.
     link: u32,

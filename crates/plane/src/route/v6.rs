@@ -25,7 +25,7 @@ const MOST_SKIPPED: u32 = 10;
 const DEPTH: usize = ((128 - ROOT) / STRIDE) as usize + 1;
 
 /// A node: its prefixes and children by 6 bits of the address.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
 struct Node {
     /// Which prefixes end here: bit `1 << l | first l bits`, for l of 0 to 5 bits.
@@ -43,7 +43,7 @@ struct Node {
 const _: () = assert!(size_of::<Node>() == 32);
 
 /// What is known of the first 16 bits.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Root {
     /// A node, or 0.
     node: u32,
@@ -52,6 +52,7 @@ struct Root {
 }
 
 /// The prefixes and their hops.
+#[derive(Debug)]
 pub struct V6 {
     root: Box<[Root]>,
     nodes: Blocks<Node, 13>,

@@ -66,11 +66,15 @@ impl VirtualNode {
     }
 
     fn leaves(&mut self, port: Option<PortId>, bytes: Vec<u8>) {
+        let heard = neighbour::parse(&bytes);
         let Some(port) = port else {
-            self.left.push((End::Local, bytes[ETHERNET..].to_vec()));
+            // What the node has learnt from, the machine may learn from too.
+            if heard.is_none() {
+                self.left.push((End::Local, bytes[ETHERNET..].to_vec()));
+            }
             return;
         };
-        match neighbour::parse(&bytes) {
+        match heard {
             Some(Heard::Question { from, target }) => {
                 let host = Host { mac: HOSTS[usize::from(self.end(port) == End::Right)], ip: target };
                 let answer = neighbour::answer(host, from);

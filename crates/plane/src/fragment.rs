@@ -1,0 +1,135 @@
+//! Cuts an IPv4 packet that is longer than the next link carries (RFC 791, section 3.2, RFC 1812, section 4.2.2.7).
+
+use weir_packet::checksum::{fold, sum};
+
+use crate::frame::{Frame, HEAD_ROOM, IPV4};
+
+const MORE: u16 = 0x2000;
+const DONT: u16 = 0x4000;
+const PLACE: u16 = 0x1fff;
+/// The option is for each fragment, not for the first one alone.
+const COPIED: u8 = 0x80;
+
+/// Whether the sender forbids it.
+pub(crate) fn forbidden(frame: &Frame<'_>) -> bool {
+    u16::from_be_bytes([frame.ip()[6], frame.ip()[7]]) & DONT != 0
+}
+
+/// Shortens the frame to its first fragment and returns the others, each with head room and the frame's Ethernet header.
+pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
+    let ethernet = frame.bytes()[..frame.bytes().len() - frame.ip().len()].to_vec();
+    let packet = frame.ip().to_vec();
+    let header = &packet[..usize::from(packet[0] & 15) * 4];
+    let payload = &packet[header.len()..];
+    let place = u16::from_be_bytes([packet[6], packet[7]]);
+    let first_bytes = (usize::from(mtu) - header.len()) & !7;
+    let later_header = [&header[..IPV4], &copied_options(&header[IPV4..])].concat();
+    let later_bytes = (usize::from(mtu) - later_header.len()) & !7;
+    let later = payload[first_bytes..].chunks(later_bytes);
+    let last = later.len() - 1;
+    let later = later.enumerate().map(|(n, part)| {
+        let offset = (place & PLACE) + ((first_bytes + n * later_bytes) / 8) as u16;
+        let more = if n < last { MORE } else { place & MORE };
+        let header = header_for(&later_header, part.len(), offset | more);
+        [&[0; HEAD_ROOM], &ethernet[..], &header, part].concat()
+    });
+    let later = later.collect();
+    let first = header_for(header, first_bytes, (place & PLACE) | MORE);
+    frame.ip_mut()[..first.len()].copy_from_slice(&first);
+    frame.read_ip().expect("a fragment of what was readable");
+    later
+}
+
+/// The header of a fragment with so many bytes behind it.
+fn header_for(header: &[u8], payload_bytes: usize, place: u16) -> Vec<u8> {
+    let mut header = header.to_vec();
+    header[0] = 0x40 | (header.len() / 4) as u8;
+    let total = (header.len() + payload_bytes) as u16;
+    header[2..4].copy_from_slice(&total.to_be_bytes());
+    header[6..8].copy_from_slice(&place.to_be_bytes());
+    header[10..12].fill(0);
+    let checksum = !fold(sum(&header));
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    header
+}
+
+/// The options that later fragments have too, filled up to whole words.
+fn copied_options(mut options: &[u8]) -> Vec<u8> {
+    let mut copied = Vec::new();
+    while let [kind, rest @ ..] = options {
+        let length = match (kind, rest.first()) {
+            (0, _) => break,
+            (1, _) => 1,
+            (_, Some(&length)) if (2..=options.len()).contains(&usize::from(length)) => usize::from(length),
+            _ => break,
+        };
+        if kind & COPIED != 0 {
+            copied.extend(&options[..length]);
+        }
+        options = &options[length..];
+    }
+    copied.resize(copied.len().next_multiple_of(4), 0);
+    copied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{ETHERNET, Fragment, PortId};
+
+    fn packet(options: &[u8], place: u16, payload: usize) -> Vec<u8> {
+        let length = IPV4 + options.len();
+        let header =
+            [&[0x45, 0, 0, 0, 0, 9, 0, 0, 64, 99, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1], options].concat();
+        assert_eq!(header.len(), length);
+        let payload: Vec<u8> = (0..payload).map(|n| n as u8).collect();
+        [header_for(&header, payload.len(), place), payload].concat()
+    }
+
+    /// The fragments for this MTU, packets only.
+    fn fragments(packet: &[u8], mtu: u16) -> Vec<Vec<u8>> {
+        let mut buf = [&[0; HEAD_ROOM], &[2; 12][..], &[8, 0], packet].concat();
+        let end = buf.len();
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+        frame.read(12).expect("readable");
+        let later = cut(&mut frame, mtu);
+        let mut all = vec![frame.ip().to_vec()];
+        for mut buf in later {
+            let end = buf.len();
+            assert_eq!(buf[HEAD_ROOM..HEAD_ROOM + ETHERNET], frame.bytes()[..ETHERNET]);
+            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+            frame.read(12).expect("readable");
+            assert_eq!(frame.fragment(), Fragment::Later);
+            all.push(frame.ip().to_vec());
+        }
+        all
+    }
+
+    #[test]
+    fn fragments_put_together_are_the_packet() {
+        let options = [[0x94, 4, 0, 0], [7, 4, 4, 0]].concat();
+        for (options, place, payload, mtu) in [
+            (&[][..], 0, 1480, 576),
+            (&options, 0, 1401, 296),
+            (&[], 185, 1480, 1000),
+            (&[], MORE | 10, 800, 68),
+        ] {
+            let whole = packet(options, place, payload);
+            let parts = fragments(&whole, mtu);
+            let (mut together, mut at) = (Vec::<u8>::new(), usize::from(place & PLACE) * 8);
+            for (n, part) in parts.iter().enumerate() {
+                let header = usize::from(part[0] & 15) * 4;
+                assert!(part.len() <= usize::from(mtu));
+                let field = u16::from_be_bytes([part[6], part[7]]);
+                assert_eq!(usize::from(field & PLACE) * 8, at);
+                assert_eq!(field & MORE != 0, n + 1 < parts.len() || place & MORE != 0);
+                // Of the two options one is for all fragments.
+                let expected = IPV4 + if n == 0 { options.len() } else { options.len() / 2 };
+                assert_eq!(header, expected);
+                together.extend(&part[header..]);
+                at += part.len() - header;
+            }
+            assert_eq!(together, whole[IPV4 + options.len()..]);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Errors of ICMP that the node sends about a frame that goes no further (RFC 792, RFC 1812 section 4.3, RFC 4443).
+//!
+//! Never about an error, a later fragment, what went to or came from a group or nobody (RFC 1812, section 4.3.2.7,
+//! RFC 4443, section 2.4 e), and no faster than a token bucket allows (RFC 1812, section 4.3.2.8, RFC 4443,
+//! section 2.4 f).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_packet::checksum::{fold, sum};
+use weir_packet::headers::{ICMP, ICMP6};
+
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, Kind};
+use crate::time::Time;
+
+/// What the sender is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Error {
+    /// The time to live ended here.
+    TimeExceeded,
+    /// No route leads there.
+    NoRoute,
+    /// The last link leads there, but nobody answers.
+    NoHost,
+    /// Refused, as if nobody listened at the port.
+    NoPort,
+    /// Refused by the administrator.
+    Prohibited,
+    /// Longer than this many bytes, and not to be cut.
+    TooBig(u16),
+}
+
+/// Hops that an error may go; one of them is the node itself, which sends it like a frame that came in.
+const TTL: u8 = 65;
+/// Longest error of IPv4 (RFC 1812, section 4.3.2.3).
+const MOST_V4: usize = 576;
+/// Longest error of IPv6 (RFC 4443, section 2.4 c).
+const MOST_V6: usize = 1280;
+const ICMP_HEADER: usize = 8;
+/// Precedence 6, internetwork control (RFC 1812, section 4.3.2.5).
+const TOS: u8 = 0xc0;
+
+impl Error {
+    /// Type, code and the second word.
+    fn v4(self) -> (u8, u8, u32) {
+        match self {
+            Error::TimeExceeded => (11, 0, 0),
+            Error::NoRoute => (3, 0, 0),
+            Error::NoHost => (3, 1, 0),
+            Error::NoPort => (3, 3, 0),
+            Error::Prohibited => (3, 13, 0),
+            // RFC 1191, section 4.
+            Error::TooBig(mtu) => (3, 4, u32::from(mtu)),
+        }
+    }
+
+    fn v6(self) -> (u8, u8, u32) {
+        match self {
+            Error::TimeExceeded => (3, 0, 0),
+            Error::NoRoute => (1, 0, 0),
+            Error::NoHost => (1, 3, 0),
+            Error::NoPort => (1, 4, 0),
+            Error::Prohibited => (1, 1, 0),
+            Error::TooBig(mtu) => (2, 0, u32::from(mtu)),
+        }
+    }
+}
+
+/// The frame in which `source` tells the sender of `frame` what happened to it, with head room and an Ethernet header
+/// whose addresses are not known yet; `None` where no error is to be sent.
+pub(crate) fn error(frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<Vec<u8>> {
+    if frame.bytes()[0] & 1 != 0 || frame.icmp_error() || frame.fragment() == Fragment::Later {
+        return None;
+    }
+    match (frame.kind(), source) {
+        (Kind::V4, IpAddr::V4(source)) => error_v4(frame, error.v4(), source),
+        (Kind::V6, IpAddr::V6(source)) => error_v6(frame, error.v6(), source),
+        _ => None,
+    }
+}
+
+fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Option<Vec<u8>> {
+    let (src, dst) = frame.addresses4();
+    let (sender, target) = (Ipv4Addr::from(src), Ipv4Addr::from(dst));
+    let is_host = !sender.is_multicast() && !sender.is_loopback() && src >> 24 != 0 && src >> 28 != 15;
+    if !is_host || target.is_multicast() || target.is_broadcast() {
+        return None;
+    }
+    let quoted = &frame.ip()[..frame.ip().len().min(MOST_V4 - IPV4 - ICMP_HEADER)];
+    let mut icmp = icmp(header, quoted);
+    let checksum = !fold(sum(&icmp));
+    icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let total = ((IPV4 + icmp.len()) as u16).to_be_bytes();
+    // Never cut, so that its identification means nothing (RFC 6864, section 4.1).
+    let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    ip[12..16].copy_from_slice(&source.octets());
+    ip[16..20].copy_from_slice(&src.to_be_bytes());
+    let checksum = !fold(sum(&ip));
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x08, 0x00], &ip, &icmp].concat())
+}
+
+fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Option<Vec<u8>> {
+    const TOO_BIG: u8 = 2;
+    const REDIRECT: u8 = 137;
+    let (src, dst) = frame.addresses6();
+    let (sender, target) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
+    let redirect = frame.icmp().is_some_and(|(kind, _)| kind == REDIRECT);
+    let is_host = !sender.is_unspecified() && !sender.is_multicast() && !sender.is_loopback();
+    if !is_host || redirect || target.is_multicast() && header.0 != TOO_BIG {
+        return None;
+    }
+    let quoted = &frame.ip()[..frame.ip().len().min(MOST_V6 - IPV6 - ICMP_HEADER)];
+    let mut icmp = icmp(header, quoted);
+    let addresses = [source.octets(), sender.octets()].concat();
+    let checksum = !fold(sum(&addresses) + icmp.len() as u64 + u64::from(ICMP6) + sum(&icmp));
+    icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let length = (icmp.len() as u16).to_be_bytes();
+    let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, TTL];
+    Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat())
+}
+
+/// Header and quote, the checksum still zero.
+fn icmp((kind, code, word): (u8, u8, u32), quoted: &[u8]) -> Vec<u8> {
+    [&[kind, code, 0, 0][..], &word.to_be_bytes(), quoted].concat()
+}
+
+/// Makes the answer to a ping out of the ping, packet only; false if it is none.
+pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
+    const ECHO_V4: (u8, u8) = (8, 0);
+    const ECHO_V6: (u8, u8) = (128, 0);
+    let (kind, asked) = (frame.kind(), frame.icmp());
+    let (answer, addresses) = match (kind, asked) {
+        (Kind::V4, Some(ECHO_V4)) => (0, 12..20),
+        (Kind::V6, Some(ECHO_V6)) => (129, 8..40),
+        _ => return false,
+    };
+    if frame.fragment() != Fragment::Whole {
+        return false;
+    }
+    let ip = frame.ip_mut();
+    let (src, dst) = ip[addresses.clone()].split_at_mut(addresses.len() / 2);
+    src.swap_with_slice(dst);
+    let hops = if kind == Kind::V4 { 8 } else { 7 };
+    ip[hops] = TTL - 1;
+    if kind == Kind::V4 {
+        ip[10..12].fill(0);
+        let header = usize::from(ip[0] & 15) * 4;
+        let checksum = !fold(sum(&ip[..header]));
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+    // Only the type changes in what the checksum of ICMP covers, the addresses only their order (RFC 1624).
+    let l4 = frame.l4_mut();
+    let old = u64::from(u16::from_be_bytes([l4[2], l4[3]]));
+    let was = u64::from(u16::from_be_bytes([l4[0], l4[1]]));
+    l4[0] = answer;
+    let is = u64::from(u16::from_be_bytes([l4[0], l4[1]]));
+    let checksum = !fold((!old & 0xffff) + (!was & 0xffff) + is);
+    l4[2..4].copy_from_slice(&checksum.to_be_bytes());
+    frame.read_ip().expect("it was readable before");
+    true
+}
+
+impl Default for Limiter {
+    fn default() -> Limiter {
+        Limiter { tokens: Limiter::BURST, filled: Time::default() }
+    }
+}
+
+/// How many errors the node may send: a token bucket.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    tokens: u64,
+    filled: Time,
+}
+
+impl Limiter {
+    /// Errors per second, and at once: what Linux sends (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
+    const PER_S: u64 = 1000;
+    const BURST: u64 = 50;
+    const NS_PER_TOKEN: u64 = 1_000_000_000 / Limiter::PER_S;
+
+    /// Whether one more may be sent at `now`.
+    pub(crate) fn allows(&mut self, now: Time) -> bool {
+        let earned = now.ns().saturating_sub(self.filled.ns()) / Limiter::NS_PER_TOKEN;
+        if earned > 0 {
+            self.tokens = (self.tokens + earned).min(Limiter::BURST);
+            self.filled = Time::from_ns(self.filled.ns() + earned * Limiter::NS_PER_TOKEN);
+        }
+        let allowed = self.tokens > 0;
+        self.tokens -= u64::from(allowed);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::PortId;
+
+    const SOURCE4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
+
+    /// An IPv4 frame of this protocol with this payload.
+    fn v4(src: [u8; 4], dst: [u8; 4], place: u16, proto: u8, l4: &[u8]) -> Vec<u8> {
+        let total = ((IPV4 + l4.len()) as u16).to_be_bytes();
+        let [a, b] = place.to_be_bytes();
+        let mut ip = [&[0x45, 0, total[0], total[1], 0, 7, a, b, 1, proto, 0, 0][..], &src, &dst].concat();
+        let checksum = !fold(sum(&ip));
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        [&[0; HEAD_ROOM][..], &[2; 12], &[0x08, 0x00], &ip, l4].concat()
+    }
+
+    fn v6(src: &str, dst: &str, proto: u8, l4: &[u8]) -> Vec<u8> {
+        let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+        let ip = [0x60, 0, 0, 0, 0, l4.len() as u8, proto, 1];
+        [&[0; HEAD_ROOM][..], &[2; 12], &[0x86, 0xdd], &ip, &address(src), &address(dst), l4].concat()
+    }
+
+    fn about(mut buf: Vec<u8>, what: Error, source: IpAddr) -> Option<Vec<u8>> {
+        let end = buf.len();
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+        frame.read(12).expect("readable");
+        error(&frame, what, source)
+    }
+
+    #[test]
+    fn errors_quote_the_packet_and_are_readable() {
+        let source6: IpAddr = "2001:db8::1".parse().unwrap();
+        let udp = [&[4, 0, 0, 53, 0, 100, 0, 0][..], &[7; 92]].concat();
+        let packets = [
+            (v4([10, 0, 0, 1], [192, 0, 2, 1], 0, 17, &udp), SOURCE4, (3, 4), 6..8),
+            (v6("2001:db8:1::9", "2001:db8:2::1", 17, &udp), source6, (2, 0), 4..8),
+        ];
+        for (buf, source, kind, mtu_at) in packets {
+            let packet = buf[HEAD_ROOM + ETHERNET..].to_vec();
+            let mut bytes = about(buf, Error::TooBig(1300), source).expect("an error");
+            let end = bytes.len();
+            let mut frame = Frame::new(&mut bytes, HEAD_ROOM, end, PortId(0));
+            frame.read(12).expect("readable");
+            assert_eq!(frame.icmp(), Some(kind));
+            assert_eq!(frame.l4()[mtu_at].iter().fold(0, |mtu, &byte| mtu << 8 | u32::from(byte)), 1300);
+            assert_eq!(frame.l4()[8..], packet);
+            let pseudo = match frame.kind() {
+                Kind::V4 => 0,
+                _ => sum(&frame.ip()[8..40]) + frame.l4().len() as u64 + u64::from(ICMP6),
+            };
+            assert_eq!(fold(sum(frame.l4()) + pseudo), 0xffff);
+        }
+    }
+
+    #[test]
+    fn what_no_error_is_sent_about() {
+        let echo = [8, 0, 0, 0, 0, 1, 0, 1];
+        let (host, far) = ([10, 0, 0, 1], [192, 0, 2, 1]);
+        let told = |buf| about(buf, Error::TimeExceeded, SOURCE4).is_some();
+        assert!(told(v4(host, far, 0, ICMP, &echo)));
+        assert!(told(v4(host, far, 0x2000, ICMP, &echo)), "a first fragment");
+        assert!(!told(v4(host, far, 1, ICMP, &echo)), "a later fragment");
+        assert!(!told(v4(host, far, 0, ICMP, &[11, 0, 0, 0, 0, 0, 0, 0])), "an error");
+        assert!(!told(v4(host, [224, 0, 0, 9], 0, ICMP, &echo)), "to a group");
+        for nobody in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
+            assert!(!told(v4(nobody, far, 0, ICMP, &echo)), "from {nobody:?}");
+        }
+        let mut broadcast = v4(host, far, 0, ICMP, &echo);
+        broadcast[HEAD_ROOM..HEAD_ROOM + 6].fill(0xff);
+        assert!(!told(broadcast), "to all on the link");
+        let source = "2001:db8::1".parse().unwrap();
+        let (group, host) = ("ff02::1", "2001:db8::9");
+        assert!(
+            about(v6(host, group, ICMP6, &[128, 0, 0, 0, 0, 0, 0, 0]), Error::TooBig(1280), source).is_some()
+        );
+        assert!(about(v6(host, group, ICMP6, &[128, 0, 0, 0, 0, 0, 0, 0]), Error::NoRoute, source).is_none());
+        assert!(about(v6("::", host, ICMP6, &[128, 0, 0, 0, 0, 0, 0, 0]), Error::NoRoute, source).is_none());
+        assert!(about(v6(host, host, ICMP6, &[1, 0, 0, 0, 0, 0, 0, 0]), Error::NoRoute, source).is_none());
+    }
+
+    #[test]
+    fn a_long_packet_is_quoted_in_part() {
+        let long = about(v4([10, 0, 0, 1], [192, 0, 2, 1], 0, 47, &[9; 1400]), Error::NoRoute, SOURCE4);
+        assert_eq!(long.expect("an error").len(), HEAD_ROOM + ETHERNET + MOST_V4);
+    }
+
+    #[test]
+    fn pings_are_answered_in_place() {
+        let mut echo = [8, 0, 0, 0, 0, 1, 0, 1, 9];
+        let checksum = !fold(sum(&echo));
+        echo[2..4].copy_from_slice(&checksum.to_be_bytes());
+        let mut buf = v4([10, 0, 0, 1], [192, 168, 0, 1], 0, ICMP, &echo);
+        let end = buf.len();
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+        frame.read(12).expect("readable");
+        assert!(answer_echo(&mut frame));
+        assert_eq!(frame.addresses4(), (0xc0a8_0001, 0x0a00_0001));
+        assert_eq!((frame.icmp(), frame.ttl(), fold(sum(frame.l4()))), (Some((0, 0)), 64, 0xffff));
+        assert!(!answer_echo(&mut frame), "an answer is no question");
+    }
+
+    #[test]
+    fn errors_are_limited() {
+        let mut limiter = Limiter::default();
+        let mut sent = |ms: u64| (0..1000).filter(|_| limiter.allows(Time::from_ms(ms))).count();
+        assert_eq!([sent(0), sent(1), sent(11), sent(10_000), sent(10_000)], [50, 1, 10, 50, 0]);
+    }
+}

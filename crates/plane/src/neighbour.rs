@@ -1,0 +1,415 @@
+//! Who has which Ethernet address on the links of the node (RFC 826, RFC 4861 section 7.3), and the frames that wait
+//! for it.
+//!
+//! ```text
+//! unknown > Asking > Reachable > Stale > Delay > Probing > unknown        an answer at any time: Reachable
+//! ```
+//!
+//! Invariant: a neighbour that is asked about, reachable, stale or probed has one deadline; frames wait for those
+//! that are asked about alone.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use weir_packet::frame::Mac;
+use weir_packet::neighbour::{self, Heard, Host};
+
+use crate::drops::{Drop, Drops};
+use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
+use crate::icmp::Error;
+use crate::own::{Entry, Own};
+use crate::prefix::Prefix;
+use crate::time::Time;
+
+/// Between two questions (RFC 4861, section 10, RETRANS_TIMER).
+const RETRANSMIT: Duration = Duration::from_secs(1);
+/// Questions without an answer (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
+const MOST_QUESTIONS: u8 = 3;
+/// How long an answer holds (REACHABLE_TIME).
+const REACHABLE: Duration = Duration::from_secs(30);
+/// Between the use of an old answer and the question whether it still holds (DELAY_FIRST_PROBE_TIME).
+const DELAY: Duration = Duration::from_secs(5);
+/// How long a neighbour is known that nobody uses; several times the minute of RFC 1122, section 2.3.2.1.
+const FORGET: Duration = Duration::from_secs(600);
+/// Frames that wait for one neighbour (RFC 4861, section 7.2.2: a small number, the newest).
+const MOST_WAITING: usize = 8;
+/// Frames that wait for any.
+const MOST_HELD: usize = 1024;
+/// Neighbours.
+const MOST: usize = 1 << 17;
+/// Deadlines that one tick looks at.
+const PER_TICK: usize = 64;
+
+/// What a port is on its link.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    /// Its Ethernet address.
+    pub(crate) mac: Mac,
+    /// Its addresses with their networks.
+    pub(crate) addresses: Vec<Prefix>,
+    /// Networks beside those that it answers for: translated ones.
+    pub(crate) answers_for: Vec<Prefix>,
+    /// VLAN tags of its frames.
+    pub(crate) tags: Vec<[u8; 4]>,
+}
+
+/// Which neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(pub(crate) u32);
+
+/// A frame that waits for its destination, whole but for the Ethernet address.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// With head room in front.
+    pub(crate) buf: Vec<u8>,
+    /// The port it came in by.
+    pub(crate) from: PortId,
+    /// Where an error about it goes.
+    pub(crate) back: Entry,
+}
+
+/// How well a neighbour is known (RFC 4861, section 7.3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nobody asked yet, or nobody answered.
+    Unknown,
+    /// Asked, with so many questions (INCOMPLETE).
+    Asking(u8),
+    /// It answered not long ago.
+    Reachable,
+    /// It answered long ago, or said so unasked.
+    Stale,
+    /// It answered long ago and is used again.
+    Delay,
+    /// It answered long ago and is asked again, with so many questions.
+    Probing(u8),
+    /// Given by the administrator.
+    Static,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    port: PortId,
+    ip: IpAddr,
+    mac: Mac,
+    state: State,
+    deadline: Time,
+    /// Routes that lead to it: it is kept while there are any.
+    routes: u32,
+    waiting: VecDeque<Waiting>,
+}
+
+/// All neighbours.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    links: Vec<Link>,
+    slots: Vec<Neighbour>,
+    free: Vec<Slot>,
+    by_address: HashMap<(PortId, IpAddr), Slot>,
+    deadlines: BTreeSet<(Time, Slot)>,
+    held: usize,
+    /// Neighbours whose state or Ethernet address changed.
+    changed: Vec<Slot>,
+}
+
+/// What of a neighbour matters to those that send to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) port: PortId,
+    pub(crate) ip: IpAddr,
+    pub(crate) mac: Mac,
+    pub(crate) state: State,
+}
+
+impl Neighbours {
+    pub(crate) fn new(mut links: Vec<Link>) -> Neighbours {
+        for link in links.iter_mut().filter(|link| link.addresses.iter().any(|a| a.address.is_ipv6())) {
+            link.addresses.push(link_local(link.mac));
+        }
+        Neighbours {
+            links,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_address: HashMap::with_capacity(MOST),
+            deadlines: BTreeSet::new(),
+            held: 0,
+            changed: Vec::new(),
+        }
+    }
+
+    /// The port whose network holds an address.
+    pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
+        let holds =
+            |link: &Link| link.addresses.iter().any(|own| own.contains(ip) && !is_link_local(own.address));
+        self.links.iter().position(holds).map(|port| PortId(port as u8))
+    }
+
+    pub(crate) fn link(&self, port: PortId) -> &Link {
+        &self.links[usize::from(port.0)]
+    }
+
+    /// The neighbour with this address, new if need be; `None` if there are too many.
+    pub(crate) fn slot(&mut self, port: PortId, ip: IpAddr) -> Option<Slot> {
+        if let Some(slot) = self.find(port, ip) {
+            return Some(slot);
+        }
+        if self.by_address.len() == MOST {
+            return None;
+        }
+        let new = Neighbour {
+            port,
+            ip,
+            mac: [0; 6],
+            state: State::Unknown,
+            deadline: Time::default(),
+            routes: 0,
+            waiting: VecDeque::new(),
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot.0 as usize] = new;
+                slot
+            }
+            None => {
+                self.slots.push(new);
+                Slot(self.slots.len() as u32 - 1)
+            }
+        };
+        self.by_address.insert((port, ip), slot);
+        self.changed.push(slot);
+        Some(slot)
+    }
+
+    /// The neighbour with this address, if there is one.
+    pub(crate) fn find(&self, port: PortId, ip: IpAddr) -> Option<Slot> {
+        self.by_address.get(&(port, ip)).copied()
+    }
+
+    /// Whether routes lead to it.
+    pub(crate) fn is_pinned(&self, slot: Slot) -> bool {
+        self.slots[slot.0 as usize].routes > 0
+    }
+
+    pub(crate) fn known(&self, slot: Slot) -> Known {
+        let Neighbour { port, ip, mac, state, .. } = self.slots[slot.0 as usize];
+        Known { port, ip, mac, state }
+    }
+
+    /// A neighbour whose Ethernet address is given.
+    pub(crate) fn fix(&mut self, slot: Slot, mac: Mac) {
+        self.slots[slot.0 as usize].mac = mac;
+        self.enter(slot, State::Static, None);
+    }
+
+    /// One more route leads to it.
+    pub(crate) fn pin(&mut self, slot: Slot) {
+        self.slots[slot.0 as usize].routes += 1;
+    }
+
+    /// One route less leads to it.
+    pub(crate) fn unpin(&mut self, slot: Slot) {
+        self.slots[slot.0 as usize].routes -= 1;
+        if self.slots[slot.0 as usize].state == State::Unknown {
+            self.forget(slot);
+        }
+    }
+
+    /// Neighbours that changed since the last call.
+    pub(crate) fn changed(&mut self) -> Option<Slot> {
+        self.changed.pop()
+    }
+
+    /// A frame that is held waits for the neighbour; that is asked for its address if it is not yet.
+    pub(crate) fn wait(&mut self, slot: Slot, frame: Waiting, now: Time, own: &mut Own, drops: &mut Drops) {
+        if self.slots[slot.0 as usize].state == State::Unknown {
+            self.ask(slot, own);
+            self.enter(slot, State::Asking(1), Some(now + RETRANSMIT));
+        }
+        let waiting = &mut self.slots[slot.0 as usize].waiting;
+        waiting.push_back(frame);
+        self.held += 1;
+        if waiting.len() > MOST_WAITING || self.held > MOST_HELD {
+            waiting.pop_front();
+            self.held -= 1;
+            own.lapse(1);
+            drops.count(Drop::NeighbourQueue);
+        }
+    }
+
+    /// A frame went to a neighbour that is stale.
+    pub(crate) fn used(&mut self, slot: Slot, now: Time) {
+        if self.slots[slot.0 as usize].state == State::Stale {
+            self.enter(slot, State::Delay, Some(now + DELAY));
+        }
+    }
+
+    /// Understands a frame about neighbours that came in by `port`, and answers it; false if it was a question for
+    /// somebody else.
+    pub(crate) fn hear(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) -> bool {
+        match heard {
+            Heard::Question { from, target } => {
+                let link = self.link(port);
+                let answers = link.addresses.iter().any(|own| own.address == target)
+                    || link.answers_for.iter().any(|network| network.contains(target));
+                if answers {
+                    let answer = neighbour::answer(Host { mac: link.mac, ip: target }, from);
+                    self.say(port, &answer, own);
+                }
+                // Who asks us will be talked to; of others only what is known is kept true (RFC 826).
+                if answers && self.is_host(port, from) {
+                    self.slot(port, from.ip);
+                }
+                self.learn(port, from, false, now, own);
+                answers
+            }
+            Heard::Answer(from) => {
+                self.learn(port, from, true, now, own);
+                true
+            }
+        }
+    }
+
+    /// Whether this can be a neighbour at the port.
+    fn is_host(&self, port: PortId, host: Host) -> bool {
+        let link = self.link(port);
+        host.mac[0] & 1 == 0
+            && host.mac != [0; 6]
+            && !host.ip.is_multicast()
+            && link.addresses.iter().any(|own| own.contains(host.ip) && own.address != host.ip)
+    }
+
+    fn learn(&mut self, port: PortId, host: Host, answer: bool, now: Time, own: &mut Own) {
+        let Some(&slot) = self.by_address.get(&(port, host.ip)) else { return };
+        let neighbour = &mut self.slots[slot.0 as usize];
+        if neighbour.state == State::Static || host.mac[0] & 1 != 0 || host.mac == [0; 6] {
+            return;
+        }
+        let same = neighbour.mac == host.mac;
+        let asked = matches!(neighbour.state, State::Asking(_) | State::Probing(_) | State::Delay);
+        neighbour.mac = host.mac;
+        if answer && (asked || same) {
+            self.enter(slot, State::Reachable, Some(now + REACHABLE));
+        } else if !same || neighbour.state == State::Unknown {
+            self.enter(slot, State::Stale, Some(now + FORGET));
+        }
+        self.release(slot, own);
+    }
+
+    /// Lets those go that waited for the neighbour.
+    fn release(&mut self, slot: Slot, own: &mut Own) {
+        let neighbour = &mut self.slots[slot.0 as usize];
+        self.held -= neighbour.waiting.len();
+        for mut frame in neighbour.waiting.drain(..) {
+            frame.buf[HEAD_ROOM..HEAD_ROOM + 6].copy_from_slice(&neighbour.mac);
+            own.release(Entry::Leave(neighbour.port), frame.from, frame.buf);
+        }
+    }
+
+    /// Does what is due at `now`, a bounded part of it.
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
+        for _ in 0..PER_TICK {
+            match self.deadlines.first() {
+                Some(&(deadline, slot)) if deadline <= now => self.due(slot, now, own, drops),
+                _ => return,
+            }
+        }
+    }
+
+    fn due(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
+        match self.slots[slot.0 as usize].state {
+            State::Asking(asked) if asked < MOST_QUESTIONS => {
+                self.ask(slot, own);
+                self.enter(slot, State::Asking(asked + 1), Some(now + RETRANSMIT));
+            }
+            State::Probing(asked) if asked < MOST_QUESTIONS => {
+                self.ask(slot, own);
+                self.enter(slot, State::Probing(asked + 1), Some(now + RETRANSMIT));
+            }
+            State::Delay => {
+                self.ask(slot, own);
+                self.enter(slot, State::Probing(1), Some(now + RETRANSMIT));
+            }
+            State::Reachable => self.enter(slot, State::Stale, Some(now + FORGET)),
+            State::Asking(_) | State::Probing(_) | State::Stale => {
+                self.give_up(slot, now, own, drops);
+                self.enter(slot, State::Unknown, None);
+                if self.slots[slot.0 as usize].routes == 0 {
+                    self.forget(slot);
+                }
+            }
+            State::Unknown | State::Static => unreachable!("these have no deadline"),
+        }
+    }
+
+    /// Those that waited go no further, and their senders are told (RFC 1812, section 5.2.7.1).
+    fn give_up(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
+        let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
+        self.held -= waiting.len();
+        own.lapse(waiting.len() as u64);
+        for mut frame in waiting {
+            drops.count(Drop::NoNeighbour);
+            let tags = self.links[usize::from(self.slots[slot.0 as usize].port.0)].tags.len();
+            let end = frame.buf.len();
+            let mut read = Frame::new(&mut frame.buf, HEAD_ROOM, end, frame.from);
+            if read.read(ETHERNET - 2 + 4 * tags).is_ok() {
+                own.report(now, &read, Error::NoHost, frame.back);
+            }
+        }
+    }
+
+    fn enter(&mut self, slot: Slot, state: State, deadline: Option<Time>) {
+        let neighbour = &mut self.slots[slot.0 as usize];
+        self.deadlines.remove(&(neighbour.deadline, slot));
+        neighbour.state = state;
+        if let Some(deadline) = deadline {
+            neighbour.deadline = deadline;
+            self.deadlines.insert((deadline, slot));
+        }
+        self.changed.push(slot);
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        let Neighbour { port, ip, .. } = self.slots[slot.0 as usize];
+        if self.by_address.remove(&(port, ip)).is_some() {
+            self.free.push(slot);
+            self.changed.push(slot);
+        }
+    }
+
+    /// Sends a question: to the neighbour where its Ethernet address is known, else to all.
+    fn ask(&self, slot: Slot, own: &mut Own) {
+        let Known { port, ip, mac, state } = self.known(slot);
+        let link = self.link(port);
+        let usable = |own: &&Prefix| own.address.is_ipv4() == ip.is_ipv4();
+        let mut sources = link.addresses.iter().filter(usable);
+        let Some(source) = sources.clone().find(|own| own.contains(ip)).or(sources.next()) else { return };
+        let mut question = neighbour::question(Host { mac: link.mac, ip: source.address }, ip);
+        if matches!(state, State::Delay | State::Probing(_)) {
+            question[..6].copy_from_slice(&mac);
+        }
+        self.say(port, &question, own);
+    }
+
+    /// Sends a frame as it is, with the tags of the port.
+    fn say(&self, port: PortId, frame: &[u8], own: &mut Own) {
+        let tags = self.link(port).tags.concat();
+        let buf = [&[0; HEAD_ROOM], &frame[..12], &tags, &frame[12..]].concat();
+        own.send(Entry::Leave(port), port, buf);
+    }
+}
+
+/// The address that a port has on any link with IPv6 (RFC 4291, appendix A).
+fn link_local(mac: Mac) -> Prefix {
+    let [a, b, c, d, e, f] = mac;
+    let address = Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+    Prefix { address: address.into(), len: 64 }
+}
+
+pub(crate) fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+#[cfg(test)]
+#[path = "neighbour_tests.rs"]
+mod tests;

@@ -1,0 +1,221 @@
+//! Neighbours as they are seen from the wire: what is asked and answered when, and what becomes of frames meanwhile.
+
+use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::frame::{Ends, Mac, Signature};
+use weir_packet::neighbour::{Heard, Host, answer, parse, question};
+
+use crate::config::Config;
+use crate::frame::{Frame, HEAD_ROOM, PortId};
+use crate::{Batch, Drop, Fate, Plane, Time};
+
+const NODE: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route(default via 198.19.0.2) > wan(198.19.0.1/24)";
+const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+const HOST: Mac = [2, 0, 0, 0, 0xcc, 1];
+
+/// A node and what left it.
+struct Net {
+    plane: Plane,
+    left: Vec<(u8, Vec<u8>)>,
+}
+
+impl Net {
+    fn new(text: &str) -> Net {
+        let config = Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        Net { plane: Plane::new(&config, &MACS), left: Vec::new() }
+    }
+
+    fn frame(&mut self, ms: u64, port: u8, bytes: &[u8]) -> Fate {
+        let mut buf = [&[0; HEAD_ROOM], bytes].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+        self.plane.run(Time::from_ms(ms), &mut batch);
+        let (frame, fate) = batch.outcome().next().expect("one");
+        if let Fate::Out(port) = fate {
+            self.left.push((port.0, frame.bytes().to_vec()));
+        }
+        self.depart();
+        fate
+    }
+
+    fn tick(&mut self, ms: u64) {
+        self.plane.tick(Time::from_ms(ms));
+        self.depart();
+    }
+
+    fn depart(&mut self) {
+        let departed = self.plane.departures().filter_map(|d| d.port.map(|port| (port.0, d.bytes)));
+        self.left.extend(departed);
+        assert!(self.plane.books().balance(), "{:?}", self.plane.books());
+    }
+
+    /// What left since the last call: `ask`, `ask HOST` for a question to one host, `answer`, else the UDP source port.
+    fn seen(&mut self) -> String {
+        let show = |(port, bytes): (u8, Vec<u8>)| match parse(&bytes) {
+            Some(Heard::Question { target, .. }) if bytes[..6] == HOST => format!("{port}:probe {target}"),
+            Some(Heard::Question { target, .. }) => format!("{port}:ask {target}"),
+            Some(Heard::Answer(host)) => format!("{port}:answer {}", host.ip),
+            None if bytes[23] == 1 => format!("{port}:icmp {}/{}", bytes[34], bytes[35]),
+            None => {
+                let to_host = if bytes[..6] == HOST { "" } else { " elsewhere" };
+                format!("{port}:{}{to_host}", u16::from_be_bytes([bytes[34], bytes[35]]))
+            }
+        };
+        self.left.drain(..).map(show).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A frame from a host of the lan to a far host, told apart by its source port.
+fn packet(sport: u16) -> Vec<u8> {
+    let ends =
+        Ends { ip: IpVersion::V4, src_mac: HOST, dst_mac: MACS[0], src_prefix: [0; 12], dst_prefix: [0; 12] };
+    let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport, dport: 2, group: 0 };
+    ends.frame(&flow, 64, Signature::default())
+}
+
+fn host(mac: Mac, ip: &str) -> Host {
+    Host { mac, ip: ip.parse().expect("an address") }
+}
+
+fn reply(ip: &str, mac: Mac) -> Vec<u8> {
+    answer(host(mac, ip), host(MACS[1], "198.19.0.1"))
+}
+
+#[test]
+fn frames_wait_for_an_answer_and_go_in_order() {
+    let mut net = Net::new(NODE);
+    assert_eq!(net.frame(0, 0, &packet(10)), Fate::Held);
+    assert_eq!(net.frame(1, 0, &packet(11)), Fate::Held);
+    assert_eq!(net.seen(), "1:ask 198.19.0.2");
+    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Fate::Local);
+    assert_eq!(net.seen(), "1:10, 1:11");
+    assert_eq!(net.frame(3, 0, &packet(12)), Fate::Out(PortId(1)));
+    assert_eq!((net.seen().as_str(), net.plane.books().drops.total()), ("1:12", 0));
+}
+
+#[test]
+fn who_does_not_answer_is_asked_three_times_and_the_sender_told() {
+    let mut net = Net::new(NODE);
+    // The sender is known, so that the error finds it.
+    net.frame(0, 0, &question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap()));
+    net.seen();
+    for sport in 0..10 {
+        assert_eq!(net.frame(u64::from(sport), 0, &packet(sport)), Fate::Held);
+    }
+    assert_eq!(net.plane.books().drops[Drop::NeighbourQueue], 2, "the newest eight are kept");
+    assert_eq!(net.seen(), "1:ask 198.19.0.2");
+    for (ms, seen) in [(999, ""), (1000, "1:ask 198.19.0.2"), (2000, "1:ask 198.19.0.2"), (2999, "")] {
+        net.tick(ms);
+        assert_eq!(net.seen(), seen, "{ms} ms");
+    }
+    net.tick(3000);
+    assert_eq!(net.seen(), ["0:icmp 3/1"; 8].join(", "));
+    assert_eq!((net.plane.books().drops[Drop::NoNeighbour], net.plane.books().held), (8, 0));
+    net.frame(3001, 0, &packet(1));
+    assert_eq!(net.seen(), "1:ask 198.19.0.2", "asked anew");
+}
+
+#[test]
+fn an_old_answer_is_used_and_checked() {
+    let mut net = Net::new(NODE);
+    net.frame(0, 0, &packet(1));
+    net.frame(0, 1, &reply("198.19.0.2", HOST));
+    assert_eq!(net.seen(), "1:ask 198.19.0.2, 1:1");
+    for (ms, action, seen) in [
+        (29_000, "frame", "1:2"),
+        (30_000, "tick", ""),
+        (90_000, "frame", "1:2"),
+        (94_999, "tick", ""),
+        (95_000, "tick", "1:probe 198.19.0.2"),
+        (95_100, "reply", ""),
+        (125_100, "tick", ""),
+        (125_200, "frame", "1:2"),
+        (130_200, "tick", "1:probe 198.19.0.2"),
+        (131_200, "tick", "1:probe 198.19.0.2"),
+        (132_200, "tick", "1:probe 198.19.0.2"),
+        (132_300, "frame", "1:2"),
+        (133_200, "tick", ""),
+        (133_300, "frame", "1:ask 198.19.0.2"),
+    ] {
+        match action {
+            "tick" => net.tick(ms),
+            "reply" => drop(net.frame(ms, 1, &reply("198.19.0.2", HOST))),
+            _ => drop(net.frame(ms, 0, &packet(2))),
+        }
+        assert_eq!(net.seen(), seen, "{ms} ms: {action}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_nobody_uses_is_forgotten() {
+    let mut net = Net::new(NODE);
+    let asks = question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap());
+    assert_eq!(net.frame(0, 0, &asks), Fate::Local);
+    assert_eq!(net.seen(), "0:answer 198.18.0.1");
+    // To the host itself, so that its own route is used.
+    let to_host = |net: &mut Net, ms| {
+        let ends = Ends {
+            ip: IpVersion::V4,
+            src_mac: HOST,
+            dst_mac: MACS[1],
+            src_prefix: [0; 12],
+            dst_prefix: [0; 12],
+        };
+        let flow = Flow { src: 0xc000_0201, dst: 0xc612_0005, sport: 7, dport: 2, group: 0 };
+        net.frame(ms, 1, &ends.frame(&flow, 64, Signature::default()))
+    };
+    net.tick(599_999);
+    assert_eq!(to_host(&mut net, 599_999), Fate::Out(PortId(0)));
+    for ms in [604_999, 605_999, 606_999, 607_999] {
+        net.tick(ms);
+    }
+    net.seen();
+    assert_eq!(to_host(&mut net, 608_000), Fate::Held);
+    assert_eq!(net.seen(), "0:ask 198.18.0.5");
+}
+
+#[test]
+fn questions_for_the_node_are_answered_and_no_others() {
+    let mut net = Net::new(NODE);
+    for (from, target, fate, seen) in [
+        ("198.18.0.5", "198.18.0.1", Fate::Local, "0:answer 198.18.0.1"),
+        ("198.18.0.5", "198.18.0.9", Fate::Dropped(Drop::NotForUs), ""),
+        ("0.0.0.0", "198.18.0.1", Fate::Local, "0:answer 198.18.0.1"),
+        ("2001:db8:1::5", "2001:db8:1::1", Fate::Local, "0:answer 2001:db8:1::1"),
+        ("2001:db8:1::5", "fe80::ff:fe00:1", Fate::Local, "0:answer fe80::ff:fe00:1"),
+        ("2001:db8:1::5", "2001:db8:1::2", Fate::Dropped(Drop::NotForUs), ""),
+    ] {
+        let asks = question(host(HOST, from), target.parse().unwrap());
+        assert_eq!((net.frame(0, 0, &asks), net.seen().as_str()), (fate, seen), "{from} asks for {target}");
+    }
+    let mut other = packet(1);
+    other[5] ^= 7;
+    assert_eq!(net.frame(0, 0, &other), Fate::Dropped(Drop::NotForUs));
+}
+
+#[test]
+fn a_given_neighbour_is_not_asked_and_does_not_change() {
+    let text = "lan(198.18.0.1/24) route(default via 198.19.0.2) > \
+                wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:01)";
+    let mut net = Net::new(text);
+    assert_eq!(net.frame(0, 0, &packet(1)), Fate::Out(PortId(1)));
+    net.frame(1, 1, &reply("198.19.0.2", [2, 0, 0, 0, 0xcc, 9]));
+    net.tick(10_000_000);
+    net.frame(10_000_000, 0, &packet(2));
+    assert_eq!(net.seen(), "1:1, 1:2");
+}
+
+#[test]
+fn tags_are_on_questions_and_on_what_waited() {
+    let mut net =
+        Net::new("lan(198.18.0.1/24) route(default via 198.19.0.2) > wan(198.19.0.1/24, vlan 10.20)");
+    let tags = [0x88, 0xa8, 0, 10, 0x81, 0, 0, 20];
+    let tagged = |bytes: &[u8]| [&bytes[..12], &tags, &bytes[12..]].concat();
+    net.frame(0, 0, &packet(1));
+    assert_eq!(net.left[0].1[12..20], tags);
+    net.frame(1, 1, &tagged(&reply("198.19.0.2", HOST)));
+    let (port, released) = net.left.pop().expect("two left");
+    assert_eq!((port, &released[..6], &released[12..20]), (1, &HOST[..], &tags[..]));
+    // And on what is answered in place.
+    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Fate::Dropped(Drop::UnknownVlan));
+}

@@ -1,0 +1,111 @@
+//! Routes as a text says them.
+//!
+//! ```text
+//! route(default via 198.18.0.1, 10.0.0.0/8 via 198.18.0.1 via 198.18.0.5, 192.0.2.0/24 blackhole)
+//! ```
+//!
+//! | argument | meaning |
+//! |---|---|
+//! | `PREFIX via ADDRESS` | by this neighbour, which lies in the network of a port; several are used by flow, with equal shares |
+//! | `PREFIX blackhole` | dropped in silence |
+//! | `PREFIX unreachable` | dropped, and the sender is told that nobody is there |
+//! | `PREFIX prohibit` | dropped, and the sender is told that it may not |
+//!
+//! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports
+//! need no route.
+
+use std::net::IpAddr;
+
+use weir_config::Notes;
+
+use crate::port::Port;
+use crate::prefix::Prefix;
+use crate::text::{Arg, Item};
+
+/// A prefix and where its packets go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The packets.
+    pub prefix: Prefix,
+    /// Where they go.
+    pub target: Target,
+}
+
+/// Where packets go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// To one of these neighbours, at least one; a flow keeps its neighbour.
+    Via(Vec<IpAddr>),
+    /// Nowhere, in silence.
+    Blackhole,
+    /// Nowhere: nobody is there.
+    Unreachable,
+    /// Nowhere: nobody may go there.
+    Prohibit,
+}
+
+/// Most next hops of a route.
+const MOST_HOPS: usize = 64;
+
+/// The routes of an item; mistakes are noted.
+pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Vec<Route> {
+    let mut routes = Vec::new();
+    for arg in &item.args {
+        match route(arg, ports) {
+            Ok(route) => routes.push(route),
+            Err(text) => arg.wrong(notes, text),
+        }
+    }
+    routes
+}
+
+fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
+    let words = arg.words();
+    let target = match words[1..] {
+        ["blackhole"] => Target::Blackhole,
+        ["unreachable"] => Target::Unreachable,
+        ["prohibit"] => Target::Prohibit,
+        ["via", ..] if words.len() % 2 == 1 => Target::Via(gateways(&words[1..], ports)?),
+        _ => {
+            let example = "write PREFIX via ADDRESS, or PREFIX with blackhole, unreachable or prohibit";
+            return Err(format!("`{}` is no route: {example}", words.join(" ")));
+        }
+    };
+    let v6 = matches!(&target, Target::Via(hops) if hops[0].is_ipv6());
+    let prefix: Prefix = match words[0] {
+        "default" => if v6 { "::/0" } else { "0.0.0.0/0" }.parse().expect("a prefix"),
+        text => text.parse::<Prefix>()?,
+    };
+    if prefix.network() != prefix {
+        return Err(format!("`{prefix}` has bits behind its length: write {}", prefix.network()));
+    }
+    match &target {
+        Target::Via(hops) if hops.iter().any(|hop| hop.is_ipv4() != prefix.address.is_ipv4()) => {
+            Err(format!("`{}` goes by neighbours of another version of IP", words.join(" ")))
+        }
+        _ => Ok(Route { prefix, target }),
+    }
+}
+
+/// Reads `via A via B ...`.
+fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<IpAddr>, String> {
+    let mut gateways = Vec::new();
+    for pair in words.chunks(2) {
+        let [via, text] = pair else { unreachable!("an even number of words") };
+        let address = text.parse::<IpAddr>().ok().filter(|_| *via == "via");
+        let address = address.ok_or(format!("`{via} {text}`: write `via` and an address"))?;
+        let near = |port: &Port| port.addresses.iter().any(|own| own.contains(address));
+        if !ports.iter().any(near) {
+            return Err(format!(
+                "{address} is in the network of no port: name a neighbour, or give a port an address"
+            ));
+        }
+        if !gateways.contains(&address) {
+            gateways.push(address);
+        }
+    }
+    match gateways.len() <= MOST_HOPS {
+        true => Ok(gateways),
+        false => Err(format!("a route has at most {MOST_HOPS} next hops: these are {}", gateways.len())),
+    }
+}

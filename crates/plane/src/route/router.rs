@@ -1,0 +1,522 @@
+//! Where each frame behind the chain goes: next hop, time to live, length, Ethernet addresses.
+//!
+//! ```text
+//! frames > hop of each destination (Lpm) > next hop ready: one hop less to live, new addresses, out
+//!                                        > anything else: the slow way, with a reason for each drop
+//! ```
+//!
+//! A neighbour of a port's network that is known has a route of its own to it, so that the quick way is the same for
+//! all frames. Invariant: a hop of the tables from `NEIGHBOURS` on is a neighbour's, and `nexts` says what the
+//! neighbour's state says.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_packet::frame::Mac;
+use weir_packet::neighbour;
+
+use super::config::{Route, Target};
+use super::group::Group;
+use super::{Hop, Lpm, v4::V4, v6::V6};
+use crate::batch::{BATCH, Set};
+use crate::drops::{Drop, Drops};
+use crate::fragment;
+use crate::frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
+use crate::icmp::{self, Error};
+use crate::neighbour::{Known, Link, Neighbours, Slot, State, Waiting};
+use crate::own::{Entry, Own};
+use crate::prefix::Prefix;
+use crate::stage::{Dir, Step};
+use crate::time::Time;
+
+/// What a hop means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// A neighbour that is known.
+    Ready {
+        port: PortId,
+        mac: Mac,
+    },
+    /// A neighbour that was known long ago.
+    Stale {
+        port: PortId,
+        mac: Mac,
+    },
+    /// A neighbour that must be asked.
+    Unresolved,
+    /// The destination itself is a neighbour at this port.
+    Connected(PortId),
+    /// The node itself.
+    Local,
+    /// All hosts, or a group of them: the node is one.
+    All,
+    /// All hosts of this port's link.
+    Broadcast(PortId),
+    Blackhole,
+    Unreachable,
+    Prohibit,
+}
+
+const _: () = assert!(size_of::<Next>() == 8);
+
+const LOCAL: Hop = Hop(0);
+const ALL: Hop = Hop(1);
+const BLACKHOLE: Hop = Hop(2);
+const UNREACHABLE: Hop = Hop(3);
+const PROHIBIT: Hop = Hop(4);
+/// The first of the ports' networks; [`MOST_PORTS`] of them, then as many broadcast addresses.
+const CONNECTED: u32 = 8;
+const MOST_PORTS: u32 = 64;
+const BROADCAST: u32 = CONNECTED + MOST_PORTS;
+/// The first of the neighbours.
+const NEIGHBOURS: u32 = BROADCAST + MOST_PORTS;
+/// The first of the groups.
+const GROUPS: u32 = 1 << 24;
+
+/// Routes of several next hops that are used together.
+#[derive(Debug)]
+struct Shared {
+    group: Group,
+    members: Vec<u32>,
+    /// How many routes use it; free without any.
+    routes: u32,
+}
+
+/// The node as a router.
+#[derive(Debug)]
+pub(crate) struct Router {
+    v4: V4,
+    v6: V6,
+    nexts: Vec<Next>,
+    groups: Vec<Shared>,
+    by_members: HashMap<Vec<u32>, u32>,
+    neighbours: Neighbours,
+    mtus: Vec<u16>,
+    stages: usize,
+}
+
+/// No port's network holds the address of a next hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoLink(pub IpAddr);
+
+impl Router {
+    /// A router with these links and the longest packet of each; `stages` stand between its ends.
+    pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>, stages: usize) -> Router {
+        let mut nexts = vec![Next::Blackhole; NEIGHBOURS as usize];
+        let fixed = [Next::Local, Next::All, Next::Blackhole, Next::Unreachable, Next::Prohibit];
+        nexts[..fixed.len()].copy_from_slice(&fixed);
+        let ports: Vec<PortId> = (0..links.len()).map(|port| PortId(port as u8)).collect();
+        for &port in &ports {
+            nexts[(CONNECTED + u32::from(port.0)) as usize] = Next::Connected(port);
+            nexts[(BROADCAST + u32::from(port.0)) as usize] = Next::Broadcast(port);
+        }
+        let neighbours = Neighbours::new(links);
+        let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
+        let mut router = Router { v4, v6, nexts, groups, by_members, neighbours, mtus, stages };
+        for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
+            router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
+        }
+        // Link-local addresses of others are never forwarded (RFC 4291, section 2.5.6).
+        router.set(Prefix { address: "fe80::".parse().expect("an address"), len: 10 }, BLACKHOLE);
+        for port in ports {
+            router.connect(port);
+        }
+        router
+    }
+
+    /// The routes that follow from a port's addresses.
+    fn connect(&mut self, port: PortId) {
+        for own in self.neighbours.link(port).addresses.clone() {
+            if own.len < full(own.address) && !crate::neighbour::is_link_local(own.address) {
+                self.set(own.network(), Hop(CONNECTED + u32::from(port.0)));
+            }
+            if let IpAddr::V4(address) = own.address
+                && own.len < 31
+            {
+                let last = u32::from(address) | !crate::prefix::mask4(own.len);
+                let all = Prefix { address: Ipv4Addr::from(last).into(), len: 32 };
+                self.set(all, Hop(BROADCAST + u32::from(port.0)));
+            }
+        }
+        for own in self.neighbours.link(port).addresses.clone() {
+            self.set(Prefix { address: own.address, len: full(own.address) }, LOCAL);
+        }
+    }
+
+    /// Adds a route, or changes where its prefix leads.
+    ///
+    /// # Errors
+    /// A next hop that is no neighbour; nothing has changed then.
+    pub(crate) fn add(&mut self, route: &Route) -> Result<(), NoLink> {
+        let hop = match &route.target {
+            Target::Blackhole => BLACKHOLE,
+            Target::Unreachable => UNREACHABLE,
+            Target::Prohibit => PROHIBIT,
+            Target::Via(gateways) => {
+                let mut members = Vec::with_capacity(gateways.len());
+                for &gateway in gateways {
+                    let port = self.neighbours.port_of(gateway).ok_or(NoLink(gateway))?;
+                    let slot = self.neighbours.slot(port, gateway).ok_or(NoLink(gateway))?;
+                    members.push(NEIGHBOURS + slot.0);
+                }
+                self.settle();
+                match members[..] {
+                    [one] => Hop(one),
+                    _ => Hop(GROUPS + self.group(members, self.get(route.prefix))),
+                }
+            }
+        };
+        self.pin(hop);
+        if let Some(old) = self.set(route.prefix, hop) {
+            self.unpin(old);
+        }
+        Ok(())
+    }
+
+    /// Takes a route out; false if there is none for this prefix.
+    pub(crate) fn remove(&mut self, prefix: Prefix) -> bool {
+        let old = match prefix.address {
+            IpAddr::V4(address) => self.v4.remove(address.into(), prefix.len),
+            IpAddr::V6(address) => self.v6.remove(address.into(), prefix.len),
+        };
+        let Some(old) = old else { return false };
+        self.unpin(old);
+        // It may have stood in the place of a neighbour's own.
+        if prefix.len == full(prefix.address)
+            && let Some(port) = self.neighbours.port_of(prefix.address)
+            && let Some(slot) = self.neighbours.find(port, prefix.address)
+        {
+            self.refresh(slot);
+        }
+        true
+    }
+
+    /// A neighbour whose Ethernet address is given.
+    pub(crate) fn fix(&mut self, port: PortId, ip: IpAddr, mac: Mac) {
+        if let Some(slot) = self.neighbours.slot(port, ip) {
+            self.neighbours.fix(slot, mac);
+            self.settle();
+        }
+    }
+
+    /// Prefixes in the tables, those of ports and neighbours included.
+    pub(crate) fn prefixes(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+
+    fn set(&mut self, prefix: Prefix, hop: Hop) -> Option<Hop> {
+        match prefix.address {
+            IpAddr::V4(address) => self.v4.insert(address.into(), prefix.len, hop),
+            IpAddr::V6(address) => self.v6.insert(address.into(), prefix.len, hop),
+        }
+    }
+
+    fn get(&self, prefix: Prefix) -> Option<Hop> {
+        match prefix.address {
+            IpAddr::V4(address) => self.v4.get(address.into(), prefix.len),
+            IpAddr::V6(address) => self.v6.get(address.into(), prefix.len),
+        }
+    }
+
+    /// The group of these members; a new one keeps the flows of the one `before`.
+    fn group(&mut self, members: Vec<u32>, before: Option<Hop>) -> u32 {
+        if let Some(&group) = self.by_members.get(&members) {
+            return group;
+        }
+        let before = before.and_then(|hop| hop.0.checked_sub(GROUPS)).map(|n| &self.groups[n as usize].group);
+        let shared = Shared { group: Group::new(&members, before), members: members.clone(), routes: 0 };
+        let free = self.groups.iter().position(|shared| shared.routes == 0);
+        let group = match free {
+            Some(free) => {
+                self.groups[free] = shared;
+                free
+            }
+            None => {
+                self.groups.push(shared);
+                self.groups.len() - 1
+            }
+        };
+        self.by_members.insert(members, group as u32);
+        group as u32
+    }
+
+    fn pin(&mut self, hop: Hop) {
+        if hop.0 >= GROUPS {
+            let shared = &mut self.groups[(hop.0 - GROUPS) as usize];
+            shared.routes += 1;
+            if shared.routes == 1 {
+                shared.members.iter().for_each(|member| self.neighbours.pin(Slot(member - NEIGHBOURS)));
+            }
+        } else if hop.0 >= NEIGHBOURS {
+            self.neighbours.pin(Slot(hop.0 - NEIGHBOURS));
+        }
+    }
+
+    fn unpin(&mut self, hop: Hop) {
+        if hop.0 >= GROUPS {
+            let shared = &mut self.groups[(hop.0 - GROUPS) as usize];
+            shared.routes -= 1;
+            if shared.routes == 0 {
+                self.by_members.remove(&shared.members);
+                shared.members.iter().for_each(|member| self.neighbours.unpin(Slot(member - NEIGHBOURS)));
+            }
+        } else if hop.0 >= NEIGHBOURS {
+            self.neighbours.unpin(Slot(hop.0 - NEIGHBOURS));
+        }
+        self.settle();
+    }
+
+    /// Makes the hops of neighbours say what is known of them.
+    fn settle(&mut self) {
+        while let Some(slot) = self.neighbours.changed() {
+            self.refresh(slot);
+        }
+    }
+
+    fn refresh(&mut self, slot: Slot) {
+        let Known { port, ip, mac, state } = self.neighbours.known(slot);
+        let next = match state {
+            State::Unknown | State::Asking(_) => Next::Unresolved,
+            State::Stale => Next::Stale { port, mac },
+            State::Reachable | State::Delay | State::Probing(_) | State::Static => Next::Ready { port, mac },
+        };
+        let hop = Hop(NEIGHBOURS + slot.0);
+        if self.nexts.len() <= hop.0 as usize {
+            self.nexts.resize(hop.0 as usize + 1, Next::Unresolved);
+        }
+        self.nexts[hop.0 as usize] = next;
+        let host = Prefix { address: ip, len: full(ip) };
+        match self.get(host) {
+            None if next != Next::Unresolved && self.neighbours.port_of(ip) == Some(port) => {
+                self.set(host, hop);
+            }
+            // A route of the same length may lead to the neighbour as well; then it stays.
+            Some(found) if found == hop && next == Next::Unresolved && !self.neighbours.is_pinned(slot) => {
+                match ip {
+                    IpAddr::V4(address) => self.v4.remove(address.into(), host.len),
+                    IpAddr::V6(address) => self.v6.remove(address.into(), host.len),
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
+        self.neighbours.tick(now, own, drops);
+        self.settle();
+    }
+
+    /// Understands a frame about neighbours; `None` if it is none.
+    pub(crate) fn hear(&mut self, frame: &Frame<'_>, now: Time, own: &mut Own) -> Option<bool> {
+        let heard = neighbour::parse(&frame.untagged())?;
+        let answered = self.neighbours.hear(frame.port, heard, now, own);
+        self.settle();
+        Some(answered)
+    }
+
+    /// The Ethernet address of a port.
+    pub(crate) fn mac(&self, port: PortId) -> Mac {
+        self.neighbours.link(port).mac
+    }
+
+    /// Whether IPv4 packets to this address are for the node itself.
+    pub(crate) fn is_own(&self, address: u32) -> bool {
+        self.v4.get(address, 32) == Some(LOCAL)
+    }
+
+    /// Decides about frames that came through the chain in this direction.
+    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
+        let (mut v4, mut v6) = (Set::EMPTY, Set::EMPTY);
+        let mut n = 0;
+        let mut keys = [0; BATCH];
+        let mut hops = [Hop::NONE; BATCH];
+        for i in set {
+            if step.frames[i].kind() == Kind::V4 {
+                keys[n] = step.frames[i].addresses4().1;
+                v4.insert(i);
+                n += 1;
+            } else {
+                v6.insert(i);
+            }
+        }
+        self.v4.lookup(&keys[..n], &mut hops[..n]);
+        for (i, hop) in v4.zip(hops) {
+            self.forward(step, dir, i, hop);
+        }
+        if !v6.is_empty() {
+            self.run_v6(step, dir, v6);
+        }
+    }
+
+    fn run_v6(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
+        let mut keys = [0; BATCH];
+        let mut hops = [Hop::NONE; BATCH];
+        for (key, i) in keys.iter_mut().zip(set) {
+            *key = step.frames[i].addresses6().1;
+        }
+        let n = set.len();
+        self.v6.lookup(&keys[..n], &mut hops[..n]);
+        for (i, hop) in set.zip(hops) {
+            self.forward(step, dir, i, hop);
+        }
+    }
+
+    /// The quick way, and where it is left.
+    #[inline]
+    fn forward(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
+        let frame = &mut step.frames[i];
+        if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
+            && frame.ttl() > 1
+            && frame.ip().len() <= usize::from(self.mtus[usize::from(port.0)])
+            && !is_martian(frame)
+            && frame.bytes()[0] & 1 == 0
+        {
+            let link = self.neighbours.link(port);
+            frame.decrement_ttl();
+            frame.set_ethernet(mac, link.mac, &link.tags);
+            step.leave(i, port);
+        } else {
+            self.slow(step, dir, i, hop);
+        }
+    }
+
+    #[cold]
+    fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
+        // An error goes back the whole way through the chain.
+        let back = match dir {
+            Dir::Outward => Entry::Inward { below: self.stages },
+            Dir::Inward => Entry::Outward { above: 0 },
+        };
+        let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
+        if is_martian(&step.frames[i]) {
+            return step.drop(i, Drop::MartianSource);
+        }
+        let to_all = step.frames[i].bytes()[0] & 1 != 0;
+        match self.nexts.get(hop.0 as usize).copied() {
+            None => step.refuse(i, Drop::NoRoute, Error::NoRoute, back),
+            Some(Next::Blackhole) => step.drop(i, Drop::Blackhole),
+            Some(Next::Unreachable) => step.refuse(i, Drop::RouteUnreachable, Error::NoHost, back),
+            Some(Next::Prohibit) => step.refuse(i, Drop::RouteProhibited, Error::Prohibited, back),
+            Some(Next::Local) => self.local(step, i),
+            Some(Next::All) => step.local(i),
+            Some(Next::Broadcast(port)) if port == step.frames[i].port => step.local(i),
+            Some(Next::Broadcast(_)) => step.drop(i, Drop::DirectedBroadcast),
+            Some(_) if to_all => step.drop(i, Drop::LinkBroadcast),
+            Some(_) if step.frames[i].ttl() <= 1 => {
+                step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back)
+            }
+            Some(Next::Ready { port, mac }) => self.send(step, i, port, mac, back),
+            Some(Next::Stale { port, mac }) => {
+                self.neighbours.used(Slot(hop.0 - NEIGHBOURS), step.now);
+                self.settle();
+                self.send(step, i, port, mac, back);
+            }
+            Some(Next::Unresolved) => self.wait(step, i, Some(Slot(hop.0 - NEIGHBOURS)), back),
+            Some(Next::Connected(port)) => {
+                let destination = destination(&step.frames[i]);
+                let slot = self.neighbours.slot(port, destination);
+                self.wait(step, i, slot, back);
+            }
+        }
+    }
+
+    /// The next hop of the group for this flow.
+    fn member(&self, frame: &Frame<'_>, hop: Hop) -> Hop {
+        let usable =
+            |member: u32| matches!(self.nexts[member as usize], Next::Ready { .. } | Next::Stale { .. });
+        Hop(self.groups[(hop.0 - GROUPS) as usize].group.pick(flow_hash(frame), usable))
+    }
+
+    /// A packet for the node itself: a ping is answered, all else is the machine's.
+    fn local(&self, step: &mut Step<'_, '_>, i: usize) {
+        let frame = &mut step.frames[i];
+        let sender: Mac = frame.bytes()[6..12].try_into().expect("an Ethernet header");
+        let port = frame.port;
+        if icmp::answer_echo(frame) {
+            let link = self.neighbours.link(port);
+            frame.set_ethernet(sender, link.mac, &link.tags);
+            step.leave(i, port);
+        } else {
+            step.local(i);
+        }
+    }
+
+    /// A packet that may be too long for the link.
+    fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: Entry) {
+        let (mtu, link) = (self.mtus[usize::from(port.0)], self.neighbours.link(port));
+        let frame = &mut step.frames[i];
+        let fits = frame.ip().len() <= usize::from(mtu);
+        if !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame)) {
+            return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);
+        }
+        frame.decrement_ttl();
+        frame.set_ethernet(mac, link.mac, &link.tags);
+        if !fits {
+            for later in fragment::cut(frame, mtu) {
+                step.own.send(Entry::Leave(port), port, later);
+            }
+        }
+        step.leave(i, port);
+    }
+
+    /// A packet for a neighbour whose Ethernet address is not known.
+    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Option<Slot>, back: Entry) {
+        let Some(slot) = slot else { return step.drop(i, Drop::NeighbourTable) };
+        let Known { port, mac, state, .. } = self.neighbours.known(slot);
+        if !matches!(state, State::Unknown | State::Asking(_)) {
+            return self.send(step, i, port, mac, back);
+        }
+        let mtu = self.mtus[usize::from(port.0)];
+        let frame = &mut step.frames[i];
+        if frame.ip().len() > usize::from(mtu) && (frame.kind() == Kind::V6 || fragment::forbidden(frame)) {
+            return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);
+        }
+        let link = self.neighbours.link(port);
+        frame.decrement_ttl();
+        frame.set_ethernet([0; 6], link.mac, &link.tags);
+        let later = match frame.ip().len() > usize::from(mtu) {
+            true => fragment::cut(frame, mtu),
+            false => Vec::new(),
+        };
+        let (from, first) = (frame.port, [&[0; HEAD_ROOM], frame.bytes()].concat());
+        step.hold(i);
+        step.own.hold(later.len());
+        for buf in std::iter::once(first).chain(later) {
+            self.neighbours.wait(slot, Waiting { buf, from, back }, step.now, step.own, step.drops);
+        }
+        self.settle();
+    }
+}
+
+fn full(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn destination(frame: &Frame<'_>) -> IpAddr {
+    match frame.kind() {
+        Kind::V4 => Ipv4Addr::from(frame.addresses4().1).into(),
+        _ => std::net::Ipv6Addr::from(frame.addresses6().1).into(),
+    }
+}
+
+/// Whether nobody can have the source address (RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2, 2.5.3, 2.7).
+#[inline]
+fn is_martian(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => matches!(frame.addresses4().0 >> 24, 0 | 127 | 224..),
+        _ => matches!(frame.addresses6().0, 0 | 1) || frame.ip()[8] == 0xff,
+    }
+}
+
+/// The same for all packets of a flow; fragments have no ports, so that they count for none of a packet that is cut.
+fn flow_hash(frame: &Frame<'_>) -> u32 {
+    let addresses = match frame.kind() {
+        Kind::V4 => frame.addresses4().0 as u128 | (frame.addresses4().1 as u128) << 32,
+        _ => frame.addresses6().0 ^ frame.addresses6().1.rotate_left(64),
+    };
+    let (sport, dport) = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };
+    let ports = u64::from(sport) << 16 | u64::from(dport) | u64::from(frame.proto()) << 32;
+    let mixed = (addresses as u64 ^ ports).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (addresses >> 64) as u64;
+    (mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
