@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod conformance;
 pub mod export;
 mod figure;
 pub mod interface;

@@ -19,7 +19,7 @@ mod tests;
 pub(crate) use capture::{Capture, Pps, RungChoice};
 pub(crate) use detect::Detect;
 pub(crate) use frames::{Generate, Receive};
-pub(crate) use machine::{Check, Doctor, Setup};
+pub(crate) use machine::{Check, Conformance, Doctor, Setup};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Trend,
 };
@@ -121,6 +121,11 @@ pub(crate) enum Command {
     Capture(Box<Capture>),
     /// Count the frames that arrive at an interface: one line per second
     Pps(Pps),
+    /// Try what the RFCs ask of a node that translates, and print who keeps it
+    ///
+    /// Each requirement is a scenario: packets in, packets out, dropped with a reason. All of them run against weir's
+    /// own node in virtual time, and those that are possible from outside against a box over its wires.
+    Conformance(Conformance),
     /// Print the complete set-up of a box that is to be measured, to paste there
     Setup(Setup),
     /// Say what this machine can measure and what is in the way

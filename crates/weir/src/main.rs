@@ -11,6 +11,7 @@ mod check;
 mod clean;
 mod cli;
 mod compare;
+mod conformance;
 mod detect;
 mod docs;
 mod doctor;
@@ -85,6 +86,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Capture(arguments) => return capture::capture(&arguments, &mut out),
         Command::Pps(arguments) => return capture::pps(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
+        Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
         Command::Check(arguments) => return check::run(&arguments, &mut out),

@@ -6,10 +6,12 @@
 
 mod fields;
 mod run;
+mod suites;
 mod text;
 mod virtual_node;
 mod wire;
 
 pub use run::Target;
+pub use suites::suites;
 pub use text::{End, Scenario, read};
 pub use virtual_node::VirtualNode;

@@ -24,6 +24,9 @@ pub trait Target {
     /// The packets that left since the last call.
     fn left(&mut self) -> Vec<(End, Vec<u8>)>;
 
+    /// How often to look before what must leave is given up: more than once where a target may be late.
+    fn patience(&self) -> u32;
+
     /// Frames dropped so far, by reason; `None` if the target does not tell.
     fn drops(&self) -> Option<BTreeMap<String, u64>>;
 
@@ -81,7 +84,7 @@ impl<T: Target> Play<'_, T> {
             Action::Expect(end, pattern) => {
                 self.collect()?;
                 for repetition in 0..step.times {
-                    self.expect(*end, pattern, repetition)?;
+                    self.await_packet(*end, pattern, repetition)?;
                 }
             }
             Action::Drop(reason) => {
@@ -104,20 +107,21 @@ impl<T: Target> Play<'_, T> {
         Ok(())
     }
 
-    fn expect(&mut self, end: End, pattern: &Fields, repetition: u32) -> Result<(), String> {
+    fn await_packet(&mut self, end: End, pattern: &Fields, repetition: u32) -> Result<(), String> {
         let count =
             |(name, text): (&String, &String)| (name.clone(), fields::counted(name, text, repetition));
         let pattern: Fields = pattern.iter().map(count).collect();
-        let names = &mut self.names;
-        let found =
-            self.left.iter().position(|(at, seen)| *at == end && fields::matches(&pattern, seen, names));
-        match found {
-            Some(i) => {
+        for _ in 0..self.target.patience() {
+            let names = &mut self.names;
+            let found =
+                self.left.iter().position(|(at, seen)| *at == end && fields::matches(&pattern, seen, names));
+            if let Some(i) = found {
                 self.left.remove(i);
-                Ok(())
+                return Ok(());
             }
-            None => Err(format!("it did not leave; {}{}", self.unasked(), self.dropped())),
+            self.collect()?;
         }
+        Err(format!("it did not leave; {}{}", self.unasked(), self.dropped()))
     }
 
     /// All that came of the last input was listed.

@@ -44,6 +44,21 @@ pub struct Scenario {
     pub(super) steps: Vec<Step>,
 }
 
+impl Scenario {
+    /// The scenario with `there` wherever it says `here`.
+    pub fn moved(mut self, here: &str, there: &str) -> Scenario {
+        for step in &mut self.steps {
+            if let Action::Send(_, _, fields) | Action::Expect(_, fields) = &mut step.action {
+                fields
+                    .values_mut()
+                    .filter(|value| *value == here)
+                    .for_each(|value| *value = there.to_string());
+            }
+        }
+        self
+    }
+}
+
 /// A line that does something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {

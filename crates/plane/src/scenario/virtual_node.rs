@@ -122,6 +122,10 @@ impl Target for VirtualNode {
         std::mem::take(&mut self.left)
     }
 
+    fn patience(&self) -> u32 {
+        1
+    }
+
     fn drops(&self) -> Option<BTreeMap<String, u64>> {
         let plane = self.plane.as_ref()?;
         Some(

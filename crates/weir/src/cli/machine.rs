@@ -1,4 +1,4 @@
-//! What is asked of this machine, or of the box that is to be measured.
+//! What is asked of this machine, of the box that is to be measured, or of weir's own node.
 
 use clap::Args;
 use weir_packet::flow::IpVersion;
@@ -69,4 +69,26 @@ pub(crate) struct Check {
     /// How to send and receive
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tester: TesterKind,
+}
+
+/// `weir conformance`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir conformance                          weir's own node
+  weir conformance --against kernel         and the NAT of this kernel, in namespaces
+  weir conformance --against box.toml       and the box that this plan describes as external: it translates to its
+                                            address on side b
+
+The exit code is 0 if weir's own node keeps all of it, and 3 if not.")]
+pub(crate) struct Conformance {
+    /// A second column: `kernel`, or a plan with a section [external]
+    #[arg(long, value_name = "BOX")]
+    pub(crate) against: Option<String>,
+    /// One JSON object per requirement
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// As a table for documentation
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }
