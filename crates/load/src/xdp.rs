@@ -1,7 +1,6 @@
 //! The XDP tester: live frames out of an eBPF program (here), counted by another one where they arrive
 //! ([`receiver`]).
 
-use std::io;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use weir_packet::frame::{self, Ends, MAGIC};
 use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
 use weir_port::shared::{self, GROUPS, Gen, Stream};
+pub use weir_port::thread::pin_to;
 
 use crate::counts::{GroupCounts, Load, Shape, StreamCounts, Traffic, empty_lateness};
 use crate::schedule::Schedule;
@@ -336,19 +336,6 @@ fn at_full_speed(load: &Load) -> bool {
 /// Is the XDP tester possible at all: may this process load eBPF programs? Says why not.
 pub fn probe() -> Result<(), BpfError> {
     Program::load("generator", object::GENERATOR, &[]).map(drop)
-}
-
-/// Pins the calling thread to one CPU.
-pub fn pin_to(cpu: usize) -> io::Result<()> {
-    // SAFETY: an all-zero set is valid; CPU_SET stays within it because the kernel's CPU numbers do.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        if libc::sched_setaffinity(0, size_of_val(&set), &set) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

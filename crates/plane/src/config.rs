@@ -35,8 +35,21 @@ impl Config {
     /// # Errors
     /// All mistakes of the text, each with its line and what to do about it.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
+        Config::read_with(file, text, &mut |_, _| false)
+    }
+
+    /// The same, where some items are no matter of the plane: `other` takes those and says so.
+    ///
+    /// # Errors
+    /// All mistakes of the text, those that `other` has noted among them.
+    pub fn read_with(
+        file: &str,
+        text: &str,
+        other: &mut dyn FnMut(&Item, &Notes<'_>) -> bool,
+    ) -> Result<Config, Mistakes> {
         let notes = Notes::new("a node", text);
-        let items = text::items(text, &notes);
+        let mut items = text::items(text, &notes);
+        items.retain(|item| !other(item, &notes));
         let config = read(&items, &notes);
         if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
     }

@@ -54,6 +54,15 @@ const REASONS: usize = Drop::ALL.len();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drops([u64; REASONS]);
 
+impl FromIterator<u64> for Drops {
+    /// Counts in the order of [`Drop::ALL`].
+    fn from_iter<T: IntoIterator<Item = u64>>(counts: T) -> Drops {
+        let mut drops = Drops::default();
+        drops.0.iter_mut().zip(counts).for_each(|(to, from)| *to = from);
+        drops
+    }
+}
+
 impl Default for Drops {
     fn default() -> Self {
         Drops([0; REASONS])

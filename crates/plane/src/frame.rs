@@ -8,6 +8,8 @@
 //! Invariant: the description (`addresses`, `ports`, `ttl` ...) says what the bytes say. What changes a header changes
 //! both, and the checksums that cover it, by the difference (RFC 1624).
 
+use std::ops::Range;
+
 use weir_packet::checksum::{fold, sum};
 use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
@@ -240,6 +242,11 @@ impl Frame<'_> {
     /// A copy of the frame without its tags.
     pub(crate) fn untagged(&self) -> Vec<u8> {
         [&self.bytes()[..12], &self.buf[usize::from(self.ip_at) - 2..usize::from(self.end)]].concat()
+    }
+
+    /// Where the frame is in its buffer.
+    pub fn range(&self) -> Range<usize> {
+        self.start.into()..self.end.into()
     }
 
     /// The IP packet, or what stands in its place.

@@ -23,7 +23,7 @@ mod prefix;
 pub mod route;
 pub mod scenario;
 mod stage;
-mod text;
+pub mod text;
 mod time;
 
 pub use batch::{BATCH, Batch, Fate, Set};

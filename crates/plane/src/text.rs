@@ -14,41 +14,41 @@ use weir_config::Notes;
 
 /// A name with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Item {
+pub struct Item {
     /// What it is called.
-    pub(crate) name: Word,
+    pub name: Word,
     /// In the order written.
-    pub(crate) args: Vec<Arg>,
+    pub args: Vec<Arg>,
 }
 
 /// The words between two commas; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Arg(pub(crate) Vec<Word>);
+pub struct Arg(pub Vec<Word>);
 
 /// A word and its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
+pub struct Word {
     /// The word.
-    pub(crate) text: String,
+    pub text: String,
     /// Where it stands.
-    pub(crate) place: Range<usize>,
+    pub place: Range<usize>,
 }
 
 impl Arg {
     /// The words, for a match.
-    pub(crate) fn words(&self) -> Vec<&str> {
+    pub fn words(&self) -> Vec<&str> {
         self.0.iter().map(|word| word.text.as_str()).collect()
     }
 
     /// Notes what is wrong with the argument.
-    pub(crate) fn wrong(&self, notes: &Notes<'_>, text: String) {
+    pub fn wrong(&self, notes: &Notes<'_>, text: String) {
         notes.add(Some(self.0[0].place.clone()), "", text);
     }
 }
 
 impl Item {
     /// Notes what is wrong with the item.
-    pub(crate) fn wrong(&self, notes: &Notes<'_>, text: String) {
+    pub fn wrong(&self, notes: &Notes<'_>, text: String) {
         notes.add(Some(self.name.place.clone()), "", text);
     }
 }

@@ -30,6 +30,8 @@ pub mod object {
     pub static XSK: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/xsk.bpf.o"));
     /// Hands frames to the AF_XDP sockets of a node.
     pub static NODE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/node.bpf.o"));
+    /// Hands frames to the stack of the machine.
+    pub static PASS: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/pass.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 }
@@ -197,8 +199,37 @@ impl Program {
         options.repeat = repeat as i32;
         options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
         options.batch_size = batch;
-        // SAFETY: data_in points to data_size_in readable bytes that live through the call; no output buffer.
-        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.fd(), &mut options) };
+        self.test_run(&mut options)
+    }
+
+    /// Runs the program once on a live frame that came in by the first queue of an interface of the calling thread's
+    /// network namespace, which has an XDP program attached in the driver.
+    pub fn run_at(&self, frame: &[u8], ifindex: u32) -> Result<(), BpfError> {
+        let context = libbpf_sys::xdp_md {
+            data: 0,
+            data_end: frame.len() as u32,
+            data_meta: 0,
+            ingress_ifindex: ifindex,
+            rx_queue_index: 0,
+            egress_ifindex: 0,
+        };
+        // SAFETY: all-zero is a valid bpf_test_run_opts.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        options.data_in = frame.as_ptr().cast::<c_void>();
+        options.data_size_in = frame.len() as u32;
+        options.ctx_in = std::ptr::from_ref(&context).cast();
+        options.ctx_size_in = size_of_val(&context) as u32;
+        options.repeat = 1;
+        options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
+        options.batch_size = 1;
+        self.test_run(&mut options)
+    }
+
+    fn test_run(&self, options: &mut libbpf_sys::bpf_test_run_opts) -> Result<(), BpfError> {
+        // SAFETY: what goes in points to as many readable bytes as it says, which live through the call, as both callers
+        // see to; no output buffer.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.fd(), options) };
         match -result {
             0 | libc::EINTR => Ok(()),
             code => Err(BpfError::Run(io::Error::from_raw_os_error(code))),

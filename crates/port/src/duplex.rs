@@ -14,7 +14,8 @@ mod tap;
 mod xdp;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use crate::capture::Interface;
 pub use crate::capture::{CaptureError, Drops};
@@ -41,6 +42,16 @@ pub trait Port: Send {
     /// # Errors
     /// The port is of no more use.
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()>;
+
+    /// Gives frames that arrived here to the stack of the machine, as if nobody had taken them before it, and takes their
+    /// chunks. A port whose frames reach that anyway, or that has none behind it, does nothing with them.
+    ///
+    /// # Errors
+    /// The port is of no more use.
+    fn leave_to_machine(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
+        frames.drain(..).for_each(|chunk| pool.give_back(chunk));
+        Ok(())
+    }
 
     /// From now on nothing new comes in, while what is there can still be received.
     ///
@@ -83,6 +94,25 @@ pub struct Account {
     pub sent: u64,
     /// What was lost on either way, by the name of the place.
     pub drops: Vec<Drops>,
+}
+
+/// Waits until one of these can be read, `timeout` at most. Tells which of them report an error instead.
+///
+/// # Errors
+/// What the kernel says.
+pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<usize>> {
+    let one = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut all: Vec<libc::pollfd> = descriptors.iter().map(one).collect();
+    let time = libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+    // SAFETY: as many as there are, and a time, which live through the call; no signal mask.
+    let ready = unsafe { libc::ppoll(all.as_mut_ptr(), all.len() as u64, &time, std::ptr::null()) };
+    match ready {
+        0.. => Ok((0..all.len()).filter(|&i| all[i].revents & !libc::POLLIN != 0).collect()),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
+            error => Err(error),
+        },
+    }
 }
 
 /// The Ethernet address of an interface of the calling thread's network namespace.

@@ -12,4 +12,5 @@ pub mod packet;
 pub mod pcapng;
 pub mod perf;
 pub mod shared;
+pub mod thread;
 mod xsk;

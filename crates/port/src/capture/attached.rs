@@ -51,6 +51,11 @@ impl Attached {
         }
     }
 
+    /// In the driver, before there is a socket buffer?
+    pub(crate) fn is_native(&self) -> bool {
+        self.mode == Mode::Native
+    }
+
     pub(crate) fn interface(&self) -> &Interface {
         &self.interface
     }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port};
-use crate::bpf::object;
+use crate::bpf::{Program, object};
 use crate::capture::attached::Attached;
 use crate::capture::tap::pending_error;
 use crate::capture::{Drops, Interface, Options};
@@ -41,6 +41,10 @@ pub struct Xdp {
     received: u64,
     sent: u64,
     no_room: u64,
+    /// Gives frames to the machine.
+    pass: Program,
+    /// Frames that it did not take.
+    no_machine: u64,
 }
 
 /// A socket at one queue.
@@ -70,8 +74,19 @@ impl Xdp {
         let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
         let options = Options { promiscuous, ..Options::default() };
         let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
-        let mut xdp =
-            Xdp { queues, attached, pool: pool.id(), ready, turn: 0, received: 0, sent: 0, no_room: 0 };
+        let pass = Program::load("program that passes frames on", object::PASS, &[])?;
+        let mut xdp = Xdp {
+            queues,
+            attached,
+            pool: pool.id(),
+            ready,
+            turn: 0,
+            received: 0,
+            sent: 0,
+            no_room: 0,
+            pass,
+            no_machine: 0,
+        };
         for queue in &mut xdp.queues {
             queue.refill(pool);
             xdp.attached.program.set_socket("sockets", queue.number, queue.fd.as_fd())?;
@@ -264,6 +279,17 @@ impl Port for Xdp {
         Ok(())
     }
 
+    fn leave_to_machine(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
+        for chunk in frames.drain(..) {
+            // A program in the receive path would get the frame again.
+            let passed = self.attached.is_native()
+                && self.pass.run_at(pool.bytes(&chunk), self.attached.interface().index).is_ok();
+            self.no_machine += u64::from(!passed);
+            pool.give_back(chunk);
+        }
+        Ok(())
+    }
+
     fn stop(&mut self) -> io::Result<()> {
         let remove = |queue: &Queue| self.attached.program.remove_socket("sockets", queue.number);
         self.queues.iter().try_for_each(remove).map_err(io::Error::other)
@@ -295,6 +321,7 @@ impl Port for Xdp {
             (super::NO_CHUNK, no_chunk),
             (super::TOO_LONG, other),
             (NO_ROOM, self.no_room),
+            ("not taken by the machine", self.no_machine),
         ];
         let drops = drops.into_iter().map(|(name, frames)| Drops { name, frames }).collect();
         Ok(Account { received: self.received, sent: self.sent, drops })

@@ -1,0 +1,106 @@
+//! What a port of the text stands for: an interface, a TAP device, capture files.
+
+use std::path::{Path, PathBuf};
+
+use weir_packet::frame::Mac;
+use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, Tap, Xdp, mac_of};
+
+/// How frames come and go by a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backend {
+    /// An interface, by AF_XDP.
+    Xdp(String),
+    /// An interface, by AF_PACKET.
+    Packet(String),
+    /// A TAP device.
+    Tap(String),
+    /// Frames come out of a capture file, and those that leave go into another.
+    Files(Option<PathBuf>, Option<PathBuf>),
+}
+
+/// Why a port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Interfaces and devices.
+    #[error(transparent)]
+    Interface(#[from] CaptureError),
+    /// Capture files.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// What is asked of a port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Longest frame.
+    pub(crate) longest: usize,
+    /// Frames for other machines, too.
+    pub(crate) promiscuous: bool,
+}
+
+impl Backend {
+    /// What `on NAME` means: `eth0`, `xdp:eth0`, `packet:eth0`, `tap:tap0`, `pcapng:IN:OUT`; a bare name is an interface,
+    /// opened as `usual` does.
+    pub(crate) fn read(name: &str, usual: fn(String) -> Backend) -> Result<Backend, String> {
+        let Some((kind, rest)) = name.split_once(':') else { return Ok(usual(name.to_string())) };
+        let file = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        match (kind, rest.split_once(':')) {
+            ("xdp", None) => Ok(Backend::Xdp(rest.to_string())),
+            ("packet", None) => Ok(Backend::Packet(rest.to_string())),
+            ("tap", None) => Ok(Backend::Tap(rest.to_string())),
+            ("pcapng", Some((from, to))) if !rest.is_empty() => Ok(Backend::Files(file(from), file(to))),
+            _ => Err(format!(
+                "`{name}` is no place for a port: write on eth0, xdp:eth0, packet:eth0, tap:tap0 or pcapng:IN:OUT"
+            )),
+        }
+    }
+
+    /// Chunks that the port may have with the kernel.
+    pub(crate) fn chunks(&self) -> Result<u32, OpenError> {
+        match self {
+            Backend::Xdp(name) => Ok(Xdp::chunks(name)?),
+            _ => Ok(0),
+        }
+    }
+
+    /// Its Ethernet address, where the text names none; devices without one get one that no vendor assigns.
+    pub(crate) fn mac(&self, number: usize) -> Result<Mac, OpenError> {
+        match self {
+            Backend::Xdp(name) | Backend::Packet(name) => Ok(mac_of(name)?),
+            Backend::Tap(_) | Backend::Files(..) => Ok([2, 0, 0, 0, 0x77, number as u8]),
+        }
+    }
+
+    /// Opens it in the calling thread's network namespace.
+    pub(crate) fn open(&self, pool: &mut Pool, wanted: Wanted) -> Result<Box<dyn Port>, OpenError> {
+        let Wanted { longest, promiscuous } = wanted;
+        Ok(match self {
+            Backend::Xdp(name) => Box::new(Xdp::open(name, pool, promiscuous)?),
+            Backend::Packet(name) => Box::new(Packet::open(name, longest, promiscuous)?),
+            Backend::Tap(name) => Box::new(Tap::open(name)?),
+            Backend::Files(from, to) => {
+                let path = |file: &Option<PathBuf>| file.clone();
+                let (from, to) = (path(from), path(to));
+                Box::new(File::open(from.as_deref().map(Path::new), to.as_deref())?)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_ports() {
+        let read = |name| Backend::read(name, Backend::Xdp);
+        assert_eq!(read("eth0"), Ok(Backend::Xdp("eth0".into())));
+        assert_eq!(read("packet:eth0"), Ok(Backend::Packet("eth0".into())));
+        assert_eq!(read("tap:tap0"), Ok(Backend::Tap("tap0".into())));
+        assert_eq!(read("pcapng:a:b"), Ok(Backend::Files(Some("a".into()), Some("b".into()))));
+        assert_eq!(read("pcapng::b"), Ok(Backend::Files(None, Some("b".into()))));
+        for wrong in ["dpdk:0", "pcapng:", "pcapng:a", "tap:a:b"] {
+            assert!(read(wrong).expect_err(wrong).contains("is no place for a port"), "{wrong}");
+        }
+    }
+}

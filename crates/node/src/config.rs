@@ -1,0 +1,165 @@
+//! The file of a node: its text, and how it is run.
+//!
+//! ```text
+//! node lan(192.168.0.1/16, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
+//! run(io packet, cpu 2, wait poll, host tap0)
+//! ```
+//!
+//! | argument of `run` | meaning | else |
+//! |---|---|---|
+//! | `io xdp` | frames of interfaces go past the machine's own stack (AF_XDP) | this |
+//! | `io packet` | AF_PACKET: slower, for interfaces whose driver does not get on with XDP | |
+//! | `cpu N` | the CPU of the node's thread | any |
+//! | `wait sleep` | without frames the node sleeps | this |
+//! | `wait poll` | it looks again at once, and takes all of its CPU | |
+//! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
+//! | `host NAME` | it goes to this TAP device, and what the machine sends there leaves by the first port | |
+//! | `host none` | it is counted and goes no further | |
+
+use weir_config::{Mistakes, Notes, did_you_mean};
+use weir_plane::text::{Arg, Item};
+
+use crate::backend::Backend;
+
+/// A node and how it is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// What happens to frames.
+    pub plane: weir_plane::Config,
+    /// What its ports stand for, in their order.
+    pub backends: Vec<Backend>,
+    /// How it is run.
+    pub settings: Settings,
+}
+
+/// How a node is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The CPU of its thread.
+    pub cpu: Option<usize>,
+    /// What it does without frames.
+    pub wait: Wait,
+    /// Where frames go that are for the node itself.
+    pub host: Host,
+}
+
+/// What a thread without frames does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It sleeps until some arrive.
+    Sleep,
+    /// It looks again at once.
+    Poll,
+}
+
+/// Who takes frames for the node itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// The stack of this machine.
+    Kernel,
+    /// This TAP device.
+    Tap(String),
+    /// Nobody.
+    Nobody,
+}
+
+const ARGS: &[&str] = &["io", "cpu", "wait", "host"];
+
+/// What is read of `run`.
+struct Run {
+    usual: fn(String) -> Backend,
+    settings: Settings,
+}
+
+impl Config {
+    /// Reads the file that the user calls `file`.
+    ///
+    /// # Errors
+    /// All mistakes of the text, each with its line and what to do about it.
+    pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
+        let settings = Settings { cpu: None, wait: Wait::Sleep, host: Host::Kernel };
+        let mut run = Run { usual: Backend::Xdp, settings };
+        let mut own = |item: &Item, notes: &Notes<'_>| {
+            let is_run = item.name.text == "run";
+            for arg in item.args.iter().filter(|_| is_run) {
+                if let Err(text) = run.argument(arg) {
+                    arg.wrong(notes, text);
+                }
+            }
+            is_run
+        };
+        let plane = weir_plane::Config::read_with(file, text, &mut own)?;
+        let backends = plane.ports.iter().map(|port| Backend::read(&port.interface, run.usual));
+        let notes = Notes::new("a node", text);
+        let backends =
+            backends.filter_map(|backend| backend.map_err(|text| notes.add(Some(0..0), "", text)).ok());
+        let backends: Vec<_> = backends.collect();
+        if !notes.is_empty() {
+            return Err(notes.to_mistakes(file));
+        }
+        Ok(Config { plane, backends, settings: run.settings })
+    }
+}
+
+impl Run {
+    fn argument(&mut self, arg: &Arg) -> Result<(), String> {
+        let settings = &mut self.settings;
+        match arg.words()[..] {
+            ["io", "xdp"] => self.usual = Backend::Xdp,
+            ["io", "packet"] => self.usual = Backend::Packet,
+            ["cpu", number] => {
+                let wrong = || format!("`{number}` is no CPU: write its number, from 0");
+                settings.cpu = Some(number.parse().map_err(|_| wrong())?);
+            }
+            ["wait", "sleep"] => settings.wait = Wait::Sleep,
+            ["wait", "poll"] => settings.wait = Wait::Poll,
+            ["host", "kernel"] => settings.host = Host::Kernel,
+            ["host", "none"] => settings.host = Host::Nobody,
+            ["host", name] => settings.host = Host::Tap(name.to_string()),
+            ["io", ..] => return Err("io takes one word: xdp or packet".into()),
+            ["wait", ..] => return Err("wait takes one word: sleep or poll".into()),
+            [word, ..] if ARGS.contains(&word) => return Err(format!("{word} takes one word")),
+            [word, ..] => {
+                return Err(format!("`{word}` is no argument of run: {}", did_you_mean(word, ARGS)));
+            }
+            [] => unreachable!("an argument has a word"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_a_text_and_how_it_is_run() {
+        let config = Config::read("n", "node lan(on a) > wan(on packet:b)\nrun(cpu 3, wait poll, host tap0)");
+        let config = config.expect("right");
+        assert_eq!(config.backends, [Backend::Xdp("a".into()), Backend::Packet("b".into())]);
+        let settings = Settings { cpu: Some(3), wait: Wait::Poll, host: Host::Tap("tap0".into()) };
+        assert_eq!(config.settings, settings);
+        let config = Config::read("n", "lan > wan run(io packet)").expect("right");
+        assert_eq!(config.backends, [Backend::Packet("lan".into()), Backend::Packet("wan".into())]);
+        assert_eq!(config.settings.host, Host::Kernel);
+    }
+
+    #[test]
+    fn all_mistakes_are_told() {
+        let wrong = Config::read("n", "lan(mtu 1) > wan\nrun(cpu x,\nwiat poll, io dpdk, host)");
+        let wrong = wrong.expect_err("wrong").to_string();
+        let lines: Vec<_> = wrong.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "n:1: mtu takes bytes from 68 to 9216",
+                "n:2: `x` is no CPU: write its number, from 0",
+                "n:3: `wiat` is no argument of run: did you mean `wait`?",
+                "n:3: host takes one word",
+                "n:3: io takes one word: xdp or packet",
+            ]
+        );
+        let wrong = Config::read("n", "lan(on dpdk:1) > wan").expect_err("wrong").to_string();
+        assert!(wrong.contains("`dpdk:1` is no place for a port"), "{wrong}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Counters that a node's thread shows to others without waiting for them: it writes a whole snapshot now and then, and
+//! who reads looks whether one was written meanwhile (a sequence lock).
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use weir_plane::{Books, Drop, Drops};
+use weir_port::duplex::Drops as PortDrops;
+
+/// All counters at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// Where all frames are.
+    pub books: Books,
+    /// Those of the ports, in their order.
+    pub ports: Vec<PortCounts>,
+    /// Batches that the plane was given.
+    pub batches: u64,
+    /// Times that the thread slept.
+    pub sleeps: u64,
+}
+
+/// Counters of a port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortCounts {
+    /// Frames that it handed on.
+    pub received: u64,
+    /// Frames that it sent.
+    pub sent: u64,
+    /// What it lost, by the name of the place.
+    pub drops: Vec<PortDrops>,
+}
+
+/// A place for numbers that one thread writes.
+pub(crate) struct Shown {
+    /// Odd while they are written.
+    version: AtomicU64,
+    numbers: Vec<AtomicU64>,
+    /// Names of each port's drops, which do not change.
+    names: Vec<Vec<&'static str>>,
+}
+
+/// Numbers of a snapshot beside drops and ports.
+const PLAIN: usize = 7;
+
+impl Shown {
+    /// Room for a snapshot like this one.
+    pub(crate) fn new(like: &Snapshot) -> Shown {
+        let names =
+            like.ports.iter().map(|port| port.drops.iter().map(|drops| drops.name).collect()).collect();
+        let numbers = numbers(like).into_iter().map(AtomicU64::new).collect();
+        Shown { version: AtomicU64::new(0), numbers, names }
+    }
+
+    /// Shows other numbers; for the one thread that does.
+    pub(crate) fn show(&self, snapshot: &Snapshot) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (to, from) in self.numbers.iter().zip(numbers(snapshot)) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    /// What is shown.
+    pub(crate) fn look(&self) -> Snapshot {
+        loop {
+            let before = self.version.load(Ordering::Acquire);
+            let numbers: Vec<u64> =
+                self.numbers.iter().map(|number| number.load(Ordering::Relaxed)).collect();
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
+                return self.snapshot(&numbers);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn snapshot(&self, numbers: &[u64]) -> Snapshot {
+        let (drops, mut rest) = numbers[PLAIN..].split_at(Drop::ALL.len());
+        let mut next = || {
+            let (first, others) = rest.split_first().expect("as many as were shown");
+            rest = others;
+            *first
+        };
+        let port = |names: &Vec<&'static str>| PortCounts {
+            received: next(),
+            sent: next(),
+            drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
+        };
+        let ports = self.names.iter().map(port).collect();
+        let [entered, own, left, local, held, batches, sleeps] =
+            *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
+        let drops = drops.iter().copied().collect::<Drops>();
+        Snapshot { books: Books { entered, own, left, local, held, drops }, ports, batches, sleeps }
+    }
+}
+
+fn numbers(snapshot: &Snapshot) -> Vec<u64> {
+    let Books { entered, own, left, local, held, drops } = &snapshot.books;
+    let plain: [u64; PLAIN] = [*entered, *own, *left, *local, *held, snapshot.batches, snapshot.sleeps];
+    let ports = snapshot.ports.iter().flat_map(|port| {
+        [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
+    });
+    plain.into_iter().chain(Drop::ALL.iter().map(|&reason| drops[reason])).chain(ports).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    fn snapshot(n: u64) -> Snapshot {
+        let drops =
+            vec![PortDrops { name: "ring full", frames: 3 * n }, PortDrops { name: "too long", frames: n }];
+        let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
+        let drops = Drop::ALL.iter().map(|_| n).collect();
+        let books = Books { entered: n, own: n, left: n, local: n, held: n, drops };
+        Snapshot { books, ports, batches: n, sleeps: 2 * n }
+    }
+
+    #[test]
+    fn what_is_shown_is_whole() {
+        let shown = Arc::new(Shown::new(&snapshot(0)));
+        assert_eq!(shown.look(), snapshot(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = std::thread::spawn({
+            let (shown, stop) = (shown.clone(), stop.clone());
+            move || {
+                let mut n = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    shown.show(&snapshot(n));
+                }
+                n
+            }
+        });
+        for _ in 0..2000 {
+            let seen = shown.look();
+            assert_eq!(seen, snapshot(seen.batches));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let last = writer.join().expect("it shows");
+        assert_eq!(shown.look(), snapshot(last));
+    }
+}

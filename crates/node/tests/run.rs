@@ -1,0 +1,189 @@
+//! Nodes that run: between wires in memory, and between those of the kernel.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use weir_node::{Config, Node, Opened, Snapshot};
+use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::frame::{Ends, Signature};
+use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
+use weir_port::packet::{Receiver, Sender};
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+/// Longer than any test needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn config(text: &str) -> Config {
+    Config::read("test", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+/// Test frames from left to right, numbered.
+fn frames(n: u32) -> Vec<Vec<u8>> {
+    let ends = Ends {
+        ip: IpVersion::V4,
+        src_mac: [2; 6],
+        dst_mac: [4; 6],
+        src_prefix: [0; 12],
+        dst_prefix: [0; 12],
+    };
+    let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
+    let frame =
+        |seq| ends.frame(&flow, [64, 300, 1518][seq as usize % 3], Signature { seq, ..Signature::default() });
+    (0..n).map(frame).collect()
+}
+
+/// Waits until the counters are as wanted, and says what they are.
+fn until(node: &Node, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = node.snapshot();
+        if wanted(&seen) || Instant::now() > deadline {
+            return seen;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn next(end: &MemoryEnd) -> Vec<u8> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(frame) = end.receive() {
+            return frame;
+        }
+        assert!(Instant::now() < deadline, "a frame comes");
+        let fd: BorrowedFd<'_> = end.descriptor();
+        wait(&[fd], PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
+    for wait in ["sleep", "poll"] {
+        let config = config(&format!("lan > wan run(wait {wait})"));
+        let wires = [(); 2].map(|()| Memory::new().unwrap());
+        let [(left, a), (right, b)] = wires;
+        let node = Opened::between(&config, vec![Box::new(left) as Box<dyn Port>, Box::new(right)]).unwrap();
+        let node = node.start().unwrap();
+        let sent = frames(300);
+        for frame in &sent {
+            assert!(a.send(frame) && b.send(frame));
+            assert_eq!((&next(&b), &next(&a)), (frame, frame), "{wait}");
+        }
+        assert!(a.send(&[1, 2, 3]), "too short for any header");
+        let seen = until(&node, |seen| seen.books.entered == 601);
+        assert_eq!((seen.books.left, seen.books.drops.total()), (600, 1), "{wait}: {seen:?}");
+        assert_eq!((seen.ports[0].received, seen.ports[1].sent), (301, 300), "{wait}: {seen:?}");
+        if wait == "sleep" {
+            until(&node, |later| later.sleeps > seen.sleeps);
+        }
+        // What waits when it is told to end still leaves, or never came in.
+        sent.iter().for_each(|frame| assert!(a.send(frame)));
+        let last = node.stop().unwrap();
+        assert!(last.books.balance(), "{wait}: {last:?}");
+        assert_eq!(last.books.entered, last.ports.iter().map(|port| port.received).sum::<u64>(), "{wait}");
+        let left = std::iter::from_fn(|| b.receive()).count() as u64;
+        assert_eq!(left + 300, last.ports[1].sent, "{wait}: {last:?}");
+    }
+}
+
+#[test]
+fn a_node_with_files_ends_with_them() {
+    use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let [from, to] = ["node-in.pcapng", "node-out.pcapng"].map(|name| folder.join(name));
+    let mut capture = vec![];
+    write::section(&mut capture, &write::Author::default());
+    write::interface(&mut capture, &Interface { link_type: ETHERNET, ..Interface::default() });
+    for bytes in &frames(200) {
+        let wire_len = bytes.len() as u32;
+        write::packet(&mut capture, &Packet { interface: 0, at_ns: 1, wire_len, bytes, dropped: 0 });
+    }
+    std::fs::write(&from, capture).unwrap();
+    let text = format!("lan(on pcapng:{}:) > wan(on pcapng::{})", from.display(), to.display());
+    let node = Opened::new(&config(&text)).unwrap().start().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !node.has_ended() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let last = node.stop().unwrap();
+    assert_eq!((last.books.entered, last.books.left, last.ports[1].sent), (200, 200, 200), "{last:?}");
+    assert!(std::fs::read(&to).unwrap().len() > 200 * 64);
+}
+
+/// Leaves a test, aloud, where the kernel would refuse it.
+macro_rules! need_root {
+    () => {
+        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+
+/// Two wires with a node's namespace between: l0 - n0, n1 - r0.
+struct Street {
+    hosts: [Namespace; 2],
+    node: Namespace,
+}
+
+const HOST: [&str; 2] = ["l0", "r0"];
+const NODE: [&str; 2] = ["n0", "n1"];
+
+impl Street {
+    fn new() -> Street {
+        let new = || Namespace::new().unwrap();
+        let street = Street { hosts: [new(), new()], node: new() };
+        for side in 0..2 {
+            let mac = |n| [2, 0, 0, 0, side as u8, n];
+            let ends = [(HOST[side], mac(1), &street.hosts[side]), (NODE[side], mac(2), &street.node)];
+            street.node.run(|| {
+                let ends = ends.map(|(name, mac, ns)| VethEnd { name, mac, namespace: ns.fd() });
+                Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
+            });
+            for (name, _, ns) in ends {
+                ns.run(|| {
+                    std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").unwrap();
+                    set_offload(name, Offload::Gro, true).unwrap();
+                });
+            }
+            for (name, _, ns) in ends {
+                ns.run(|| {
+                    let mut rtnl = Rtnl::open().unwrap();
+                    let index = rtnl.link(name).unwrap().ifindex;
+                    rtnl.keep_quiet(index).unwrap();
+                    rtnl.set_up(index, true).unwrap();
+                });
+            }
+        }
+        street
+    }
+}
+
+#[test]
+fn frames_pass_a_node_between_wires_of_the_kernel() {
+    need_root!();
+    for io in ["xdp", "packet"] {
+        let street = Street::new();
+        let config = config(&format!("lan(on n0) > wan(on n1) run(io {io}, host none)"));
+        let node = street.node.run(|| Opened::new(&config).unwrap().start().unwrap());
+        let index = |side: usize| Rtnl::open().unwrap().link(HOST[side]).unwrap().ifindex;
+        let mut receiver = street.hosts[1].run(|| Receiver::open(index(1), 16 << 20).unwrap());
+        let sender = street.hosts[0].run(|| Sender::open(index(0)).unwrap());
+        let sent = frames(900);
+        for some in sent.chunks(60) {
+            assert_eq!(sender.send(some).unwrap(), 60);
+            let mut came = vec![];
+            let deadline = Instant::now() + PATIENCE;
+            while came.len() < 60 && Instant::now() < deadline {
+                receiver.receive(Duration::from_millis(50), |frame| came.push(frame.to_vec())).unwrap();
+            }
+            assert!(came == some, "{io}: {} of 60 frames, or others", came.len());
+        }
+        let last = node.stop().unwrap();
+        assert!(last.books.balance() && last.books.left == 900, "{io}: {last:?}");
+        // Nothing of it is left at the interfaces.
+        let again = street.node.run(|| Opened::new(&config).map(drop));
+        again.unwrap();
+    }
+}
