@@ -209,6 +209,14 @@ impl Plane {
         }
     }
 
+    /// Memory that look-ups of routes read, in bytes.
+    pub fn route_bytes(&self) -> usize {
+        match &self.exit {
+            Exit::Router(router) => router.table_bytes(),
+            Exit::Across => 0,
+        }
+    }
+
     /// Takes a route of a router out; false if there is none.
     pub fn remove_route(&mut self, prefix: Prefix) -> bool {
         match &mut self.exit {

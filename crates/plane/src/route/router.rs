@@ -199,9 +199,9 @@ impl Router {
         }
     }
 
-    /// Prefixes in the tables, those of ports and neighbours included.
-    pub(crate) fn prefixes(&self) -> usize {
-        self.v4.len() + self.v6.len()
+    /// Memory that look-ups read, in bytes.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.v4.bytes() + self.v6.bytes() + size_of_val(&*self.nexts)
     }
 
     fn set(&mut self, prefix: Prefix, hop: Hop) -> Option<Hop> {
