@@ -15,3 +15,19 @@ pub use run::Target;
 pub use suites::suites;
 pub use text::{End, Scenario, read};
 pub use virtual_node::VirtualNode;
+
+/// The IP packet that a line of a scenario describes.
+///
+/// # Errors
+/// What is wrong with the line.
+pub fn packet(line: &str) -> Result<Vec<u8>, String> {
+    wire::packet(&fields::read(line)?)
+}
+
+/// The line that describes an IP packet.
+///
+/// # Errors
+/// A packet whose headers contradict each other, or with a wrong checksum.
+pub fn described(packet: &[u8]) -> Result<String, String> {
+    wire::seen(packet).map(|fields| fields::shown(&fields))
+}

@@ -45,6 +45,14 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The texts of its nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = String> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            Action::Node(text) => Some(text.clone()),
+            _ => None,
+        })
+    }
+
     /// The scenario with `there` wherever it says `here`.
     pub fn moved(mut self, here: &str, there: &str) -> Scenario {
         for step in &mut self.steps {

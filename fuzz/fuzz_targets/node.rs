@@ -1,0 +1,17 @@
+//! Any text as a node, and as scenarios: mistakes or what was asked for, and never a panic.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_plane::{Config, Plane, scenario};
+
+fuzz_target!(|text: &str| {
+    let _ = scenario::read(text);
+    match Config::read("fuzz", text) {
+        Ok(config) => {
+            let macs: Vec<_> = config.ports.iter().map(|_| [2, 0, 0, 0, 0xaa, 1]).collect();
+            Plane::new(&config, &macs);
+        }
+        Err(mistakes) => assert!(!mistakes.list.is_empty() && !mistakes.to_string().is_empty()),
+    }
+});
