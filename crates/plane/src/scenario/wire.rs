@@ -247,154 +247,169 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     Ok(fields)
 }
 
+/// Where the fields of a packet are noted: `in.` stands in front of those of a quoted one.
+struct Notes<'a> {
+    fields: &'a mut Fields,
+    prefix: &'a str,
+}
+
+impl Notes<'_> {
+    fn set(&mut self, name: &str, value: impl ToString) {
+        self.fields.insert(format!("{}{name}", self.prefix), value.to_string());
+    }
+}
+
+/// What an IP header says of the rest.
+struct Ip {
+    ends: (IpAddr, IpAddr),
+    proto: u8,
+    /// Where the transport begins.
+    at: usize,
+    /// Bytes of the packet by its own account.
+    total: usize,
+    offset: u16,
+    more: bool,
+}
+
 fn describe(packet: &[u8], prefix: &str, fields: &mut Fields) -> Result<(), String> {
-    let mut set = |name: &str, value: String| {
-        fields.insert(format!("{prefix}{name}"), value);
-    };
-    let short = || format!("{} bytes are too few for its headers", packet.len());
-    let word =
-        |at: usize| packet.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]])).ok_or_else(short);
     let quoted = !prefix.is_empty();
-    let (ends, proto, mut at, total): ((IpAddr, IpAddr), u8, usize, usize);
-    let (mut offset, mut more) = (0, false);
-    match packet.first().ok_or_else(short)? >> 4 {
-        4 => {
-            let header = packet.get(..20).ok_or_else(short)?;
-            at = usize::from(header[0] & 15) * 4;
-            let quad = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-            ends = (quad(12), quad(16));
-            proto = header[9];
-            total = usize::from(word(2)?);
-            if fold(sum(packet.get(..at).ok_or_else(short)?)) != 0xffff {
-                return Err(format!("the checksum of its {prefix}IPv4 header is wrong"));
-            }
-            let place = word(6)?;
-            (offset, more) = ((place & 0x1fff) * 8, place & 0x2000 != 0);
-            set("ttl", header[8].to_string());
-            set("tos", header[1].to_string());
-            if proto != ICMP {
-                set("id", word(4)?.to_string());
-            }
-            if place & 0x4000 != 0 {
-                set("df", "yes".to_string());
-            }
-            if at > 20 {
-                set("options", ((at - 20) / 4).to_string());
-            }
-        }
-        6 => {
-            let header = packet.get(..40).ok_or_else(short)?;
-            let address =
-                |at: usize| IpAddr::from(<[u8; 16]>::try_from(&header[at..at + 16]).expect("16 bytes"));
-            ends = (address(8), address(24));
-            total = 40 + usize::from(word(4)?);
-            set("ttl", header[7].to_string());
-            at = 40;
-            proto = if header[6] == 44 {
-                let place = word(42)?;
-                (offset, more) = (place & 0xfff8, place & 1 != 0);
-                set("id", (u32::from(word(44)?) << 16 | u32::from(word(46)?)).to_string());
-                at = 48;
-                packet[40]
-            } else {
-                header[6]
-            };
-        }
-        version => return Err(format!("it is of version {version}")),
+    let mut notes = Notes { fields, prefix };
+    let ip = match packet.first().map(|first| first >> 4) {
+        Some(4) => describe4(packet, &mut notes)?,
+        Some(6) => describe6(packet, &mut notes)?,
+        version => return Err(format!("it is of version {version:?}")),
+    };
+    if !quoted && ip.total != packet.len() {
+        return Err(format!("its length says {}, it has {} bytes", ip.total, packet.len()));
     }
-    if !quoted && total != packet.len() {
-        return Err(format!("its length says {total}, it has {} bytes", packet.len()));
-    }
-    set("src", ends.0.to_string());
-    set("dst", ends.1.to_string());
-    let whole = offset == 0 && !more;
-    if !whole {
-        set("frag", format!("{offset}{}", if more { "+" } else { "" }));
-    }
-    let l4 = packet.get(at..).ok_or_else(short)?;
-    let name = match proto {
+    notes.set("src", ip.ends.0);
+    notes.set("dst", ip.ends.1);
+    let name = match ip.proto {
         UDP => "udp".to_string(),
         TCP => "tcp".to_string(),
         ICMP | ICMP6 => "icmp".to_string(),
         other => format!("proto/{other}"),
     };
-    set("proto", name);
-    if offset > 0 {
-        set("len", l4.len().to_string());
+    notes.set("proto", &name);
+    let whole = ip.offset == 0 && !ip.more;
+    if !whole {
+        notes.set("frag", format!("{}{}", ip.offset, if ip.more { "+" } else { "" }));
+    }
+    let l4 = packet.get(ip.at..).ok_or("it ends before its transport begins")?;
+    if ip.offset > 0 {
+        notes.set("len", l4.len());
         return Ok(());
     }
-    let long = u32::from_be_bytes;
-    let quad = |at: usize| l4.get(at..at + 4).map(|four| long([four[0], four[1], four[2], four[3]]));
-    let pair = |at: usize| l4.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+    describe_transport(l4, ip.proto, &mut notes)?;
+    let summed = match ip.proto {
+        UDP => l4.get(6..8).is_some_and(|sum| sum != [0, 0]),
+        proto => matches!(proto, TCP | ICMP | ICMP6),
+    };
+    if whole && ip.total == packet.len() && summed && fold(covered(ip.proto, l4, ip.ends)) != 0xffff {
+        if !quoted {
+            return Err(format!("the checksum of its {} is wrong", name.to_uppercase()));
+        }
+        notes.set("badsum", "yes");
+    }
+    if !quoted && matches!(ip.proto, ICMP | ICMP6) && is_error(ip.proto, l4[0]) {
+        describe(l4.get(8..).ok_or("it quotes nothing")?, "in.", fields)?;
+    }
+    Ok(())
+}
+
+fn describe4(packet: &[u8], notes: &mut Notes<'_>) -> Result<Ip, String> {
+    let header = packet.first_chunk::<20>().ok_or("it ends within its IPv4 header")?;
+    let at = usize::from(header[0] & 15) * 4;
+    let all = packet.get(..at).filter(|_| at >= 20).ok_or("it ends within its IPv4 header")?;
+    if fold(sum(all)) != 0xffff {
+        return Err(format!("the checksum of its {}IPv4 header is wrong", notes.prefix));
+    }
+    let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let quad = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let (proto, place) = (header[9], word(6));
+    notes.set("ttl", header[8]);
+    notes.set("tos", header[1]);
+    // `id` of a query of ICMP is its identifier.
+    if proto != ICMP {
+        notes.set("id", word(4));
+    }
+    if place & 0x4000 != 0 {
+        notes.set("df", "yes");
+    }
+    if at > 20 {
+        notes.set("options", (at - 20) / 4);
+    }
+    let (offset, more) = ((place & 0x1fff) * 8, place & 0x2000 != 0);
+    Ok(Ip { ends: (quad(12), quad(16)), proto, at, total: word(2).into(), offset, more })
+}
+
+fn describe6(packet: &[u8], notes: &mut Notes<'_>) -> Result<Ip, String> {
+    let header = packet.first_chunk::<40>().ok_or("it ends within its IPv6 header")?;
+    let address = |at: usize| IpAddr::from(<[u8; 16]>::try_from(&header[at..at + 16]).expect("16 bytes"));
+    let total = 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let mut ip =
+        Ip { ends: (address(8), address(24)), proto: header[6], at: 40, total, offset: 0, more: false };
+    notes.set("ttl", header[7]);
+    if header[6] == 44 {
+        let extension = packet.get(40..48).ok_or("it ends within its fragment header")?;
+        let place = u16::from_be_bytes([extension[2], extension[3]]);
+        (ip.proto, ip.at, ip.offset, ip.more) = (extension[0], 48, place & 0xfff8, place & 1 != 0);
+        notes.set("id", u32::from_be_bytes([extension[4], extension[5], extension[6], extension[7]]));
+    }
+    Ok(ip)
+}
+
+/// Of a quoted packet eight bytes are enough (RFC 792).
+fn describe_transport(l4: &[u8], proto: u8, notes: &mut Notes<'_>) -> Result<(), String> {
+    let word = |at: usize| l4.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]));
+    let long = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
+    if matches!(proto, UDP | TCP | ICMP | ICMP6) && l4.len() < 8 {
+        return Err("it ends within its transport header".to_string());
+    }
     let header = match proto {
         UDP | TCP => {
-            // Of a quoted packet eight bytes are enough (RFC 792).
-            set("sport", pair(0).ok_or_else(short)?.to_string());
-            set("dport", pair(2).ok_or_else(short)?.to_string());
-            if proto == TCP && l4.len() >= 20 {
-                let letters = TCP_FLAGS.iter().filter(|(_, bit)| l4[13] & bit != 0).map(|(letter, _)| letter);
-                set("flags", letters.collect());
-                set("ack", quad(8).unwrap_or_default().to_string());
-                set("win", pair(14).unwrap_or_default().to_string());
-                if let Some([2, 4, a, b]) = l4.get(20..24) {
-                    set("mss", u16::from_be_bytes([*a, *b]).to_string());
-                }
+            notes.set("sport", word(0));
+            notes.set("dport", word(2));
+            if proto == UDP && word(6) == 0 {
+                notes.set("nosum", "yes");
             }
-            if proto == TCP {
-                set("seq", quad(4).unwrap_or_default().to_string());
-                usize::from(l4.get(12).copied().unwrap_or(0x50) >> 4) * 4
-            } else {
-                8
-            }
+            if proto == TCP { describe_tcp(l4, notes) } else { 8 }
         }
         ICMP | ICMP6 => {
-            let (kind, code) =
-                (l4.first().copied().ok_or_else(short)?, l4.get(1).copied().ok_or_else(short)?);
+            let (kind, code) = (l4[0], l4[1]);
             let name = TYPES.iter().find(|&&(_, v4, v6)| kind == if proto == ICMP { v4 } else { v6 });
             let name = name.map_or(kind.to_string(), |(name, ..)| name.to_string());
-            set("type", if code == 0 { name } else { format!("{name}/{code}") });
-            match is_error(proto, kind) {
-                true if !quoted => set("mtu", pair(6).unwrap_or_default().to_string()),
-                _ => {
-                    set("id", pair(4).unwrap_or_default().to_string());
-                    set("seq", pair(6).unwrap_or_default().to_string());
-                }
+            notes.set("type", if code == 0 { name } else { format!("{name}/{code}") });
+            if is_error(proto, kind) && notes.prefix.is_empty() {
+                // RFC 1191, section 4; RFC 4443, section 3.2.
+                notes.set("mtu", if proto == ICMP { word(6).into() } else { long(4) });
+            } else {
+                notes.set("id", word(4));
+                notes.set("seq", word(6));
             }
             8
         }
         _ => 0,
     };
-    set("len", l4.len().saturating_sub(header).to_string());
-    let complete = total == packet.len() && whole;
-    let unsummed = proto == UDP && pair(6) == Some(0);
-    if unsummed {
-        set("nosum", "yes".to_string());
-    }
-    if complete
-        && !unsummed
-        && matches!(proto, UDP | TCP | ICMP | ICMP6)
-        && fold(covered(proto, l4, ends)) != 0xffff
-    {
-        match quoted {
-            true => set("badsum", "yes".to_string()),
-            false => {
-                return Err(format!(
-                    "the checksum of its {} is wrong",
-                    if proto == UDP {
-                        "UDP"
-                    } else if proto == TCP {
-                        "TCP"
-                    } else {
-                        "ICMP"
-                    }
-                ));
-            }
-        }
-    }
-    if !quoted && matches!(proto, ICMP | ICMP6) && is_error(proto, l4[0]) {
-        describe(l4.get(8..).ok_or_else(short)?, "in.", fields)?;
-    }
+    notes.set("len", l4.len().saturating_sub(header));
     Ok(())
+}
+
+/// The length of its header.
+fn describe_tcp(l4: &[u8], notes: &mut Notes<'_>) -> usize {
+    let word = |at: usize| u16::from_be_bytes([l4[at], l4[at + 1]]);
+    notes.set("seq", u32::from(word(4)) << 16 | u32::from(word(6)));
+    if l4.len() < 20 {
+        return 20;
+    }
+    notes.set("ack", u32::from(word(8)) << 16 | u32::from(word(10)));
+    notes.set("win", word(14));
+    let flags = TCP_FLAGS.iter().filter(|(_, bit)| l4[13] & bit != 0).map(|(letter, _)| letter);
+    notes.set("flags", flags.collect::<String>());
+    if let Some([2, 4, a, b]) = l4.get(20..24) {
+        notes.set("mss", u16::from_be_bytes([*a, *b]));
+    }
+    usize::from(l4[12] >> 4) * 4
 }
 
 fn is_error(proto: u8, kind: u8) -> bool {
