@@ -8,8 +8,9 @@
 //! A frame of the node's own enters in the middle; one that turns leaves the outward way at a stage and goes on inward
 //! from there.
 
-use crate::batch::{Batch, Set};
+use crate::batch::{BATCH, Batch, Fate, Set};
 use crate::drops::Drops;
+use crate::nat::Nat;
 use crate::own::{Entry, Own};
 use crate::stage::{Dir, Step};
 use crate::time::Time;
@@ -19,11 +20,21 @@ pub(crate) const MOST_STAGES: usize = 15;
 
 /// What a frame meets between its ports: a closed set, told apart once per batch.
 #[derive(Debug)]
-pub(crate) enum Stage {}
+pub(crate) enum Stage {
+    Nat(Box<Nat>),
+}
 
 impl Stage {
-    fn run(&mut self, _step: &mut Step<'_, '_>, _dir: Dir, _set: Set) -> Set {
-        match *self {}
+    fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        match self {
+            Stage::Nat(nat) => nat.run(step, dir, set),
+        }
+    }
+
+    fn tick(&mut self, step: &mut Step<'_, '_>) {
+        match self {
+            Stage::Nat(nat) => nat.tick(step),
+        }
     }
 }
 
@@ -49,6 +60,16 @@ impl Entries {
 pub(crate) struct Through {
     pub(crate) outward: Set,
     pub(crate) inward: Set,
+}
+
+/// Lets time pass at each stage: a bounded piece of what is due is done.
+pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut Drops) {
+    let fates = &mut [Fate::Live; BATCH];
+    let mut step = Step { now, frames: &mut [], own, drops, fates, turned: Set::EMPTY, stage: 0 };
+    for (k, stage) in stages.iter_mut().enumerate() {
+        step.stage = k;
+        stage.tick(&mut step);
+    }
 }
 
 /// Leads a batch through the stages.

@@ -3,6 +3,7 @@
 use weir_config::{Mistakes, Notes};
 
 use crate::chain::MOST_STAGES;
+use crate::nat;
 use crate::port::Port;
 use crate::route::{self, Route};
 use crate::text::{self, Item};
@@ -18,14 +19,18 @@ pub struct Config {
     pub(crate) stages: Vec<StageConfig>,
     /// The routes of a router; without, the node is a bump in the wire.
     pub routes: Option<Vec<Route>>,
+    /// What nobody outside is to foresee follows from it: set it by chance where that matters. The text does not tell.
+    pub seed: u64,
 }
 
 /// What a stage is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StageConfig {}
+pub(crate) enum StageConfig {
+    Nat(Box<nat::Config>),
+}
 
 /// Names of the stages.
-const STAGES: &[&str] = &["route"];
+const STAGES: &[&str] = &["route", "nat"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -81,7 +86,7 @@ fn read(items: &[Item], notes: &Notes<'_>) -> Config {
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
-    Config { ports, left, stages, routes }
+    Config { ports, left, stages, routes, seed: 0 }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
@@ -99,6 +104,11 @@ fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
 }
 
 fn stage(item: &Item, notes: &Notes<'_>) -> Option<StageConfig> {
-    item.wrong(notes, format!("`{}` is no stage, and ports stand at the ends", item.name.text));
-    None
+    match item.name.text.as_str() {
+        "nat" => Some(StageConfig::Nat(Box::new(nat::Config::read(item, notes)))),
+        name => {
+            item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));
+            None
+        }
+    }
 }

@@ -308,6 +308,18 @@ impl Frame<'_> {
         self.ip()[if self.kind == Kind::V4 { 8 } else { 7 }]
     }
 
+    /// Identification of an IPv4 packet.
+    pub(crate) fn id4(&self) -> u16 {
+        let ip = self.ip();
+        u16::from_be_bytes([ip[4], ip[5]])
+    }
+
+    /// Whether an IPv4 packet may not be cut into fragments.
+    #[inline]
+    pub(crate) fn keeps_whole(&self) -> bool {
+        self.ip()[6] & 0x40 != 0
+    }
+
     /// Flags of TCP, zero for all else.
     pub fn tcp_flags(&self) -> u8 {
         if self.proto == TCP && self.fragment != Fragment::Later { self.l4()[13] } else { 0 }
@@ -354,6 +366,60 @@ impl Frame<'_> {
     pub fn set_dst4(&mut self, address: u32) {
         self.change4(16, self.dst4, address);
         self.dst4 = address;
+    }
+
+    /// Another source, address and port (or identifier of a query) at once.
+    #[inline]
+    pub(crate) fn set_source4(&mut self, address: u32, port: u16) {
+        let delta = self.write4(12, self.src4, address);
+        let at = if self.proto == ICMP { 4 } else { 0 };
+        self.write_port(at, self.sport, port, delta);
+        (self.src4, self.sport) = (address, port);
+        if at == 4 {
+            self.dport = port;
+        }
+    }
+
+    /// Another destination, address and port (or identifier of a query) at once.
+    #[inline]
+    pub(crate) fn set_destination4(&mut self, address: u32, port: u16) {
+        let delta = self.write4(16, self.dst4, address);
+        let at = if self.proto == ICMP { 4 } else { 2 };
+        self.write_port(at, self.dport, port, delta);
+        (self.dst4, self.dport) = (address, port);
+        if at == 4 {
+            self.sport = port;
+        }
+    }
+
+    /// Writes an address, and tells what that adds to the sums that cover it.
+    #[inline]
+    fn write4(&mut self, at: usize, old: u32, new: u32) -> u32 {
+        let delta = delta32(old, new);
+        let header = self.ip_mut().first_chunk_mut::<IPV4>().expect("the header was read");
+        *header[at..].first_chunk_mut().expect("inside the header") = new.to_be_bytes();
+        adjust(header, 10, delta);
+        delta
+    }
+
+    /// Writes a port; `delta` is what the address adds to the checksum of the transport.
+    #[inline]
+    fn write_port(&mut self, at: usize, old: u16, new: u16, delta: u32) {
+        let port_delta = delta16(old, new);
+        *self.l4_mut()[at..].first_chunk_mut().expect("the ports were read") = new.to_be_bytes();
+        match self.proto {
+            ICMP => adjust(self.l4_mut(), 2, port_delta),
+            _ => self.adjust_l4(delta + port_delta),
+        }
+    }
+
+    /// Another identification of an IPv4 packet.
+    #[inline]
+    pub(crate) fn set_id4(&mut self, id: u16) {
+        let delta = delta16(self.id4(), id);
+        let header = self.ip_mut();
+        header[4..6].copy_from_slice(&id.to_be_bytes());
+        adjust(header, 10, delta);
     }
 
     fn change4(&mut self, at: usize, old: u32, new: u32) {
@@ -447,19 +513,19 @@ impl Frame<'_> {
 }
 
 /// Puts a difference into the checksum at `at` (RFC 1624, equation 3).
-fn adjust(bytes: &mut [u8], at: usize, delta: u32) {
+pub(crate) fn adjust(bytes: &mut [u8], at: usize, delta: u32) {
     let field = bytes[at..].first_chunk_mut::<2>().expect("a checksum");
     let old = u32::from(!u16::from_be_bytes(*field));
     *field = (!fold16(old + delta)).to_be_bytes();
 }
 
 /// What replacing a word adds to a one's complement sum.
-fn delta16(old: u16, new: u16) -> u32 {
+pub(crate) fn delta16(old: u16, new: u16) -> u32 {
     u32::from(!old) + u32::from(new)
 }
 
 /// What replacing two words adds.
-fn delta32(old: u32, new: u32) -> u32 {
+pub(crate) fn delta32(old: u32, new: u32) -> u32 {
     let (old, new) = (!old, new);
     u32::from(fold16((old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)))
 }

@@ -12,9 +12,10 @@ use weir_packet::frame::Mac;
 
 use crate::batch::{BATCH, Batch, Fate, Set};
 use crate::chain::{self, Entries, Stage};
-use crate::config::Config;
+use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
+use crate::nat::{Event, Nat};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
 use crate::port::Port;
@@ -91,7 +92,7 @@ impl Plane {
         Plane {
             ports: config.ports.iter().map(gate).collect(),
             left: config.left,
-            stages: config.stages.iter().map(|stage| match *stage {}).collect(),
+            stages: config.stages.iter().map(|stage| stage_of(stage, config)).collect(),
             exit: exit(config, macs),
             own: Own::new(config.ports.iter().map(own_addresses).collect()),
             departures: Vec::new(),
@@ -112,6 +113,7 @@ impl Plane {
 
     /// Time has passed: a bounded piece of what is due is done.
     pub fn tick(&mut self, now: Time) {
+        chain::tick(&mut self.stages, now, &mut self.own, &mut self.books.drops);
         if let Exit::Router(router) = &mut self.exit {
             router.tick(now, &mut self.own, &mut self.books.drops);
         }
@@ -121,6 +123,17 @@ impl Plane {
     /// Frames of the node's own that leave since the last call.
     pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
         self.departures.drain(..)
+    }
+
+    /// What the log of NAT is told since the last call, and how many events there was no room for, ever.
+    pub fn events(&mut self) -> (Vec<Event>, u64) {
+        let mut all = (Vec::new(), 0);
+        for Stage::Nat(nat) in &mut self.stages {
+            let (events, lost) = nat.events();
+            all.0.extend(events);
+            all.1 += lost;
+        }
+        all
     }
 
     /// Where all frames are.
@@ -309,6 +322,15 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
 
 fn own_addresses(port: &Port) -> Vec<IpAddr> {
     port.addresses.iter().map(|own| own.host()).collect()
+}
+
+fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
+    match stage {
+        StageConfig::Nat(nat) => {
+            let own = config.ports.iter().flat_map(own_addresses).collect();
+            Stage::Nat(Box::new(Nat::new((**nat).clone(), own, config.seed)))
+        }
+    }
 }
 
 /// Where the type stands behind the tags of the port; a frame with other tags is not the port's.

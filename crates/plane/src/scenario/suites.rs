@@ -6,6 +6,14 @@ use super::text::{Scenario, read};
 const FILES: &[(&str, &str)] = &[
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
     ("forward.txt", include_str!("../../../../tests/forward.txt")),
+    ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),
+    ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),
+    ("rfc4787.txt", include_str!("../../../../tests/rfc4787.txt")),
+    ("rfc5382.txt", include_str!("../../../../tests/rfc5382.txt")),
+    ("rfc5508.txt", include_str!("../../../../tests/rfc5508.txt")),
+    ("rfc6888.txt", include_str!("../../../../tests/rfc6888.txt")),
+    ("rfc7422.txt", include_str!("../../../../tests/rfc7422.txt")),
+    ("rfc7857.txt", include_str!("../../../../tests/rfc7857.txt")),
 ];
 
 /// All scenarios, each with the file it stands in.

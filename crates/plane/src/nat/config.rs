@@ -1,0 +1,484 @@
+//! What a NAT is to do, read from the arguments of `nat(...)`.
+//!
+//! | argument | meaning | default |
+//! |---|---|---|
+//! | `public 192.0.2.0/28 [ports 1024-65535 ...]` | public addresses, also `192.0.2.1-192.0.2.9`; may be repeated | |
+//! | `ports 1024-65535 [...]` | the ports of each public address | 1024-65535 |
+//! | `block 512` | ports of a block, each of one subscriber | 512 |
+//! | `blocks 16` | blocks of a subscriber, at most | 16 |
+//! | `deterministic 100.64.0.0/20 [dynamic 2]` | ports of these subscribers by RFC 7422, and dynamic blocks beside | |
+//! | `parity` | an even port stays even, an odd one odd | no |
+//! | `mapping address-and-port-dependent` | a mapping for each remote end | endpoint-independent |
+//! | `filtering address-dependent` | who may send inward; also `address-and-port-dependent` | endpoint-independent |
+//! | `inbound-refresh` | frames that come in keep a mapping alive, too | no |
+//! | `rate 100` | new mappings of a subscriber per second | no limit |
+//! | `sessions 1000000` | sessions of all subscribers, at most | 1000000 |
+//! | `subscriber-sessions 4000` | sessions of a subscriber, at most | no limit |
+//! | `hold 120s`, `held 1000000` | how long a port rests before it is given out again, and how many may | 120s, 1000000 |
+//! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
+//! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
+//! | `one-to-one 192.0.2.9 to 192.168.0.9` | all of an address | |
+//! | `exclude 198.51.100.0/24` | destinations outside that see inside addresses | |
+//! | `unsolicited silent` | no answer to a SYN from outside that nobody awaits | answer |
+//! | `exhausted silent` | no answer to who gets no port | answer |
+//! | `mss 1452` | largest TCP segment that a SYN may ask for | as it is |
+//! | `log sessions` | what the event log tells; also `blocks`, `nothing` | blocks |
+
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use weir_config::{Notes, did_you_mean};
+use weir_packet::headers::{TCP, UDP};
+
+use super::deterministic::Deterministic;
+use super::ports;
+use super::timers::{SETTINGS, Timeouts};
+use crate::prefix::{Prefix, mask4};
+use crate::text::{Arg, Item};
+
+/// What depends on the remote end (RFC 4787, sections 4.1 and 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dependence {
+    Independent,
+    Address,
+    AddressAndPort,
+}
+
+/// A port that leads inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Forward {
+    pub(crate) proto: u8,
+    pub(crate) outside: (u32, u16),
+    pub(crate) inside: (u32, u16),
+}
+
+/// An address that leads inside with all its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) outside: u32,
+    pub(crate) inside: u32,
+}
+
+/// What the event log tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    Nothing,
+    Blocks,
+    Sessions,
+}
+
+/// What is done about a frame that gets nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Answer,
+    Silent,
+}
+
+/// What a NAT is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// First and last of ranges of public addresses.
+    pub(crate) public: Vec<(u32, u32)>,
+    pub(crate) ports: ports::Config,
+    pub(crate) deterministic: Option<Deterministic>,
+    pub(crate) mapping: Dependence,
+    pub(crate) filtering: Dependence,
+    pub(crate) inbound_refresh: bool,
+    pub(crate) rate_per_s: Option<u32>,
+    pub(crate) sessions: u32,
+    pub(crate) subscriber_sessions: u32,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) forwards: Vec<Forward>,
+    pub(crate) pairs: Vec<Pair>,
+    pub(crate) exclude: Vec<Prefix>,
+    pub(crate) unsolicited: Manner,
+    pub(crate) exhausted: Manner,
+    pub(crate) mss: Option<u16>,
+    pub(crate) log: Detail,
+}
+
+/// Most public addresses.
+const MOST_PUBLIC: u64 = 32_768;
+
+const ARGS: &[&str] = &[
+    "public",
+    "ports",
+    "block",
+    "blocks",
+    "deterministic",
+    "parity",
+    "mapping",
+    "filtering",
+    "inbound-refresh",
+    "rate",
+    "sessions",
+    "subscriber-sessions",
+    "hold",
+    "held",
+    "forward",
+    "one-to-one",
+    "exclude",
+    "unsolicited",
+    "exhausted",
+    "mss",
+    "log",
+    "udp-timeout",
+    "icmp-timeout",
+    "tcp-timeout",
+    "tcp-opening-timeout",
+    "tcp-closing-timeout",
+    "tcp-reset-timeout",
+    "other-timeout",
+];
+
+/// What the arguments said so far; some make sense only together.
+struct Draft {
+    config: Config,
+    ports: Option<Vec<RangeInclusive<u16>>>,
+    deterministic: Option<(Prefix, u32)>,
+}
+
+impl Config {
+    /// Reads an item; mistakes are noted.
+    pub(crate) fn read(item: &Item, notes: &Notes<'_>) -> Config {
+        let mut draft = Draft { config: Config::default(), ports: None, deterministic: None };
+        for arg in &item.args {
+            if let Err(text) = draft.argument(arg) {
+                arg.wrong(notes, text);
+            }
+        }
+        draft.finish(&mut |text| item.wrong(notes, text))
+    }
+}
+
+impl Config {
+    /// Whether frames need a look at their addresses before all else.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        !self.exclude.is_empty() || !self.pairs.is_empty()
+    }
+
+    /// Whether an address outside sees inside addresses.
+    pub(crate) fn excludes(&self, address: u32) -> bool {
+        self.exclude.iter().any(|prefix| prefix.contains(Ipv4Addr::from(address).into()))
+    }
+
+    /// The pair of an inside address.
+    pub(crate) fn pair_of(&self, inside: u32) -> Option<Pair> {
+        self.pairs.iter().find(|pair| pair.inside == inside).copied()
+    }
+
+    /// The pair of an outside address.
+    pub(crate) fn pair_at(&self, outside: u32) -> Option<Pair> {
+        self.pairs.iter().find(|pair| pair.outside == outside).copied()
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            public: Vec::new(),
+            ports: ports::Config {
+                ports: vec![1024..=65535],
+                block: 512,
+                blocks: 16,
+                parity: false,
+                hold: Duration::from_secs(120),
+                held: 1_000_000,
+            },
+            deterministic: None,
+            mapping: Dependence::Independent,
+            filtering: Dependence::Independent,
+            inbound_refresh: false,
+            rate_per_s: None,
+            sessions: 1_000_000,
+            subscriber_sessions: u32::MAX,
+            timeouts: Timeouts::default(),
+            forwards: Vec::new(),
+            pairs: Vec::new(),
+            exclude: Vec::new(),
+            unsolicited: Manner::Answer,
+            exhausted: Manner::Answer,
+            mss: None,
+            log: Detail::Blocks,
+        }
+    }
+}
+
+impl Draft {
+    fn argument(&mut self, arg: &Arg) -> Result<(), String> {
+        let words = arg.words();
+        let config = &mut self.config;
+        match words[..] {
+            ["public", addresses] => config.public.push(range4(addresses)?),
+            ["public", addresses, "ports", ref ranges @ ..] if !ranges.is_empty() => {
+                config.public.push(range4(addresses)?);
+                self.set_ports(ranges)?;
+            }
+            ["ports", ref ranges @ ..] if !ranges.is_empty() => self.set_ports(ranges)?,
+            ["block", ports] => config.ports.block = number(ports, 1..=32_768)? as u16,
+            ["blocks", blocks] => config.ports.blocks = number(blocks, 1..=65_535)? as u16,
+            ["deterministic", prefix] => self.deterministic = Some((prefix.parse()?, 0)),
+            ["deterministic", prefix, "dynamic", blocks] => {
+                self.deterministic = Some((prefix.parse()?, number(blocks, 0..=1000)?));
+            }
+            ["parity"] => config.ports.parity = true,
+            ["inbound-refresh"] => config.inbound_refresh = true,
+            ["mapping", what] => match dependence(what)? {
+                Dependence::Address => {
+                    return Err("a mapping depends on the whole remote end or on nothing of it: write \
+                                address-and-port-dependent"
+                        .to_string());
+                }
+                mapping => config.mapping = mapping,
+            },
+            ["filtering", what] => config.filtering = dependence(what)?,
+            ["rate", rate] => config.rate_per_s = Some(number(rate, 1..=1_000_000)?),
+            ["sessions", most] => config.sessions = number(most, 1..=1_000_000_000)?,
+            ["subscriber-sessions", most] => config.subscriber_sessions = number(most, 1..=1_000_000_000)?,
+            ["hold", time] => config.ports.hold = seconds(time, 0)?,
+            ["held", ports] => config.ports.held = number(ports, 0..=u32::MAX)?,
+            ["forward", proto, outside, "to", inside] => {
+                config.forwards.push(Forward {
+                    proto: transport(proto)?,
+                    outside: end4(outside)?,
+                    inside: end4(inside)?,
+                });
+            }
+            ["one-to-one", outside, "to", inside] => {
+                config.pairs.push(Pair { outside: address4(outside)?, inside: address4(inside)? });
+            }
+            ["exclude", prefix] => config.exclude.push(prefix.parse()?),
+            ["unsolicited", how] => config.unsolicited = manner(how)?,
+            ["exhausted", how] => config.exhausted = manner(how)?,
+            ["mss", bytes] => config.mss = Some(number(bytes, 88..=65_495)? as u16),
+            ["log", what] => config.log = detail(what)?,
+            [name, time] if SETTINGS.iter().any(|setting| setting.name == name) => {
+                let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("just seen");
+                let why = |text| format!("{name}: {text} ({})", setting.source);
+                config.timeouts.0[setting.class as usize] = seconds(time, setting.least_s).map_err(why)?;
+            }
+            [name, ..] if ARGS.contains(&name) => {
+                return Err(format!(
+                    "`{}` is not how `{name}` is written: see `nat` in the manual",
+                    words.join(" ")
+                ));
+            }
+            [name, ..] => {
+                return Err(format!("`{name}` is no argument of nat: {}", did_you_mean(name, ARGS)));
+            }
+            [] => unreachable!("an argument has a word"),
+        }
+        Ok(())
+    }
+
+    fn set_ports(&mut self, ranges: &[&str]) -> Result<(), String> {
+        let mut list = ranges.iter().map(|text| port_range(text)).collect::<Result<Vec<_>, _>>()?;
+        list.sort_by_key(|range| *range.start());
+        if let Some(two) = list.windows(2).find(|two| two[0].end() >= two[1].start()) {
+            return Err(format!("the ports {:?} and {:?} overlap: write each once", two[0], two[1]));
+        }
+        if self.ports.as_ref().is_some_and(|other| *other != list) {
+            return Err("all public addresses have the same ports: write them once, as `ports 1024-65535`"
+                .to_string());
+        }
+        self.ports = Some(list);
+        Ok(())
+    }
+
+    /// What the arguments say together.
+    fn finish(self, wrong: &mut dyn FnMut(String)) -> Config {
+        let Draft { mut config, ports, deterministic } = self;
+        if let Some(ports) = ports {
+            config.ports.ports = ports;
+        }
+        if config.public.is_empty() && config.pairs.is_empty() {
+            wrong("a NAT needs public addresses: write public 192.0.2.1".to_string());
+        }
+        config.public.sort();
+        if let Some(two) = config.public.windows(2).find(|two| two[0].1 >= two[1].0) {
+            wrong(format!("the public address {} is there twice: write it once", Ipv4Addr::from(two[1].0)));
+        }
+        let count: u64 = config.public.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+        if count > MOST_PUBLIC {
+            wrong(format!("{count} public addresses are too many: a NAT has at most {MOST_PUBLIC}"));
+            config.public.clear();
+        }
+        for pair in &config.pairs {
+            if config.public.iter().any(|range| (range.0..=range.1).contains(&pair.outside)) {
+                let address = Ipv4Addr::from(pair.outside);
+                wrong(format!("{address} is one-to-one and in the pool: take it out of `public`"));
+            }
+        }
+        if config.mapping == Dependence::AddressAndPort {
+            // Such a mapping has one remote end: nobody else can be let in.
+            config.filtering = Dependence::AddressAndPort;
+        }
+        if let Some((prefix, dynamic)) = deterministic {
+            match deterministic_of(&config, prefix, dynamic) {
+                Ok(deterministic) => {
+                    config.ports.block = deterministic.share();
+                    config.ports.blocks = dynamic as u16;
+                    config.deterministic = Some(deterministic);
+                }
+                Err(text) => wrong(text),
+            }
+        }
+        config
+    }
+}
+
+fn deterministic_of(config: &Config, prefix: Prefix, dynamic: u32) -> Result<Deterministic, String> {
+    let [ports] = &config.ports.ports[..] else {
+        return Err("deterministic ports are of one range: write ports 1024-65535".to_string());
+    };
+    if *ports.start() < 1024 {
+        return Err("deterministic ports begin at 1024 or above: write ports 1024-65535".to_string());
+    }
+    let outside = config.public.iter().flat_map(|&(first, last)| first..=last).collect();
+    Deterministic::new(prefix, outside, ports.clone(), dynamic)
+}
+
+/// `192.0.2.1`, `192.0.2.0/28`, `192.0.2.1-192.0.2.9`.
+fn range4(text: &str) -> Result<(u32, u32), String> {
+    if let Some((first, last)) = text.split_once('-') {
+        let (first, last) = (address4(first)?, address4(last)?);
+        return if first <= last {
+            Ok((first, last))
+        } else {
+            Err(format!("`{text}` ends before it begins"))
+        };
+    }
+    let prefix: Prefix = text.parse()?;
+    let address = address4(&prefix.network().address.to_string())?;
+    Ok((address, address | !mask4(prefix.len)))
+}
+
+fn address4(text: &str) -> Result<u32, String> {
+    let address: Result<Ipv4Addr, _> = text.parse();
+    address.map(u32::from).map_err(|_| format!("`{text}` is no IPv4 address: write one, as in 192.0.2.1"))
+}
+
+fn end4(text: &str) -> Result<(u32, u16), String> {
+    let wrong = || format!("`{text}` is no address with a port: write 192.0.2.1:80");
+    let (address, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    Ok((address4(address)?, port.parse().ok().filter(|&port| port > 0).ok_or_else(wrong)?))
+}
+
+fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let wrong = || format!("`{text}` are no ports: write the first and the last, as in 1024-65535");
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| text.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(wrong);
+    let range = port(first)?..=port(last)?;
+    if range.is_empty() { Err(format!("the ports `{text}` end before they begin")) } else { Ok(range) }
+}
+
+fn number(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a number from {} to {}", range.start(), range.end()))
+}
+
+/// `300s`, `300`, at least so many.
+fn seconds(text: &str, least: u64) -> Result<Duration, String> {
+    let s = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|s| (least..=1_000_000).contains(s));
+    s.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not a time from {least}s to 1000000s"))
+}
+
+fn transport(text: &str) -> Result<u8, String> {
+    match text {
+        "tcp" => Ok(TCP),
+        "udp" => Ok(UDP),
+        _ => Err(format!("`{text}` cannot be forwarded: use tcp or udp")),
+    }
+}
+
+fn dependence(text: &str) -> Result<Dependence, String> {
+    choice(
+        text,
+        &[
+            ("endpoint-independent", Dependence::Independent),
+            ("address-dependent", Dependence::Address),
+            ("address-and-port-dependent", Dependence::AddressAndPort),
+        ],
+    )
+}
+
+fn manner(text: &str) -> Result<Manner, String> {
+    choice(text, &[("answer", Manner::Answer), ("silent", Manner::Silent)])
+}
+
+fn detail(text: &str) -> Result<Detail, String> {
+    choice(text, &[("nothing", Detail::Nothing), ("blocks", Detail::Blocks), ("sessions", Detail::Sessions)])
+}
+
+fn choice<T: Copy>(text: &str, names: &[(&str, T)]) -> Result<T, String> {
+    let found = names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    found.ok_or_else(|| format!("`{text}` is none of them: {}", did_you_mean(text, &names)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::items;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let notes = Notes::new("a node", text);
+        let config = Config::read(&items(text, &notes)[0], &notes);
+        if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes("n").to_string()) }
+    }
+
+    #[test]
+    fn arguments() {
+        let config = read(
+            "nat(public 192.0.2.0/30 ports 1-1023 2000-2999, public 198.51.100.7-198.51.100.8, block 64, blocks 2,\n\
+             filtering address-dependent, udp-timeout 120s, forward tcp 192.0.2.1:80 to 192.168.0.9:8080,\n\
+             one-to-one 203.0.113.1 to 192.168.0.8, exclude 10.0.0.0/8, hold 60s, rate 10, parity)",
+        )
+        .expect("right");
+        assert_eq!(config.public, [(0xc000_0200, 0xc000_0203), (0xc633_6407, 0xc633_6408)]);
+        assert_eq!((&config.ports.ports[..], config.ports.block), (&[1..=1023, 2000..=2999][..], 64));
+        assert_eq!((config.filtering, config.mapping), (Dependence::Address, Dependence::Independent));
+        assert_eq!(config.timeouts.0[0], Duration::from_secs(120));
+        assert_eq!(config.forwards[0].inside, (0xc0a8_0009, 8080));
+        assert_eq!(config.pairs[0].outside, 0xcb00_7101);
+        let config = read("nat(public 192.0.2.1, mapping address-and-port-dependent)").expect("right");
+        assert_eq!(config.filtering, Dependence::AddressAndPort);
+        let config = read("nat(public 192.0.2.1, deterministic 198.51.100.0/28 dynamic 2)").expect("right");
+        assert_eq!((config.ports.block, config.ports.blocks), (4032, 2));
+    }
+
+    #[test]
+    fn all_mistakes_are_told() {
+        for (text, wrong) in [
+            ("nat", "a NAT needs public addresses"),
+            ("nat(public 192.0.2.1, public 192.0.2.0/24)", "192.0.2.1 is there twice"),
+            ("nat(public 192.0.2.1 ports 5000-4000)", "end before they begin"),
+            ("nat(public 192.0.2.1, ports 1-9 5-6)", "overlap"),
+            ("nat(public 192.0.2.1, tcp-timeout 7200s)", "tcp-timeout: `7200s` is not a time from 7440s"),
+            ("nat(public 192.0.2.1, udp-timeout 60s)", "(RFC 4787 REQ-5)"),
+            ("nat(public 192.0.2.1, filtering none)", "`none` is none of them: use endpoint-independent"),
+            ("nat(public 192.0.2.1, blok 5)", "did you mean `block`?"),
+            ("nat(public 192.0.2.1, block 0)", "from 1 to 32768"),
+            ("nat(public 192.0.2.1, block)", "is not how `block` is written"),
+            ("nat(public 192.0.2.1, one-to-one 192.0.2.1 to 10.0.0.1)", "take it out of `public`"),
+            ("nat(public 192.0.2.1, mapping address-dependent)", "the whole remote end or on nothing"),
+            ("nat(public 192.0.2.1, deterministic 10.0.0.0/8)", "cannot share 64512 ports"),
+            ("nat(public 10.0.0.0/8)", "too many"),
+            ("nat(public 192.0.2.1, forward icmp 192.0.2.1:1 to 10.0.0.1:1)", "use tcp or udp"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(wrong) && error.lines().count() == 1, "{text}: {error}");
+        }
+        let error = read("nat(public 1.2.3,\nblock x,\nhold y)").expect_err("three mistakes and no address");
+        assert_eq!(error.lines().count(), 4, "{error}");
+    }
+
+    #[test]
+    fn each_argument_is_known_by_name() {
+        for setting in SETTINGS {
+            assert!(ARGS.contains(&setting.name), "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Errors of ICMP through the NAT (RFC 5508): the packet that they quote is turned back into what the receiver of the
+//! error once sent. No error keeps a session alive or ends one.
+//!
+//! ```text
+//!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
+//!  outward  ICMP  inside > remote  { remote > inside:i } becomes   X' > remote     { remote > X':x' }
+//! ```
+
+use weir_packet::checksum::{fold, sum};
+use weir_packet::headers::{ICMP, TCP, UDP};
+
+use super::outside::{Place, Space};
+use super::slot::{Inside, Remote, mapped4};
+use super::{Nat, Next};
+use crate::drops::Drop;
+use crate::frame::{IPV4, adjust, delta16, delta32};
+use crate::stage::Step;
+
+/// Header of an error, in front of what it quotes.
+const HEADER: usize = 8;
+/// The packet that an error quotes.
+#[derive(Debug, Clone, Copy)]
+struct Quote {
+    proto: u8,
+    /// Where its transport begins, from the ICMP header on.
+    l4_at: usize,
+    src: (u32, u16),
+    dst: (u32, u16),
+}
+
+/// An end of a quoted packet.
+#[derive(Clone, Copy)]
+enum End {
+    Source,
+    Destination,
+}
+
+/// Reads what an error quotes (RFC 5508 REQ-3): its own and the quoted header's checksum are right, options are passed
+/// over, eight bytes behind them are enough.
+fn quote(l4: &[u8]) -> Result<Quote, Drop> {
+    let ip = l4.get(HEADER..).ok_or(Drop::NatBadIcmp)?;
+    let header = ip.first_chunk::<IPV4>().ok_or(Drop::NatBadIcmp)?;
+    let header_bytes = usize::from(header[0] & 15) * 4;
+    let is_whole = header[0] >> 4 == 4 && header_bytes >= IPV4 && ip.len() >= header_bytes + 8;
+    if !is_whole || fold(sum(l4)) != 0xffff || fold(sum(&ip[..header_bytes])) != 0xffff {
+        return Err(Drop::NatBadIcmp);
+    }
+    if u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0 {
+        // A later fragment: nobody knows whose it was.
+        return Err(Drop::NatNoMapping);
+    }
+    let address =
+        |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let inner = &ip[header_bytes..];
+    let word = |at: usize| u16::from_be_bytes([inner[at], inner[at + 1]]);
+    let (sport, dport) = match (header[9], inner[0]) {
+        (TCP | UDP, _) => (word(0), word(2)),
+        (ICMP, 0 | 8 | 13..=18) => (word(4), word(4)),
+        // An error about an error is none (RFC 1122, section 3.2.2).
+        (ICMP, _) => return Err(Drop::NatBadIcmp),
+        _ => (0, 0),
+    };
+    Ok(Quote {
+        proto: header[9],
+        l4_at: HEADER + header_bytes,
+        src: (address(12), sport),
+        dst: (address(16), dport),
+    })
+}
+
+/// Gives an end of the quoted packet another address and port, with all checksums that cover them; that of the quoted
+/// transport if it is there.
+fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) {
+    let (old, at, port_at) = match (end, quote.proto) {
+        (End::Source, ICMP) => (quote.src, 12, 4),
+        (End::Destination, ICMP) => (quote.dst, 16, 4),
+        (End::Source, _) => (quote.src, 12, 0),
+        (End::Destination, _) => (quote.dst, 16, 2),
+    };
+    let (delta, port_delta) = (delta32(old.0, address), delta16(old.1, port));
+    let (ip, inner) = l4.split_at_mut(quote.l4_at);
+    let ip = &mut ip[HEADER..];
+    ip[at..at + 4].copy_from_slice(&address.to_be_bytes());
+    adjust(ip, 10, delta);
+    let has = |inner: &[u8], at: usize| inner.len() >= at + 2;
+    if matches!(quote.proto, TCP | UDP | ICMP) {
+        inner[port_at..port_at + 2].copy_from_slice(&port.to_be_bytes());
+    }
+    match quote.proto {
+        TCP if has(inner, 16) => adjust(inner, 16, delta + port_delta),
+        UDP if inner[6..8] != [0, 0] => adjust(inner, 6, delta + port_delta),
+        ICMP => adjust(inner, 2, port_delta),
+        _ => {}
+    }
+    l4[2..4].fill(0);
+    let checksum = !fold(sum(l4));
+    l4[2..4].copy_from_slice(&checksum.to_be_bytes());
+}
+
+impl Nat {
+    /// An error from inside (RFC 5508 REQ-5).
+    pub(super) fn error_out(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        let frame = &mut step.frames[i];
+        let quote = match quote(frame.l4()) {
+            Ok(quote) => quote,
+            Err(reason) => return Next::Drop(reason),
+        };
+        let (address, port) = quote.dst;
+        let outside = match self.table.config.pair_of(address) {
+            Some(pair) => Some((pair.outside, port)),
+            None => {
+                let inside = Inside { address: mapped4(address), port, proto: quote.proto };
+                let remote_port = if quote.proto == ICMP { 0 } else { quote.src.1 };
+                let remote = Remote { address: quote.src.0, port: remote_port };
+                let slot = self.table.mapping_of(step.now, &inside, remote);
+                let place = slot.map(|slot| (slot.outside, slot.outside_port));
+                place.map(|(outside, port)| (self.table.outside.address(outside), port))
+            }
+        };
+        let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
+        requote(frame.l4_mut(), &quote, End::Destination, outside);
+        let (_, dst) = frame.addresses4();
+        frame.set_src4(outside.0);
+        if !self.is_own(dst) {
+            return Next::On;
+        }
+        match self.error_back(step, i) {
+            Next::On => Next::Turn,
+            other => other,
+        }
+    }
+
+    /// An error from outside (RFC 5508 REQ-4).
+    pub(super) fn error_back(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        let frame = &mut step.frames[i];
+        let quote = match quote(frame.l4()) {
+            Ok(quote) => quote,
+            Err(reason) => return Next::Drop(reason),
+        };
+        let (address, port) = quote.src;
+        let inside = match self.table.config.pair_at(address) {
+            Some(pair) => Some((pair.inside, port)),
+            None => {
+                let outside = self.table.outside.number(address);
+                let place = outside.zip(Space::of(quote.proto));
+                place.and_then(|(outside, space)| {
+                    let slot = self.table.holder(step.now, Place { outside, space, port })?;
+                    Some((slot.inside().address[3], slot.inside().port))
+                })
+            }
+        };
+        let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
+        requote(frame.l4_mut(), &quote, End::Source, inside);
+        frame.set_dst4(inside.0);
+        Next::On
+    }
+}

@@ -1,0 +1,89 @@
+//! What happened, for who must be able to say later who had which address and port: a queue that the caller drains.
+//!
+//! Names and numbers are those of RFC 8158 (natEvent). By default blocks are told, not sessions, and never a
+//! destination (RFC 6888 REQ-12). A queue that nobody drains loses what is new and counts it.
+
+use std::collections::VecDeque;
+
+use crate::time::Time;
+
+/// What happened; the number is natEvent's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// NAT44 session create.
+    SessionCreated = 4,
+    /// NAT44 session delete.
+    SessionDeleted = 5,
+    /// NAT ports exhausted.
+    PortsExhausted = 12,
+    /// Quota exceeded.
+    QuotaExceeded = 13,
+    /// NAT port block allocation.
+    BlockAllocated = 16,
+    /// NAT port block de-allocation.
+    BlockReleased = 17,
+}
+
+/// Something that happened to a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: What,
+    /// Whose it was, IPv4 mapped into IPv6, words from the left.
+    pub inside: [u32; 4],
+    /// Public address; 0 where there was none.
+    pub outside: u32,
+    /// First and last port: equal for a session, 0 where there was none.
+    pub ports: (u16, u16),
+    /// Protocol of a session, else 0.
+    pub proto: u8,
+}
+
+/// Events that wait, at most.
+const MOST: usize = 65_536;
+
+/// What happened since it was drained.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    events: VecDeque<Event>,
+    lost: u64,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, event: Event) {
+        match self.events.len() < MOST {
+            true => self.events.push_back(event),
+            false => self.lost += 1,
+        }
+    }
+
+    /// What happened since the last call, and how many events there was no room for, ever.
+    pub(crate) fn drain(&mut self) -> (impl Iterator<Item = Event>, u64) {
+        (self.events.drain(..), self.lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_loses_what_is_new_and_says_so() {
+        let mut log = Log::default();
+        let event = |port| Event {
+            at: Time::default(),
+            what: What::BlockAllocated,
+            inside: [0; 4],
+            outside: 1,
+            ports: (port, port),
+            proto: 0,
+        };
+        (0..MOST + 3).for_each(|n| log.push(event(n as u16)));
+        let (events, lost) = log.drain();
+        assert_eq!((events.count(), lost), (MOST, 3));
+        assert_eq!((log.drain().0.count(), What::BlockReleased as u8), (0, 17));
+    }
+}

@@ -1,0 +1,448 @@
+//! Network address translation: NAT44 from one address for a home to a pool for a carrier's subscribers.
+//!
+//! ```text
+//!  outward  frame > flow (inside end, remote end) > table > mapping > source rewritten   > on, or back in (hairpin)
+//!  inward   frame > port of a public address      > table > mapping > destination rewritten > on
+//! ```
+//!
+//! | question | file |
+//! |---|---|
+//! | Who may send what, which mapping comes and goes? | `table.rs` |
+//! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs`, `index.rs` |
+//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `deterministic.rs` |
+//! | When is a session over? | `timers.rs`, `tcp.rs` |
+//! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
+//! | What does `nat(...)` take? | `config.rs` |
+//!
+//! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
+//! of up to 64 frames overlap, the second acts.
+
+mod arena;
+mod config;
+mod deterministic;
+mod fragments;
+mod icmp;
+mod index;
+mod log;
+mod outside;
+mod ports;
+mod secret;
+mod sessions;
+mod slot;
+mod subscribers;
+mod table;
+mod tcp;
+mod timers;
+mod unsolicited;
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_packet::headers::{ICMP, TCP, UDP};
+
+use crate::batch::{BATCH, Set};
+use crate::drops::Drop;
+use crate::frame::{Fragment, Frame, Kind as Packet};
+use crate::icmp::Error;
+use crate::stage::{Dir, Step};
+use crate::time::Time;
+
+pub(crate) use config::Config;
+pub use deterministic::{Deterministic, Owner};
+use fragments::Fragments;
+pub use log::{Event, What};
+use outside::{Place, Space};
+use slot::{Inside, Remote, mapped4};
+use subscribers::Allowance;
+use table::{Arrival, Flow, Table};
+use tcp::Segment;
+use unsolicited::Unsolicited;
+
+/// Answers to those who get no port: so many at once, and one more each so often.
+const ANSWERS: (u64, u64) = (10, 10_000_000);
+
+/// The stage.
+pub(crate) struct Nat {
+    table: Table,
+    fragments: Fragments,
+    unsolicited: Unsolicited,
+    answers: Allowance,
+    /// Identification of the next packet of each public address (RFC 6864).
+    ids: Vec<u16>,
+    /// Addresses of the node itself: what no mapping awaits there is for it.
+    local: Vec<u32>,
+}
+
+impl std::fmt::Debug for Nat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nat").field("sessions", &self.table.sessions.live()).finish_non_exhaustive()
+    }
+}
+
+fn v4(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(address) => Some(u32::from(address)),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// Where a frame goes behind the stage.
+enum Next {
+    On,
+    /// To another host inside.
+    Turn,
+    Drop(Drop),
+    Hold,
+}
+
+impl Nat {
+    /// A NAT as `config` says, in a node with these addresses; what nobody is to foresee follows from `seed`.
+    pub(crate) fn new(config: Config, own: Vec<IpAddr>, seed: u64) -> Nat {
+        let table = Table::new(config, seed);
+        let ids = (0..table.outside.len()).map(|n| (seed as u16).wrapping_add(n as u16)).collect();
+        Nat {
+            table,
+            fragments: Fragments::default(),
+            unsolicited: Unsolicited::default(),
+            answers: Allowance::default(),
+            ids,
+            local: own.into_iter().filter_map(v4).collect(),
+        }
+    }
+
+    /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
+    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        self.table.expire(step.now);
+        match dir {
+            Dir::Outward => self.outward(step, set),
+            Dir::Inward => self.inward(step, set),
+        }
+    }
+
+    /// Lets time pass: sessions end, held fragments are given up, late answers are sent.
+    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) {
+        self.table.expire(step.now);
+        let lapsed = self.fragments.expire(step.now);
+        step.own.lapse(lapsed);
+        (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
+        self.answer_unsolicited(step);
+    }
+
+    /// What happened since the last call, and how many events there was no room for, ever.
+    pub(crate) fn events(&mut self) -> (impl Iterator<Item = Event>, u64) {
+        self.table.log.drain()
+    }
+
+    fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
+        let (mut hashes, mut guesses) = ([0_u32; BATCH], [0_u32; BATCH]);
+        for i in set {
+            let flow = ends(&step.frames[i], Dir::Outward);
+            hashes[i] = self.table.hash(&flow.inside, flow.remote);
+        }
+        let mut read = 0;
+        for i in set {
+            read ^= self.table.sessions.touch(hashes[i]);
+        }
+        for i in set {
+            guesses[i] = self.table.sessions.first(hashes[i]);
+        }
+        for i in set {
+            read ^= self.table.sessions[guesses[i]].seen.0;
+        }
+        black_box(read);
+        self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
+    }
+
+    fn inward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
+        let mut guesses = [0_u32; BATCH];
+        for i in set {
+            guesses[i] = self.place(&step.frames[i]).map_or(0, |place| self.table.outside.slot(place));
+        }
+        let mut read = 0;
+        for i in set {
+            read ^= self.table.sessions[guesses[i]].seen.0;
+        }
+        black_box(read);
+        self.act(step, set, |nat, step, i| nat.back(step, i, guesses[i]))
+    }
+
+    /// Does to each frame what `one` says.
+    #[inline]
+    fn act(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        set: Set,
+        one: impl Fn(&mut Nat, &mut Step<'_, '_>, usize) -> Next,
+    ) -> Set {
+        let mut on = set;
+        for i in set {
+            match one(self, step, i) {
+                Next::On => continue,
+                Next::Turn => step.turn(i),
+                Next::Drop(reason) => step.drop(i, reason),
+                Next::Hold => step.hold(i),
+            }
+            on.remove(i);
+        }
+        on
+    }
+
+    /// A frame on its way out.
+    #[inline]
+    fn out(&mut self, step: &mut Step<'_, '_>, i: usize, hash: u32, guess: u32) -> Next {
+        let frame = &step.frames[i];
+        if !is_plain(frame) || self.table.config.is_special() {
+            return self.out_special(step, i, (hash, guess));
+        }
+        self.out_plain(step, i, (hash, guess))
+    }
+
+    /// A frame with ports; what lies under its hash was looked up already.
+    #[inline]
+    fn out_plain(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
+        let frame = &mut step.frames[i];
+        let flow = flow(frame);
+        let is_own = self.is_own(flow.remote.address);
+        if is_own && self.is_local(step.now, frame) {
+            return Next::On;
+        }
+        let number = match self.table.outbound(step.now, &flow, hash, guess) {
+            Ok(number) => number,
+            Err(reason) => return self.refuse(step, i, reason),
+        };
+        let slot = &self.table.sessions[number];
+        let (outside, port) = (slot.outside, slot.outside_port);
+        let id = &mut self.ids[usize::from(outside)];
+        frame.set_source4(self.table.outside.address(outside), port);
+        if !frame.keeps_whole() {
+            *id = id.wrapping_add(1);
+            frame.set_id4(*id);
+        }
+        if let Some(mss) = self.table.config.mss {
+            clamp(frame, mss);
+        }
+        if is_own { self.hairpin(step, i) } else { Next::On }
+    }
+
+    /// Whether a frame is for the node itself: no mapping awaits it at an address that is the node's, too.
+    #[cold]
+    fn is_local(&mut self, now: Time, frame: &Frame<'_>) -> bool {
+        let holder = self.place(frame).and_then(|place| self.table.holder(now, place).map(|_| ()));
+        self.local.contains(&frame.addresses4().1) && holder.is_none()
+    }
+
+    /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
+    fn hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        let guess = self.place(&step.frames[i]).map_or(0, |place| self.table.outside.slot(place));
+        match self.back(step, i, guess) {
+            Next::On => Next::Turn,
+            other => other,
+        }
+    }
+
+    /// A frame on its way in.
+    #[inline]
+    fn back(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let frame = &step.frames[i];
+        if !is_plain(frame) || self.table.config.is_special() {
+            return self.back_special(step, i, guess);
+        }
+        self.back_plain(step, i, guess)
+    }
+
+    #[inline]
+    fn back_plain(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let Some(place) = self.place(&step.frames[i]) else { return self.stranger(step, i) };
+        let frame = &mut step.frames[i];
+        let (remote, segment) = (remote(frame), segment(frame));
+        let arrival = Arrival { place, proto: frame.proto(), remote, segment };
+        match self.table.inbound(step.now, &arrival, guess) {
+            Ok(number) => {
+                let inside = self.table.sessions[number].inside();
+                frame.set_destination4(inside.address[3], inside.port);
+                if let Some(mss) = self.table.config.mss {
+                    clamp(frame, mss);
+                }
+                Next::On
+            }
+            Err(Drop::NatNoMapping) if self.local.contains(&frame.addresses4().1) => Next::On,
+            Err(reason) => {
+                let silent = self.table.config.unsolicited == config::Manner::Silent;
+                if segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN && !silent {
+                    self.unsolicited.note(&step.frames[i], step.now, arrival);
+                }
+                Next::Drop(reason)
+            }
+        }
+    }
+
+    /// A frame from outside that is not for a public address.
+    fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
+        let (src, _) = step.frames[i].addresses4();
+        match self.table.config.excludes(src) {
+            true => Next::On,
+            false => Next::Drop(Drop::NatNoMapping),
+        }
+    }
+
+    /// The port of a public address that a frame is for.
+    #[inline]
+    fn place(&self, frame: &Frame<'_>) -> Option<Place> {
+        if frame.kind() != Packet::V4 {
+            return None;
+        }
+        let outside = self.table.outside.number(frame.addresses4().1)?;
+        Some(Place { outside, space: Space::of(frame.proto())?, port: frame.ports().1 })
+    }
+
+    /// A frame that gets no mapping; its sender may be told (RFC 6888 REQ-11B).
+    fn refuse(&mut self, step: &mut Step<'_, '_>, i: usize, reason: Drop) -> Next {
+        let is_shortage =
+            matches!(reason, Drop::NatNoPort | Drop::NatQuota | Drop::NatRate | Drop::NatSessions);
+        let (burst, interval_ns) = ANSWERS;
+        if is_shortage
+            && self.table.config.exhausted == config::Manner::Answer
+            && self.answers.once_more(step.now, interval_ns, burst)
+        {
+            let frame = &step.frames[i];
+            let from = Ipv4Addr::from(self.table.outside.address(0));
+            if let Some(answer) = crate::icmp::error(frame, Error::NoHost, from.into()) {
+                step.own.send(step.back(Dir::Outward), frame.port, answer);
+            }
+        }
+        Next::Drop(reason)
+    }
+}
+
+/// A whole packet with ports.
+#[inline]
+fn is_plain(frame: &Frame<'_>) -> bool {
+    frame.kind() == Packet::V4 && frame.fragment() == Fragment::Whole && has_ports(frame)
+}
+
+#[inline]
+fn has_ports(frame: &Frame<'_>) -> bool {
+    matches!(frame.proto(), TCP | UDP) || frame.icmp_query()
+}
+
+/// The two ends of a frame, seen from the inside.
+#[inline]
+fn ends(frame: &Frame<'_>, dir: Dir) -> Flow {
+    if frame.kind() != Packet::V4 {
+        let inside = Inside { address: [0; 4], port: 0, proto: 0 };
+        return Flow { inside, remote: Remote::default(), segment: Segment::default() };
+    }
+    let ((src, dst), (sport, dport)) = (frame.addresses4(), frame.ports());
+    let ((here, hport), (there, tport)) = match dir {
+        Dir::Outward => ((src, sport), (dst, dport)),
+        Dir::Inward => ((dst, dport), (src, sport)),
+    };
+    // The identifier of a query is that of the one who asks, whoever sends it.
+    let tport = if frame.proto() == ICMP { 0 } else { tport };
+    Flow {
+        inside: Inside { address: mapped4(here), port: hport, proto: frame.proto() },
+        remote: Remote { address: there, port: tport },
+        segment: Segment::default(),
+    }
+}
+
+#[inline]
+fn flow(frame: &Frame<'_>) -> Flow {
+    Flow { segment: segment(frame), ..ends(frame, Dir::Outward) }
+}
+
+#[inline]
+fn remote(frame: &Frame<'_>) -> Remote {
+    ends(frame, Dir::Inward).remote
+}
+
+/// No SYN asks for larger segments than this.
+fn clamp(frame: &mut Frame<'_>, mss: u16) {
+    if frame.tcp_flags() & tcp::SYN != 0 {
+        tcp::clamp_mss(frame.l4_mut(), mss);
+    }
+}
+
+/// What a frame says of its connection.
+#[inline]
+fn segment(frame: &Frame<'_>) -> Segment {
+    if frame.proto() != TCP {
+        return Segment::default();
+    }
+    let l4 = frame.l4();
+    let Some(header) = l4.first_chunk::<20>() else { return Segment::default() };
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let header_bytes = u32::from(header[12] >> 4) * 4;
+    Segment {
+        flags: header[13],
+        seq: word(4),
+        ack: word(8),
+        window: u16::from_be_bytes([header[14], header[15]]),
+        bytes: (l4.len() as u32).saturating_sub(header_bytes),
+        scale: if header[13] & tcp::SYN != 0 { tcp::scale(l4) } else { 0 },
+    }
+}
+
+/// What is neither whole nor plain, or for whom something was configured.
+impl Nat {
+    #[cold]
+    fn out_special(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
+        let frame = &step.frames[i];
+        if frame.kind() != Packet::V4 || self.table.config.excludes(frame.addresses4().1) {
+            return Next::On;
+        }
+        match frame.fragment() {
+            Fragment::Whole => self.out_packet(step, i, lookup),
+            Fragment::First => self.first(step, i, Dir::Outward, |nat, step| nat.out_packet(step, i, lookup)),
+            Fragment::Later => self.later(step, i, Dir::Outward),
+        }
+    }
+
+    fn out_packet(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
+        let frame = &mut step.frames[i];
+        let (src, dst) = frame.addresses4();
+        if frame.icmp_error() {
+            return self.error_out(step, i);
+        }
+        if let Some(pair) = self.table.config.pair_of(src) {
+            frame.set_src4(pair.outside);
+            return if self.is_own(dst) { self.hairpin(step, i) } else { Next::On };
+        }
+        if has_ports(frame) { self.out_plain(step, i, lookup) } else { Next::Drop(Drop::NatProtocol) }
+    }
+
+    #[cold]
+    fn back_special(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let frame = &step.frames[i];
+        if frame.kind() != Packet::V4 {
+            return Next::On;
+        }
+        match frame.fragment() {
+            Fragment::Whole => self.back_packet(step, i, guess),
+            Fragment::First => self.first(step, i, Dir::Inward, |nat, step| nat.back_packet(step, i, guess)),
+            Fragment::Later => self.later(step, i, Dir::Inward),
+        }
+    }
+
+    fn back_packet(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let frame = &mut step.frames[i];
+        let (_, dst) = frame.addresses4();
+        if frame.icmp_error() && self.is_own(dst) {
+            return self.error_back(step, i);
+        }
+        if let Some(pair) = self.table.config.pair_at(dst) {
+            frame.set_dst4(pair.inside);
+            return Next::On;
+        }
+        if has_ports(frame) || !self.is_own(dst) {
+            return self.back_plain(step, i, guess);
+        }
+        Next::Drop(Drop::NatProtocol)
+    }
+
+    /// Whether an address is one of this NAT's.
+    #[inline]
+    fn is_own(&self, address: u32) -> bool {
+        self.table.outside.number(address).is_some() || self.table.config.pair_at(address).is_some()
+    }
+}

@@ -1,0 +1,565 @@
+//! Who gets which outside port: blocks of ports for subscribers, and an unpredictable port inside the block.
+//!
+//! ```text
+//! subscriber > its outside address (one: paired pooling) > its blocks > a port that rests no more
+//! ```
+//! Nothing in use is ever taken away (RFC 6888 REQ-11D): who has used up its blocks, or finds no block free, gets none.
+//!
+//! Invariant: a block is free, or it is its owner's; `live` counts the ports of a block that have a slot.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::outside::{Holder, Outside, Place, SPACES, Space};
+use super::secret::Secret;
+use super::timers::Tick;
+
+/// How ports are given out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Ports of each address, in order and apart from each other.
+    pub(crate) ports: Vec<RangeInclusive<u16>>,
+    /// Ports of a block.
+    pub(crate) block: u16,
+    /// Blocks of a subscriber, at most.
+    pub(crate) blocks: u16,
+    /// An even port stays even, an odd one odd (RFC 4787 REQ-4).
+    pub(crate) parity: bool,
+    /// How long a port rests before somebody else gets it (RFC 6888 REQ-8).
+    pub(crate) hold: Duration,
+    /// Ports that may rest at a time; beyond it, a port is given out again at once.
+    pub(crate) held: u32,
+}
+
+/// Why there is no port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The subscriber has all the blocks that it may have.
+    Quota,
+    /// No block is free on its address, or on any.
+    NoPort,
+}
+
+/// A block of a port range on each address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    first: u16,
+    last: u16,
+}
+
+impl Cut {
+    fn ports(self) -> u32 {
+        u32::from(self.last - self.first) + 1
+    }
+
+    /// Well-known ports keep apart (RFC 4787 REQ-3a).
+    fn is_low(self) -> bool {
+        self.last < LOW
+    }
+}
+
+/// The first port that is not well-known.
+const LOW: u16 = 1024;
+
+/// A block of an address.
+#[derive(Debug, Clone, Copy, Default)]
+struct Block {
+    /// Subscriber; 0: nobody.
+    owner: u32,
+    /// The owner's next block.
+    next: Option<BlockId>,
+    /// Ports with a slot, by space.
+    live: [u16; SPACES],
+    /// When the last live port was given back.
+    emptied: Tick,
+    /// It is in the row of those that rest.
+    resting: bool,
+    /// It is its owner's by configuration, for good.
+    fixed: bool,
+    /// No port of the space was found before this tick, and none was given back since.
+    full_until: [Option<Tick>; SPACES],
+}
+
+/// A block of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockId(u32);
+
+/// The blocks of a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Holding {
+    /// Outside address by number, as soon as there is a block.
+    pub(crate) outside: u16,
+    pub(crate) blocks: u16,
+    newest: Option<BlockId>,
+}
+
+impl Holding {
+    /// Whether there is a block.
+    pub(crate) fn is_some(&self) -> bool {
+        self.newest.is_some()
+    }
+}
+
+/// Ports as a log tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) outside: u16,
+    pub(crate) first: u16,
+    pub(crate) last: u16,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Want {
+    pub(crate) space: Space,
+    /// The inside port, which the outside one resembles.
+    pub(crate) like: u16,
+    pub(crate) subscriber: u32,
+}
+
+/// All blocks of all addresses.
+pub(crate) struct Pool {
+    config: Config,
+    cuts: Vec<Cut>,
+    blocks: Vec<Block>,
+    /// Free blocks of each address of the pool, by the place in the address: those below [`LOW`], the others.
+    free: Vec<[Vec<u16>; 2]>,
+    /// Blocks that had no live ports at that time, in its order.
+    resting: VecDeque<(Tick, BlockId)>,
+    held: Held,
+}
+
+impl Pool {
+    pub(crate) fn new(config: Config) -> Pool {
+        let mut cuts = Vec::new();
+        for range in &config.ports {
+            // Well-known ports share no block with others.
+            let (low, high) =
+                (*range.start()..=(*range.end()).min(LOW - 1), (*range.start()).max(LOW)..=*range.end());
+            for part in [low, high] {
+                let mut first = u32::from(*part.start());
+                while first <= u32::from(*part.end()) && !part.is_empty() {
+                    let last = (first + u32::from(config.block) - 1).min(u32::from(*part.end()));
+                    cuts.push(Cut { first: first as u16, last: last as u16 });
+                    first = last + 1;
+                }
+            }
+        }
+        let held = Held::new(config.hold, config.held);
+        Pool { config, cuts, blocks: Vec::new(), free: Vec::new(), resting: VecDeque::new(), held }
+    }
+
+    /// One more address, with all its blocks free but the first, which are somebody's by configuration; the pool's
+    /// addresses have the first numbers.
+    pub(crate) fn add_address(&mut self, fixed: u32) {
+        let mut free = [Vec::new(), Vec::new()];
+        for (place, cut) in self.cuts.iter().enumerate().skip(fixed as usize) {
+            free[usize::from(!cut.is_low())].push(place as u16);
+        }
+        self.free.push(free);
+        self.blocks.resize(self.free.len() * self.cuts.len(), Block::default());
+    }
+
+    /// Gives a subscriber one of the blocks that are somebody's for good (RFC 7422).
+    pub(crate) fn fix(&mut self, holding: &mut Holding, outside: u16, first: u16, subscriber: u32) {
+        let cut = self.cut_of(first).expect("deterministic ports are the pool's");
+        let id = BlockId((usize::from(outside) * self.cuts.len() + cut) as u32);
+        let block = &mut self.blocks[id.0 as usize];
+        (block.owner, block.fixed, block.next) = (subscriber, true, holding.newest);
+        *holding = Holding { outside, blocks: holding.blocks, newest: Some(id) };
+    }
+
+    /// A port for the subscriber: of a block it has, else of a new one, which is told.
+    pub(crate) fn take(
+        &mut self,
+        holding: &mut Holding,
+        want: Want,
+        now: Tick,
+        outside: &Outside,
+        secret: &mut Secret,
+    ) -> Result<(Place, Option<Granted>), Refusal> {
+        let mut next = holding.newest;
+        while let Some(id) = next {
+            if let Some(place) = self.port_of(id, want, now, outside, secret) {
+                return Ok((place, None));
+            }
+            next = self.blocks[id.0 as usize].next;
+        }
+        if holding.blocks >= self.config.blocks {
+            return Err(Refusal::Quota);
+        }
+        let id = self.grant(holding, want, secret).ok_or(Refusal::NoPort)?;
+        let place = self.port_of(id, want, now, outside, secret).ok_or(Refusal::NoPort)?;
+        Ok((place, Some(self.granted(id))))
+    }
+
+    /// A port of a block: four guesses, then all behind a last one.
+    fn port_of(
+        &mut self,
+        id: BlockId,
+        want: Want,
+        now: Tick,
+        outside: &Outside,
+        secret: &mut Secret,
+    ) -> Option<Place> {
+        let cut = self.cuts[id.0 as usize % self.cuts.len()];
+        let space = want.space as usize;
+        let is_other = self.wants_low(want) != cut.is_low();
+        let block = &mut self.blocks[id.0 as usize];
+        let is_full = u32::from(block.live[space]) >= cut.ports()
+            || block.full_until[space].is_some_and(|until| (now.since(until) as i32) < 0);
+        if is_full || is_other {
+            return None;
+        }
+        // With parity, every second port from the first one that is alike.
+        let (step, from) = match self.config.parity {
+            true => (2, u32::from(cut.first) + u32::from((cut.first ^ want.like) & 1)),
+            false => (1, u32::from(cut.first)),
+        };
+        let choices = (u32::from(cut.last) + 1).saturating_sub(from).div_ceil(step);
+        if choices == 0 {
+            return None;
+        }
+        let number = (id.0 as usize / self.cuts.len()) as u16;
+        let place = |choice: u32| Place {
+            outside: number,
+            space: want.space,
+            port: (from + choice % choices * step) as u16,
+        };
+        let hold = Tick::count(self.config.hold);
+        let rests = |choice: u32| match outside.holder(place(choice), now) {
+            Holder::Nobody => 0,
+            Holder::NobodySince(ticks) => hold.saturating_sub(ticks),
+            Holder::Slot(_) => u32::MAX,
+        };
+        for _ in 0..4 {
+            let guess = secret.below(choices);
+            if rests(guess) == 0 {
+                block.live[space] += 1;
+                return Some(place(guess));
+            }
+        }
+        let (start, mut least) = (secret.below(choices), u32::MAX);
+        for choice in start..start + choices {
+            match rests(choice) {
+                0 => {
+                    block.live[space] += 1;
+                    return Some(place(choice));
+                }
+                rest => least = least.min(rest),
+            }
+        }
+        if !self.config.parity {
+            // Half a round of ticks is forever: a port that is given back ends it.
+            block.full_until[space] = Some(Tick(now.0.wrapping_add(least.min(1 << 30))));
+        }
+        None
+    }
+
+    /// Whether the port is to be a well-known one, where there are any to give.
+    fn wants_low(&self, want: Want) -> bool {
+        want.like < LOW && want.space != Space::Icmp && self.cuts.iter().any(|cut| cut.is_low())
+    }
+
+    /// A new block: on the subscriber's address, or if it has none yet, on the emptier one of two drawn by lot.
+    fn grant(&mut self, holding: &mut Holding, want: Want, secret: &mut Secret) -> Option<BlockId> {
+        let class = usize::from(!self.wants_low(want));
+        let addresses = self.free.len() as u32;
+        let outside = match holding.newest {
+            Some(_) => holding.outside,
+            None if addresses == 0 => return None,
+            None => {
+                let room = |n: &u32| self.free[*n as usize][class].len();
+                let lots = [secret.below(addresses), secret.below(addresses)];
+                let lot = *lots.iter().max_by_key(|lot| room(lot)).expect("two");
+                (lot..lot + addresses).map(|n| n % addresses).find(|n| room(n) > 0)? as u16
+            }
+        };
+        let list = &mut self.free[usize::from(outside)][class];
+        if list.is_empty() {
+            return None;
+        }
+        let place = list.swap_remove(secret.below(list.len() as u32) as usize);
+        let id = BlockId((usize::from(outside) * self.cuts.len() + usize::from(place)) as u32);
+        self.blocks[id.0 as usize] =
+            Block { owner: want.subscriber, next: holding.newest, ..Block::default() };
+        *holding = Holding { outside, blocks: holding.blocks + 1, newest: Some(id) };
+        Some(id)
+    }
+
+    /// A slot gave its port back; tells for how long it rests. `at_once`: it need not (a TCP connection that was
+    /// followed to its end, RFC 6888 REQ-8A).
+    pub(crate) fn give_back(&mut self, place: Place, now: Tick, at_once: AtOnce) -> Option<Tick> {
+        let cut = self.cut_of(place.port)?;
+        let id = BlockId((usize::from(place.outside) * self.cuts.len() + cut) as u32);
+        let rest = (at_once == AtOnce::No && self.held.one_more(now)).then_some(now);
+        let block = self.blocks.get_mut(id.0 as usize)?;
+        block.live[place.space as usize] -= 1;
+        let until = &mut block.full_until[place.space as usize];
+        *until = match (*until, rest) {
+            (Some(until), Some(_)) => {
+                let rested = Tick(now.0.wrapping_add(Tick::count(self.config.hold)));
+                Some(if until.since(now) < rested.since(now) { until } else { rested })
+            }
+            _ => None,
+        };
+        if block.live == [0; SPACES] {
+            block.emptied = now;
+            if !block.fixed && !block.resting {
+                block.resting = true;
+                self.resting.push_back((now, id));
+            }
+        }
+        rest
+    }
+
+    /// A block that had no live port for the time of rest, with its owner; the caller is to [`Pool::release`] it.
+    pub(crate) fn rested(&mut self, now: Tick) -> Option<(u32, BlockId)> {
+        let hold = Tick::count(self.config.hold);
+        while let Some(&(since, id)) = self.resting.front()
+            && now.since(since) > hold
+        {
+            self.resting.pop_front();
+            let block = &mut self.blocks[id.0 as usize];
+            match (block.live == [0; SPACES], now.since(block.emptied) > hold) {
+                (true, true) => return Some((block.owner, id)),
+                // It was used and emptied again meanwhile.
+                (true, false) => self.resting.push_back((block.emptied, id)),
+                (false, _) => block.resting = false,
+            }
+        }
+        None
+    }
+
+    /// Takes a rested block from its owner.
+    pub(crate) fn release(&mut self, id: BlockId, holding: &mut Holding) -> Granted {
+        let next = self.blocks[id.0 as usize].next;
+        let mut at = holding.newest;
+        if at == Some(id) {
+            holding.newest = next;
+        }
+        while let Some(before) = at {
+            let block = &mut self.blocks[before.0 as usize];
+            if block.next == Some(id) {
+                block.next = next;
+            }
+            at = block.next;
+        }
+        holding.blocks -= 1;
+        self.blocks[id.0 as usize] = Block::default();
+        let (outside, place) = (id.0 as usize / self.cuts.len(), id.0 as usize % self.cuts.len());
+        self.free[outside][usize::from(!self.cuts[place].is_low())].push(place as u16);
+        self.granted(id)
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.len() * size_of::<Block>()
+    }
+
+    fn granted(&self, id: BlockId) -> Granted {
+        let cut = self.cuts[id.0 as usize % self.cuts.len()];
+        Granted { outside: (id.0 as usize / self.cuts.len()) as u16, first: cut.first, last: cut.last }
+    }
+
+    /// The block that a port lies in, by its place in the address.
+    fn cut_of(&self, port: u16) -> Option<usize> {
+        let at = self.cuts.partition_point(|cut| cut.last < port);
+        self.cuts.get(at).filter(|cut| cut.first <= port).map(|_| at)
+    }
+}
+
+/// Whether a port may be given out again without rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtOnce {
+    Yes,
+    No,
+}
+
+/// How many ports rest, by the time at which they began to: in 2^10 ticks, about a second.
+struct Held {
+    began: VecDeque<u32>,
+    total: u32,
+    most: u32,
+    /// The time of the last of `began`.
+    now: Tick,
+}
+
+impl Held {
+    fn new(hold: Duration, most: u32) -> Held {
+        let slots = (Tick::count(hold) >> 10) as usize + 2;
+        Held { began: vec![0; slots].into(), total: 0, most, now: Tick(0) }
+    }
+
+    /// Counts one more, if there is room.
+    fn one_more(&mut self, now: Tick) -> bool {
+        // What ended a while ago may be told late: it counts as of the last time.
+        let now = if now.since(self.now) as i32 > 0 { now } else { self.now };
+        let seconds = (now.0 >> 10).wrapping_sub(self.now.0 >> 10);
+        for _ in 0..seconds.min(self.began.len() as u32) {
+            self.total -= self.began.pop_front().expect("as many as seconds");
+            self.began.push_back(0);
+        }
+        self.now = now;
+        let has_room = self.total < self.most;
+        if has_room {
+            self.total += 1;
+            *self.began.back_mut().expect("at least two") += 1;
+        }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    struct Bench {
+        pool: Pool,
+        outside: Outside,
+        secret: Secret,
+        holdings: Vec<Holding>,
+        now: Tick,
+    }
+
+    fn config() -> Config {
+        Config {
+            ports: vec![1024..=65535],
+            block: 512,
+            blocks: 1,
+            parity: false,
+            hold: Duration::from_secs(120),
+            held: 1 << 20,
+        }
+    }
+
+    fn bench(config: Config, addresses: u32, subscribers: usize) -> Bench {
+        let (mut pool, mut outside) = (Pool::new(config), Outside::new());
+        for n in 0..addresses {
+            pool.add_address(0);
+            outside.add(0xc000_0200 + n);
+        }
+        let holdings = vec![Holding::default(); subscribers];
+        Bench { pool, outside, secret: Secret::new(1), holdings, now: Tick(7) }
+    }
+
+    impl Bench {
+        fn take(&mut self, subscriber: usize, space: Space, like: u16) -> Result<Place, Refusal> {
+            let want = Want { space, like, subscriber: subscriber as u32 + 1 };
+            let holding = &mut self.holdings[subscriber];
+            let (place, _) = self.pool.take(holding, want, self.now, &self.outside, &mut self.secret)?;
+            assert_eq!(self.outside.slot(place), 0, "nobody's until now");
+            self.outside.take(place, 1);
+            Ok(place)
+        }
+
+        fn give_back(&mut self, place: Place, at_once: AtOnce) {
+            let rest = self.pool.give_back(place, self.now, at_once);
+            self.outside.give_back(place, rest);
+        }
+
+        fn wait(&mut self, s: u64) {
+            self.now.0 += Tick::count(Duration::from_secs(s));
+            while let Some((owner, id)) = self.pool.rested(self.now) {
+                self.pool.release(id, &mut self.holdings[owner as usize - 1]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_is_used_up_and_not_one_port_more() {
+        let mut bench = bench(config(), 1, 2);
+        let mut taken = HashSet::new();
+        for n in 0..512 {
+            taken.insert(bench.take(0, Space::Udp, 5000).unwrap_or_else(|_| panic!("port {n}")).port);
+        }
+        assert_eq!(taken.len(), 512);
+        assert_eq!(bench.take(0, Space::Udp, 5000), Err(Refusal::Quota));
+        // TCP has ports of its own, and so have others.
+        bench.take(0, Space::Tcp, 5000).expect("another space");
+        assert!(!taken.contains(&bench.take(1, Space::Udp, 5000).expect("another block").port));
+    }
+
+    #[test]
+    fn a_port_rests_before_it_is_given_out_again() {
+        let mut bench = bench(Config { ports: vec![5000..=5003], ..config() }, 1, 1);
+        let places: Vec<_> = (0..4).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
+        bench.give_back(places[2], AtOnce::No);
+        assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
+        bench.wait(119);
+        assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
+        bench.wait(1);
+        assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[2]));
+        bench.give_back(places[1], AtOnce::Yes);
+        assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[1]));
+    }
+
+    #[test]
+    fn no_more_ports_rest_than_may() {
+        let mut bench = bench(Config { ports: vec![5000..=5001], held: 1, ..config() }, 1, 1);
+        let places: Vec<_> = (0..2).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
+        places.iter().for_each(|&place| bench.give_back(place, AtOnce::No));
+        assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[1]));
+        assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
+    }
+
+    #[test]
+    fn blocks_come_back_and_addresses_stay_paired() {
+        let mut bench = bench(Config { blocks: 3, ..config() }, 4, 600);
+        let first = bench.take(0, Space::Udp, 4000).expect("a port");
+        let mut all = vec![first];
+        all.extend((1..1536).map(|n| bench.take(0, Space::Udp, 4000).unwrap_or_else(|_| panic!("port {n}"))));
+        assert!(all.iter().all(|place| place.outside == first.outside));
+        assert_eq!((bench.take(0, Space::Udp, 4000), bench.holdings[0].blocks), (Err(Refusal::Quota), 3));
+        let free = |bench: &Bench| bench.pool.free.iter().map(|lists| lists[1].len()).sum::<usize>();
+        assert_eq!(free(&bench), 4 * 126 - 3);
+        all.drain(..).for_each(|place| bench.give_back(place, AtOnce::No));
+        bench.wait(100);
+        // Used again while it rests: that block stays.
+        let again = bench.take(0, Space::Tcp, 4000).expect("a port");
+        bench.wait(21);
+        assert_eq!((free(&bench), bench.holdings[0].blocks), (4 * 126 - 1, 1));
+        bench.give_back(again, AtOnce::No);
+        bench.wait(119);
+        assert_eq!(free(&bench), 4 * 126 - 1);
+        bench.wait(2);
+        assert_eq!((free(&bench), bench.holdings[0].newest), (4 * 126, None));
+        // Until there is none left, spread over the addresses.
+        for subscriber in 0..504 {
+            bench.take(subscriber, Space::Udp, 4000).unwrap_or_else(|_| panic!("subscriber {subscriber}"));
+        }
+        assert_eq!(bench.take(504, Space::Udp, 4000), Err(Refusal::NoPort));
+    }
+
+    #[test]
+    fn ports_are_alike_where_that_is_wanted() {
+        let ports = vec![600..=700, 2000..=2999];
+        let mut bench = bench(Config { ports, parity: true, blocks: 2, block: 64, ..config() }, 1, 1);
+        for like in [80, 81, 5000, 5001, 443, 40_000] {
+            let port = bench.take(0, Space::Tcp, like).expect("a port").port;
+            assert_eq!((port % 2, port < 1024), (like % 2, like < 1024), "{like} {port}");
+        }
+        let mut evens = 1;
+        while bench.take(0, Space::Udp, 5000).is_ok() {
+            evens += 1;
+        }
+        assert_eq!(evens, 1 + 32, "the other block is of well-known ports");
+    }
+
+    #[test]
+    fn ports_cannot_be_foreseen() {
+        let order = |seed| {
+            let mut bench = bench(config(), 1, 1);
+            bench.secret = Secret::new(seed);
+            (0..512).map(|_| bench.take(0, Space::Udp, 5000).expect("a port").port).collect::<Vec<_>>()
+        };
+        assert_ne!(order(1), order(2));
+        // Neighbours in time are neighbours in number no more often than chance has it, until few are left.
+        let order = order(3);
+        let steps = order[..256].windows(2).filter(|two| two[1].abs_diff(two[0]) == 1).count();
+        assert!(steps < 12, "{steps}");
+    }
+}

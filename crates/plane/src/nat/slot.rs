@@ -1,0 +1,146 @@
+//! One cache line per mapping, which carries one session in itself.
+//!
+//! ```text
+//!  Mapping   inside address, port, protocol  <->  outside address, port       found by its inside, or its outside port
+//!     ^      and its first session: the remote end, the time, what TCP said
+//!     |
+//!  Session   a further one of the same mapping: only its remote end and state  found by all five
+//! ```
+//! Where mapping and filtering ask for no remote end (UDP and ICMP by default), a mapping needs no further session. A
+//! mapping that depends on its remote end ([`Kind::Private`]) has an outside port of its own and is found by all five.
+//! Addresses are of 128 bits, those of IPv4 mapped into them, so that NAT64 lives in the same table.
+
+use super::tcp::Track;
+use super::timers::Tick;
+
+/// An address of the inside.
+pub(crate) type Address = [u32; 4];
+
+/// An IPv4 address of the inside.
+#[inline]
+pub(crate) fn mapped4(address: u32) -> Address {
+    [0, 0, 0xffff, address]
+}
+
+/// What a slot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nobody's. No key has this kind.
+    Free = 0,
+    /// Any remote end, with its own outside port.
+    Mapping = 1,
+    /// A further session of a mapping.
+    Session = 2,
+    /// One remote end, with its own outside port.
+    Private = 3,
+}
+
+/// The inside end of what is sought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inside {
+    pub(crate) address: Address,
+    pub(crate) port: u16,
+    pub(crate) proto: u8,
+}
+
+/// The remote end, IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Remote {
+    pub(crate) address: u32,
+    pub(crate) port: u16,
+}
+
+/// A mapping or a session.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    address: Address,
+    /// Port, protocol and kind: compared at once.
+    meta: u32,
+    pub(crate) seen: Tick,
+    pub(crate) track: Track,
+    remote_address: u32,
+    /// Whose it is; 0: nobody's, it is static.
+    pub(crate) subscriber: u32,
+    remote_port: u16,
+    /// Outside address by number, and port.
+    pub(crate) outside: u16,
+    pub(crate) outside_port: u16,
+    /// Further sessions of this mapping.
+    pub(crate) dependents: u16,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+#[inline]
+fn meta(port: u16, proto: u8, kind: Kind) -> u32 {
+    u32::from(port) << 16 | u32::from(proto) << 8 | kind as u32
+}
+
+impl Slot {
+    /// Nobody's; as slot 0 what a search finds that finds nothing.
+    pub(crate) const FREE: Slot = Slot {
+        address: [0; 4],
+        meta: 0,
+        seen: Tick(0),
+        track: Track::FREE,
+        remote_address: 0,
+        subscriber: 0,
+        remote_port: 0,
+        outside: 0,
+        outside_port: 0,
+        dependents: 0,
+    };
+
+    /// Nobody's, and behind it in the row of those is `next`.
+    pub(crate) fn free(next: u32) -> Slot {
+        Slot { seen: Tick(next), ..Slot::FREE }
+    }
+
+    pub(crate) fn new(inside: Inside, kind: Kind, remote: Remote, track: Track, seen: Tick) -> Slot {
+        Slot {
+            address: inside.address,
+            meta: meta(inside.port, inside.proto, kind),
+            seen,
+            track,
+            remote_address: remote.address,
+            remote_port: remote.port,
+            ..Slot::FREE
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self.meta & 0xff {
+            1 => Kind::Mapping,
+            2 => Kind::Session,
+            3 => Kind::Private,
+            _ => Kind::Free,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn inside(&self) -> Inside {
+        Inside { address: self.address, port: (self.meta >> 16) as u16, proto: (self.meta >> 8) as u8 }
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self) -> Remote {
+        Remote { address: self.remote_address, port: self.remote_port }
+    }
+
+    pub(crate) fn set_remote(&mut self, remote: Remote) {
+        (self.remote_address, self.remote_port) = (remote.address, remote.port);
+    }
+
+    /// Whether this is the slot of this kind for this inside end.
+    #[inline]
+    pub(crate) fn is(&self, inside: &Inside, kind: Kind) -> bool {
+        self.meta == meta(inside.port, inside.proto, kind) && self.address == inside.address
+    }
+
+    /// Whether it has an outside port of its own.
+    pub(crate) fn owns_port(&self) -> bool {
+        matches!(self.kind(), Kind::Mapping | Kind::Private)
+    }
+}

@@ -1,0 +1,136 @@
+//! Who is inside: an address with its outside address, its blocks of ports and what it may still do.
+
+use super::arena::Arena;
+use super::index::Index;
+use super::ports::Holding;
+use super::secret::Secret;
+use super::slot::Address;
+use crate::time::Time;
+
+/// How often something may happen: so many times at once, and again by the rate (the virtual scheduling algorithm of
+/// ITU-T I.371).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Allowance {
+    /// Time at which all would be allowed again, ns.
+    due_ns: u64,
+}
+
+impl Allowance {
+    /// Whether it may happen once more now, with `burst` at a time and one more every `interval_ns`.
+    pub(crate) fn once_more(&mut self, now: Time, interval_ns: u64, burst: u64) -> bool {
+        let due_ns = self.due_ns.max(now.ns());
+        let may = due_ns - now.ns() <= interval_ns * burst.saturating_sub(1);
+        if may {
+            self.due_ns = due_ns + interval_ns;
+        }
+        may
+    }
+}
+
+/// A host inside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subscriber {
+    pub(crate) address: Address,
+    pub(crate) holding: Holding,
+    pub(crate) new: Allowance,
+    /// Mappings and sessions.
+    pub(crate) sessions: u32,
+}
+
+/// All of them by number; 0 is nobody.
+pub(crate) struct Subscribers {
+    all: Arena<Subscriber>,
+    free: Vec<u32>,
+    index: Index,
+}
+
+impl Subscribers {
+    pub(crate) fn new() -> Subscribers {
+        let mut all = Arena::new();
+        all.push(Subscriber::at([0; 4]));
+        Subscribers { all, free: Vec::new(), index: Index::new() }
+    }
+
+    /// The number of a host; 0 if it is not known.
+    pub(crate) fn find(&self, secret: &Secret, address: Address) -> u32 {
+        self.index.find(secret.hash(address, 0), |number| self.all[number].address == address)
+    }
+
+    /// The number of a host, a new one if need be.
+    pub(crate) fn find_or_add(&mut self, secret: &Secret, address: Address) -> u32 {
+        let known = self.find(secret, address);
+        if known != 0 {
+            return known;
+        }
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.all[number] = Subscriber::at(address);
+                number
+            }
+            None => self.all.push(Subscriber::at(address)),
+        };
+        self.index.insert(secret.hash(address, 0), number);
+        number
+    }
+
+    /// Forgets a host that has nothing.
+    pub(crate) fn forget_idle(&mut self, secret: &Secret, number: u32) {
+        let host = &self.all[number];
+        if host.sessions == 0 && !host.holding.is_some() {
+            self.index.remove(secret.hash(host.address, 0), number);
+            self.free.push(number);
+        }
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.all.len() as usize * size_of::<Subscriber>() + self.index.bytes() + self.free.capacity() * 4
+    }
+}
+
+impl Subscriber {
+    fn at(address: Address) -> Subscriber {
+        Subscriber { address, holding: Holding::default(), new: Allowance::default(), sessions: 0 }
+    }
+}
+
+impl std::ops::Index<u32> for Subscribers {
+    type Output = Subscriber;
+
+    fn index(&self, number: u32) -> &Subscriber {
+        &self.all[number]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Subscribers {
+    fn index_mut(&mut self, number: u32) -> &mut Subscriber {
+        &mut self.all[number]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_is_a_burst_and_a_rate() {
+        let mut allowance = Allowance::default();
+        let mut count =
+            |ms| (0..100).filter(|_| allowance.once_more(Time::from_ms(ms), 100_000_000, 10)).count();
+        assert_eq!([count(0), count(1), count(100), count(350), count(10_000)], [10, 0, 1, 2, 10]);
+    }
+
+    #[test]
+    fn hosts_are_known_until_they_have_nothing() {
+        let (mut hosts, secret) = (Subscribers::new(), Secret::new(1));
+        let one = hosts.find_or_add(&secret, [0, 0, 0xffff, 1]);
+        assert_eq!(hosts.find_or_add(&secret, [0, 0, 0xffff, 1]), one);
+        hosts[one].sessions = 1;
+        hosts.forget_idle(&secret, one);
+        assert_eq!(hosts.find(&secret, [0, 0, 0xffff, 1]), one);
+        hosts[one].sessions = 0;
+        hosts.forget_idle(&secret, one);
+        assert_eq!(hosts.find(&secret, [0, 0, 0xffff, 1]), 0);
+        assert_eq!(hosts.find_or_add(&secret, [0, 0, 0xffff, 2]), one, "its number is used again");
+    }
+}

@@ -1,0 +1,531 @@
+//! What is mapped to what: the rules by which mappings and sessions come, stay and go.
+//!
+//! ```text
+//! inside end   > hash > slot >  the fast answer: it is the one, it is alive, nothing changes but its time
+//! outside port > entry > slot >                  otherwise: found, begun anew, filtered, created, refused
+//! ```
+//!
+//! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
+//! subscriber; `dependents` of a mapping counts its further sessions.
+
+use weir_packet::headers::{ICMP, TCP, UDP};
+
+use super::config::{Config, Dependence, Detail};
+use super::log::{Event, Log, What};
+use super::outside::{Outside, Place, Space};
+use super::ports::{AtOnce, Granted, Pool, Refusal, Want};
+use super::secret::Secret;
+use super::sessions::Sessions;
+use super::slot::{Inside, Kind, Remote, Slot, mapped4};
+use super::subscribers::Subscribers;
+use super::tcp::{Segment, Side, Track, Verdict};
+use super::timers::{Ages, Class, Hand, Tick};
+use crate::drops::Drop;
+use crate::time::Time;
+
+/// Blocks that go back to the pool per call.
+const BLOCKS_AT_A_TIME: usize = 16;
+
+/// A frame as the table sees it, from the inside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    pub(crate) inside: Inside,
+    pub(crate) remote: Remote,
+    /// Of TCP; else all zero.
+    pub(crate) segment: Segment,
+}
+
+/// A frame as the table sees it, from the outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) place: Place,
+    pub(crate) proto: u8,
+    pub(crate) remote: Remote,
+    pub(crate) segment: Segment,
+}
+
+/// All mappings.
+pub(crate) struct Table {
+    pub(crate) config: Config,
+    ages: Ages,
+    secret: Secret,
+    pub(crate) sessions: Sessions,
+    subscribers: Subscribers,
+    pub(crate) outside: Outside,
+    pool: Pool,
+    hand: Hand,
+    pub(crate) log: Log,
+}
+
+impl Table {
+    pub(crate) fn new(config: Config, seed: u64) -> Table {
+        let mut table = Table {
+            ages: Ages::new(&config.timeouts),
+            secret: Secret::new(seed),
+            sessions: Sessions::new(),
+            subscribers: Subscribers::new(),
+            outside: Outside::new(),
+            pool: Pool::new(config.ports.clone()),
+            hand: Hand::default(),
+            log: Log::default(),
+            config,
+        };
+        let fixed = table.config.deterministic.as_ref().map_or(0, |deterministic| deterministic.ratio());
+        for (first, last) in table.config.public.clone() {
+            for address in first..=last {
+                table.outside.add(address);
+                table.pool.add_address(fixed);
+            }
+        }
+        table.forward();
+        table
+    }
+
+    /// The mappings that are configured.
+    fn forward(&mut self) {
+        for forward in self.config.forwards.clone() {
+            let (address, port) = forward.outside;
+            let outside = self.outside.number(address).unwrap_or_else(|| self.outside.add(address));
+            let space = Space::of(forward.proto).expect("TCP or UDP");
+            let inside =
+                Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };
+            let track = Track::plain(Class::Lasting);
+            let mut slot = Slot::new(inside, Kind::Mapping, Remote::default(), track, Tick::default());
+            (slot.outside, slot.outside_port) = (outside, port);
+            let number = self.sessions.insert(&self.secret, slot);
+            self.outside.take(Place { outside, space, port }, number);
+        }
+    }
+
+    /// Bytes in use for sessions, subscribers and ports.
+    pub(crate) fn bytes(&self) -> usize {
+        self.sessions.bytes() + self.subscribers.bytes() + self.outside.bytes() + self.pool.bytes()
+    }
+
+    /// What slots are found by from the inside.
+    #[inline]
+    fn kind(&self) -> Kind {
+        match self.config.mapping {
+            Dependence::AddressAndPort => Kind::Private,
+            _ => Kind::Mapping,
+        }
+    }
+
+    /// The hash under which the slot of a flow lies.
+    #[inline]
+    pub(crate) fn hash(&self, inside: &Inside, remote: Remote) -> u32 {
+        match self.kind() {
+            Kind::Private => Sessions::hash_with(&self.secret, inside, remote),
+            _ => Sessions::hash(&self.secret, inside),
+        }
+    }
+
+    /// Whether sessions of a mapping are told apart by their remote ends.
+    #[inline]
+    fn by_remote(&self, proto: u8) -> bool {
+        proto == TCP || self.config.filtering != Dependence::Independent
+    }
+
+    /// The remote end as far as it tells sessions apart.
+    fn end(&self, proto: u8, remote: Remote) -> Remote {
+        match (proto, self.config.filtering) {
+            // Of UDP and ICMP, who may answer is all that there is to know.
+            (TCP, _) | (_, Dependence::AddressAndPort) => remote,
+            _ => Remote { port: 0, ..remote },
+        }
+    }
+
+    /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash.
+    #[inline]
+    pub(crate) fn outbound(&mut self, now: Time, flow: &Flow, hash: u32, guess: u32) -> Result<u32, Drop> {
+        let tick = Tick::of(now);
+        let (kind, by_remote) = (self.kind(), self.by_remote(flow.inside.proto));
+        let slot = &mut self.sessions[guess];
+        let is_it = slot.is(&flow.inside, kind) && !self.ages.over(slot.track.class, slot.seen, tick);
+        if is_it && !by_remote {
+            slot.seen = tick;
+            return Ok(guess);
+        }
+        if is_it && slot.remote() == flow.remote {
+            match slot.track.class {
+                Class::TcpEstablished if Segment::is_plain(flow.segment.flags) => {
+                    slot.track.advance(Side::Inside, &flow.segment);
+                    slot.seen = tick;
+                    return Ok(guess);
+                }
+                Class::Udp | Class::Icmp => {
+                    slot.seen = tick;
+                    return Ok(guess);
+                }
+                _ => {}
+            }
+        }
+        self.outbound_slow(now, flow, hash)
+    }
+
+    fn outbound_slow(&mut self, now: Time, flow: &Flow, hash: u32) -> Result<u32, Drop> {
+        let mapping = match self.kind() {
+            Kind::Private => {
+                let fixed = self.sessions.mapping(Sessions::hash(&self.secret, &flow.inside), &flow.inside);
+                match fixed {
+                    0 => self.sessions.session(&self.secret, &flow.inside, flow.remote, Kind::Private),
+                    fixed => fixed,
+                }
+            }
+            _ => self.sessions.mapping(hash, &flow.inside),
+        };
+        let mapping = self.alive(now, mapping);
+        if mapping == 0 {
+            return self.create(now, flow);
+        }
+        let session = self.session_of(now, mapping, flow.remote);
+        if session == 0 {
+            self.join(now, mapping, Side::Inside, flow)?;
+        } else {
+            self.heard(now, session, Side::Inside, &flow.segment);
+        }
+        Ok(mapping)
+    }
+
+    /// The mapping that a frame from the outside may use. `guess` is the slot that has its port.
+    #[inline]
+    pub(crate) fn inbound(&mut self, now: Time, arrival: &Arrival, guess: u32) -> Result<u32, Drop> {
+        let tick = Tick::of(now);
+        let by_remote = self.by_remote(arrival.proto);
+        let slot = &mut self.sessions[guess];
+        let is_it = guess != 0 && !self.ages.over(slot.track.class, slot.seen, tick);
+        if is_it && !by_remote && !self.config.inbound_refresh {
+            return Ok(guess);
+        }
+        let is_open = slot.track.class == Class::TcpEstablished && Segment::is_plain(arrival.segment.flags);
+        if is_it && is_open && slot.remote() == arrival.remote {
+            slot.track.advance(Side::Outside, &arrival.segment);
+            slot.seen = tick;
+            return Ok(guess);
+        }
+        self.inbound_slow(now, arrival)
+    }
+
+    fn inbound_slow(&mut self, now: Time, arrival: &Arrival) -> Result<u32, Drop> {
+        let mapping = self.alive(now, self.outside.slot(arrival.place));
+        if mapping == 0 {
+            return Err(Drop::NatNoMapping);
+        }
+        let session = self.session_of(now, mapping, arrival.remote);
+        if session != 0 {
+            self.heard(now, session, Side::Outside, &arrival.segment);
+            return Ok(mapping);
+        }
+        if !self.permits(now, mapping, arrival.remote) {
+            return Err(Drop::NatFiltered);
+        }
+        let inside = self.sessions[mapping].inside();
+        self.join(
+            now,
+            mapping,
+            Side::Outside,
+            &Flow { inside, remote: arrival.remote, segment: arrival.segment },
+        )?;
+        Ok(mapping)
+    }
+
+    /// Whether somebody outside who is none of its sessions may use a mapping.
+    fn permits(&mut self, now: Time, mapping: u32, remote: Remote) -> bool {
+        let slot = &self.sessions[mapping];
+        let is_fixed = slot.subscriber == 0;
+        match self.config.filtering {
+            _ if is_fixed => true,
+            Dependence::Independent => true,
+            Dependence::AddressAndPort => false,
+            Dependence::Address => {
+                let has_session =
+                    slot.track.class != Class::Lasting && slot.remote().address == remote.address;
+                has_session || self.session_of(now, mapping, Remote { port: 0, ..remote }) != 0
+            }
+        }
+    }
+
+    /// The slot, if it is alive; what is too old ends here.
+    fn alive(&mut self, now: Time, number: u32) -> u32 {
+        let slot = &self.sessions[number];
+        if number == 0 || !self.ages.over(slot.track.class, slot.seen, Tick::of(now)) {
+            return number;
+        }
+        self.end_session(now, number);
+        // A mapping may have further sessions.
+        if self.sessions[number].kind() == Kind::Free { 0 } else { number }
+    }
+
+    /// The session of a mapping with this remote end, or 0.
+    fn session_of(&mut self, now: Time, mapping: u32, remote: Remote) -> u32 {
+        let slot = &self.sessions[mapping];
+        let inside = slot.inside();
+        if !self.by_remote(inside.proto) {
+            return mapping;
+        }
+        let end = self.end(inside.proto, remote);
+        let is_own = slot.track.class != Class::Lasting && slot.remote() == end;
+        if is_own && self.alive(now, mapping) != 0 && self.sessions[mapping].track.class != Class::Lasting {
+            return mapping;
+        }
+        let session = self.sessions.session(&self.secret, &inside, end, Kind::Session);
+        self.alive(now, session)
+    }
+
+    /// A segment or datagram of a session: its state, and its time.
+    fn heard(&mut self, now: Time, session: u32, side: Side, segment: &Segment) {
+        let slot = &mut self.sessions[session];
+        let refreshes = match slot.inside().proto {
+            TCP if slot.track.class != Class::Lasting => {
+                slot.track.segment(side, segment) == Verdict::Refresh
+            }
+            _ => side == Side::Inside || self.config.inbound_refresh,
+        };
+        if refreshes {
+            slot.seen = Tick::of(now);
+        }
+    }
+
+    /// What the first frame of a session says about it.
+    fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, Drop> {
+        match proto {
+            // From outside, only a SYN begins a connection.
+            TCP if side == Side::Outside && segment.flags & super::tcp::SYN == 0 => Err(Drop::NatNoMapping),
+            TCP => Track::begin(side, segment).ok_or(Drop::NatNoMapping),
+            UDP => Ok(Track::plain(Class::Udp)),
+            ICMP => Ok(Track::plain(Class::Icmp)),
+            _ => Ok(Track::plain(Class::Other)),
+        }
+    }
+
+    /// One more session of a mapping.
+    fn join(&mut self, now: Time, mapping: u32, side: Side, flow: &Flow) -> Result<(), Drop> {
+        let track = Table::begin(flow.inside.proto, side, &flow.segment)?;
+        let (tick, end) = (Tick::of(now), self.end(flow.inside.proto, flow.remote));
+        let slot = &mut self.sessions[mapping];
+        if slot.track.class == Class::Lasting && slot.subscriber != 0 {
+            // Its own session is over: this is the next.
+            slot.set_remote(end);
+            (slot.track, slot.seen) = (track, tick);
+        } else {
+            self.add_session(mapping, Slot::new(flow.inside, Kind::Session, end, track, tick))?;
+        }
+        let knows_addresses = self.config.filtering == Dependence::Address && flow.inside.proto == TCP;
+        if knows_addresses && side == Side::Inside {
+            // Who was called may call back, from any port.
+            let caller = Remote { port: 0, ..flow.remote };
+            match self.session_of(now, mapping, caller) {
+                0 => {
+                    let track = Track::plain(Class::Other);
+                    self.add_session(mapping, Slot::new(flow.inside, Kind::Session, caller, track, tick))?;
+                }
+                known => self.sessions[known].seen = tick,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_session(&mut self, mapping: u32, mut session: Slot) -> Result<(), Drop> {
+        if self.sessions.live() >= self.config.sessions {
+            return Err(Drop::NatSessions);
+        }
+        let subscriber = self.sessions[mapping].subscriber;
+        if subscriber != 0 && self.subscribers[subscriber].sessions >= self.config.subscriber_sessions {
+            return Err(Drop::NatQuota);
+        }
+        let dependents = &mut self.sessions[mapping].dependents;
+        *dependents = dependents.checked_add(1).ok_or(Drop::NatQuota)?;
+        session.subscriber = subscriber;
+        self.sessions.insert(&self.secret, session);
+        self.subscribers[subscriber].sessions += 1;
+        Ok(())
+    }
+
+    /// A new mapping with its first session.
+    fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, Drop> {
+        let proto = flow.inside.proto;
+        let space = Space::of(proto).ok_or(Drop::NatProtocol)?;
+        let track = Table::begin(proto, Side::Inside, &flow.segment)?;
+        if self.sessions.live() >= self.config.sessions {
+            return Err(Drop::NatSessions);
+        }
+        let subscriber = self.subscribers.find_or_add(&self.secret, flow.inside.address);
+        let place = match self.port_for(now, subscriber, space, flow.inside.port) {
+            Ok(place) => place,
+            Err(reason) => {
+                self.subscribers.forget_idle(&self.secret, subscriber);
+                return Err(reason);
+            }
+        };
+        let end = match self.kind() {
+            Kind::Private => flow.remote,
+            _ => self.end(proto, flow.remote),
+        };
+        let mut slot = Slot::new(flow.inside, self.kind(), end, track, Tick::of(now));
+        (slot.subscriber, slot.outside, slot.outside_port) = (subscriber, place.outside, place.port);
+        let number = self.sessions.insert(&self.secret, slot);
+        self.outside.take(place, number);
+        self.subscribers[subscriber].sessions += 1;
+        self.log_session(now, What::SessionCreated, &slot);
+        Ok(number)
+    }
+
+    /// An outside port for a new mapping.
+    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Place, Drop> {
+        let subscriber = &mut self.subscribers[number];
+        if subscriber.sessions >= self.config.subscriber_sessions {
+            self.log_refusal(now, What::QuotaExceeded, number);
+            return Err(Drop::NatQuota);
+        }
+        let is_new = subscriber.sessions == 0;
+        if let (Some(fixed), true) = (&self.config.deterministic, is_new && !subscriber.holding.is_some()) {
+            let [_, _, _, address] = subscriber.address;
+            if let Some((address, ports)) = fixed.outside(address) {
+                let outside = self.outside.number(address).expect("of the pool");
+                self.pool.fix(&mut subscriber.holding, outside, *ports.start(), number);
+            }
+        }
+        if let Some(rate) = self.config.rate_per_s
+            && !subscriber.new.once_more(now, 1_000_000_000 / u64::from(rate), u64::from(rate))
+        {
+            return Err(Drop::NatRate);
+        }
+        let want = Want { space, like, subscriber: number };
+        let taken =
+            self.pool.take(&mut subscriber.holding, want, Tick::of(now), &self.outside, &mut self.secret);
+        match taken {
+            Ok((place, block)) => {
+                if let Some(block) = block {
+                    self.log_block(now, What::BlockAllocated, number, block);
+                }
+                Ok(place)
+            }
+            Err(Refusal::Quota) => {
+                self.log_refusal(now, What::QuotaExceeded, number);
+                Err(Drop::NatQuota)
+            }
+            Err(Refusal::NoPort) => {
+                self.log_refusal(now, What::PortsExhausted, number);
+                Err(Drop::NatNoPort)
+            }
+        }
+    }
+
+    /// The mapping of an inside end, if there is one: nothing is created or refreshed.
+    pub(crate) fn mapping_of(&mut self, now: Time, inside: &Inside, remote: Remote) -> Option<&Slot> {
+        let fixed = self.sessions.mapping(Sessions::hash(&self.secret, inside), inside);
+        let number = match fixed {
+            0 => self.sessions.session(&self.secret, inside, remote, Kind::Private),
+            fixed => fixed,
+        };
+        let number = self.alive(now, number);
+        (number != 0).then(|| &self.sessions[number])
+    }
+
+    /// The mapping that has a port, if there is one: nothing is refreshed.
+    pub(crate) fn holder(&mut self, now: Time, place: Place) -> Option<&Slot> {
+        let number = self.alive(now, self.outside.slot(place));
+        (number != 0).then(|| &self.sessions[number])
+    }
+
+    /// Whether the mapping that has a port has a session with this remote end.
+    pub(crate) fn has_session(&mut self, now: Time, place: Place, remote: Remote) -> bool {
+        let mapping = self.alive(now, self.outside.slot(place));
+        mapping != 0 && self.session_of(now, mapping, remote) != 0
+    }
+
+    /// Ends what is too old, a piece of it.
+    pub(crate) fn expire(&mut self, now: Time) {
+        let tick = Tick::of(now);
+        for number in self.hand.walk(tick, self.sessions.numbers()).into_iter().flatten() {
+            let slot = &self.sessions[number];
+            if self.ages.over(slot.track.class, slot.seen, tick) {
+                self.end_session(now, number);
+            }
+        }
+        for _ in 0..BLOCKS_AT_A_TIME {
+            let Some((owner, id)) = self.pool.rested(tick) else { break };
+            let block = self.pool.release(id, &mut self.subscribers[owner].holding);
+            self.log_block(now, What::BlockReleased, owner, block);
+            self.subscribers.forget_idle(&self.secret, owner);
+        }
+    }
+
+    /// A session is over. A mapping ends with its last session.
+    fn end_session(&mut self, now: Time, number: u32) {
+        let slot = self.sessions[number];
+        match slot.kind() {
+            Kind::Free => {}
+            Kind::Mapping if slot.dependents > 0 => {
+                self.sessions[number].track = Track::plain(Class::Lasting)
+            }
+            Kind::Mapping | Kind::Private => self.remove(now, number, slot.track.class),
+            Kind::Session => {
+                let inside = slot.inside();
+                let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
+                self.sessions.remove(&self.secret, number);
+                self.subscribers[slot.subscriber].sessions -= 1;
+                let owner = &mut self.sessions[mapping];
+                owner.dependents -= 1;
+                if owner.dependents == 0 && owner.track.class == Class::Lasting && owner.subscriber != 0 {
+                    owner.seen = slot.seen;
+                    self.remove(now, mapping, slot.track.class);
+                }
+            }
+        }
+    }
+
+    /// Takes a mapping away, whose last session was of this class.
+    fn remove(&mut self, now: Time, number: u32, class: Class) {
+        let slot = self.sessions[number];
+        let space = Space::of(slot.inside().proto).expect("what has a port has a space");
+        let place = Place { outside: slot.outside, space, port: slot.outside_port };
+        let at_once = if class == Class::TcpClosing { AtOnce::Yes } else { AtOnce::No };
+        let rest = self.pool.give_back(place, self.ages.end(class, slot.seen, Tick::of(now)), at_once);
+        self.outside.give_back(place, rest);
+        self.sessions.remove(&self.secret, number);
+        self.subscribers[slot.subscriber].sessions -= 1;
+        self.log_session(now, What::SessionDeleted, &slot);
+        self.subscribers.forget_idle(&self.secret, slot.subscriber);
+    }
+}
+
+/// What the log is told.
+impl Table {
+    fn log_session(&mut self, at: Time, what: What, slot: &Slot) {
+        if self.config.log < Detail::Sessions {
+            return;
+        }
+        let inside = slot.inside();
+        self.log.push(Event {
+            at,
+            what,
+            inside: inside.address,
+            outside: self.outside.address(slot.outside),
+            ports: (slot.outside_port, slot.outside_port),
+            proto: inside.proto,
+        });
+    }
+
+    fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
+        if self.config.log < Detail::Blocks {
+            return;
+        }
+        self.log.push(Event {
+            at,
+            what,
+            inside: self.subscribers[subscriber].address,
+            outside: self.outside.address(block.outside),
+            ports: (block.first, block.last),
+            proto: 0,
+        });
+    }
+
+    fn log_refusal(&mut self, at: Time, what: What, subscriber: u32) {
+        if self.config.log < Detail::Blocks {
+            return;
+        }
+        let inside = self.subscribers[subscriber].address;
+        self.log.push(Event { at, what, inside, outside: 0, ports: (0, 0), proto: 0 });
+    }
+}

@@ -1,0 +1,406 @@
+//! A TCP connection as seen from between its two ends (RFC 5382, RFC 7857 section 2): what was said by whom, and how
+//! long silence may last from here on.
+//!
+//! ```text
+//!             SYN              SYN and ACK of both               FIN of both
+//!  (nothing) ----> [ Opening ] ------------------> [ Established ] ---------> [ Closing ]
+//!                       | RST inside the window         |    ^                    | SYN: begins anew
+//!                       v                               v    | data               v
+//!                    [ Reset ] <------------------------+----+               [ Opening ]
+//! ```
+//! The state *is* the set of what was said: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
+//! of their own. A RST counts only if the other end would accept it, that is inside its window (RFC 5961 section 3);
+//! what lies outside is passed on, the end will judge it, but it changes nothing here.
+
+use super::timers::Class;
+use crate::frame::{adjust, delta16};
+
+/// Flags of a segment.
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const RST: u8 = 0x04;
+pub(crate) const ACK: u8 = 0x10;
+
+/// Who sent a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Inside = 0,
+    Outside = 1,
+}
+
+/// What was said: a bit for the inside, the next one for the outside.
+mod said {
+    pub(super) const SYN: u8 = 0x01;
+    pub(super) const ACK: u8 = 0x04;
+    pub(super) const FIN: u8 = 0x10;
+    pub(super) const RST: u8 = 0x40;
+    pub(super) const BOTH: u8 = 0x03;
+    pub(super) const OPEN: u8 = (SYN | ACK) * BOTH;
+}
+
+/// A segment, as far as it matters here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Segment {
+    pub(crate) flags: u8,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) window: u16,
+    /// Bytes of data.
+    pub(crate) bytes: u32,
+    /// Window scale of a SYN (RFC 7323); 0 where it has none.
+    pub(crate) scale: u8,
+}
+
+impl Segment {
+    /// The sequence number after its last: SYN and FIN take one each.
+    #[inline]
+    fn end(&self) -> u32 {
+        let marks = u32::from(self.flags & SYN != 0) + u32::from(self.flags & FIN != 0);
+        self.seq.wrapping_add(self.bytes).wrapping_add(marks)
+    }
+
+    /// Neither SYN, FIN nor RST.
+    #[inline]
+    pub(crate) fn is_plain(flags: u8) -> bool {
+        flags & (SYN | FIN | RST) == 0
+    }
+}
+
+/// What a segment means for the time of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It begins anew.
+    Refresh,
+    /// It goes on.
+    Unmoved,
+}
+
+/// What is known of a session over time: its class, and for TCP what was said. Arrays are by [`Side`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Track {
+    /// The sequence number after the last that this side sent; holds if its SYN counts as said.
+    sent: [u32; 2],
+    /// The sequence number that this side awaits; holds if the other side's SYN counts as said.
+    awaits: [u32; 2],
+    /// The window that this side granted last, unscaled.
+    window: [u16; 2],
+    said: u8,
+    /// Window scales, the inside's in the low half.
+    scale: u8,
+    pub(crate) class: Class,
+    /// For the slot that it is part of: see `slot.rs`.
+    pub(crate) flags: u8,
+}
+
+const _: () = assert!(size_of::<Track>() == 24);
+
+impl Track {
+    /// Of nobody.
+    pub(crate) const FREE: Track = Track {
+        sent: [0; 2],
+        awaits: [0; 2],
+        window: [0; 2],
+        said: 0,
+        scale: 0,
+        class: Class::Lasting,
+        flags: 0,
+    };
+
+    /// A session without connection.
+    pub(crate) fn plain(class: Class) -> Track {
+        Track { class, ..Track::FREE }
+    }
+
+    /// The connection that this segment begins, if it may begin one: by a SYN, or where its beginning was missed, as
+    /// after a restart, by anything that acknowledges something and is no RST. What the other side says next opens it.
+    pub(crate) fn begin(side: Side, segment: &Segment) -> Option<Track> {
+        let mut track = Track::plain(Class::TcpOpening);
+        match segment.flags & (SYN | RST | ACK) {
+            SYN => _ = track.syn(side, segment),
+            ACK => {
+                let (here, there) = (side as usize, 1 - side as usize);
+                track.sent[here] = segment.end();
+                track.sent[there] = segment.ack;
+                track.awaits = [segment.seq; 2];
+                track.awaits[here] = segment.ack;
+                track.window[here] = segment.window;
+                track.said = (said::SYN * said::BOTH) | (said::ACK << side as u8);
+            }
+            _ => return None,
+        }
+        Some(track)
+    }
+
+    /// Takes note of a segment that is plain, of an open connection.
+    #[inline]
+    pub(crate) fn advance(&mut self, side: Side, segment: &Segment) {
+        let (here, there) = (side as usize, 1 - side as usize);
+        let end = segment.end();
+        if end.wrapping_sub(self.sent[here]) as i32 > 0 {
+            self.sent[here] = end;
+        }
+        // Nobody acknowledges what was not sent (RFC 5961 section 5): a blind segment cannot move the window.
+        let fresh = segment.ack.wrapping_sub(self.awaits[here]) as i32 >= 0;
+        let sent = segment.ack.wrapping_sub(self.sent[there]) as i32 <= 0;
+        if segment.flags & ACK != 0 && fresh && sent {
+            self.awaits[here] = segment.ack;
+            self.window[here] = segment.window;
+        }
+    }
+
+    /// Takes note of any segment.
+    pub(crate) fn segment(&mut self, side: Side, segment: &Segment) -> Verdict {
+        let verdict = if segment.flags & RST != 0 {
+            self.reset(side, segment)
+        } else if segment.flags & SYN != 0 {
+            self.syn(side, segment)
+        } else {
+            self.rest(side, segment)
+        };
+        self.class = match self.said {
+            said if said & said::RST != 0 => Class::TcpReset,
+            said if said & (said::FIN * said::BOTH) == said::FIN * said::BOTH => Class::TcpClosing,
+            said if said & said::OPEN == said::OPEN => Class::TcpEstablished,
+            _ => Class::TcpOpening,
+        };
+        verdict
+    }
+
+    /// Neither SYN nor RST.
+    fn rest(&mut self, side: Side, segment: &Segment) -> Verdict {
+        let known = self.said & said::SYN << side as u8 != 0;
+        let is_more_than_an_answer = segment.bytes > 0 || segment.flags & FIN != 0;
+        if !known || self.said & said::RST != 0 && !is_more_than_an_answer {
+            return Verdict::Unmoved;
+        }
+        // Data behind a RST: it was not heard (RFC 7857 section 2.2).
+        self.said &= !said::RST;
+        self.advance(side, segment);
+        if segment.flags & ACK != 0 {
+            self.said |= said::ACK << side as u8;
+        }
+        if segment.flags & FIN != 0 {
+            self.said |= said::FIN << side as u8;
+        }
+        Verdict::Refresh
+    }
+
+    fn syn(&mut self, side: Side, segment: &Segment) -> Verdict {
+        let (here, there) = (side as usize, 1 - side as usize);
+        let is_over = self.said & said::RST != 0 || self.class == Class::TcpClosing;
+        if is_over && segment.flags & ACK == 0 {
+            // The same addresses and ports again, after the end (RFC 1122 section 4.2.2.13).
+            *self = Track { flags: self.flags, ..Track::plain(Class::TcpOpening) };
+        } else if self.said & said::OPEN == said::OPEN {
+            // Both ends know better (RFC 5961 section 4).
+            return Verdict::Unmoved;
+        }
+        self.said |= said::SYN << side as u8;
+        self.sent[here] = segment.end();
+        self.awaits[there] = segment.seq;
+        self.window[here] = segment.window;
+        let shift = 4 * side as u8;
+        self.scale = self.scale & !(15 << shift) | segment.scale.min(14) << shift;
+        if segment.flags & ACK != 0 {
+            self.said |= said::ACK << side as u8;
+            self.awaits[here] = segment.ack;
+        }
+        Verdict::Refresh
+    }
+
+    fn reset(&mut self, side: Side, segment: &Segment) -> Verdict {
+        let there = 1 - side as usize;
+        let counts = if self.said & said::SYN << side as u8 != 0 {
+            let scale = self.scale >> (4 * there) & 15;
+            let window = u32::from(self.window[there]) << scale;
+            segment.seq.wrapping_sub(self.awaits[there]) < window.max(2)
+        } else {
+            // Refuses a SYN (RFC 9293 section 3.10.7.3).
+            segment.flags & ACK != 0 && segment.ack == self.sent[there]
+        };
+        if !counts || self.said & said::RST != 0 {
+            return Verdict::Unmoved;
+        }
+        self.said |= said::RST;
+        Verdict::Refresh
+    }
+}
+
+/// The window scale of a SYN, 0 where it has none.
+pub(crate) fn scale(segment: &[u8]) -> u8 {
+    option(segment, 3, 3).map_or(0, |at| segment[at + 2])
+}
+
+/// Lowers the largest segment that a SYN asks for (RFC 9293 section 3.7.1).
+pub(crate) fn clamp_mss(segment: &mut [u8], most: u16) {
+    let Some(at) = option(segment, 2, 4) else { return };
+    let place = at + 2;
+    let asked = u16::from_be_bytes([segment[place], segment[place + 1]]);
+    if asked > most {
+        segment[place..place + 2].copy_from_slice(&most.to_be_bytes());
+        // At an odd place it is half of two words of the sum.
+        let turn = |value: u16| if place % 2 == 0 { value } else { value.swap_bytes() };
+        adjust(segment, 16, delta16(turn(asked), turn(most)));
+    }
+}
+
+/// Where an option of this kind and length begins.
+fn option(segment: &[u8], kind: u8, bytes: usize) -> Option<usize> {
+    let end = (usize::from(*segment.get(12)? >> 4) * 4).min(segment.len());
+    let mut at = 20;
+    while at < end {
+        match segment[at] {
+            0 => return None,
+            1 => at += 1,
+            found => {
+                let len = usize::from(*segment[..end].get(at + 1)?);
+                if len < 2 || at + len > end {
+                    return None;
+                }
+                if (found, len) == (kind, bytes) {
+                    return Some(at);
+                }
+                at += len;
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One segment per word: `>` is from the inside, `<` from the outside, then flags, and where they matter
+    /// `seq`, `ack` and bytes. The inside begins at 100, the outside at 900; both grant 50 bytes.
+    fn check(segments: &str, expected: &str) {
+        let mut track: Option<Track> = None;
+        let mut shown = Vec::new();
+        for word in segments.split_whitespace() {
+            let side = if word.starts_with('>') { Side::Inside } else { Side::Outside };
+            let mut parts = word[1..].split(',');
+            let letters = parts.next().expect("flags");
+            let bit = |letter| match letter {
+                'S' => SYN,
+                'F' => FIN,
+                'R' => RST,
+                'A' => ACK,
+                'P' => 8,
+                _ => panic!("{word}"),
+            };
+            let numbers: Vec<u32> = parts.map(|part| part.parse().expect("a number")).collect();
+            let default = if side == Side::Inside { [101, 901, 0] } else { [901, 101, 0] };
+            let number = |n: usize| numbers.get(n).copied().unwrap_or(default[n]);
+            let flags = letters.chars().map(bit).fold(0, |all, bit| all | bit);
+            let syn = u32::from(flags & SYN != 0 && numbers.is_empty());
+            let seq = number(0) - syn;
+            let segment =
+                Segment { flags, seq, ack: number(1), window: 50, bytes: number(2), ..Segment::default() };
+            let verdict = match &mut track {
+                Some(track) => track.segment(side, &segment),
+                None => {
+                    track = Track::begin(side, &segment);
+                    Verdict::Refresh
+                }
+            };
+            let class = track.map_or("-", |track| match track.class {
+                Class::TcpOpening => "open",
+                Class::TcpEstablished => "est",
+                Class::TcpClosing => "close",
+                Class::TcpReset => "reset",
+                class => panic!("{class:?}"),
+            });
+            shown.push(format!("{class}{}", if verdict == Verdict::Unmoved { "=" } else { "" }));
+        }
+        assert_eq!(shown.join(" "), expected, "{segments}");
+    }
+
+    #[test]
+    fn connections() {
+        // The usual one, from either side.
+        check(">S <SA >A >A,101,901,10 <A,901,111", "open open est est est");
+        check("<S >SA <A", "open open est");
+        // Repeated SYN; a SYN into an open one changes nothing.
+        check(">S >S <SA <SA >A <S,5,5 >S", "open open open open est est= est=");
+        // Simultaneous open (RFC 5382 REQ-2).
+        check(">S <S >SA <SA", "open open open est");
+        // An answer without SYN opens nothing.
+        check(">S <A >A", "open open= open");
+        // Half close lasts; both FINs end it; the last ACK counts.
+        check(">S <SA >A >FA <A,901,102,40 <A,941,102,40", "open open est est est est");
+        check(">S <SA >A >FA <FA,901,102 >A,102,902", "open open est est close close");
+        // Ports used again in TIME_WAIT and after a RST.
+        check(
+            ">S <SA >A >FA <FA,901,102 >S,5000,0 <SA,1,5001 >A,5001,2",
+            "open open est est close open open est",
+        );
+        check(">S <SA >A <R >S,5000,0 <SA,1,5001 >A,5001,2", "open open est reset open open est");
+        // A beginning that was missed; what may not begin one.
+        check(">A,500,600 <A,600,500", "open est");
+        check(">R", "-");
+        check(">SA", "-");
+        check("<RA", "-");
+        check(">P", "-");
+    }
+
+    #[test]
+    fn resets_count_inside_the_window_only() {
+        check(">S <SA >A <R", "open open est reset");
+        check(">S <SA >A <R,950", "open open est reset");
+        check(">S <SA >A <R,951", "open open est est=");
+        check(">S <SA >A <R,900", "open open est est=");
+        check(">S <SA >A >R,101", "open open est reset");
+        check(">S <SA >A >R,151", "open open est est=");
+        // The window moves with what was acknowledged, not with what nobody sent.
+        check(">S <SA >A <A,901,101,40 >A,101,941 <R,941", "open open est est est reset");
+        check(">S <SA >A >A,101,5000 <R,5000", "open open est est est=");
+        // A SYN refused; a blind refusal; a SYN given up.
+        check(">S <RA,0,101", "open reset");
+        check(">S <RA,0,102", "open open=");
+        check(">S >R,101", "open reset");
+        // Neither a second RST nor a bare ACK changes its time; data restores it (RFC 7857 section 2.2).
+        check(">S <SA >A <R <R >A", "open open est reset reset= reset=");
+        check(">S <SA >A <R >A,101,901,1", "open open est reset est");
+        check(">S <SA >A <R >FA", "open open est reset est");
+    }
+
+    #[test]
+    fn windows_are_scaled() {
+        let syn = |flags, seq, ack| Segment { flags, seq, ack, window: 100, scale: 3, ..Segment::default() };
+        for (seq, counts) in [(901 + 799, true), (901 + 800, false)] {
+            let mut track = Track::begin(Side::Inside, &syn(SYN, 100, 0)).expect("a SYN");
+            track.segment(Side::Outside, &syn(SYN | ACK, 900, 101));
+            track.segment(Side::Inside, &syn(ACK, 101, 901));
+            let rst = Segment { flags: RST, seq, ..Segment::default() };
+            assert_eq!(track.segment(Side::Outside, &rst) == Verdict::Refresh, counts, "{seq}");
+        }
+    }
+
+    #[test]
+    fn a_clamped_syn_keeps_its_checksum() {
+        use weir_packet::checksum::{fold, sum};
+        // Aligned, and behind a single padding byte.
+        for (options, place) in [([2, 4, 0x05, 0xb4, 3, 3, 7, 0], 22), ([1, 2, 4, 0x05, 0xb4, 3, 3, 7], 23)] {
+            let mut segment = vec![0_u8; 28];
+            segment[12] = 7 << 4;
+            segment[20..].copy_from_slice(&options);
+            let before = fold(sum(&segment));
+            segment[16..18].copy_from_slice(&(!before).to_be_bytes());
+            assert_eq!(scale(&segment), 7);
+            clamp_mss(&mut segment, 1600);
+            assert_eq!(segment[place..place + 2], [0x05, 0xb4], "never raised");
+            clamp_mss(&mut segment, 1000);
+            assert_eq!(segment[place..place + 2], 1000_u16.to_be_bytes());
+            assert_eq!(fold(sum(&segment)), 0xffff);
+        }
+        for broken in [&[2, 0][..], &[2, 9], &[2], &[0, 2, 4, 1, 1], &[3, 1]] {
+            let mut segment = vec![0_u8; 20];
+            segment[12] = 15 << 4;
+            segment.extend(broken);
+            let before = segment.clone();
+            clamp_mss(&mut segment, 1);
+            assert_eq!((segment.clone(), scale(&segment)), (before, 0), "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A SYN from outside that nobody awaits (RFC 5382 REQ-4): its sender is told after six seconds, not before, for the
+//! inside may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::Nat;
+use super::config::Manner;
+use super::fragments::copy;
+use super::table::Arrival;
+use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
+use crate::icmp::{self, Error};
+use crate::stage::{Dir, Step};
+use crate::time::Time;
+
+/// How long the answer waits.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// Answers that wait, at most; what comes beyond gets none.
+const MOST: usize = 256;
+/// Longest SYN that is answered.
+const MOST_BYTES: usize = 256;
+
+#[derive(Debug)]
+struct Waiting {
+    at: Time,
+    arrival: Arrival,
+    port: PortId,
+    /// The frame without tags, with room in front.
+    buf: Vec<u8>,
+}
+
+/// Those that wait, in the order of time.
+#[derive(Debug, Default)]
+pub(super) struct Unsolicited(VecDeque<Waiting>);
+
+impl Unsolicited {
+    /// Keeps what is needed to answer.
+    pub(super) fn note(&mut self, frame: &Frame<'_>, at: Time, arrival: Arrival) {
+        if self.0.len() < MOST && frame.ip().len() <= MOST_BYTES {
+            self.0.push_back(Waiting { at, arrival, port: frame.port, buf: copy(frame) });
+        }
+    }
+}
+
+impl Nat {
+    /// Answers those that waited long enough, unless they were called meanwhile.
+    pub(super) fn answer_unsolicited(&mut self, step: &mut Step<'_, '_>) {
+        while self.unsolicited.0.front().is_some_and(|waiting| step.now - waiting.at > PATIENCE) {
+            let mut waiting = self.unsolicited.0.pop_front().expect("just seen");
+            let is_forgotten = self.table.config.unsolicited == Manner::Silent
+                || self.table.has_session(step.now, waiting.arrival.place, waiting.arrival.remote);
+            if is_forgotten {
+                continue;
+            }
+            let from = Ipv4Addr::from(self.table.outside.address(waiting.arrival.place.outside));
+            let end = waiting.buf.len();
+            let mut frame = Frame::new(&mut waiting.buf, HEAD_ROOM, end, waiting.port);
+            frame.read(ETHERNET - 2).expect("it was read when it came");
+            if let Some(answer) = icmp::error(&frame, Error::NoPort, from.into()) {
+                step.own.send(step.back(Dir::Inward), waiting.port, answer);
+            }
+        }
+    }
+}
