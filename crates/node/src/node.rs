@@ -164,6 +164,34 @@ impl Node {
         self.shown.look()
     }
 
+    /// Its counters now.
+    ///
+    /// # Errors
+    /// It has ended, or a port is of no more use.
+    pub fn count(&self) -> Result<Snapshot, NodeError> {
+        self.ask(Worker::snapshot)?.map_err(NodeError::Stopped)
+    }
+
+    /// Has its thread do something between two batches, and waits for what comes of it.
+    fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let (reply, answer) = channel();
+        let request: Request = Box::new(move |worker| {
+            // Whoever asked may have gone.
+            let _ = reply.send(what(worker));
+        });
+        let requests = self.requests.as_ref().expect("until the end");
+        if requests.send(request).is_ok() {
+            self.tell();
+            if let Ok(answer) = answer.recv() {
+                return Ok(answer);
+            }
+        }
+        Err(NodeError::Stopped(io::Error::other("its thread has ended")))
+    }
+
     /// Whether it has ended by itself: its files are at their end, or a port is gone.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

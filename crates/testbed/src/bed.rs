@@ -290,9 +290,10 @@ impl Bed {
         Snapshot::take(self)
     }
 
-    /// What the DUT's threads and all CPUs have used until now.
-    pub fn cost(&self) -> CostSample {
-        CostSample::take(&self.threads.iter().map(|thread| thread.pid).collect::<Vec<_>>())
+    /// What the DUT's threads, `others` among them, and all CPUs have used until now.
+    pub fn cost(&self, others: &[u32]) -> CostSample {
+        let threads = self.threads.iter().map(|thread| thread.pid);
+        CostSample::take(&threads.chain(others.iter().copied()).collect::<Vec<_>>())
     }
 
     /// Whether frames of the DUT go through per-CPU backlogs.
@@ -352,6 +353,8 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::KernelForward
         | DutKind::KernelBridge
         | DutKind::XdpForward
+        | DutKind::NodeForward
+        | DutKind::NodeForwardPacket
         | DutKind::External
         | DutKind::Faulty => return Ok(None),
     };

@@ -105,7 +105,11 @@ impl Snapshot {
             });
         }
         for end in bed.ends() {
-            snapshot.devices.insert(end.name, end.namespace.run(|| read_device(end.name))?);
+            let mut device = end.namespace.run(|| read_device(end.name))?;
+            if end.owner == Owner::Dut && bed.spec().dut.takes_by_xdp() {
+                device.forget_drops();
+            }
+            snapshot.devices.insert(end.name, device);
         }
         // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
         snapshot.softnet = read_softnet();
@@ -114,7 +118,7 @@ impl Snapshot {
         dut.run(|| {
             match bed.spec().dut {
                 // It takes frames from sockets; what the kernel thinks of its copies is no loss.
-                DutKind::Faulty => {}
+                DutKind::Faulty | DutKind::NodeForward | DutKind::NodeForwardPacket => {}
                 DutKind::KernelBridge => {
                     // A bridge has no counters of a driver.
                     let link = Rtnl::open()?.link(BRIDGE)?.stats;
@@ -168,6 +172,14 @@ impl Device {
         now.tx_dropped = now.tx_dropped.saturating_sub(then.tx_dropped);
         now.rx_missed = now.rx_missed.saturating_sub(then.rx_missed);
         subtract(&mut self.driver, &before.driver);
+    }
+
+    /// Leaves out what the driver dropped: frames that found no room in sockets of AF_XDP, whose owner names them
+    /// better.
+    fn forget_drops(&mut self) {
+        let drops = self.queues("rx_queue_", "drops");
+        self.link.rx_dropped = self.link.rx_dropped.saturating_sub(drops);
+        self.driver.retain(|name, _| !(name.starts_with("rx_queue_") && name.ends_with("_drops")));
     }
 
     /// A driver counter summed over queues: `rx_queue_` and `drops` for `rx_queue_N_drops`.

@@ -12,6 +12,9 @@ use weir_port::packet::{BATCH, PacketError, Receiver, Sender};
 use crate::bed::{Bed, Port};
 use crate::dut::DutKind;
 use crate::fault::{FaultLine, Faults};
+use weir_node::{Node, NodeError};
+
+mod node;
 
 /// Bytes of the receive buffer of a faulty device, in the kernel's own counting: some 100,000 small frames.
 const BUFFER_BYTES: i32 = 128 << 20;
@@ -31,6 +34,8 @@ pub enum Device {
     },
     /// A thread for each direction.
     Faulty(Pumps),
+    /// A node of ours, in a thread.
+    Node(Node),
 }
 
 /// What can go wrong when a device is started.
@@ -39,6 +44,9 @@ pub enum DeviceError {
     /// Loading or attaching the XDP program.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// Opening the node, or asking it.
+    #[error(transparent)]
+    Node(#[from] NodeError),
     /// Opening the packet sockets.
     #[error(transparent)]
     Packet(#[from] PacketError),
@@ -59,7 +67,19 @@ impl Device {
                 stop_forwarding(bed.spec().ip);
                 Ok(Device::Faulty(Pumps::start(&ports, faults, &bed.spec().dut_cpus)?))
             }),
+            kind if kind.is_node() => namespace.run(|| {
+                stop_forwarding(bed.spec().ip);
+                Ok(Device::Node(node::start(bed, &ports)?))
+            }),
             _ => Ok(Device::Kernel),
+        }
+    }
+
+    /// The threads that work for it, beside the kernel's.
+    pub fn threads(&self) -> Vec<u32> {
+        match self {
+            Device::Node(node) => vec![node.thread()],
+            _ => Vec::new(),
         }
     }
 
@@ -71,16 +91,23 @@ impl Device {
         }
     }
 
-    /// Frames that the device says it has dropped since its start; only a faulty one says so.
-    pub fn dropped(&self) -> u64 {
-        match self {
-            Device::Faulty(pumps) => pumps.dropped.iter().map(|n| n.load(Ordering::Relaxed)).sum(),
-            _ => 0,
-        }
+    /// Frames that the device says it has dropped since its start, by name; the kernel has counters of its own.
+    ///
+    /// # Errors
+    /// A node that has ended.
+    pub fn drops(&self) -> Result<Vec<(String, u64)>, DeviceError> {
+        Ok(match self {
+            Device::Faulty(pumps) => {
+                let dropped = pumps.dropped.iter().map(|n| n.load(Ordering::Relaxed)).sum();
+                vec![("dropped by the faulty device".to_string(), dropped)]
+            }
+            Device::Node(node) => node::drops(&node.count()?),
+            Device::Kernel | Device::Xdp { .. } => Vec::new(),
+        })
     }
 }
 
-/// The faulty device passes frames on itself; the kernel must not do so as well.
+/// The device passes frames on itself; the kernel must not do so as well.
 fn stop_forwarding(ip: IpVersion) {
     let path = match ip {
         IpVersion::V4 => "/proc/sys/net/ipv4/ip_forward",

@@ -20,6 +20,10 @@ pub enum DutKind {
     KernelBridge,
     /// An XDP program that looks up the kernel's routing table and redirects.
     XdpForward,
+    /// This project's own node, forwarding: see the crate `node`.
+    NodeForward,
+    /// The same, with AF_PACKET in place of AF_XDP.
+    NodeForwardPacket,
     /// A machine of its own between interfaces of this one, see [`crate::external`].
     External,
     /// Drops, reorders, duplicates, corrupts or delays on purpose: checks the tester.
@@ -28,7 +32,7 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 9] = [
+    pub const ALL: [(DutKind, &'static str); 11] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -36,9 +40,23 @@ impl DutKind {
         (DutKind::KernelNat, "kernel-nat"),
         (DutKind::KernelBridge, "kernel-bridge"),
         (DutKind::XdpForward, "xdp-forward"),
+        (DutKind::NodeForward, "node-forward"),
+        (DutKind::NodeForwardPacket, "node-forward-packet"),
         (DutKind::External, "external"),
         (DutKind::Faulty, "faulty"),
     ];
+}
+
+impl DutKind {
+    /// Does it take frames from the driver by AF_XDP?
+    pub fn takes_by_xdp(self) -> bool {
+        self.is_node() && self != DutKind::NodeForwardPacket
+    }
+
+    /// Is it this project's own node?
+    pub fn is_node(self) -> bool {
+        matches!(self, DutKind::NodeForward | DutKind::NodeForwardPacket)
+    }
 }
 
 impl fmt::Display for DutKind {

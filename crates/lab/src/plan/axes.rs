@@ -182,10 +182,12 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["frame_bytes", "ip"], why });
         }
-        if self.dut == DutKind::XdpForward && self.frame.max() > MAX_FRAME_BYTES {
+        if matches!(self.dut, DutKind::XdpForward | DutKind::NodeForward)
+            && self.frame.max() > MAX_FRAME_BYTES
+        {
             let why = format!(
-                "`{}` is too large for xdp-forward, whose program sees a page: use {MAX_FRAME_BYTES} bytes or less",
-                self.frame
+                "`{}` is too large for {}, whose program sees a page: use {MAX_FRAME_BYTES} bytes or less",
+                self.frame, self.dut
             );
             list.push(Conflict { axes: ["frame_bytes", "kind"], why });
         }
@@ -333,7 +335,12 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::KernelStateful
         | DutKind::KernelNat
         | DutKind::XdpForward => true,
-        DutKind::Wire | DutKind::KernelBridge | DutKind::External | DutKind::Faulty => false,
+        DutKind::Wire
+        | DutKind::KernelBridge
+        | DutKind::NodeForward
+        | DutKind::NodeForwardPacket
+        | DutKind::External
+        | DutKind::Faulty => false,
     }
 }
 

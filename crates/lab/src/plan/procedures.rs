@@ -133,7 +133,9 @@ impl ResetKind {
     /// Can it be done to this device?
     pub fn fits(self, dut: DutKind) -> bool {
         match self {
-            ResetKind::Links => !matches!(dut, DutKind::Wire | DutKind::KernelBridge | DutKind::Faulty),
+            ResetKind::Links => {
+                !dut.is_node() && !matches!(dut, DutKind::Wire | DutKind::KernelBridge | DutKind::Faulty)
+            }
             ResetKind::Rules => {
                 matches!(dut, DutKind::KernelStateless | DutKind::KernelStateful | DutKind::KernelNat)
             }

@@ -267,9 +267,9 @@ impl Rig {
     fn sample(&self) -> Result<Sample, RunError> {
         Ok(Sample {
             snapshot: self.bed.snapshot()?,
-            cost: self.bed.cost(),
+            cost: self.bed.cost(&self.device.threads()),
             memory: KernelMemory::now(),
-            device_dropped: self.device.dropped(),
+            device_drops: self.device.drops()?,
             clocks: Clocks::now(),
         })
     }
@@ -352,8 +352,11 @@ impl Rig {
         };
         let corrupted: u64 = counts.ports.iter().map(|p| p.corrupted).sum();
         line("corrupted", Owner::Dut, corrupted, "receiver: wrong checksum, length or signature");
-        let dropped = used.after.device_dropped - used.before.device_dropped;
-        line("dropped by the faulty device", Owner::Dut, dropped, "the device's own count");
+        for (name, dropped) in &used.after.device_drops {
+            let before = used.before.device_drops.iter().find(|(known, _)| known == name);
+            let dropped = dropped - before.map_or(0, |(_, frames)| *frames);
+            line(name, Owner::Dut, dropped, "the device's own count");
+        }
         for drop in &counts.drops {
             line(&drop.name, Owner::Tester, drop.frames, &drop.source);
         }
@@ -388,6 +391,8 @@ impl Rig {
         let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
         let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
             (DutKind::Faulty, _) => cost.dut_wait_ns,
+            // Its thread and those that receive for it share the CPU.
+            (kind, _) if kind.is_node() => cost.dut_run_ns,
             (_, Direction::Forward) => routes_ns,
             _ => cost.dut_run_ns + routes_ns,
         };
@@ -528,7 +533,8 @@ struct Sample {
     snapshot: Snapshot,
     cost: weir_testbed::cpu::CostSample,
     memory: KernelMemory,
-    device_dropped: u64,
+    /// By name, since the device's start.
+    device_drops: Vec<(String, u64)>,
     clocks: Clocks,
 }
 

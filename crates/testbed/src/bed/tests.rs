@@ -4,6 +4,8 @@ use weir_packet::flow::IpVersion::{V4, V6};
 
 use super::*;
 use crate::counters::Delta;
+use crate::device::Device;
+use crate::fault::Faults;
 use crate::sys;
 use crate::testing::{TempDir, need_root};
 use crate::updates::Updates;
@@ -35,10 +37,18 @@ fn build(spec: &BedSpec) -> Bed {
 
 /// Sends one frame of each of these flows from t0 and waits until all have come out at t1.
 fn pass(bed: &Bed, flows: std::ops::Range<u16>) -> Vec<Frame> {
-    let [a, b] = bed.ports();
+    pass_from(bed, Side::A, flows)
+}
+
+/// The same from either side.
+fn pass_from(bed: &Bed, side: Side, flows: std::ops::Range<u16>) -> Vec<Frame> {
+    let [mut a, mut b] = bed.ports();
+    if side == Side::B {
+        std::mem::swap(&mut a, &mut b);
+    }
     let (from, to) = (PacketSocket::open(&a), PacketSocket::open(&b));
     for flow in flows.clone() {
-        from.send(&Frame::new(bed.spec().ip, Side::A, flow).to(&a)).unwrap();
+        from.send(&Frame::new(bed.spec().ip, side, flow).to(&a)).unwrap();
     }
     flows.map(|_| to.receive()).collect()
 }
@@ -263,6 +273,37 @@ fn losses_in_the_dut_have_names() {
 }
 
 #[test]
+fn a_node_forwards_both_ip_versions_and_counts_what_it_drops() {
+    need_root!();
+    for ip in [V4, V6] {
+        for kind in [DutKind::NodeForward, DutKind::NodeForwardPacket] {
+            let mut bed = build(&spec(kind, ip));
+            let device = Device::start(&bed, &Faults::default()).unwrap();
+            bed.place_receivers();
+            let b = &bed.ports()[1];
+            for side in [Side::A, Side::B] {
+                let got = pass_from(&bed, side, 7..9);
+                assert_eq!(got[0].destination, Frame::new(ip, side, 7).destination, "{kind} {ip}");
+                assert_eq!(got[1].hops, Frame::new(ip, side, 8).hops - 1, "{kind} {ip}");
+                if side == Side::A {
+                    assert_eq!((got[0].to_mac, got[0].from_mac), (b.mac, b.next_hop_mac), "{kind} {ip}");
+                }
+            }
+            assert_eq!(device.drops().unwrap(), [], "{kind} {ip}");
+            let dying = Frame { hops: 1, ..Frame::new(ip, Side::A, 7) };
+            let a = &bed.ports()[0];
+            PacketSocket::open(a).send(&dying.to(a)).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while device.drops().unwrap().is_empty() && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            assert_eq!(device.drops().unwrap(), [("ttl_expired".to_string(), 1)], "{kind} {ip}");
+            assert_eq!(device.threads().len(), 1);
+        }
+    }
+}
+
+#[test]
 fn a_bridge_knows_its_stations_and_sends_nothing_of_its_own() {
     need_root!();
     for ip in [V4, V6] {
@@ -416,9 +457,9 @@ fn receive_threads_are_pinned_and_their_time_is_counted() {
             }
             bed.place_receivers();
         }
-        let before = bed.cost();
+        let before = bed.cost(&[]);
         pass(&bed, 0..100);
-        assert!(bed.cost().since(&before).dut_run_ns > 0);
+        assert!(bed.cost(&[]).since(&before).dut_run_ns > 0);
     }
 }
 

@@ -294,7 +294,7 @@ impl Contestant {
         };
         // Without a DUT the wire leads to t1.
         let (sender, receiver) = (device(&["t0"]), device(&["d0", "t1"]));
-        Ok(Sample { sender, receiver, cost: self.bed.cost(), at: Instant::now() })
+        Ok(Sample { sender, receiver, cost: self.bed.cost(&[]), at: Instant::now() })
     }
 }
 

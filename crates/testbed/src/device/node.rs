@@ -1,0 +1,53 @@
+//! The node of this project as a device under test: what a bed asks of it, as a node's text.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use weir_node::{Config, Node, NodeError, Opened, Snapshot};
+
+use crate::bed::{Bed, BedSpec, Port};
+use crate::dut::DutKind;
+use crate::topology::Side;
+
+/// Opens the node of a bed in the calling thread's namespace, and starts it on the first of the DUT's CPUs.
+pub(super) fn start(bed: &Bed, ports: &[Port; 2]) -> Result<Node, NodeError> {
+    let config = Config::read("the node of the bed", &text(bed.spec(), ports));
+    let config = config.unwrap_or_else(|mistakes| panic!("a text of ours is right: {mistakes}"));
+    Opened::new(&config)?.start()
+}
+
+/// Frames that the node has lost, by name.
+pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let plane = snapshot.books.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
+    let ports = snapshot.ports.iter().zip(["d0", "d1"]).flat_map(|(port, name)| {
+        let lost = port.drops.iter().filter(|drops| drops.frames > 0);
+        lost.map(move |drops| (format!("{} of {name}", drops.name), drops.frames))
+    });
+    plane.chain(ports).collect()
+}
+
+fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
+    let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
+    let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
+    let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
+    let routes = routes.join(",\n  ");
+    let cpu = spec.dut_cpus[0];
+    format!("node lan({lan})\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpu}, host none)\n")
+}
+
+fn port(spec: &BedSpec, side: Side, port: &Port) -> String {
+    let (own, next) = (side.dut(spec.ip), side.tester(spec.ip));
+    // Both of them, and no test address.
+    let length = if matches!(own, IpAddr::V4(_)) { 30 } else { 126 };
+    let mut text = format!("{own}/{length}, neighbour {next} ");
+    for (n, byte) in port.next_hop_mac.iter().enumerate() {
+        let colon = if n > 0 { ":" } else { "" };
+        write!(text, "{colon}{byte:02x}").expect("a text takes all");
+    }
+    format!("{text}, mtu {}, on {}", spec.mtu, port.ifname)
+}
+
+fn routes(spec: &BedSpec, side: Side) -> Vec<String> {
+    let (network, length) = side.network(spec.ip);
+    vec![format!("{network}/{length} via {}", side.tester(spec.ip))]
+}
