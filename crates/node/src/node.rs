@@ -1,5 +1,6 @@
 //! A node from outside: opened with all privileges, started, asked, changed, ended.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use weir_packet::frame::Mac;
 use weir_plane::{BATCH, Plane};
 use weir_port::duplex::{Pool, Port, Tap};
 use weir_port::thread;
@@ -49,9 +51,26 @@ fn thread_error(step: &'static str) -> impl Fn(io::Error) -> NodeError {
     move |source| NodeError::Thread { step, source }
 }
 
+/// What its plane is made of.
+#[derive(Debug, Clone)]
+struct Blueprint {
+    config: weir_plane::Config,
+    macs: Vec<Mac>,
+}
+
+impl Blueprint {
+    /// A plane that nobody can foretell the ports of.
+    fn plane(&self) -> Plane {
+        let mut config = self.config.clone();
+        config.seed = RandomState::new().hash_one(0);
+        Plane::new(&config, &self.macs)
+    }
+}
+
 /// A node whose ports are open, and which does not run yet: the place to give privileges up.
 pub struct Opened {
     worker: Worker,
+    kind: Blueprint,
     cpu: Option<usize>,
     methods: Vec<String>,
 }
@@ -91,7 +110,7 @@ impl Opened {
                 Machine::Tap(Box::new(Tap::open(name).map_err(failed)?))
             }
         };
-        Ok(Opened::of(Plane::new(&config.plane, &macs), open, pool, host, &config.settings))
+        Ok(Opened::of(Blueprint { config: config.plane.clone(), macs }, open, pool, host, &config.settings))
     }
 
     /// A node between ports that are open.
@@ -101,12 +120,20 @@ impl Opened {
         let longest =
             ETHERNET + config.plane.ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
         let pool = Pool::new(SPARE_CHUNKS, longest).map_err(thread_error("memory for frames"))?;
-        Ok(Opened::of(Plane::new(&config.plane, &macs), ports, pool, Machine::Nobody, &config.settings))
+        let kind = Blueprint { config: config.plane.clone(), macs };
+        Ok(Opened::of(kind, ports, pool, Machine::Nobody, &config.settings))
     }
 
-    fn of(plane: Plane, ports: Vec<Box<dyn Port>>, pool: Pool, host: Machine, settings: &Settings) -> Opened {
+    fn of(
+        kind: Blueprint,
+        ports: Vec<Box<dyn Port>>,
+        pool: Pool,
+        host: Machine,
+        settings: &Settings,
+    ) -> Opened {
         let methods = ports.iter().map(|port| port.method()).collect();
-        Opened { worker: Worker::new(plane, ports, pool, host, settings.wait), cpu: settings.cpu, methods }
+        let worker = Worker::new(kind.plane(), ports, pool, host, settings.wait);
+        Opened { worker, kind, cpu: settings.cpu, methods }
     }
 
     /// How frames come and go, by port.
@@ -127,7 +154,7 @@ impl Opened {
         let asked = Arc::new(AtomicBool::new(false));
         let strings = Strings { requests: queue, asked: asked.clone(), wake: woken, shown: shown.clone() };
         let (ready, placed) = channel();
-        let Opened { mut worker, cpu, .. } = self;
+        let Opened { mut worker, kind, cpu, .. } = self;
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
@@ -139,12 +166,13 @@ impl Opened {
         let thread = thread.map_err(thread_error("starting the node's thread"))?;
         let number = placed.recv().expect("the thread says how it began");
         let number = number.map_err(thread_error("moving the node's thread to its CPU"))?;
-        Ok(Node { requests: Some(requests), asked, wake, shown, thread: Some(thread), number })
+        Ok(Node { kind, requests: Some(requests), asked, wake, shown, thread: Some(thread), number })
     }
 }
 
 /// A node that runs. Dropping it ends it.
 pub struct Node {
+    kind: Blueprint,
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
     wake: UnixStream,
@@ -170,6 +198,15 @@ impl Node {
     /// It has ended, or a port is of no more use.
     pub fn count(&self) -> Result<Snapshot, NodeError> {
         self.ask(Worker::snapshot)?.map_err(NodeError::Stopped)
+    }
+
+    /// Begins anew with its plane: sessions, neighbours and counters are gone.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn forget(&self) -> Result<(), NodeError> {
+        let kind = self.kind.clone();
+        self.ask(move |worker| worker.plane = kind.plane())
     }
 
     /// Has its thread do something between two batches, and waits for what comes of it.

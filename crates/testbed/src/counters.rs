@@ -118,7 +118,8 @@ impl Snapshot {
         dut.run(|| {
             match bed.spec().dut {
                 // It takes frames from sockets; what the kernel thinks of its copies is no loss.
-                DutKind::Faulty | DutKind::NodeForward | DutKind::NodeForwardPacket => {}
+                DutKind::Faulty => {}
+                kind if kind.is_node() => {}
                 DutKind::KernelBridge => {
                     // A bridge has no counters of a driver.
                     let link = Rtnl::open()?.link(BRIDGE)?.stats;

@@ -91,6 +91,17 @@ impl Device {
         }
     }
 
+    /// Forgets all that it has learned or tracks; for what is not the kernel's.
+    ///
+    /// # Errors
+    /// A node that has ended.
+    pub fn reset(&self) -> Result<(), DeviceError> {
+        match self {
+            Device::Node(node) => Ok(node.forget()?),
+            _ => Ok(()),
+        }
+    }
+
     /// Frames that the device says it has dropped since its start, by name; the kernel has counters of its own.
     ///
     /// # Errors

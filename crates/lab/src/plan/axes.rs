@@ -182,8 +182,7 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["frame_bytes", "ip"], why });
         }
-        if matches!(self.dut, DutKind::XdpForward | DutKind::NodeForward)
-            && self.frame.max() > MAX_FRAME_BYTES
+        if (self.dut == DutKind::XdpForward || self.dut.takes_by_xdp()) && self.frame.max() > MAX_FRAME_BYTES
         {
             let why = format!(
                 "`{}` is too large for {}, whose program sees a page: use {MAX_FRAME_BYTES} bytes or less",
@@ -191,10 +190,16 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["frame_bytes", "kind"], why });
         }
-        if self.dut == DutKind::KernelNat && self.direction == Direction::Both {
-            let why =
-                "side b cannot begin a flow through kernel-nat: use direction = \"reflect\" or \"forward\"";
-            list.push(Conflict { axes: ["kind", "direction"], why: why.to_string() });
+        if matches!(self.dut, DutKind::KernelNat | DutKind::NodeNat) && self.direction == Direction::Both {
+            let why = format!(
+                "side b cannot begin a flow through {}: use direction = \"reflect\" or \"forward\"",
+                self.dut
+            );
+            list.push(Conflict { axes: ["kind", "direction"], why });
+        }
+        if self.dut == DutKind::NodeNat && self.ip == IpVersion::V6 {
+            let why = "node-nat translates IPv4 alone: use ip = 4, or another device";
+            list.push(Conflict { axes: ["kind", "ip"], why: why.to_string() });
         }
         if let Some(Routing { networks, .. }) = self.routing
             && networks > self.flows
@@ -339,6 +344,7 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::KernelBridge
         | DutKind::NodeForward
         | DutKind::NodeForwardPacket
+        | DutKind::NodeNat
         | DutKind::External
         | DutKind::Faulty => false,
     }

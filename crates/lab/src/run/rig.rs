@@ -181,7 +181,8 @@ impl Rig {
 
     /// Forgets all connections of the DUT.
     pub fn reset(&self) -> Result<(), RunError> {
-        Ok(self.bed.reset()?)
+        self.bed.reset()?;
+        Ok(self.device.reset()?)
     }
 
     /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine, unless it is

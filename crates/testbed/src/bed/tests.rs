@@ -273,6 +273,29 @@ fn losses_in_the_dut_have_names() {
 }
 
 #[test]
+fn a_node_translates_and_lets_answers_in() {
+    need_root!();
+    let mut bed = build(&spec(DutKind::NodeNat, V4));
+    let device = Device::start(&bed, &Faults::default()).unwrap();
+    bed.place_receivers();
+    let [a, b] = bed.ports();
+    let got = pass(&bed, 7..8).remove(0);
+    assert_ne!(got.source, Frame::new(V4, Side::A, 7).source);
+    let back = PacketSocket::open(&a);
+    PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
+    let answer = back.receive();
+    assert_eq!((answer.destination, answer.ports.1), (Frame::new(V4, Side::A, 7).source, 10_007));
+    device.reset().unwrap();
+    // Nobody knows it any more.
+    PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while device.drops().unwrap().is_empty() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(device.drops().unwrap().len(), 1);
+}
+
+#[test]
 fn a_node_forwards_both_ip_versions_and_counts_what_it_drops() {
     need_root!();
     for ip in [V4, V6] {

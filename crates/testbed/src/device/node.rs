@@ -32,7 +32,13 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
     let routes = routes.join(",\n  ");
     let cpu = spec.dut_cpus[0];
-    format!("node lan({lan})\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpu}, host none)\n")
+    // As many ports as a million flows of 4096 hosts take.
+    let nat = if spec.dut == DutKind::NodeNat {
+        "> nat(public 198.19.2.0/26, block 256, sessions 2000000)"
+    } else {
+        ""
+    };
+    format!("node lan({lan})\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpu}, host none)\n")
 }
 
 fn port(spec: &BedSpec, side: Side, port: &Port) -> String {
