@@ -31,7 +31,7 @@ pub use batch::{BATCH, Batch, Fate, Set};
 pub use config::Config;
 pub use drops::{Drop, Drops};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
-pub use nat::{Deterministic, Event, Owner, What};
+pub use nat::{Deterministic, Event, Owner, Usage, What};
 pub use plane::{Books, Departure, Plane};
 pub use port::Port;
 pub use prefix::{Prefix, mask4, mask6};

@@ -15,7 +15,7 @@ use crate::chain::{self, Entries, Stage};
 use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
-use crate::nat::{Event, Nat};
+use crate::nat::{Event, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
 use crate::port::Port;
@@ -123,6 +123,17 @@ impl Plane {
     /// Frames of the node's own that leave since the last call.
     pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
         self.departures.drain(..)
+    }
+
+    /// What the NATs of the node hold.
+    pub fn nat_usage(&self) -> Usage {
+        let mut all = Usage::default();
+        for Stage::Nat(nat) in &self.stages {
+            let usage = nat.usage();
+            all.sessions += usage.sessions;
+            all.bytes += usage.bytes;
+        }
+        all
     }
 
     /// What the log of NAT is told since the last call, and how many events there was no room for, ever.

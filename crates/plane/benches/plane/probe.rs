@@ -48,8 +48,11 @@ impl Bench {
 
     pub(crate) fn heading(&self) {
         let ghz = self.clocks_per_ns;
+        let tunables = std::env::var("GLIBC_TUNABLES").unwrap_or_default();
+        let pages = if tunables.contains("hugetlb=1") { "2 MiB" } else { "4 KiB" };
         println!(
-            "clocks at {ghz:.2} GHz (without /proc/cpuinfo: ns); spread = least and most of {ROUNDS} rounds"
+            "clocks at {ghz:.2} GHz (without /proc/cpuinfo: ns); spread = least and most of {ROUNDS} rounds; \
+             pages of {pages}"
         );
         println!(
             "{:<34} {:>8} {:>15} {:>7} {:>12} {:>10} {:>10}",

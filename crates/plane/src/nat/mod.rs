@@ -86,6 +86,15 @@ fn v4(address: IpAddr) -> Option<u32> {
     }
 }
 
+/// What a NAT holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Mappings and sessions.
+    pub sessions: u32,
+    /// Memory of all that belongs to them: indexes, subscribers, ports.
+    pub bytes: usize,
+}
+
 /// Where a frame goes behind the stage.
 enum Next {
     On,
@@ -126,6 +135,11 @@ impl Nat {
         step.own.lapse(lapsed);
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
         self.answer_unsolicited(step);
+    }
+
+    /// What it holds.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage { sessions: self.table.sessions.live(), bytes: self.table.bytes() }
     }
 
     /// What happened since the last call, and how many events there was no room for, ever.

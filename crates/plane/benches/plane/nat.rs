@@ -1,0 +1,243 @@
+//! NAT44: look-up, state, rewrite, for as many flows as a row says; 63 flows of each host, UDP or TCP, out and in, the
+//! next frame of a random flow or of the next one. The row of a bump in the wire is what all of it costs without NAT:
+//! headers read, checksum of the header verified, fate decided.
+
+use weir_packet::checksum::{fold, sum};
+use weir_plane::{BATCH, Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time};
+
+use crate::probe::{Bench, Random};
+
+const FLOWS_PER_HOST: u32 = 63;
+const REMOTE: u32 = 0xc613_0009;
+const INSIDE: u32 = 0x0a00_0000;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Proto {
+    Udp = 17,
+    Tcp = 6,
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    Random,
+    RoundRobin,
+}
+
+pub(crate) fn rows(bench: &Bench) {
+    if bench.wants("nat none (bump)") {
+        let mut random = Random(1);
+        let out =
+            |buf: &mut [u8]| (frame(buf, Proto::Udp, flow(random.below(10_000) as u32), FLAG_ACK), PortId(0));
+        bench.row("nat none (bump)", &mut plane("lan > wan"), 1 << 16, out);
+    }
+    for (name, flows) in [("1", 1), ("10k", 10_000), ("64k", 64_512), ("1M", 1_000_000)] {
+        for (proto, order, dir) in [
+            (Proto::Udp, Order::Random, 0),
+            (Proto::Udp, Order::RoundRobin, 0),
+            (Proto::Tcp, Order::Random, 0),
+            (Proto::Udp, Order::Random, 1),
+        ] {
+            let what = format!("nat {name} {} {} {}", proto.name(), order.name(), ["out", "in"][dir]);
+            if bench.wants(&what) {
+                established(bench, &what, flows, (proto, order, dir as u8));
+            }
+        }
+    }
+    for order in [Order::RoundRobin, Order::Random] {
+        let what = format!("nat new sessions {}", order.name());
+        if bench.wants(&what) {
+            new_sessions(bench, &what, order);
+        }
+    }
+    if bench.wants("nat 10M come and go") {
+        come_and_go();
+    }
+}
+
+impl Proto {
+    fn name(self) -> &'static str {
+        if self == Proto::Udp { "udp" } else { "tcp" }
+    }
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Order::Random => "random",
+            Order::RoundRobin => "in turn",
+        }
+    }
+}
+
+const FLAG_SYN: u8 = 2;
+const FLAG_ACK: u8 = 16;
+
+fn plane(text: &str) -> Plane {
+    let config = Config::read("bench", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    Plane::new(&config, &[[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]])
+}
+
+/// A NAT with room for so many flows.
+fn nat(flows: u32) -> Plane {
+    let addresses = flows.div_ceil(1008 * FLOWS_PER_HOST) * 5 / 4 + 1;
+    let last = std::net::Ipv4Addr::from(0xc000_0200 + addresses);
+    plane(&format!(
+        "node nat(public 192.0.2.0-{last}, block 64, blocks 2, sessions {}, log nothing)",
+        flows.saturating_mul(2).max(1000)
+    ))
+}
+
+/// Inside address and port of a flow.
+fn flow(n: u32) -> (u32, u16) {
+    (INSIDE + n / FLOWS_PER_HOST, 5000 + (n % FLOWS_PER_HOST) as u16)
+}
+
+fn established(bench: &Bench, name: &str, flows: u32, (proto, order, dir): (Proto, Order, u8)) {
+    let mut plane = nat(flows);
+    let mut outside = vec![(0_u32, 0_u16); flows as usize];
+    let mut learn = |n: u32, bytes: &[u8]| {
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        outside[n as usize] = (word(26), word(34).wrapping_shr(16) as u16);
+    };
+    let syn = if proto == Proto::Tcp { FLAG_SYN } else { FLAG_ACK };
+    pass(&mut plane, flows, |n, buf| (frame(buf, proto, flow(n), syn), PortId(0)), &mut learn);
+    if proto == Proto::Tcp {
+        let answer =
+            |n: u32, buf: &mut [u8]| (back(buf, proto, outside[n as usize], FLAG_SYN | FLAG_ACK), PortId(1));
+        pass(&mut plane, flows, answer, &mut |_, _| {});
+        pass(&mut plane, flows, |n, buf| (frame(buf, proto, flow(n), FLAG_ACK), PortId(0)), &mut |_, _| {});
+    }
+    let bytes = plane.nat_usage().bytes;
+    let (mut random, mut next) = (Random(7), 0);
+    bench.row(name, &mut plane, bytes, |buf| {
+        next = match order {
+            Order::Random => random.below(u64::from(flows)) as u32,
+            Order::RoundRobin => (next + 1) % flows,
+        };
+        match dir {
+            0 => (frame(buf, proto, flow(next), FLAG_ACK), PortId(0)),
+            _ => (back(buf, proto, outside[next as usize], FLAG_ACK), PortId(1)),
+        }
+    });
+}
+
+/// Each frame is the first of its flow.
+fn new_sessions(bench: &Bench, name: &str, order: Order) {
+    const FLOWS: u32 = 2_000_000;
+    let mut plane = nat(FLOWS);
+    let mut n = 0_u32;
+    bench.row(name, &mut plane, FLOWS as usize * 96, |buf| {
+        n += 1;
+        // An odd factor walks over all flows of the power of two, in no order.
+        let number = match order {
+            Order::RoundRobin => n,
+            Order::Random => n.wrapping_mul(0x9e37_79b1) % (1 << 21) % FLOWS,
+        };
+        (frame(buf, Proto::Udp, flow(number), FLAG_ACK), PortId(0))
+    });
+    let usage = plane.nat_usage();
+    println!(
+        "{name:<34} {} sessions, {:.1} bytes each",
+        usage.sessions,
+        usage.bytes as f64 / usage.sessions as f64
+    );
+}
+
+/// Ten million sessions are made, and end all at once: the longest batch and tick.
+fn come_and_go() {
+    const FLOWS: u32 = 10_000_000;
+    let mut plane = nat(FLOWS);
+    let start = std::time::Instant::now();
+    let made = pass(
+        &mut plane,
+        FLOWS,
+        |n, buf| (frame(buf, Proto::Udp, flow(n), FLAG_ACK), PortId(0)),
+        &mut |_, _| {},
+    );
+    let seconds = start.elapsed().as_secs_f64();
+    let usage = plane.nat_usage();
+    println!(
+        "nat 10M made: {} sessions in {seconds:.1} s, {:.1} bytes each; longest batch of 64 {:.0} us, p99.99 {:.1} us",
+        usage.sessions,
+        usage.bytes as f64 / f64::from(usage.sessions),
+        made.last().copied().unwrap_or_default() as f64 / 1000.0,
+        made[made.len() * 9999 / 10_000] as f64 / 1000.0,
+    );
+    let (start, mut ticks, mut now) = (std::time::Instant::now(), Vec::new(), 10_000_000);
+    while plane.nat_usage().sessions > 0 {
+        now += 1;
+        let begin = std::time::Instant::now();
+        plane.tick(Time::from_ms(now));
+        ticks.push(begin.elapsed().as_nanos() as u64);
+    }
+    ticks.sort_unstable();
+    println!(
+        "nat 10M ended: {:.1} s in {} calls; longest call {:.0} us, p99.99 {:.1} us, median {:.1} us",
+        start.elapsed().as_secs_f64(),
+        ticks.len(),
+        ticks.last().copied().unwrap_or_default() as f64 / 1000.0,
+        ticks[ticks.len() * 9999 / 10_000] as f64 / 1000.0,
+        ticks[ticks.len() / 2] as f64 / 1000.0,
+    );
+}
+
+/// One frame of each flow, as `make` writes it; `seen` is told what left. The batches' times in ns, the longest last.
+fn pass(
+    plane: &mut Plane,
+    flows: u32,
+    make: impl Fn(u32, &mut [u8]) -> (usize, PortId),
+    seen: &mut dyn FnMut(u32, &[u8]),
+) -> Vec<u64> {
+    let mut memory = vec![0_u8; BATCH * 128];
+    let mut times = Vec::new();
+    for first in (0..flows).step_by(BATCH) {
+        let mut batch = Batch::default();
+        for (n, buf) in (first..flows).zip(memory.chunks_mut(128)) {
+            let (bytes, port) = make(n, &mut buf[HEAD_ROOM..]);
+            batch.push(Frame::new(buf, HEAD_ROOM, HEAD_ROOM + bytes, port));
+        }
+        let begin = std::time::Instant::now();
+        plane.run(Time::from_ms(1), &mut batch);
+        times.push(begin.elapsed().as_nanos() as u64);
+        for (n, (frame, _)) in (first..).zip(batch.outcome()) {
+            seen(n, frame.bytes());
+        }
+    }
+    times.sort_unstable();
+    times
+}
+
+/// Writes a frame of 64 bytes (60 without its check sequence) from the inside.
+fn frame(buf: &mut [u8], proto: Proto, inside: (u32, u16), flags: u8) -> usize {
+    write(buf, proto, inside, (REMOTE, 80), flags)
+}
+
+/// And one from the outside.
+fn back(buf: &mut [u8], proto: Proto, outside: (u32, u16), flags: u8) -> usize {
+    write(buf, proto, (REMOTE, 80), outside, flags)
+}
+
+fn write(buf: &mut [u8], proto: Proto, src: (u32, u16), dst: (u32, u16), flags: u8) -> usize {
+    buf[..60].fill(0);
+    buf[12..14].copy_from_slice(&[8, 0]);
+    let mut ip = [0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, proto as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    ip[12..16].copy_from_slice(&src.0.to_be_bytes());
+    ip[16..].copy_from_slice(&dst.0.to_be_bytes());
+    let checksum = !fold(sum(&ip));
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    buf[14..34].copy_from_slice(&ip);
+    buf[34..36].copy_from_slice(&src.1.to_be_bytes());
+    buf[36..38].copy_from_slice(&dst.1.to_be_bytes());
+    match proto {
+        // Some checksum: the NAT carries it on, it does not verify it.
+        Proto::Udp => buf[38..42].copy_from_slice(&[0, 26, 0x12, 0x34]),
+        Proto::Tcp => {
+            // Both begin at 1 and send nothing.
+            let seq = if flags & FLAG_SYN != 0 { 0 } else { 1 };
+            buf[41] = seq;
+            buf[45] = 1;
+            buf[46..50].copy_from_slice(&[0x50, flags, 0x10, 0]);
+        }
+    }
+    60
+}
