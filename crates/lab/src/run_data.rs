@@ -42,10 +42,13 @@ pub(crate) enum Measures {
     Receiver,
     /// How many frames/s a rung of the capture ladder takes.
     Capture,
+    /// How many frames/s a program captures.
+    Captor,
 }
 
 impl Measures {
-    const ALL: [Measures; 4] = [Measures::Generator, Measures::Pacing, Measures::Receiver, Measures::Capture];
+    const ALL: [Measures; 5] =
+        [Measures::Generator, Measures::Pacing, Measures::Receiver, Measures::Capture, Measures::Captor];
 
     /// The name in records.
     pub(crate) fn name(self) -> &'static str {
@@ -54,6 +57,7 @@ impl Measures {
             Measures::Pacing => "pacing",
             Measures::Receiver => "receiver",
             Measures::Capture => "capture",
+            Measures::Captor => "captor",
         }
     }
 }

@@ -121,7 +121,11 @@ impl Journal {
         let pid = child.id();
         // The entry can only follow the start, since it holds the number; until then the kernel's parent
         // death signal does its work.
-        let start_time = start_time(pid).map_err(Error::os(&name))?;
+        let start_time = match start_time(pid) {
+            // It has ended already: there will be nothing to undo.
+            Err(error) if error.kind() == ErrorKind::NotFound => 0,
+            found => found.map_err(Error::os(&name))?,
+        };
         let id = self.write_down(Change::Child { pid, start_time, command: name })?;
         Ok((child, id))
     }

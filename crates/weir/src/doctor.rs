@@ -203,7 +203,7 @@ impl Findings {
     }
 
     fn peers(&mut self) {
-        let names = ["trafgen", "tcpreplay", "iperf3", "xdp-trafficgen"];
+        let names = ["trafgen", "tcpreplay", "iperf3", "xdp-trafficgen", "tcpdump", "dumpcap", "netsniff-ng"];
         let (here, gone): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| installed(name));
         let state = if gone.is_empty() { State::Ok } else { State::Weaker };
         let (here, gone) = (list(&here), list(&gone));

@@ -127,7 +127,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
 }
 
 /// A size of memory: a number, or one with k, M or G.
-fn bytes(value: &Value) -> Result<u64, String> {
+pub(super) fn bytes(value: &Value) -> Result<u64, String> {
     let number = match value.as_str() {
         Some(text) => weir_config::rate::quantity(text)?,
         None => value.as_integer().map_or(0.0, |number| number as f64),

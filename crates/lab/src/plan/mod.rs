@@ -13,6 +13,7 @@ use weir_testbed::fault::Faults;
 
 mod axes;
 mod capture;
+mod capture_peers;
 mod percent;
 mod procedures;
 mod read;
@@ -27,6 +28,7 @@ use short::Form;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
 pub use capture::{Ladder, Step};
+pub use capture_peers::{CapturePeer, CapturePeers, CapturePlace, Job};
 pub(crate) use procedures::percents;
 pub use procedures::{
     BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
@@ -64,6 +66,8 @@ pub enum Experiment {
     PeersGenerator(Peers),
     /// Climbs the capture ladder.
     Capture(Ladder),
+    /// Compares `weir capture` with other programs that capture.
+    PeersCapture(CapturePeers),
 }
 
 /// The experiment `throughput`.
@@ -192,7 +196,9 @@ impl Plan {
     pub fn points(&self) -> Vec<PointSpec> {
         match &self.experiment {
             Experiment::Throughput(t) => axes::points(&t.dut, &t.traffic),
-            Experiment::PeersGenerator(_) | Experiment::Capture(_) => Vec::new(),
+            Experiment::PeersGenerator(_) | Experiment::Capture(_) | Experiment::PeersCapture(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -208,6 +214,7 @@ impl Plan {
                 p.trial * p.rounds * (generators + others) as u32
             }
             Experiment::Capture(ladder) => ladder.estimate(),
+            Experiment::PeersCapture(peers) => peers.estimate(),
         }
     }
 }
@@ -249,6 +256,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("soak", include_str!("../../../../plans/soak.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
         ("capture", include_str!("../../../../plans/capture.toml")),
+        ("peers-capture", include_str!("../../../../plans/peers-capture.toml")),
     ]
 }
 

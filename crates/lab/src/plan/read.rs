@@ -12,6 +12,7 @@ use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::capture;
+use super::capture_peers;
 use super::percent;
 use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
@@ -125,6 +126,7 @@ enum ExperimentKind {
     Throughput,
     PeersGenerator,
     Capture,
+    PeersCapture,
 }
 
 fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
@@ -135,6 +137,7 @@ fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
         (ExperimentKind::Throughput, "throughput"),
         (ExperimentKind::PeersGenerator, "peers-generator"),
         (ExperimentKind::Capture, "capture"),
+        (ExperimentKind::PeersCapture, "peers-capture"),
     ];
     let kind = match root.one("experiment", value::choice("experiment", &kinds)) {
         Some(kind) => kind,
@@ -145,6 +148,9 @@ fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
         ExperimentKind::Throughput => read_throughput(&root).map(Experiment::Throughput),
         ExperimentKind::PeersGenerator => read_peers(root.section("peers")).map(Experiment::PeersGenerator),
         ExperimentKind::Capture => capture::read(root.section("capture")).map(Experiment::Capture),
+        ExperimentKind::PeersCapture => {
+            capture_peers::read(root.section("capture_peers")).map(Experiment::PeersCapture)
+        }
     };
     // Its options are read where they belong.
     root.section("short");

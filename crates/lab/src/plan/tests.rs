@@ -260,7 +260,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "[dut]",
             "experiment = \"speed\"\n[dut]",
-            "p:2: experiment: `speed` is no experiment: use throughput, peers-generator, capture",
+            "p:2: experiment: `speed` is no experiment: use throughput, peers-generator, capture, peers-capture",
         ),
         (
             "[dut]",
@@ -516,6 +516,7 @@ fn the_reference_explains_every_option() {
         plan("[search]\nkind = \"mlrsearch\"\n[[search.goal]]\nzzzzzz = 1"),
         plan("experiment = \"peers-generator\"\n[peers]\nzzzzzz = 1"),
         plan("experiment = \"capture\"\n[capture]\nzzzzzz = 1"),
+        plan("experiment = \"peers-capture\"\n[capture_peers]\nzzzzzz = 1"),
     ]);
     for text in texts {
         let mistakes = read(&text, &[]).unwrap_err().to_string();

@@ -8,6 +8,7 @@
 
 mod bars;
 mod by_size;
+mod captors;
 mod columns;
 mod cost;
 mod curve;
@@ -35,6 +36,7 @@ mod table;
 mod throughput;
 mod timeline;
 
+pub(crate) use captors::text as captors_text;
 pub(crate) use curve::by_load;
 pub(crate) use generators::text as generators_text;
 pub(crate) use ladder::text as ladder_text;
@@ -57,6 +59,7 @@ pub fn html(runs: &[RunData]) -> String {
         procedures::html(&all),
         generators::html(runs),
         ladder::html(runs),
+        captors::html(runs),
         loss::html(&all),
         latency::html(&all),
         cost::html(&all),

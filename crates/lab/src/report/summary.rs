@@ -9,7 +9,7 @@ use super::rate::{Bound, Rate};
 use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
-use super::{generators, ladder};
+use super::{captors, generators, ladder};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
@@ -47,6 +47,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
             results(all, data),
             generators::findings(data),
             ladder::findings(data),
+            captors::findings(data),
             trust(data),
         ];
         found.push(Findings { heading, sentences: parts.concat() });

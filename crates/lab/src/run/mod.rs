@@ -29,6 +29,7 @@ use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
+mod captors;
 mod capture;
 mod counted;
 mod diagnosis;
@@ -187,7 +188,7 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         limits: plan.limits.clone(),
         external: match &plan.experiment {
             Experiment::Throughput(experiment) => experiment.external.clone(),
-            Experiment::PeersGenerator(_) | Experiment::Capture(_) => None,
+            Experiment::PeersGenerator(_) | Experiment::Capture(_) | Experiment::PeersCapture(_) => None,
         },
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
@@ -204,6 +205,10 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         Experiment::Capture(ladder) => {
             let record = &record;
             capture::Climb { record, past, ladder, store, options, settings, journal }.all_steps()
+        }
+        Experiment::PeersCapture(experiment) => {
+            let record = &record;
+            captors::Contest { record, past, experiment, store, options, settings, journal }.all_rounds()
         }
     };
     let state = match &result {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_load::counts::{Load, StreamCounts};
+
 use crate::plan::Limits;
 use crate::record::{Broadcasts, LedgerLine, Noise, Owner, Trial, Verdict};
 
@@ -84,6 +86,17 @@ pub(super) fn tells_of_what_was_sent(trial: &Trial, limits: &Limits) -> bool {
         }
         Verdict::Invalid => false,
     }
+}
+
+/// Relative difference between the rate that was sent and the one asked for: frames that were not sent, and the time
+/// that the last ones took beyond theirs.
+pub(super) fn rate_error(stream: &StreamCounts, load: &Load) -> f64 {
+    if load.fps.is_none() || stream.offered == 0 {
+        return 0.0;
+    }
+    let time_s = load.duration.as_secs_f64();
+    let stretched = time_s / (time_s + stream.late_end_ns as f64 / 1e9);
+    stream.sent as f64 / stream.offered as f64 * stretched - 1.0
 }
 
 fn gravity(verdict: Verdict) -> u8 {

@@ -22,7 +22,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::journal::Journal;
 
 use super::super::rig::{bed_spec, own_times, traffic};
-use super::super::verdict::Books;
+use super::super::verdict::{Books, rate_error};
 use super::observer::{Look, Observer, Threads};
 use super::reader::{Read, Watch};
 use crate::plan::{Cpus, Ladder, PointSpec, Step};
@@ -246,17 +246,6 @@ fn capture(reads: &[Read], time: CaptureTime) -> Capture {
         time,
         profile: None,
     }
-}
-
-/// Relative difference between the rate that was sent and the one asked for: frames that were not sent, and the time
-/// that the last ones took beyond theirs.
-fn rate_error(stream: &StreamCounts, load: &Load) -> f64 {
-    if load.fps.is_none() || stream.offered == 0 {
-        return 0.0;
-    }
-    let time_s = load.duration.as_secs_f64();
-    let stretched = time_s / (time_s + stream.late_end_ns as f64 / 1e9);
-    stream.sent as f64 / stream.offered as f64 * stretched - 1.0
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ pub(super) fn package(peer: Peer) -> &'static str {
 }
 
 /// Is there a program of this name in one of the directories of `path` (as in $PATH)?
-pub(super) fn is_installed(program: &str, path: &str) -> bool {
+pub(in crate::run) fn is_installed(program: &str, path: &str) -> bool {
     path.split(':').any(|dir| Path::new(dir).join(program).is_file())
 }
 

@@ -31,9 +31,9 @@ use crate::run_data::{MEASURES, Measures};
 use crate::store::Store;
 use crate::time;
 
-mod command;
+pub(super) mod command;
 mod contestant;
-mod result;
+pub(super) mod result;
 
 /// Before the first round: programs warm, pages in place.
 const WARM_UP: Duration = Duration::from_millis(200);

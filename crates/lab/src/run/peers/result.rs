@@ -5,7 +5,7 @@ use crate::stats;
 
 /// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
 /// neighbour's heat.
-pub(super) fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
+pub(in crate::run) fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i + round) % n)
 }
 

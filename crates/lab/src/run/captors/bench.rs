@@ -1,0 +1,246 @@
+//! Where a program captures: a generator, a wire, and the program at its other end.
+//!
+//! ```text
+//! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file
+//!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
+//! ```
+//! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
+//! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
+//! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. What the same
+//! generator sends to a program that drops everything is measured beside it, and is subtracted from each cost.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use weir_load::counts::{Load, StreamCounts};
+use weir_load::generate::Generator;
+use weir_load::xdp::{IdleLoopback, pin_to};
+use weir_load::{Control, TesterKind};
+use weir_port::bpf::{Link, Mode, Program, object};
+use weir_port::pcapng::read::{Item, Reader};
+use weir_testbed::bed::Bed;
+use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::journal::Journal;
+
+use super::super::rig::{bed_spec, own_times, traffic};
+use super::process::{Process, ProgramTime};
+use super::program::{Captor, Order, Statement};
+use crate::plan::{CapturePeers, CapturePlace, Job, PointSpec};
+use crate::run::RunError;
+
+/// Nobody's address: that of frames at a mirror port.
+const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+
+/// The generator, the wire, and room for files.
+pub(super) struct Bench {
+    // Dropped before the namespaces that hold its interface.
+    generator: Generator,
+    bed: Bed,
+    cpus: CpuPlan,
+    folder: Folder,
+    place: CapturePlace,
+    buffer_mib: u64,
+}
+
+/// What a trial gave.
+pub(super) struct Outcome {
+    pub(super) sent: StreamCounts,
+    /// What the program said.
+    pub(super) said: Statement,
+    /// Frames in its file, if it wrote one.
+    pub(super) in_file: Option<u64>,
+    /// Frames that found the interface's ring full.
+    pub(super) ring_full: u64,
+    /// The thread that sends, and the kernel as it receives in it.
+    pub(super) generator: ThreadTimes,
+    pub(super) program: ProgramTime,
+    /// Share of the time that the hypervisor took, 0..1.
+    pub(super) steal: f64,
+}
+
+/// A trial gave nothing: the run cannot go on, or this program cannot.
+pub(super) enum Failed {
+    Run(RunError),
+    Program(String),
+}
+
+impl<E: Into<RunError>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Failed::Run(error.into())
+    }
+}
+
+impl Bench {
+    pub(super) fn build(
+        peers: &CapturePeers,
+        spec: &PointSpec,
+        seed: u64,
+        journal: &mut Journal,
+    ) -> Result<Bench, RunError> {
+        let cpus = CpuPlan::choose(DutCpus::Count(1))?;
+        let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
+        let ports = bed.ports();
+        let mut traffic = traffic(spec, &ports, seed);
+        traffic.ends[0].dst_mac = SOMEBODY_ELSE;
+        let generator = bed.tester().run(|| {
+            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
+            generator.hold_slot(IdleLoopback(1))?;
+            Ok::<_, weir_load::LoadError>(generator)
+        })?;
+        let folder = Folder::new(&peers.folder)?;
+        let buffer_mib = (peers.buffer_bytes >> 20).max(1);
+        Ok(Bench { generator, bed, cpus, folder, place: peers.place, buffer_mib })
+    }
+
+    /// The CPU of the program.
+    pub(super) fn cpu(&self) -> usize {
+        match self.place {
+            CapturePlace::Together => self.sending_cpu(),
+            CapturePlace::Apart => self.cpus.dut[0],
+        }
+    }
+
+    /// The CPU that sends and receives.
+    pub(super) fn sending_cpu(&self) -> usize {
+        self.cpus.tester[0]
+    }
+
+    /// Memory of each program's buffer.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        self.buffer_mib << 20
+    }
+
+    /// The command line of a program, for people.
+    pub(super) fn command_line(&self, captor: Captor, job: Job) -> String {
+        let command = captor.command(&self.order(job, Path::new("FILE")));
+        let arguments = command.get_args().map(|one| one.to_string_lossy().into_owned());
+        let program = captor.program();
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
+    }
+
+    fn order<'a>(&'a self, job: Job, file: &'a Path) -> Order<'a> {
+        // Interface names are those of every bed.
+        Order { job, device: "t1", buffer_mib: self.buffer_mib, file }
+    }
+
+    /// Starts the program, sends, waits until all is written, ends it, and counts.
+    pub(super) fn trial(
+        &mut self,
+        (captor, job): (Captor, Job),
+        load: &Load,
+        control: &Control,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Failed> {
+        let (file, said) = (self.folder.0.join("frames"), self.folder.0.join("said"));
+        let mut command = captor.command(&self.order(job, &file));
+        let cpu = self.cpu();
+        let mut process = self.bed.tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
+        if let Err(why) = process.await_words(captor.ready()) {
+            // It may be there still.
+            let _ = process.end(journal)?;
+            return Err(Failed::Program(why));
+        }
+        let (before, idle) = (self.sample()?, process.time());
+        let sending = self.send(load, control);
+        process.await_quiet(captor.holds_back(), || control.stopped());
+        let after = self.sample()?;
+        let program = process.time().since(&idle);
+        let ended = process.end(journal)?;
+        let (sent, generator) = sending?;
+        let words = ended.map_err(Failed::Program)?;
+        let said = captor
+            .statement(&words)
+            .ok_or_else(|| Failed::Program(format!("it did not say what it captured: {}", words.trim())))?;
+        let in_file = (job == Job::File).then(|| frames_in(&file)).transpose().map_err(Failed::Program)?;
+        let elapsed_ns = (after.at - before.at).as_nanos() as f64;
+        let cpus = after.cost.since(&before.cost).cpus;
+        let steal = cpus.values().map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64 / elapsed_ns;
+        let ring_full = after.ring_full - before.ring_full;
+        Ok(Outcome { sent, said, in_file, ring_full, generator, program, steal })
+    }
+
+    /// The same without a program: an XDP program drops the frames. What is left is the generator and the wire.
+    pub(super) fn nothing(&mut self, load: &Load, control: &Control) -> Result<Outcome, RunError> {
+        let port = &self.bed.ports()[1];
+        let dropping = self.bed.tester().run(|| {
+            let program = Program::load("sink", object::DROP, &[])?;
+            Ok((program.attach(port.ifindex, Mode::Native)?, program))
+        });
+        let _dropping: (Link, Program) = dropping.map_err(|error: weir_port::bpf::BpfError| {
+            RunError::Load(weir_load::xdp::XdpError::from(error).into())
+        })?;
+        let before = self.sample()?;
+        let (sent, generator) = self.send(load, control)?;
+        let after = self.sample()?;
+        let ring_full = after.ring_full - before.ring_full;
+        let said = Statement { captured: sent.sent.saturating_sub(ring_full), ..Statement::default() };
+        let (program, steal) = (ProgramTime::default(), 0.0);
+        Ok(Outcome { sent, said, in_file: None, ring_full, generator, program, steal })
+    }
+
+    fn send(&self, load: &Load, control: &Control) -> Result<(StreamCounts, ThreadTimes), RunError> {
+        let cpu = self.sending_cpu();
+        let (stream, times) = self.bed.tester().run(|| {
+            let placed = pin_to(cpu);
+            debug_assert!(placed.is_ok(), "{placed:?}");
+            let before = own_times();
+            let sent = self.generator.send(load, control);
+            (sent, own_times().since(&before))
+        });
+        Ok((stream?.0, times))
+    }
+
+    fn sample(&self) -> Result<Sample, RunError> {
+        let ring_full = self.bed.snapshot()?.devices["t0"].link.tx_dropped;
+        Ok(Sample { ring_full, cost: CostSample::take(&[]), at: Instant::now() })
+    }
+}
+
+struct Sample {
+    ring_full: u64,
+    cost: CostSample,
+    at: Instant,
+}
+
+/// Frames in a capture file, which is deleted then.
+fn frames_in(path: &Path) -> Result<u64, String> {
+    let count = || -> Result<u64, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let mut reader = Reader::open(BufReader::with_capacity(1 << 20, file)).map_err(|e| e.to_string())?;
+        let mut frames = 0;
+        while let Some(item) = reader.next_item().map_err(|error| error.to_string())? {
+            frames += u64::from(matches!(item, Item::Packet(_)));
+        }
+        Ok(frames)
+    };
+    let frames = count().map_err(|why| format!("its file cannot be read: {why}"));
+    // The next trial would empty it anyway.
+    let _ = fs::remove_file(path);
+    frames
+}
+
+/// A folder for files, gone when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(within: &Path) -> Result<Folder, RunError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = within.join(format!("weir-capture-peers-{}-{number}", std::process::id()));
+        let what = format!("make {}; `--set capture_peers.folder=...` chooses another place", path.display());
+        fs::create_dir(&path)
+            .map_err(|source| RunError::Testbed(weir_testbed::error::Error::Os { what, source }))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left behind are files in a folder for such; nothing else can be done about it here.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

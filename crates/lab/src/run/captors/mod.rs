@@ -1,0 +1,490 @@
+//! The experiment `peers-capture`: `weir capture` and other programs that capture, in turns, round by round.
+//!
+//! ```text
+//! round 1: nothing  weir ring  weir xdp  tcpdump  dumpcap ...      each: full speed > loads below it, if frames were lost
+//! round 2: weir ring  weir xdp  tcpdump  dumpcap ...  nothing
+//! ```
+//! All are started as users start them, by their command lines. What a program says of itself is held against what was
+//! sent and what is in its file; the smaller number counts.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_load::Control;
+use weir_load::counts::Load;
+use weir_testbed::dut::DutKind;
+use weir_testbed::journal::{Journal, measuring_lock};
+
+use bench::{Bench, Failed, Outcome};
+use program::{Captor, Statement};
+
+use super::past::{self, Past};
+use super::peers::command::is_installed;
+use super::peers::result::rotation;
+use super::verdict::{Books, judge, rate_error};
+use super::{Event, Options, RunError, Settings};
+use crate::plan::{CapturePeers, CapturePlace, Job, Ladder, PointSpec};
+use crate::record::{
+    Capture, CaptureTime, Cost, GoalValue, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Run, Trial,
+    Verdict,
+};
+use crate::run_data::{MEASURES, Measures};
+use crate::search::{Measured, Measurer, Search, Stop, rfc2544};
+use crate::store::Store;
+use crate::time;
+
+mod bench;
+mod process;
+mod program;
+
+/// To see whether a program works here: what it gets, before the first round.
+const TRY_OUT: (f64, Duration) = (10_000.0, Duration::from_millis(100));
+/// The interface's ring may lose this share of the frames: the kernel is late in its receive work for a moment, whoever
+/// captures.
+const BED_SHARE: f64 = 0.001;
+/// A search looks down to this share of what was captured at full speed.
+const LOWEST_SHARE: f64 = 0.05;
+/// Frames that are left in a buffer when the program ends: neither captured nor lost for lack of speed.
+const LEFT: &str = "left in the buffer at the end";
+const RING_FULL: &str = "interface ring full";
+/// Memory that a frame of so many captured bytes takes in a ring of blocks, about.
+const FRAME_HEAD_BYTES: f64 = 90.0;
+
+/// A comparison in progress.
+pub(super) struct Contest<'a> {
+    pub(super) record: &'a Run,
+    pub(super) past: &'a Past,
+    pub(super) experiment: &'a CapturePeers,
+    pub(super) store: &'a Store,
+    pub(super) options: &'a Options<'a>,
+    pub(super) settings: Settings,
+    pub(super) journal: Journal,
+}
+
+/// One point, and what it needs in each round.
+struct Entrant {
+    point: Point,
+    /// Who does what; `None`: nobody, for the cost of generator and wire.
+    work: Option<(Captor, Job)>,
+    /// Index of its frame size, which has a bench of its own.
+    bench: usize,
+    /// It cannot take part; the point's notes say why.
+    absent: bool,
+    /// One per round.
+    rounds: Vec<Round>,
+    /// Trials of an earlier part of this run that are still to be asked for.
+    kept: VecDeque<Trial>,
+    /// The number of the next trial.
+    next: usize,
+}
+
+/// What a round gave.
+#[derive(Default)]
+struct Round {
+    lossless: GoalValue,
+    full_fps: Option<f64>,
+}
+
+impl Contest<'_> {
+    pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
+        let (mut benches, mut entrants) = self.entrants()?;
+        let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
+        for round in 0..rounds {
+            for (done, i) in rotation(n, round).enumerate() {
+                let entrant = &mut entrants[i];
+                if entrant.absent {
+                    continue;
+                }
+                let index = Some(round * n + done);
+                (self.options.observe)(Event::Point { index, count: rounds * n, point: &entrant.point });
+                let bench = &mut benches[entrant.bench];
+                let found = Trials { contest: &mut self, entrant, bench, error: None }.round()?;
+                entrant.rounds.push(found);
+            }
+        }
+        for entrant in &entrants {
+            let result = self.result(entrant);
+            if self.past.finished(entrant.point.index).is_none() {
+                self.store.finish_point(entrant.point.id, &result)?;
+            }
+            (self.options.observe)(Event::Result(&entrant.point, &result));
+        }
+        Ok(())
+    }
+
+    /// Everyone who takes part, and those who cannot.
+    fn entrants(&mut self) -> Result<(Vec<Bench>, Vec<Entrant>), RunError> {
+        let experiment = self.experiment;
+        let own = experiment.rungs.iter().map(|&rung| Captor::Weir(rung));
+        let captors: Vec<_> = own.chain(experiment.names.iter().map(|&peer| Captor::Peer(peer))).collect();
+        let (mut benches, mut list) = (Vec::new(), Vec::new());
+        for frame in &experiment.frames {
+            let plain = PointSpec::plain(DutKind::Wire, 64, experiment.flows);
+            let spec = PointSpec { frame: frame.clone(), ..plain };
+            benches.push(Bench::build(experiment, &spec, self.settings.seed, &mut self.journal)?);
+            let bench = benches.len() - 1;
+            let jobs =
+                experiment.jobs.iter().flat_map(|&job| captors.iter().map(move |&captor| (captor, job)));
+            for work in std::iter::once(None).chain(jobs.map(Some)) {
+                let entrant = self.enter(work, &spec, bench, list.len(), &mut benches[bench])?;
+                list.push(entrant);
+            }
+        }
+        Ok((benches, list))
+    }
+
+    fn enter(
+        &mut self,
+        work: Option<(Captor, Job)>,
+        spec: &PointSpec,
+        bench_index: usize,
+        index: usize,
+        bench: &mut Bench,
+    ) -> Result<Entrant, RunError> {
+        let mut point = self.point(work, spec, index, bench);
+        let mut absent = None;
+        if let Some((captor, job)) = work {
+            absent = missing(captor);
+            if absent.is_none() {
+                absent = self.try_out((captor, job), bench)?;
+            }
+            point.notes.push(match &absent {
+                None => bench.command_line(captor, job),
+                Some(why) => format!("{} is left out: {why}.", captor.name()),
+            });
+        }
+        if absent.is_some() {
+            (self.options.observe)(Event::Note(point.notes.last().expect("it says why")));
+        }
+        let kept = self.past.enter(&mut point, self.store)?;
+        let (next, absent, rounds) = (kept.len(), absent.is_some(), Vec::new());
+        Ok(Entrant { point, work, bench: bench_index, absent, rounds, kept, next })
+    }
+
+    fn point(&self, work: Option<(Captor, Job)>, spec: &PointSpec, index: usize, bench: &Bench) -> Point {
+        let name = work.map_or("nothing".into(), |(captor, _)| captor.name());
+        let settings = [
+            (MEASURES, Measures::Captor.name().to_string()),
+            ("program", name.clone()),
+            ("job", work.map_or("-", |(_, job)| job.name()).to_string()),
+            ("frame_bytes", spec.frame.to_string()),
+            ("flows", spec.flows.to_string()),
+            ("place", self.experiment.place.name().to_string()),
+        ];
+        let cpus = vec![bench.cpu()];
+        let shared = self.experiment.place == CapturePlace::Together || bench.cpu() == bench.sending_cpu();
+        Point {
+            id: 0,
+            run_id: self.record.id,
+            index,
+            settings: settings.map(|(name, value)| (name.to_string(), value)).to_vec(),
+            dut: name,
+            frame: spec.frame.to_string(),
+            frame_bytes_mean: spec.frame.mean(),
+            cpus_shared: if shared { cpus.clone() } else { Vec::new() },
+            cpus,
+            line_fps: None,
+            notes: Vec::new(),
+            result: None,
+        }
+    }
+
+    /// Runs a program for a moment: some are installed and do not work with this kernel. Returns why it cannot take part.
+    fn try_out(&mut self, work: (Captor, Job), bench: &mut Bench) -> Result<Option<String>, RunError> {
+        let stop = self.options.stop;
+        let load = Load::steady(TRY_OUT.0, TRY_OUT.1);
+        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
+            return Err(RunError::Interrupted(self.record.id));
+        };
+        match bench.trial(work, &load, &Control::new(stop, &|_, _| ()), &mut self.journal) {
+            Err(Failed::Run(error)) => Err(error),
+            Err(Failed::Program(why)) => Ok(Some(why)),
+            Ok(outcome) if outcome.said.captured + outcome.said.left == 0 => {
+                Ok(Some("it captured nothing".into()))
+            }
+            Ok(_) => Ok(None),
+        }
+    }
+
+    fn result(&self, entrant: &Entrant) -> PointResult {
+        if entrant.absent {
+            return PointResult { search: "left out".into(), ..PointResult::default() };
+        }
+        let trial_s = self.experiment.trial.as_secs_f64();
+        let order = || ("order".to_string(), "all in turn, rotated from round to round".to_string());
+        let full =
+            |round: &Round| GoalValue { fps: round.full_fps, trials: 1, trial_s, ..GoalValue::default() };
+        let full: Vec<_> = entrant.rounds.iter().map(full).collect();
+        let parameters = vec![
+            ("trial".to_string(), format!("{trial_s} s")),
+            ("trials without loss".to_string(), self.experiment.trials.to_string()),
+            ("resolution".to_string(), format!("{:.0} %", self.experiment.resolution * 100.0)),
+            order(),
+        ];
+        let full = super::goal_result("full speed", vec![order()], full);
+        let lossless = entrant.rounds.iter().map(|round| round.lossless.clone()).collect();
+        let goals = match entrant.work {
+            None => vec![full],
+            Some(_) => vec![super::goal_result("without loss", parameters, lossless), full],
+        };
+        PointResult { search: "rounds".into(), goals, ..PointResult::default() }
+    }
+}
+
+/// The trials of an entrant in a round.
+struct Trials<'a, 'c> {
+    contest: &'a mut Contest<'c>,
+    entrant: &'a mut Entrant,
+    bench: &'a mut Bench,
+    /// Why a search was stopped.
+    error: Option<RunError>,
+}
+
+impl Trials<'_, '_> {
+    fn round(mut self) -> Result<Round, RunError> {
+        let experiment = self.contest.experiment;
+        let full = self.one(&Load::full_speed(experiment.trial), Purpose::Ceiling)?;
+        let usable = full.verdict != Verdict::Invalid && full.received > 0;
+        let full_fps = usable.then(|| full.received as f64 / full.duration_s);
+        let Some(fps) = full_fps.filter(|_| self.entrant.work.is_some()) else {
+            return Ok(Round { full_fps, ..Round::default() });
+        };
+        let trial_s = experiment.trial.as_secs_f64();
+        let at_full_speed = self.worst(&Load::full_speed(experiment.trial), Some(full))?;
+        if matches!(at_full_speed, Measured::Loss { loss_ratio: 0.0, .. }) {
+            let irregular = Some("max load is not an upper bound".to_string());
+            let lossless =
+                GoalValue { fps: Some(fps), irregular, trials: 1, trial_s, ..GoalValue::default() };
+            return Ok(Round { lossless, full_fps });
+        }
+        let search = Search::Rfc2544(rfc2544::Config {
+            min_fps: fps * LOWEST_SHARE,
+            max_fps: fps,
+            final_trial: experiment.trial,
+            search_trial: None,
+            loss_tolerance: 0.0,
+            resolution: rfc2544::Resolution { relative: experiment.resolution, absolute_fps: 0.0 },
+        });
+        match search.run(&mut self) {
+            Ok(mut found) => Ok(Round { lossless: found.remove(0).value, full_fps }),
+            Err(Stop(why)) => Err(self.error.take().unwrap_or(RunError::Search(why))),
+        }
+    }
+
+    /// The worst of as many trials as count for no loss, of which one may have been made; the first that loses frames ends
+    /// them.
+    fn worst(&mut self, load: &Load, mut made: Option<Trial>) -> Result<Measured, RunError> {
+        let mut retries = self.contest.settings.limits.retries;
+        let mut good = 0;
+        while good < self.contest.experiment.trials {
+            let trial = match made.take() {
+                Some(trial) => trial,
+                None => self.one(load, Purpose::Search)?,
+            };
+            match (lost(&trial), trial.verdict) {
+                (_, Verdict::TesterLimited) if retries == 0 => {
+                    return Ok(Measured::TesterLimited { achieved_fps: trial.sent_fps() });
+                }
+                // What was captured in spite of a disturbance was captured.
+                (0, Verdict::Valid | Verdict::Noisy) => good += 1,
+                (lost, Verdict::Valid) => {
+                    let effective = Duration::from_secs_f64(trial.duration_s + trial.overhead_s);
+                    return Ok(Measured::Loss { loss_ratio: lost as f64 / trial.sent as f64, effective });
+                }
+                _ if retries == 0 => return Ok(Measured::Unusable),
+                _ => retries -= 1,
+            }
+        }
+        let effective = load.duration * self.contest.experiment.trials;
+        Ok(Measured::Loss { loss_ratio: 0.0, effective })
+    }
+
+    /// One trial, or the one that an earlier part of this run made in its place.
+    fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
+        let Options { observe, stop, .. } = self.contest.options;
+        while let Some(trial) = self.entrant.kept.pop_front() {
+            if past::is_same(&trial, load, purpose) {
+                observe(Event::Ended(&trial));
+                return Ok(trial);
+            }
+        }
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
+            return Err(RunError::Interrupted(self.contest.record.id));
+        };
+        let (begin, started) = (Instant::now(), time::now());
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let control = Control::new(stop, &progress);
+        let outcome = match self.entrant.work {
+            None => Ok(self.bench.nothing(load, &control)?),
+            Some(work) => match self.bench.trial(work, load, &control, &mut self.contest.journal) {
+                Err(Failed::Run(error)) => return Err(error),
+                Err(Failed::Program(why)) => Err(why),
+                Ok(outcome) => Ok(outcome),
+            },
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted(self.contest.record.id));
+        }
+        let mut trial = self.judged(outcome, load);
+        trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
+        (trial.started, trial.purpose) = (started, purpose);
+        (trial.point_id, trial.index) = (self.entrant.point.id, self.entrant.next);
+        self.entrant.next += 1;
+        trial.id = self.contest.store.append_trial(&trial)?;
+        observe(Event::Ended(&trial));
+        Ok(trial)
+    }
+
+    fn judged(&self, outcome: Result<Outcome, String>, load: &Load) -> Trial {
+        let settings = &self.contest.settings;
+        let (books, noise, time, failure) = match outcome {
+            Err(why) => (Books::default(), Noise::default(), CaptureTime::default(), Some(why)),
+            Ok(outcome) => {
+                let noise = Noise {
+                    steal: outcome.steal,
+                    rate_error: rate_error(&outcome.sent, load),
+                    late_p999_ns: outcome.sent.late.percentile(0.999),
+                    late_max_ns: outcome.sent.late_max_ns,
+                    ..Noise::default()
+                };
+                (books(&outcome), noise, times(&outcome), None)
+            }
+        };
+        let (mut verdict, mut reasons) = judge(&books, &noise, &settings.limits);
+        if let Some(why) = failure {
+            (verdict, reasons) = (Verdict::Invalid, vec![why]);
+        }
+        let duration_s = load.duration.as_secs_f64();
+        let all_ns = time.generator_ns + time.capture_ns();
+        let ns_per_frame = (books.received > 0).then(|| all_ns as f64 / books.received as f64);
+        let cost = Cost {
+            dut_cpu_ns: Some(time.capture_ns()),
+            ns_per_frame,
+            cycles_per_frame: ns_per_frame.zip(settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
+            ..Cost::default()
+        };
+        let method = self.entrant.point.notes.last().cloned().unwrap_or_default();
+        let buffer_bytes = self.bench.buffer_bytes();
+        Trial {
+            id: 0,
+            point_id: 0,
+            index: 0,
+            purpose: Purpose::Ceiling,
+            started: String::new(),
+            duration_s,
+            overhead_s: 0.0,
+            offered_fps: load.fps.unwrap_or(books.sent as f64 / duration_s),
+            load: Vec::new(),
+            rate_changed_ns: None,
+            broadcasts: None,
+            offered: books.offered,
+            sent: books.sent,
+            received: books.received,
+            lost: books.lost(),
+            streams: Vec::new(),
+            unexplained: books.unexplained(),
+            ledger: books.ledger,
+            findings: Vec::new(),
+            capture: Some(Capture { method, buffer_bytes, time, ..Capture::default() }),
+            verdict,
+            reasons,
+            cost,
+            noise,
+        }
+    }
+}
+
+impl Measurer for Trials<'_, '_> {
+    fn measure(&mut self, load_fps: f64, _: Duration) -> Result<Measured, Stop> {
+        let frame = self.entrant.point.frame_bytes_mean + FRAME_HEAD_BYTES;
+        // Shorter, the buffer could hide a loss.
+        let hidden = Ladder::BUFFERS_PER_TRIAL * self.bench.buffer_bytes() as f64 / frame / load_fps;
+        let duration = self.contest.experiment.trial.max(Duration::from_secs_f64(hidden));
+        self.worst(&Load::steady(load_fps, duration), None).map_err(|error| {
+            let why = error.to_string();
+            self.error = Some(error);
+            Stop(why)
+        })
+    }
+}
+
+/// Frames that were lost for lack of speed: what is left over in the end was not, and a moment in which the kernel is late
+/// happens to all.
+fn lost(trial: &Trial) -> u64 {
+    let by = |name: &str| -> u64 {
+        trial.ledger.iter().filter(|line| line.name == name).map(|line| line.frames).sum()
+    };
+    let ring_full = by(RING_FULL);
+    let excused = if ring_full as f64 <= BED_SHARE * trial.sent as f64 { ring_full } else { 0 };
+    trial.lost.saturating_sub(by(LEFT) + excused)
+}
+
+/// Where all frames are.
+fn books(outcome: &Outcome) -> Books {
+    let (received, ledger) = ledger(outcome.said, outcome.in_file, outcome.ring_full);
+    Books { offered: outcome.sent.offered, sent: outcome.sent.sent, received, ledger, ..Books::default() }
+}
+
+/// Frames that were captured, and where the others are.
+fn ledger(said: Statement, in_file: Option<u64>, ring_full: u64) -> (u64, Vec<LedgerLine>) {
+    let line = |name: &str, frames, source: &str| LedgerLine {
+        name: name.into(),
+        owner: Owner::Dut,
+        frames,
+        source: source.into(),
+    };
+    let received = in_file.map_or(said.captured, |frames| frames.min(said.captured));
+    let mut ledger = vec![
+        line(RING_FULL, ring_full, "tx_dropped of t0"),
+        line("buffer full", said.dropped, "the program's own count"),
+        line(LEFT, said.left, "the program's own count"),
+        line(
+            "captured, and not in the file",
+            said.captured - received,
+            "the program's own count and its file",
+        ),
+    ];
+    ledger.retain(|line| line.frames > 0);
+    (received, ledger)
+}
+
+fn times(outcome: &Outcome) -> CaptureTime {
+    let system_ns = outcome.program.system_ns();
+    CaptureTime {
+        generator_ns: outcome.generator.run_ns,
+        receive_ns: 0,
+        system_ns,
+        user_ns: outcome.program.run_ns - system_ns,
+    }
+}
+
+/// Why a program cannot take part, as far as can be said without trying.
+fn missing(captor: Captor) -> Option<String> {
+    let program = captor.program();
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let there = match program.is_absolute() {
+        true => program.file_name() == Some(Path::new("weir").as_os_str()),
+        false => is_installed(&program.to_string_lossy(), &path),
+    };
+    (!there).then(|| format!("it is not installed (Debian package {})", captor.package()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_of_statement_and_file_counts() {
+        let said = Statement { captured: 90, dropped: 5, left: 3 };
+        for (in_file, received, missing) in [(None, 90, 0), (Some(80), 80, 10), (Some(95), 90, 0)] {
+            let (captured, ledger) = ledger(said, in_file, 2);
+            let not_in_file = ledger.iter().find(|line| line.name.contains("not in the file"));
+            assert_eq!((captured, not_in_file.map_or(0, |line| line.frames)), (received, missing));
+            let all: u64 = captured + ledger.iter().map(|line| line.frames).sum::<u64>();
+            assert_eq!(all, 100, "{in_file:?}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `weir run peers-capture` as a user runs it: each program captures what was sent, and says so in words that are read
+//! right.
+
+mod home;
+
+use home::{Home, is_root, trials};
+
+#[test]
+fn what_programs_say_is_what_was_sent() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new(&[]);
+    std::fs::create_dir(home.path("files")).unwrap();
+    let folder = format!("folder={}", home.path("files").display());
+    let sets =
+        ["rounds=1", "trial_s=0.1", "trials=1", "resolution=50%", "buffer_bytes=32M", "frame_bytes=64"];
+    let sets = sets.into_iter().chain([folder.as_str()]);
+    let sets: Vec<String> = sets.map(|set| format!("--set=capture_peers.{set}")).collect();
+    let mut arguments = vec!["run", "peers-capture", "--no-report", "--set=limits.retries=0"];
+    arguments.extend(sets.iter().map(String::as_str));
+    let run = home.weir(&arguments);
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success(), "{said}");
+    said.lines().filter(|line| line.contains("left out: ")).for_each(|line| println!("skipped: {line}"));
+
+    let data = home.record();
+    let points = data["points"].as_array().unwrap();
+    assert_eq!(points.len(), 1 + 3 * 5, "nobody, and five programs at three jobs");
+    assert!(trials(&data).len() > 3 * 2, "ours, and the bed alone: {said}");
+    for point in points {
+        let (point, trials) = (&point["point"], point["trials"].as_array().unwrap());
+        let name = format!("{} {}", point["dut"], point["settings"]);
+        let own = point["dut"].as_str().unwrap().starts_with("weir");
+        assert!(!own || !trials.is_empty(), "{name}: {said}");
+        for trial in trials {
+            let number = |key: &str| trial[key].as_f64().unwrap();
+            let lines = trial["ledger"].as_array().unwrap();
+            let known: f64 = lines.iter().map(|line| line["frames"].as_f64().unwrap()).sum();
+            assert!(number("received") > 1000.0, "{name}: {trial}");
+            assert_eq!(number("sent"), number("received") + known + number("unexplained"), "{name}");
+            // Whatever is lost on a busy machine has a name. What dumpcap leaves in its ring, nobody counts.
+            let limit = if point["dut"] == "dumpcap" { 0.05 * number("sent") } else { 0.0 };
+            assert!(number("unexplained").abs() <= limit, "{name}: {trial}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(home.path("files")).unwrap().count(), 0, "files are gone");
+}
