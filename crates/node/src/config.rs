@@ -16,6 +16,8 @@
 //! | `host NAME` | it goes to this TAP device, and what the machine sends there leaves by the first port | |
 //! | `host none` | it is counted and goes no further | |
 
+use std::path::Path;
+
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
 
@@ -88,7 +90,16 @@ impl Config {
             }
             is_run
         };
-        let plane = weir_plane::Config::read_with(file, text, &mut own)?;
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let read = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let plane = weir_plane::Config::read_with(
+            file,
+            text,
+            &mut weir_plane::Beside { item: &mut own, file: &read },
+        )?;
         let backends = plane.ports.iter().map(|port| Backend::read(&port.interface, run.usual));
         let notes = Notes::new("a node", text);
         let backends =

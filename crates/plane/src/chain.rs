@@ -10,6 +10,7 @@
 
 use crate::batch::{BATCH, Batch, Fate, Set};
 use crate::drops::Drops;
+use crate::filter::Filter;
 use crate::nat::Nat;
 use crate::own::{Entry, Own};
 use crate::stage::{Dir, Step};
@@ -21,18 +22,21 @@ pub(crate) const MOST_STAGES: usize = 15;
 /// What a frame meets between its ports: a closed set, told apart once per batch.
 #[derive(Debug)]
 pub(crate) enum Stage {
+    Filter(Box<Filter>),
     Nat(Box<Nat>),
 }
 
 impl Stage {
     fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         match self {
+            Stage::Filter(filter) => filter.run(step, dir, set),
             Stage::Nat(nat) => nat.run(step, dir, set),
         }
     }
 
     fn tick(&mut self, step: &mut Step<'_, '_>) {
         match self {
+            Stage::Filter(_) => {}
             Stage::Nat(nat) => nat.tick(step),
         }
     }

@@ -3,6 +3,7 @@
 use weir_config::{Mistakes, Notes};
 
 use crate::chain::MOST_STAGES;
+use crate::filter;
 use crate::nat;
 use crate::port::Port;
 use crate::route::{self, Route};
@@ -26,11 +27,12 @@ pub struct Config {
 /// What a stage is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StageConfig {
+    Filter(Box<filter::Config>),
     Nat(Box<nat::Config>),
 }
 
 /// Names of the stages.
-const STAGES: &[&str] = &["route", "nat"];
+const STAGES: &[&str] = &["route", "filter", "nat"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -40,27 +42,35 @@ impl Config {
     /// # Errors
     /// All mistakes of the text, each with its line and what to do about it.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
-        Config::read_with(file, text, &mut |_, _| false)
+        let file_of = |name: &str| Err(format!("`{name}` cannot be read here: write the rules themselves"));
+        Config::read_with(file, text, &mut Beside { item: &mut |_, _| false, file: &file_of })
     }
 
-    /// The same, where some items are no matter of the plane: `other` takes those and says so.
+    /// The same, with what belongs to the text and is no matter of the plane.
     ///
     /// # Errors
-    /// All mistakes of the text, those that `other` has noted among them.
-    pub fn read_with(
-        file: &str,
-        text: &str,
-        other: &mut dyn FnMut(&Item, &Notes<'_>) -> bool,
-    ) -> Result<Config, Mistakes> {
+    /// All mistakes of the text, those that were noted beside among them.
+    pub fn read_with(file: &str, text: &str, beside: &mut Beside<'_>) -> Result<Config, Mistakes> {
         let notes = Notes::new("a node", text);
         let mut items = text::items(text, &notes);
-        items.retain(|item| !other(item, &notes));
-        let config = read(&items, &notes);
+        items.retain(|item| !(beside.item)(item, &notes));
+        let config = read(&items, beside.file, &notes);
         if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
     }
 }
 
-fn read(items: &[Item], notes: &Notes<'_>) -> Config {
+/// What a text refers to beside the plane.
+pub struct Beside<'a> {
+    /// Takes an item that is no matter of the plane, and says so.
+    pub item: &'a mut dyn FnMut(&Item, &Notes<'_>) -> bool,
+    /// The text of a file that the text names, or what to do about it.
+    pub file: FileOf<'a>,
+}
+
+/// The text of a file by its name, or what to do about it.
+pub(crate) type FileOf<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     let is_stage = |item: &Item| STAGES.contains(&item.name.text.as_str());
     let first = items.iter().position(is_stage);
     let last = items.iter().rposition(is_stage);
@@ -82,7 +92,8 @@ fn read(items: &[Item], notes: &Notes<'_>) -> Config {
         again.wrong(notes, "there is a `route` already: write all routes in one".to_string());
     }
     let routes = routes.first().map(|item| route::read(item, &ports, notes));
-    let stages: Vec<StageConfig> = stages.iter().filter_map(|item| stage(item, notes)).collect();
+    let stages: Vec<StageConfig> =
+        stages.iter().filter_map(|item| stage(item, &ports, file, notes)).collect();
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
@@ -103,8 +114,11 @@ fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
     }
 }
 
-fn stage(item: &Item, notes: &Notes<'_>) -> Option<StageConfig> {
+fn stage(item: &Item, ports: &[Port], file: FileOf<'_>, notes: &Notes<'_>) -> Option<StageConfig> {
     match item.name.text.as_str() {
+        "filter" => {
+            filter::Config::read(item, ports, file, notes).map(|filter| StageConfig::Filter(Box::new(filter)))
+        }
         "nat" => Some(StageConfig::Nat(Box::new(nat::Config::read(item, notes)))),
         name => {
             item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));

@@ -29,8 +29,8 @@ pub(crate) enum Error {
     TooBig(u16),
 }
 
-/// Hops that an error may go; one of them is the node itself, which sends it like a frame that came in.
-const TTL: u8 = 65;
+/// Hops that an error or a reset may go; one of them is the node itself, which sends it like a frame that came in.
+pub(crate) const OWN_TTL: u8 = 65;
 /// Longest error of IPv4 (RFC 1812, section 4.3.2.3).
 const MOST_V4: usize = 576;
 /// Longest error of IPv6 (RFC 4443, section 2.4 c).
@@ -91,7 +91,7 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Optio
     icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
     let total = ((IPV4 + icmp.len()) as u16).to_be_bytes();
     // Never cut, so that its identification means nothing (RFC 6864, section 4.1).
-    let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, OWN_TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&src.to_be_bytes());
     let checksum = !fold(sum(&ip));
@@ -115,7 +115,7 @@ fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Optio
     let checksum = !fold(sum(&addresses) + icmp.len() as u64 + u64::from(ICMP6) + sum(&icmp));
     icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
     let length = (icmp.len() as u16).to_be_bytes();
-    let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, TTL];
+    let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
     Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat())
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
     let (src, dst) = ip[addresses.clone()].split_at_mut(addresses.len() / 2);
     src.swap_with_slice(dst);
     let hops = if kind == Kind::V4 { 8 } else { 7 };
-    ip[hops] = TTL - 1;
+    ip[hops] = OWN_TTL - 1;
     if kind == Kind::V4 {
         ip[10..12].fill(0);
         let header = usize::from(ip[0] & 15) * 4;

@@ -58,10 +58,15 @@ impl Own {
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
         let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) else { return };
         if let Some(buf) = icmp::error(frame, error, source)
-            && self.limiter.allows(now)
+            && self.may_report(now)
         {
             self.send(back, frame.port, buf);
         }
+    }
+
+    /// Whether one more error or reset may be sent; if so, it is counted.
+    pub(crate) fn may_report(&mut self, now: Time) -> bool {
+        self.limiter.allows(now)
     }
 
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.

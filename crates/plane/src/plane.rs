@@ -14,6 +14,7 @@ use crate::batch::{BATCH, Batch, Fate, Set};
 use crate::chain::{self, Entries, Stage};
 use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
+use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::nat::{Event, Nat, Usage};
 use crate::neighbour::Link;
@@ -139,12 +140,42 @@ impl Plane {
     /// What the log of NAT is told since the last call, and how many events there was no room for, ever.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
         let mut all = (Vec::new(), 0);
-        for Stage::Nat(nat) in &mut self.stages {
-            let (events, lost) = nat.events();
-            all.0.extend(events);
-            all.1 += lost;
+        for stage in &mut self.stages {
+            if let Stage::Nat(nat) = stage {
+                let (events, lost) = nat.events();
+                all.0.extend(events);
+                all.1 += lost;
+            }
         }
         all
+    }
+
+    /// The filters in the order of the text: each rule as it was written, then the policy, with what it held for.
+    pub fn filter_counts(&self) -> Vec<Vec<(String, Count)>> {
+        let of = |filter: &Filter| filter.counts().map(|(rule, count)| (rule.to_string(), count)).collect();
+        self.filters().map(of).collect()
+    }
+
+    /// Frames that rules have written down since the last call.
+    pub fn logged(&mut self) -> Vec<Logged> {
+        let mut all = Vec::new();
+        for stage in &mut self.stages {
+            if let Stage::Filter(filter) = stage {
+                all.extend(filter.logged());
+            }
+        }
+        all
+    }
+
+    /// Memory that filters read, in bytes.
+    pub fn filter_bytes(&self) -> usize {
+        self.filters().map(Filter::bytes).sum()
+    }
+
+    fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.stages
+            .iter()
+            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&**filter) } else { None })
     }
 
     /// Where all frames are.
@@ -337,6 +368,7 @@ fn own_addresses(port: &Port) -> Vec<IpAddr> {
 
 fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
     match stage {
+        StageConfig::Filter(filter) => Stage::Filter(Box::new(Filter::new(filter))),
         StageConfig::Nat(nat) => {
             let own = config.ports.iter().flat_map(own_addresses).collect();
             Stage::Nat(Box::new(Nat::new((**nat).clone(), own, config.seed)))

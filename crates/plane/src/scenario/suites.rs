@@ -5,6 +5,7 @@ use super::text::{Scenario, read};
 /// The files of `tests/` at the root of the project, by name.
 const FILES: &[(&str, &str)] = &[
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
+    ("filter.txt", include_str!("../../../../tests/filter.txt")),
     ("forward.txt", include_str!("../../../../tests/forward.txt")),
     ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),
     ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),

@@ -1,0 +1,143 @@
+//! Rules become boxes, and boxes forests: one for each version of IP.
+
+use std::net::IpAddr;
+
+use weir_packet::headers::{ICMP, ICMP6};
+
+use super::boxes::{ANY, Asked, Box4, Box6, LATER, Rest, STATES};
+use super::classify::{Forest, Key};
+use super::rules::{Rule, Rules, Version};
+use crate::prefix::{Prefix, mask4, mask6};
+use crate::stage::Dir;
+
+/// Most boxes of a file.
+const MOST_BOXES: usize = 1 << 20;
+
+/// Rules that can be asked.
+#[derive(Debug)]
+pub(crate) struct Program {
+    v4: Forest<Box4>,
+    v6: Forest<Box6>,
+}
+
+/// Boxes of rules before they are forests.
+#[derive(Debug, Default)]
+pub(crate) struct Boxes {
+    v4: Vec<Box4>,
+    v6: Vec<Box6>,
+}
+
+impl Program {
+    pub(crate) fn new(boxes: &Boxes) -> Program {
+        Program { v4: Forest::grow(&boxes.v4), v6: Forest::grow(&boxes.v6) }
+    }
+
+    /// The first rule from `from` on that holds each key of IPv4, as [`Forest::first`] says.
+    pub(crate) fn first_v4(&self, keys: &[Key], from: &[u32], found: &mut [u32]) {
+        self.v4.first(keys, from, found);
+    }
+
+    /// The same for IPv6.
+    pub(crate) fn first_v6(&self, keys: &[Key], from: &[u32], found: &mut [u32]) {
+        self.v6.first(keys, from, found);
+    }
+
+    /// Memory that frames read, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.v4.bytes() + self.v6.bytes()
+    }
+}
+
+impl Boxes {
+    /// The boxes of these rules, up to one that decides about all frames.
+    ///
+    /// # Errors
+    /// Their lists make too many combinations.
+    pub(crate) fn of(rules: &Rules) -> Result<Boxes, String> {
+        let mut boxes = Boxes::default();
+        for (n, rule) in rules.rules.iter().enumerate() {
+            boxes.add(n as u32, rule);
+            if rule.ends_all() {
+                break;
+            }
+            if boxes.v4.len() + boxes.v6.len() > MOST_BOXES {
+                let line = rule.line;
+                return Err(format!(
+                    "up to line {line} the lists of the rules make more than {MOST_BOXES} combinations: use prefixes \
+                     and ranges in place of long lists"
+                ));
+            }
+        }
+        Ok(boxes)
+    }
+
+    /// The boxes of a rule: one for each combination of what its lists hold.
+    fn add(&mut self, number: u32, rule: &Rule) {
+        for rest in rests(number, rule) {
+            let (v4, v6) = (rule.version != Some(Version::V6), rule.version != Some(Version::V4));
+            let is_for = |proto: u8| rule.protos.is_empty() || rule.protos.iter().any(|&p| p != proto);
+            if v4 && is_for(ICMP6) {
+                for src in networks4(&rule.from.networks) {
+                    self.v4.extend(networks4(&rule.to.networks).map(|dst| Box4::new(src, dst, rest)));
+                }
+            }
+            if v6 && is_for(ICMP) {
+                for src in networks6(&rule.from.networks) {
+                    self.v6.extend(networks6(&rule.to.networks).map(|dst| Box6::new(src, dst, rest)));
+                }
+            }
+        }
+    }
+}
+
+/// What a rule asks beside addresses, in all combinations.
+fn rests(number: u32, rule: &Rule) -> Vec<Rest> {
+    let or_any = |list: &[(u16, u16)]| if list.is_empty() { vec![(0, u16::MAX)] } else { list.to_vec() };
+    let sports = or_any(if rule.types.is_empty() { &rule.from.ports } else { &rule.types });
+    let dports = or_any(&rule.to.ports);
+    let protos = if rule.protos.is_empty() { vec![ANY] } else { rule.protos.clone() };
+    let behind_ip = sports != [(0, u16::MAX)] || dports != [(0, u16::MAX)] || rule.flags.is_some();
+    let states = if rule.states == 0 { (1 << STATES) - 1 } else { rule.states };
+    let dirs = match rule.dir {
+        None => 0b11,
+        Some(Dir::Outward) => 0b01,
+        Some(Dir::Inward) => 0b10,
+    };
+    let meta = states | dirs << STATES | if behind_ip { 0 } else { LATER } | 0x80;
+    let asked = Asked {
+        rule: number,
+        proto: ANY,
+        port: rule.port.map_or(ANY, |port| port.0),
+        sport: (0, 0),
+        dport: (0, 0),
+        flags: rule.flags.unwrap_or((0, 0)),
+        meta,
+    };
+    let mut rests = Vec::new();
+    for &proto in &protos {
+        for &sport in &sports {
+            rests.extend(dports.iter().map(|&dport| Rest::new(Asked { proto, sport, dport, ..asked })));
+        }
+    }
+    rests
+}
+
+/// The networks of IPv4 as first address and how many follow; all, where the list is empty.
+fn networks4(list: &[Prefix]) -> impl Iterator<Item = (u32, u32)> {
+    let all = list.is_empty().then_some((0, u32::MAX));
+    let of = |network: &Prefix| match network.address {
+        IpAddr::V4(address) => Some((u32::from(address), !mask4(network.len))),
+        IpAddr::V6(_) => None,
+    };
+    all.into_iter().chain(list.iter().filter_map(of))
+}
+
+/// The networks of IPv6 as bits and those that count.
+fn networks6(list: &[Prefix]) -> impl Iterator<Item = (u128, u128)> {
+    let all = list.is_empty().then_some((0, 0));
+    let of = |network: &Prefix| match network.address {
+        IpAddr::V6(address) => Some((u128::from(address), mask6(network.len))),
+        IpAddr::V4(_) => None,
+    };
+    all.into_iter().chain(list.iter().filter_map(of))
+}

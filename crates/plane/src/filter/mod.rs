@@ -1,0 +1,314 @@
+//! Which frames pass: rules, the first of which decides, see [`rules`] for their language.
+//!
+//! ```text
+//! frames > connection of each (state) > key of each > first rule of each (classify) > accept, drop, reject
+//!                                                         count, log: from the next rule on again
+//! ```
+//!
+//! | argument of `filter` | meaning |
+//! |---|---|
+//! | a file name, with a dot or a slash in it | the rules are in that file |
+//! | a rule, or `policy ...` | as a line of a file, but without commas in it; several arguments are several lines |
+
+mod boxes;
+mod classify;
+mod compile;
+mod rules;
+
+use std::collections::VecDeque;
+
+use weir_config::Notes;
+use weir_packet::headers::TCP;
+
+use self::boxes::{LATER, STATES};
+use self::classify::{DIR, DPORT, DST, FLAGS, Key, META, NONE, PORT, PROTO, SPORT, SRC, STATE};
+use self::compile::{Boxes, Program};
+use self::rules::{Action, Rules};
+use crate::batch::{BATCH, Set};
+use crate::config::FileOf;
+use crate::drops::Drop;
+use crate::frame::{Fragment, Frame, Kind};
+use crate::icmp::Error;
+use crate::port::Port;
+use crate::reset;
+use crate::stage::{Dir, Step};
+use crate::text::{Arg, Item};
+use crate::time::Time;
+
+/// What a text says of a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    rules: Rules,
+}
+
+impl Config {
+    /// Reads an item for a node with these ports; `load` gives the text of a file. Mistakes are noted, those of a file
+    /// with its name and their lines.
+    pub(crate) fn read(item: &Item, ports: &[Port], load: FileOf<'_>, notes: &Notes<'_>) -> Option<Config> {
+        let is_file = |arg: &&Arg| arg.0.len() == 1 && arg.0[0].text.contains(['.', '/']);
+        let (files, lines): (Vec<_>, Vec<_>) = item.args.iter().partition(is_file);
+        let text = match (files[..].first(), files.len() + lines.len()) {
+            (None, 1..) => lines.iter().map(|arg| arg.words().join(" ") + "\n").collect(),
+            (Some(file), 1) => match load(&file.0[0].text) {
+                Ok(text) => text,
+                Err(text) => {
+                    file.wrong(notes, text);
+                    return None;
+                }
+            },
+            _ => {
+                let text = "a filter has one file with rules, or rules with commas between, as in filter(rules.fw) or \
+                            filter(accept state established, policy drop)";
+                item.wrong(notes, text.to_string());
+                return None;
+            }
+        };
+        let name = files.first().map_or("filter", |file| &file.0[0].text);
+        match rules::read(name, &text, ports) {
+            Ok(rules) => match Boxes::of(&rules) {
+                Ok(_) => Some(Config { rules }),
+                Err(text) => {
+                    item.wrong(notes, format!("{name}: {text}"));
+                    None
+                }
+            },
+            Err(mistakes) => {
+                mistakes.to_string().lines().for_each(|line| item.wrong(notes, line.to_string()));
+                None
+            }
+        }
+    }
+}
+
+/// What is done when a rule holds for a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Accept,
+    Drop,
+    Reject,
+    Count,
+    Log { every: u64 },
+}
+
+/// Frames and bytes that a rule held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes of their packets.
+    pub bytes: u64,
+}
+
+/// A frame that a rule has written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// When.
+    pub time: Time,
+    /// The rule.
+    pub rule: String,
+    /// The first bytes of the packet, enough for its headers.
+    pub packet: Vec<u8>,
+}
+
+/// Frames that are written down and not fetched; older ones are forgotten.
+const MOST_LOGGED: usize = 1024;
+/// Bytes of a frame that are written down.
+const LOGGED_BYTES: usize = 96;
+
+/// A filter.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    rules: Rules,
+    program: Program,
+    acts: Vec<Act>,
+    counts: Vec<Count>,
+    /// What the policy was used for.
+    policy: (Act, Count),
+    logged: VecDeque<Logged>,
+}
+
+/// Frames of a batch of one version of IP, with what is asked about each.
+struct Asked {
+    frames: [u8; BATCH],
+    keys: [Key; BATCH],
+    from: [u32; BATCH],
+    found: [u32; BATCH],
+    len: usize,
+}
+
+impl Filter {
+    /// A filter as the text says.
+    pub(crate) fn new(config: &Config) -> Filter {
+        let rules = config.rules.clone();
+        let boxes = Boxes::of(&rules).expect("the text was refused otherwise");
+        let program = Program::new(&boxes);
+        let acts: Vec<Act> = rules.rules.iter().map(|rule| act(&rule.action)).collect();
+        let policy = (act(&rules.policy), Count::default());
+        Filter {
+            program,
+            counts: vec![Count::default(); acts.len()],
+            acts,
+            policy,
+            logged: VecDeque::new(),
+            rules,
+        }
+    }
+
+    /// The rules as they were written, with what they held for, and the policy.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, Count)> {
+        let rules = self.rules.rules.iter().map(|rule| rule.text.as_str());
+        let policy = match self.policy.0 {
+            Act::Accept => "policy accept",
+            Act::Reject => "policy reject",
+            _ => "policy drop",
+        };
+        rules.zip(self.counts.iter().copied()).chain([(policy, self.policy.1)])
+    }
+
+    /// Frames that were written down since the last call.
+    pub(crate) fn logged(&mut self) -> impl Iterator<Item = Logged> {
+        self.logged.drain(..)
+    }
+
+    /// Memory that frames read, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.program.bytes() + size_of_val(&*self.acts) + size_of_val(&*self.counts)
+    }
+
+    /// Decides about frames; returns those that pass.
+    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        let mut passed = Set::EMPTY;
+        for v4 in [true, false] {
+            let mut asked = Asked::new(step, dir, set, v4);
+            while asked.len > 0 {
+                let Asked { keys, from, found, len, .. } = &mut asked;
+                match v4 {
+                    true => self.program.first_v4(&keys[..*len], &from[..*len], &mut found[..*len]),
+                    false => self.program.first_v6(&keys[..*len], &from[..*len], &mut found[..*len]),
+                }
+                self.act(step, dir, &mut asked, &mut passed);
+            }
+        }
+        passed
+    }
+
+    /// Does what the rules say that were found; those frames are left in `asked` which go on to the next rule.
+    fn act(&mut self, step: &mut Step<'_, '_>, dir: Dir, asked: &mut Asked, passed: &mut Set) {
+        let mut left = 0;
+        for n in 0..asked.len {
+            let (i, rule) = (usize::from(asked.frames[n]) % BATCH, asked.found[n]);
+            let bytes = step.frames[i].ip().len() as u64;
+            let (act, count) = match rule {
+                NONE => (self.policy.0, &mut self.policy.1),
+                rule => (self.acts[rule as usize], &mut self.counts[rule as usize]),
+            };
+            count.frames += 1;
+            count.bytes += bytes;
+            match act {
+                Act::Accept => passed.insert(i),
+                Act::Drop if rule == NONE => step.drop(i, Drop::FilterPolicy),
+                Act::Drop => step.drop(i, Drop::FilterDrop),
+                Act::Reject => reject(step, dir, i),
+                Act::Count | Act::Log { .. } => {
+                    if let Act::Log { every } = act
+                        && count.frames % every == 1 % every
+                    {
+                        self.log(step, i, rule);
+                    }
+                    asked.frames[left] = asked.frames[n];
+                    asked.keys[left] = asked.keys[n];
+                    asked.from[left] = rule + 1;
+                    left += 1;
+                }
+            }
+        }
+        asked.len = left;
+    }
+
+    #[cold]
+    fn log(&mut self, step: &Step<'_, '_>, i: usize, rule: u32) {
+        if self.logged.len() == MOST_LOGGED {
+            self.logged.pop_front();
+        }
+        let packet = step.frames[i].ip();
+        self.logged.push_back(Logged {
+            time: step.now,
+            rule: self.rules.rules[rule as usize].text.clone(),
+            packet: packet[..packet.len().min(LOGGED_BYTES)].to_vec(),
+        });
+    }
+}
+
+impl Asked {
+    fn new(step: &Step<'_, '_>, dir: Dir, set: Set, v4: bool) -> Asked {
+        let mut asked = Asked {
+            frames: [0; BATCH],
+            keys: [Key::default(); BATCH],
+            from: [0; BATCH],
+            found: [NONE; BATCH],
+            len: 0,
+        };
+        for i in set {
+            let frame = &step.frames[i];
+            if (frame.kind() == Kind::V4) == v4 {
+                asked.frames[asked.len] = i as u8;
+                fill(&mut asked.keys[asked.len], frame, dir, 0);
+                asked.len += 1;
+            }
+        }
+        asked
+    }
+}
+
+/// Writes the key of a frame whose connection is in this state.
+#[inline]
+fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: u32) {
+    if frame.kind() == Kind::V4 {
+        (key.words[SRC], key.words[DST]) = frame.addresses4();
+    } else {
+        let (src, dst) = frame.addresses6();
+        key.words[SRC..SRC + 4].copy_from_slice(&boxes::words(src));
+        key.words[DST..DST + 4].copy_from_slice(&boxes::words(dst));
+    }
+    let (sport, dport) = match frame.icmp() {
+        Some((kind, code)) => (u16::from_be_bytes([kind, code]), 0),
+        None => frame.ports(),
+    };
+    key.words[SPORT] = u32::from(sport);
+    key.words[DPORT] = u32::from(dport);
+    key.words[PROTO] = u32::from(frame.proto());
+    key.words[PORT] = u32::from(frame.port.0);
+    key.words[STATE] = state;
+    key.words[DIR] = u32::from(dir == Dir::Inward);
+    let later = if frame.fragment() == Fragment::Later { u32::from(LATER) } else { 0 };
+    key.words[META] = 1 << state | 1 << (STATES + key.words[DIR]) | later;
+    key.words[FLAGS] = u32::from(frame.tcp_flags());
+}
+
+fn act(action: &Action) -> Act {
+    match action {
+        Action::Accept => Act::Accept,
+        Action::Drop => Act::Drop,
+        Action::Reject => Act::Reject,
+        Action::Count(_) => Act::Count,
+        Action::Log(every) => Act::Log { every: *every },
+    }
+}
+
+/// The frame goes no further, and its sender is told as if nobody listened there.
+#[cold]
+fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
+    let back = step.back(dir);
+    if step.frames[i].proto() != TCP {
+        return step.refuse(i, Drop::FilterReject, Error::NoPort, back);
+    }
+    if let Some(buf) = reset::answer(&step.frames[i])
+        && step.own.may_report(step.now)
+    {
+        step.own.send(back, step.frames[i].port, buf);
+    }
+    step.drop(i, Drop::FilterReject);
+}
+
+#[cfg(test)]
+mod tests;

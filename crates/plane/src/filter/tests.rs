@@ -1,0 +1,211 @@
+//! The compiled rules agree with a search through the rules as they were read, from the first to the last.
+
+use std::net::IpAddr;
+
+use weir_packet::headers::{ICMP, ICMP6};
+
+use super::boxes::words;
+use super::classify::{DIR, DPORT, DST, FLAGS, Key, META, NONE, PORT, PROTO, SPORT, SRC, STATE};
+use super::compile::{Boxes, Program};
+use super::rules::{Rule, Version, read};
+use super::{LATER, STATES};
+use crate::port::Port;
+use crate::prefix::Prefix;
+use crate::stage::Dir;
+
+/// A generator for tests: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// An address near others, so that rules overlap.
+fn address(random: &mut Random, v4: bool) -> IpAddr {
+    let near = |random: &mut Random| random.next() & 0x0303_0000_0300_0303;
+    match v4 {
+        true => (0x0a00_0000 | near(random) as u32).to_be_bytes().into(),
+        false => (0x2001_0db8_u128 << 96 | u128::from(near(random)) << 32 | u128::from(near(random)))
+            .to_be_bytes()
+            .into(),
+    }
+}
+
+fn networks(random: &mut Random, v4: bool) -> String {
+    let network = |random: &mut Random| {
+        let len = if v4 { random.below(33) } else { random.below(129) } as u8;
+        Prefix { address: address(random, v4), len }.network().to_string()
+    };
+    match random.below(6) {
+        0..3 => "any".to_string(),
+        3 => format!("{},{}", network(random), network(random)),
+        _ => network(random),
+    }
+}
+
+fn ports(random: &mut Random) -> String {
+    match random.below(5) {
+        0 => String::new(),
+        1 => " port 1024-65535".to_string(),
+        2 => format!(" port {},{}", random.below(10), random.below(70)),
+        3 => format!(" port {}-{}", random.below(20), 20 + random.below(2000)),
+        _ => format!(" port {}", random.below(10)),
+    }
+}
+
+fn rule(random: &mut Random) -> String {
+    let v4 = random.below(2) == 0;
+    let mut text = random.one(&["accept", "count some"]).to_string();
+    let mut say = |words: &str| text.extend([" ", words]);
+    say(random.one(&["", "", "", "in lan", "in wan"]));
+    say(random.one(&["", "", "", "inward", "outward"]));
+    let proto = random.one(&["", "tcp", "udp", "tcp,udp", "proto 47", if v4 { "icmp" } else { "icmp6" }]);
+    say(proto);
+    let has_ports = ["tcp", "udp", "tcp,udp"].contains(&proto);
+    for side in ["from", "to"] {
+        let ports = if has_ports { ports(random) } else { String::new() };
+        say(&format!("{side} {}{ports}", networks(random, v4)));
+    }
+    if proto == "tcp" {
+        say(random.one(&["", "", "flags syn/syn,ack", "flags none/fin,syn,rst"]));
+    }
+    if proto.starts_with("icmp") {
+        say(random.one(&["", "type echo-request", "type echo-reply,unreachable/1"]));
+    }
+    say(random.one(&["", "", "state new", "state established,related", "state invalid"]));
+    text
+}
+
+/// What a frame says that rules look at.
+#[derive(Debug)]
+struct Packet {
+    src: IpAddr,
+    dst: IpAddr,
+    sport: u16,
+    dport: u16,
+    proto: u8,
+    flags: u8,
+    port: u8,
+    dir: Dir,
+    state: u32,
+    later: bool,
+}
+
+fn packet(random: &mut Random) -> Packet {
+    let v4 = random.below(2) == 0;
+    let protos = [6, 6, 17, 47, if v4 { ICMP } else { ICMP6 }];
+    let proto = protos[random.below(5) as usize];
+    let later = random.below(8) == 0;
+    let wide = if random.below(4) == 0 { 65536 } else { 12 };
+    let port = |random: &mut Random| if later || proto == 47 { 0 } else { random.below(wide) as u16 };
+    let (sport, dport) = match proto {
+        ICMP | ICMP6 if !later => {
+            let kinds = if v4 { [8, 0, 3] } else { [128, 129, 1] };
+            (kinds[random.below(3) as usize] << 8 | random.below(3) as u16, 0)
+        }
+        ICMP | ICMP6 => (0, 0),
+        _ => (port(random), port(random)),
+    };
+    Packet {
+        src: address(random, v4),
+        dst: address(random, v4),
+        sport,
+        dport,
+        proto,
+        flags: if proto == 6 && !later { random.below(64) as u8 } else { 0 },
+        port: random.below(2) as u8,
+        dir: if random.below(2) == 0 { Dir::Outward } else { Dir::Inward },
+        state: random.below(4) as u32,
+        later,
+    }
+}
+
+fn holds(rule: &Rule, packet: &Packet) -> bool {
+    let v4 = packet.src.is_ipv4();
+    let near = |networks: &[Prefix], address: IpAddr| {
+        networks.is_empty() || networks.iter().any(|network| network.contains(address))
+    };
+    let within = |ranges: &[(u16, u16)], port: u16| {
+        ranges.is_empty() || !packet.later && ranges.iter().any(|(low, high)| (*low..=*high).contains(&port))
+    };
+    rule.port.is_none_or(|port| port.0 == packet.port)
+        && rule.dir.is_none_or(|dir| dir == packet.dir)
+        && rule.version.is_none_or(|version| (version == Version::V4) == v4)
+        && (rule.protos.is_empty() || rule.protos.contains(&packet.proto))
+        && near(&rule.from.networks, packet.src)
+        && near(&rule.to.networks, packet.dst)
+        && within(&rule.from.ports, packet.sport)
+        && within(&rule.to.ports, packet.dport)
+        && within(&rule.types, packet.sport)
+        && rule.flags.is_none_or(|(set, of)| !packet.later && packet.flags & of == set)
+        && (rule.states == 0 || rule.states >> packet.state & 1 != 0)
+}
+
+fn key(packet: &Packet) -> Key {
+    let mut key = Key::default();
+    for (at, address) in [(SRC, packet.src), (DST, packet.dst)] {
+        match address {
+            IpAddr::V4(address) => key.words[at] = address.into(),
+            IpAddr::V6(address) => key.words[at..at + 4].copy_from_slice(&words(address.into())),
+        }
+    }
+    let dir = u32::from(packet.dir == Dir::Inward);
+    key.words[SPORT] = packet.sport.into();
+    key.words[DPORT] = packet.dport.into();
+    key.words[PROTO] = packet.proto.into();
+    key.words[PORT] = packet.port.into();
+    key.words[STATE] = packet.state;
+    key.words[DIR] = dir;
+    key.words[META] =
+        1 << packet.state | 1 << (STATES + dir) | if packet.later { u32::from(LATER) } else { 0 };
+    key.words[FLAGS] = packet.flags.into();
+    key
+}
+
+#[test]
+fn the_first_rule_that_holds_is_found() {
+    let mut hits = 0;
+    for (seed, count) in [(1, 1), (2, 5), (3, 25), (4, 25), (5, 100), (6, 400)] {
+        let mut random = Random(seed);
+        let text: String = (0..count).map(|_| rule(&mut random) + "\n").collect();
+        let ports = [Port::plain("lan"), Port::plain("wan")];
+        let rules = read("r", &text, &ports).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
+        let program = Program::new(&Boxes::of(&rules).expect("few rules"));
+        for round in 0..60 {
+            let packets: Vec<Packet> = (0..64).map(|_| packet(&mut random)).collect();
+            let keys: Vec<Key> = packets.iter().map(key).collect();
+            // Nothing is asked for behind a rule that ends all.
+            let last = rules.rules.iter().position(Rule::ends_all).map_or(count, |last| last as u64 + 1);
+            let from = |_| random.below(if round % 2 == 0 { 1 } else { last }) as u32;
+            let from: Vec<u32> = (0..64).map(from).collect();
+            let (mut v4, mut v6) = (vec![0; 64], vec![0; 64]);
+            program.first_v4(&keys, &from, &mut v4);
+            program.first_v6(&keys, &from, &mut v6);
+            for (n, packet) in packets.iter().enumerate() {
+                let found = if packet.src.is_ipv4() { v4[n] } else { v6[n] };
+                let expected = (from[n]..count as u32).find(|&r| holds(&rules.rules[r as usize], packet));
+                hits += usize::from(expected.is_some_and(|rule| rule > 0));
+                assert_eq!(
+                    found,
+                    expected.unwrap_or(NONE),
+                    "seed {seed}, from {}: {packet:?}\n{text}",
+                    from[n]
+                );
+            }
+        }
+    }
+    assert!(hits > 5_000, "{hits} frames hit a rule");
+}
