@@ -129,10 +129,12 @@ impl Plane {
     /// What the NATs of the node hold.
     pub fn nat_usage(&self) -> Usage {
         let mut all = Usage::default();
-        for Stage::Nat(nat) in &self.stages {
-            let usage = nat.usage();
-            all.sessions += usage.sessions;
-            all.bytes += usage.bytes;
+        for stage in &self.stages {
+            if let Stage::Nat(nat) = stage {
+                let usage = nat.usage();
+                all.sessions += usage.sessions;
+                all.bytes += usage.bytes;
+            }
         }
         all
     }
