@@ -126,6 +126,40 @@ impl Plane {
         self.departures.drain(..)
     }
 
+    /// Becomes what `new` says, where `old` is what it was, between two batches: sessions, neighbours and frames that wait
+    /// stay.
+    ///
+    /// # Errors
+    /// What cannot be changed while the node runs; the rest may have been changed already.
+    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<(), String> {
+        if (&old.ports, old.left) != (&new.ports, new.left) {
+            return Err("ports change only when the node begins anew".to_string());
+        }
+        if self.stages.len() != new.stages.len() {
+            return Err("stages come and go only when the node begins anew".to_string());
+        }
+        for (stage, config) in self.stages.iter_mut().zip(&new.stages) {
+            match (stage, config) {
+                (Stage::Nat(nat), StageConfig::Nat(config)) => nat.apply(now, (**config).clone())?,
+            }
+        }
+        let (Some(before), Some(after)) = (&old.routes, &new.routes) else {
+            return match old.routes == new.routes {
+                true => Ok(()),
+                false => Err("a bump becomes a router only when the node begins anew".to_string()),
+            };
+        };
+        for gone in before.iter().filter(|route| after.iter().all(|other| other.prefix != route.prefix)) {
+            self.remove_route(gone.prefix);
+        }
+        for route in after.iter().filter(|route| !before.contains(route)) {
+            let far =
+                |NoLink(address)| format!("{address} is no neighbour of a port: give a port its network");
+            self.add_route(route).map_err(far)?;
+        }
+        Ok(())
+    }
+
     /// What the NATs of the node hold.
     pub fn nat_usage(&self) -> Usage {
         let mut all = Usage::default();

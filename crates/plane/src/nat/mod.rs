@@ -12,11 +12,12 @@
 //! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `deterministic.rs` |
 //! | When is a session over? | `timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
-//! | What does `nat(...)` take? | `config.rs` |
+//! | What does `nat(...)` take? | `config.rs`; when it changes: `apply.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
 
+mod apply;
 mod arena;
 mod config;
 mod deterministic;
@@ -135,6 +136,17 @@ impl Nat {
         step.own.lapse(lapsed);
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
         self.answer_unsolicited(step);
+    }
+
+    /// Takes another configuration, without losing what lives.
+    ///
+    /// # Errors
+    /// What cannot be changed while sessions live.
+    pub(crate) fn apply(&mut self, now: Time, config: Config) -> Result<(), String> {
+        self.table.apply(now, config)?;
+        let first = self.ids.first().copied().unwrap_or_default();
+        self.ids.resize(self.table.outside.len(), first);
+        Ok(())
     }
 
     /// What it holds.

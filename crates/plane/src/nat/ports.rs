@@ -125,6 +125,8 @@ pub(crate) struct Pool {
     blocks: Vec<Block>,
     /// Free blocks of each address of the pool, by the place in the address: those below [`LOW`], the others.
     free: Vec<[Vec<u16>; 2]>,
+    /// Addresses of which nobody gets a new port: they are no longer of the pool, or never were.
+    withdrawn: Vec<bool>,
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
     held: Held,
@@ -147,18 +149,63 @@ impl Pool {
             }
         }
         let held = Held::new(config.hold, config.held);
-        Pool { config, cuts, blocks: Vec::new(), free: Vec::new(), resting: VecDeque::new(), held }
+        Pool {
+            config,
+            cuts,
+            blocks: Vec::new(),
+            free: Vec::new(),
+            withdrawn: Vec::new(),
+            resting: VecDeque::new(),
+            held,
+        }
     }
 
-    /// One more address, with all its blocks free but the first, which are somebody's by configuration; the pool's
-    /// addresses have the first numbers.
-    pub(crate) fn add_address(&mut self, fixed: u32) {
+    /// One more outside address, by its number, with all its blocks free but the first, which are somebody's by
+    /// configuration.
+    pub(crate) fn add_address(&mut self, outside: u16, fixed: u32) {
         let mut free = [Vec::new(), Vec::new()];
         for (place, cut) in self.cuts.iter().enumerate().skip(fixed as usize) {
             free[usize::from(!cut.is_low())].push(place as u16);
         }
-        self.free.push(free);
-        self.blocks.resize(self.free.len() * self.cuts.len(), Block::default());
+        let outside = usize::from(outside);
+        let addresses = self.free.len().max(outside + 1);
+        self.free.resize(addresses, [Vec::new(), Vec::new()]);
+        self.free[outside] = free;
+        self.blocks.resize(addresses * self.cuts.len(), Block::default());
+        self.withdrawn.resize(addresses, true);
+        self.withdrawn[outside] = false;
+    }
+
+    /// Whether an outside address is or was one of the pool.
+    pub(crate) fn knows(&self, outside: u16) -> bool {
+        usize::from(outside) < self.free.len()
+    }
+
+    /// Nobody gets a new port of an address: what lives there lives on.
+    pub(crate) fn withdraw(&mut self, outside: u16) {
+        self.free[usize::from(outside)].iter_mut().for_each(Vec::clear);
+        self.withdrawn[usize::from(outside)] = true;
+    }
+
+    /// Gives out ports of a withdrawn address again.
+    pub(crate) fn restore(&mut self, outside: u16, fixed: u32) {
+        self.withdrawn[usize::from(outside)] = false;
+        let first = usize::from(outside) * self.cuts.len();
+        for (place, cut) in self.cuts.iter().enumerate().skip(fixed as usize) {
+            if self.blocks[first + place].owner == 0 {
+                self.free[usize::from(outside)][usize::from(!cut.is_low())].push(place as u16);
+            }
+        }
+    }
+
+    /// Other rules for ports; false if the blocks would be others.
+    pub(crate) fn apply(&mut self, config: Config) -> bool {
+        let is_alike = (&config.ports, config.block) == (&self.config.ports, self.config.block);
+        if is_alike {
+            self.held = Held::new(config.hold, config.held);
+            self.config = config;
+        }
+        is_alike
     }
 
     /// Gives a subscriber one of the blocks that are somebody's for good (RFC 7422).
@@ -205,7 +252,8 @@ impl Pool {
     ) -> Option<Place> {
         let cut = self.cuts[id.0 as usize % self.cuts.len()];
         let space = want.space as usize;
-        let is_other = self.wants_low(want) != cut.is_low();
+        let is_other =
+            self.wants_low(want) != cut.is_low() || self.withdrawn[id.0 as usize / self.cuts.len()];
         let block = &mut self.blocks[id.0 as usize];
         let is_full = u32::from(block.live[space]) >= cut.ports()
             || block.full_until[space].is_some_and(|until| (now.since(until) as i32) < 0);
@@ -267,9 +315,9 @@ impl Pool {
         let class = usize::from(!self.wants_low(want));
         let addresses = self.free.len() as u32;
         let outside = match holding.newest {
-            Some(_) => holding.outside,
-            None if addresses == 0 => return None,
-            None => {
+            Some(_) if !self.withdrawn[usize::from(holding.outside)] => holding.outside,
+            _ if addresses == 0 => return None,
+            _ => {
                 let room = |n: &u32| self.free[*n as usize][class].len();
                 let lots = [secret.below(addresses), secret.below(addresses)];
                 let lot = *lots.iter().max_by_key(|lot| room(lot)).expect("two");
@@ -349,6 +397,9 @@ impl Pool {
         holding.blocks -= 1;
         self.blocks[id.0 as usize] = Block::default();
         let (outside, place) = (id.0 as usize / self.cuts.len(), id.0 as usize % self.cuts.len());
+        if self.withdrawn[outside] {
+            return self.granted(id);
+        }
         self.free[outside][usize::from(!self.cuts[place].is_low())].push(place as u16);
         self.granted(id)
     }
@@ -439,8 +490,7 @@ mod tests {
     fn bench(config: Config, addresses: u32, subscribers: usize) -> Bench {
         let (mut pool, mut outside) = (Pool::new(config), Outside::new());
         for n in 0..addresses {
-            pool.add_address(0);
-            outside.add(0xc000_0200 + n);
+            pool.add_address(outside.add(0xc000_0200 + n), 0);
         }
         let holdings = vec![Holding::default(); subscribers];
         Bench { pool, outside, secret: Secret::new(1), holdings, now: Tick(7) }

@@ -51,6 +51,9 @@ pub(crate) struct Remote {
     pub(crate) port: u16,
 }
 
+/// Flag of a mapping that was configured once.
+const RETIRED: u8 = 1;
+
 /// A mapping or a session.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
@@ -139,8 +142,18 @@ impl Slot {
         self.meta == meta(inside.port, inside.proto, kind) && self.address == inside.address
     }
 
-    /// Whether it has an outside port of its own.
-    pub(crate) fn owns_port(&self) -> bool {
-        matches!(self.kind(), Kind::Mapping | Kind::Private)
+    /// Whether it is a mapping by configuration (or one of its sessions).
+    #[inline]
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.subscriber == 0
+    }
+
+    /// Whether it is no longer configured: it lasts for the sessions that it has, and takes no new ones.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.track.flags & RETIRED != 0
+    }
+
+    pub(crate) fn set_retired(&mut self) {
+        self.track.flags |= RETIRED;
     }
 }

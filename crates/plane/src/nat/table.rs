@@ -16,7 +16,7 @@ use super::outside::{Outside, Place, Space};
 use super::ports::{AtOnce, Granted, Pool, Refusal, Want};
 use super::secret::Secret;
 use super::sessions::Sessions;
-use super::slot::{Inside, Kind, Remote, Slot, mapped4};
+use super::slot::{Inside, Kind, Remote, Slot};
 use super::subscribers::Subscribers;
 use super::tcp::{Segment, Side, Track, Verdict};
 use super::timers::{Ages, Class, Hand, Tick};
@@ -47,12 +47,14 @@ pub(crate) struct Arrival {
 /// All mappings.
 pub(crate) struct Table {
     pub(crate) config: Config,
-    ages: Ages,
-    secret: Secret,
+    pub(super) ages: Ages,
+    pub(super) secret: Secret,
     pub(crate) sessions: Sessions,
     subscribers: Subscribers,
     pub(crate) outside: Outside,
-    pool: Pool,
+    pub(super) pool: Pool,
+    /// There may be private mappings of a configuration before this one.
+    pub(super) was_private: bool,
     hand: Hand,
     pub(crate) log: Log,
 }
@@ -66,6 +68,7 @@ impl Table {
             subscribers: Subscribers::new(),
             outside: Outside::new(),
             pool: Pool::new(config.ports.clone()),
+            was_private: false,
             hand: Hand::default(),
             log: Log::default(),
             config,
@@ -73,28 +76,13 @@ impl Table {
         let fixed = table.config.deterministic.as_ref().map_or(0, |deterministic| deterministic.ratio());
         for (first, last) in table.config.public.clone() {
             for address in first..=last {
-                table.outside.add(address);
-                table.pool.add_address(fixed);
+                table.pool.add_address(table.outside.add(address), fixed);
             }
         }
-        table.forward();
-        table
-    }
-
-    /// The mappings that are configured.
-    fn forward(&mut self) {
-        for forward in self.config.forwards.clone() {
-            let (address, port) = forward.outside;
-            let outside = self.outside.number(address).unwrap_or_else(|| self.outside.add(address));
-            let space = Space::of(forward.proto).expect("TCP or UDP");
-            let inside =
-                Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };
-            let track = Track::plain(Class::Lasting);
-            let mut slot = Slot::new(inside, Kind::Mapping, Remote::default(), track, Tick::default());
-            (slot.outside, slot.outside_port) = (outside, port);
-            let number = self.sessions.insert(&self.secret, slot);
-            self.outside.take(Place { outside, space, port }, number);
+        for forward in table.config.forwards.clone() {
+            table.forward(Time::default(), forward);
         }
+        table
     }
 
     /// Bytes in use for sessions, subscribers and ports.
@@ -172,7 +160,12 @@ impl Table {
                     fixed => fixed,
                 }
             }
-            _ => self.sessions.mapping(hash, &flow.inside),
+            _ => match self.sessions.mapping(hash, &flow.inside) {
+                0 if self.was_private => {
+                    self.sessions.session(&self.secret, &flow.inside, flow.remote, Kind::Private)
+                }
+                mapping => mapping,
+            },
         };
         let mapping = self.alive(now, mapping);
         if mapping == 0 {
@@ -232,9 +225,8 @@ impl Table {
     /// Whether somebody outside who is none of its sessions may use a mapping.
     fn permits(&mut self, now: Time, mapping: u32, remote: Remote) -> bool {
         let slot = &self.sessions[mapping];
-        let is_fixed = slot.subscriber == 0;
         match self.config.filtering {
-            _ if is_fixed => true,
+            _ if slot.is_fixed() => !slot.is_retired(),
             Dependence::Independent => true,
             Dependence::AddressAndPort => false,
             Dependence::Address => {
@@ -303,7 +295,7 @@ impl Table {
         let track = Table::begin(flow.inside.proto, side, &flow.segment)?;
         let (tick, end) = (Tick::of(now), self.end(flow.inside.proto, flow.remote));
         let slot = &mut self.sessions[mapping];
-        if slot.track.class == Class::Lasting && slot.subscriber != 0 {
+        if slot.track.class == Class::Lasting && !slot.is_fixed() {
             // Its own session is over: this is the next.
             slot.set_remote(end);
             (slot.track, slot.seen) = (track, tick);
@@ -464,10 +456,10 @@ impl Table {
                 let inside = slot.inside();
                 let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
                 self.sessions.remove(&self.secret, number);
-                self.subscribers[slot.subscriber].sessions -= 1;
+                self.leave(mapping);
                 let owner = &mut self.sessions[mapping];
-                owner.dependents -= 1;
-                if owner.dependents == 0 && owner.track.class == Class::Lasting && owner.subscriber != 0 {
+                let is_needed = owner.is_fixed() && !owner.is_retired();
+                if owner.dependents == 0 && owner.track.class == Class::Lasting && !is_needed {
                     owner.seen = slot.seen;
                     self.remove(now, mapping, slot.track.class);
                 }
@@ -475,18 +467,28 @@ impl Table {
         }
     }
 
+    /// A further session of a mapping went away.
+    pub(super) fn leave(&mut self, mapping: u32) {
+        let owner = &mut self.sessions[mapping];
+        owner.dependents -= 1;
+        self.subscribers[owner.subscriber].sessions -= 1;
+    }
+
     /// Takes a mapping away, whose last session was of this class.
-    fn remove(&mut self, now: Time, number: u32, class: Class) {
+    pub(super) fn remove(&mut self, now: Time, number: u32, class: Class) {
         let slot = self.sessions[number];
         let space = Space::of(slot.inside().proto).expect("what has a port has a space");
         let place = Place { outside: slot.outside, space, port: slot.outside_port };
         let at_once = if class == Class::TcpClosing { AtOnce::Yes } else { AtOnce::No };
-        let rest = self.pool.give_back(place, self.ages.end(class, slot.seen, Tick::of(now)), at_once);
+        let end = self.ages.end(class, slot.seen, Tick::of(now));
+        let rest = if slot.is_fixed() { None } else { self.pool.give_back(place, end, at_once) };
         self.outside.give_back(place, rest);
         self.sessions.remove(&self.secret, number);
-        self.subscribers[slot.subscriber].sessions -= 1;
-        self.log_session(now, What::SessionDeleted, &slot);
-        self.subscribers.forget_idle(&self.secret, slot.subscriber);
+        if !slot.is_fixed() {
+            self.subscribers[slot.subscriber].sessions -= 1;
+            self.log_session(now, What::SessionDeleted, &slot);
+            self.subscribers.forget_idle(&self.secret, slot.subscriber);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ const FILES: &[(&str, &str)] = &[
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
     ("filter.txt", include_str!("../../../../tests/filter.txt")),
     ("forward.txt", include_str!("../../../../tests/forward.txt")),
+    ("nat-apply.txt", include_str!("../../../../tests/nat-apply.txt")),
     ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),
     ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),
     ("rfc4787.txt", include_str!("../../../../tests/rfc4787.txt")),

@@ -97,8 +97,10 @@ impl Target for VirtualNode {
     fn configure(&mut self, text: &str) -> Result<(), String> {
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
         let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
-        assert!(self.plane.is_none(), "a second node text is applied");
-        self.plane = Some(Plane::new(&config, &macs));
+        match (&mut self.plane, &self.config) {
+            (Some(plane), Some(old)) => plane.apply(Time::default() + self.now, old, &config)?,
+            _ => self.plane = Some(Plane::new(&config, &macs)),
+        }
         self.config = Some(config);
         Ok(())
     }
