@@ -138,9 +138,13 @@ impl Plane {
         if self.stages.len() != new.stages.len() {
             return Err("stages come and go only when the node begins anew".to_string());
         }
-        for (stage, config) in self.stages.iter_mut().zip(&new.stages) {
-            match (stage, config) {
-                (Stage::Nat(nat), StageConfig::Nat(config)) => nat.apply(now, (**config).clone())?,
+        let changed = old.stages.iter().zip(&new.stages).map(|(old, new)| (old != new).then_some(new));
+        for (stage, change) in self.stages.iter_mut().zip(changed) {
+            match (stage, change) {
+                (_, None) => {}
+                (Stage::Nat(nat), Some(StageConfig::Nat(config))) => nat.apply(now, (**config).clone())?,
+                (Stage::Filter(filter), Some(StageConfig::Filter(config))) => **filter = Filter::new(config),
+                _ => return Err("stages change places only when the node begins anew".to_string()),
             }
         }
         let (Some(before), Some(after)) = (&old.routes, &new.routes) else {
