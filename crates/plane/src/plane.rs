@@ -143,7 +143,7 @@ impl Plane {
             match (stage, change) {
                 (_, None) => {}
                 (Stage::Nat(nat), Some(StageConfig::Nat(config))) => nat.apply(now, (**config).clone())?,
-                (Stage::Filter(filter), Some(StageConfig::Filter(config))) => **filter = Filter::new(config),
+                (Stage::Filter(filter), Some(StageConfig::Filter(config))) => filter.apply(config),
                 _ => return Err("stages change places only when the node begins anew".to_string()),
             }
         }

@@ -15,7 +15,7 @@ mod classify;
 mod compile;
 mod rules;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use weir_config::Notes;
 use weir_packet::headers::TCP;
@@ -152,6 +152,21 @@ impl Filter {
             logged: VecDeque::new(),
             rules,
         }
+    }
+
+    /// Takes other rules; those that are among the old ones as well keep what they have counted.
+    pub(crate) fn apply(&mut self, config: &Config) {
+        let new = Filter::new(config);
+        let old = std::mem::replace(self, new);
+        let mut counted: HashMap<&str, Count> = HashMap::new();
+        for (rule, count) in old.rules.rules.iter().zip(&old.counts) {
+            counted.entry(&rule.text).or_insert(*count);
+        }
+        for (rule, count) in self.rules.rules.iter().zip(&mut self.counts) {
+            *count = counted.remove(rule.text.as_str()).unwrap_or_default();
+        }
+        self.policy.1 = old.policy.1;
+        self.logged = old.logged;
     }
 
     /// The rules as they were written, with what they held for, and the policy.
