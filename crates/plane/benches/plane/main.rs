@@ -5,6 +5,7 @@
 //! cache as well. Each batch of 64 is timed by itself, so that a row has the median over rounds with their spread, and
 //! the time that all but one of 10,000 batches stay under. The clock is read once per batch: about 1 clock a frame.
 
+mod filter;
 mod forward;
 mod nat;
 mod probe;
@@ -19,5 +20,6 @@ fn main() {
     let bench = probe::Bench::new(wanted);
     bench.heading();
     forward::rows(&bench);
+    filter::rows(&bench);
     nat::rows(&bench);
 }

@@ -1,0 +1,151 @@
+//! Filters of 25 and 10,000 rules without and with connections. Each frame hits a random rule: of its networks, ports
+//! and protocol; one in ten hits none before the last.
+
+use std::net::Ipv4Addr;
+
+use weir_packet::checksum::{fold, sum};
+use weir_plane::{Beside, Config, Plane, PortId, mask4};
+
+use crate::probe::{Bench, Random};
+
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+/// What a rule asks and a frame has.
+#[derive(Clone, Copy)]
+struct Rule {
+    src: (u32, u8),
+    dst: (u32, u8),
+    proto: u8,
+    sport: (u16, u16),
+    dport: (u16, u16),
+}
+
+pub(crate) fn rows(bench: &Bench) {
+    bump(bench);
+    for (name, count) in
+        [("filter 25 rules", 25), ("filter 1,000 rules", 1000), ("filter 10,000 rules", 10_000)]
+    {
+        if !bench.wants(name) {
+            continue;
+        }
+        let mut random = Random(11);
+        let rules: Vec<Rule> = (0..count).map(|_| rule(&mut random)).collect();
+        let text: String = rules.iter().map(|rule| line(*rule)).collect();
+        let mut plane = node("lan > filter(rules.fw) > wan", &(text + "policy accept\n"));
+        let bytes = plane.filter_bytes();
+        bench.row(name, &mut plane, bytes, |buf| {
+            let mut hit = rules[random.below(rules.len() as u64) as usize];
+            if random.below(10) == 0 {
+                hit.dst = (0xc633_6400, 24);
+            }
+            (frame(buf, hit, &mut random), PortId(0))
+        });
+    }
+}
+
+/// What the plane costs around a filter.
+fn bump(bench: &Bench) {
+    let name = "filter none";
+    if bench.wants(name) {
+        let mut random = Random(11);
+        let any =
+            Rule { src: (0x0a00_0000, 8), dst: (0, 0), proto: 17, sport: (0, 65535), dport: (0, 65535) };
+        let mut plane = node("lan > wan", "");
+        bench.row(name, &mut plane, 0, |buf| (frame(buf, any, &mut random), PortId(0)));
+    }
+}
+
+pub(crate) fn node(text: &str, rules: &str) -> Plane {
+    let file = |_: &str| Ok(rules.to_string());
+    let mut beside = Beside { item: &mut |_, _| false, file: &file };
+    let config =
+        Config::read_with("bench", text, &mut beside).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    Plane::new(&config, &MACS)
+}
+
+/// A rule as those of firewalls are: most name a server or a network behind it and a port, many where it is asked from,
+/// some the one or the other alone.
+fn rule(random: &mut Random) -> Rule {
+    let outside = |random: &mut Random| {
+        let len = [24, 24, 24, 22, 20, 16, 32, 32][random.below(8) as usize];
+        ((((1 + random.below(126)) << 24 | random.below(1 << 24)) as u32) & mask4(len), len)
+    };
+    let inside = |random: &mut Random| {
+        let len = [32, 32, 32, 32, 28, 24, 24, 16][random.below(8) as usize];
+        ((0x0a00_0000 | random.below(1 << 24) as u32) & mask4(len), len)
+    };
+    let any = (0, 0);
+    let (src, dst) = match random.below(100) {
+        0..45 => (any, inside(random)),
+        45..85 => (outside(random), inside(random)),
+        85..95 => (outside(random), any),
+        _ => (any, any),
+    };
+    let every = (0, u16::MAX);
+    let port = |random: &mut Random| match random.below(10) {
+        0..6 => {
+            let port = [22, 25, 53, 80, 110, 123, 143, 443, 445, 993, 3306, 3389, 5060, 5432, 8080, 8443];
+            let port = port[random.below(16) as usize];
+            (port, port)
+        }
+        6..8 => {
+            let port = 1024 + random.below(60_000) as u16;
+            (port, port)
+        }
+        8 => {
+            let first = 1024 + random.below(30_000) as u16;
+            (first, first + random.below(1000) as u16)
+        }
+        _ => (1024, u16::MAX),
+    };
+    let proto = [6, 6, 6, 17][random.below(4) as usize];
+    // What asks for no address asks for one port.
+    let dport = if (src, dst) == (any, any) {
+        let port = 1024 + random.below(60_000) as u16;
+        (port, port)
+    } else if random.below(5) == 0 {
+        every
+    } else {
+        port(random)
+    };
+    let sport = if random.below(20) == 0 { port(random) } else { every };
+    Rule { src, dst, proto, sport, dport }
+}
+
+fn line(rule: Rule) -> String {
+    let network = |(address, len): (u32, u8)| format!("{}/{len}", Ipv4Addr::from(address));
+    let ports = |(first, last): (u16, u16)| format!("{first}-{last}");
+    let proto = if rule.proto == 6 { "tcp" } else { "udp" };
+    let (src, dst) = (network(rule.src), network(rule.dst));
+    format!("accept {proto} from {src} port {} to {dst} port {}\n", ports(rule.sport), ports(rule.dport))
+}
+
+/// Writes a frame that the rule holds for.
+fn frame(buf: &mut [u8], rule: Rule, random: &mut Random) -> usize {
+    let address =
+        |(address, len): (u32, u8), random: &mut Random| address | (random.next() as u32 & !mask4(len));
+    let port = |(first, last): (u16, u16), random: &mut Random| {
+        first + random.below(u64::from(last - first) + 1) as u16
+    };
+    let (src, dst) = (address(rule.src, random), address(rule.dst, random));
+    let (sport, dport) = (port(rule.sport, random), port(rule.dport, random));
+    write(buf, rule.proto, (src, sport), (dst, dport))
+}
+
+/// Writes a frame of TCP or UDP.
+pub(crate) fn write(buf: &mut [u8], proto: u8, (src, sport): (u32, u16), (dst, dport): (u32, u16)) -> usize {
+    buf[..6].copy_from_slice(&MACS[0]);
+    buf[6..12].copy_from_slice(&[2, 0, 0, 0, 0xcc, 0]);
+    buf[12..14].copy_from_slice(&[8, 0]);
+    let mut ip = [0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, proto, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    ip[12..16].copy_from_slice(&src.to_be_bytes());
+    ip[16..20].copy_from_slice(&dst.to_be_bytes());
+    let checksum = !fold(sum(&ip));
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    buf[14..34].copy_from_slice(&ip);
+    buf[34..36].copy_from_slice(&sport.to_be_bytes());
+    buf[36..38].copy_from_slice(&dport.to_be_bytes());
+    // The length of UDP is where TCP has its sequence number; behind it a header of TCP with ACK.
+    buf[38..60].copy_from_slice(&[0, 26, 0, 0, 0, 0, 0, 1, 0x50, 0x10, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    60
+}
