@@ -13,6 +13,9 @@ const NODES: &[&str] = &[
         > route(192.0.2.0/24 via 198.18.0.2)
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02,
               neighbour 2001:db8:2::9 02:00:00:00:00:02)",
+    "node nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64, udp-timeout 120s)",
+    "node nat(public 192.0.2.1, filtering address-dependent, mapping address-and-port-dependent, log sessions)",
+    "node nat(public 192.0.2.0/30, forward tcp 192.0.2.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.2)",
 ];
 
 /// What the frames are made of.
@@ -21,8 +24,8 @@ const LINES: &[&str] = &[
     "udp 198.18.0.2:1111 > 198.19.0.9:53 len 101 nosum options 3",
     "udp 198.18.0.2:1111 > 198.19.0.9:53 len 1472 id 5",
     "udp 198.18.0.2:1111 > 198.19.0.9:53 len 1472 df",
-    "udp 198.18.0.2:1111 > 198.19.0.9:53 len 24 frag 0+ id 9",
-    "udp 198.18.0.2 > 198.19.0.9 len 24 frag 32 id 9",
+    "udp 198.18.0.2:1111 > 198.19.0.9:53 len 24 whole 48 frag 0+ id 9",
+    "udp 198.18.0.2 > 198.19.0.9 len 24 whole 48 frag 32 id 9",
     "udp 198.18.0.2:1111 > 192.0.2.1:53",
     "tcp 198.18.0.2:1000 > 198.19.0.9:80 S seq 1 mss 1460",
     "tcp 198.18.0.2:1000 > 198.19.0.9:80 A seq 2 ack 7 len 33",
@@ -30,9 +33,13 @@ const LINES: &[&str] = &[
     "icmp echo 198.18.0.2 > 198.19.0.9 id 7",
     "icmp echo 198.18.0.2 > 198.18.0.1 id 7 ttl 1",
     "icmp unreachable/4 198.18.0.2 > 198.19.0.9 mtu 1400 {udp 198.19.0.9:53 > 198.18.0.2:1111}",
+    "udp 198.19.0.9:53 > 192.0.2.1:1040 len 9",
+    "tcp 198.19.0.9:80 > 192.0.2.1:1041 SA seq 1 ack 2",
+    "tcp 198.19.0.9:5 > 192.0.2.1:80 S",
+    "udp 198.19.0.9 > 192.0.2.1 len 24 whole 72 frag 32+ id 9",
     "icmp exceeded 198.19.0.7 > 192.0.2.1 {tcp 192.0.2.1:1000 > 198.19.0.9:80 S}",
     "udp [2001:db8:1::2]:1111 > [2001:db8:2::9]:53 len 100",
-    "udp [2001:db8:1::2]:1111 > [2001:db8:2::9]:53 len 24 frag 0+ id 9",
+    "udp [2001:db8:1::2]:1111 > [2001:db8:2::9]:53 len 24 whole 48 frag 0+ id 9",
     "tcp [2001:db8:1::2]:1000 > [2001:db8:2::9]:80 S",
     "icmp echo 2001:db8:1::2 > 2001:db8:2::9 id 7",
     "icmp toobig 2001:db8:1::2 > 2001:db8:2::9 mtu 1300 {udp [2001:db8:2::9]:53 > [2001:db8:1::2]:1111}",

@@ -132,11 +132,28 @@ fn summary(findings: &[Finding], targets: &[&str]) -> String {
 
 /// For the documentation.
 fn markdown(findings: &[Finding], targets: &[&str]) -> String {
-    let mut text = format!("| requirement | {} | what must be so |\n", targets.join(" | "));
+    let command = match targets {
+        [_, against] => format!("weir conformance --against {against} --markdown"),
+        _ => "weir conformance --markdown".to_string(),
+    };
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut text = format!(
+        "# What the RFCs ask of a node, and who keeps it\n\n\
+         Written by `{command}`, version {}, on Linux {}.\n\n\
+         A requirement is kept if its scenario in `tests/` passes, packet by packet, with every checksum right. `-`: it\n\
+         cannot be tried from outside, for want of time, options or counters. A kernel's NAT is `masquerade` of nftables\n\
+         towards the outside, as most have it: what it breaks may be a matter of its configuration.\n\n",
+        env!("CARGO_PKG_VERSION"),
+        kernel.trim(),
+    );
+    text += &format!("| requirement | {} | what must be so |\n", targets.join(" | "));
     text += &format!("|---|{}---|\n", "---|".repeat(targets.len()));
     for finding in findings {
         let verdicts: Vec<_> = finding.verdicts.iter().map(word).collect();
         text += &format!("| {} | {} | {} |\n", finding.reference, verdicts.join(" | "), finding.title);
+    }
+    for (finding, target, why) in broken(findings, targets) {
+        text += &format!("\n{target}, {} ({}): `{why}`\n", finding.reference, finding.place);
     }
     text
 }

@@ -19,8 +19,9 @@ pub(super) type Fields = BTreeMap<String, String>;
 pub(super) type Names = BTreeMap<String, String>;
 
 /// Options that have a value.
-const VALUED: &[&str] =
-    &["ttl", "tos", "id", "frag", "len", "data", "seq", "ack", "win", "mss", "mtu", "cut", "options"];
+const VALUED: &[&str] = &[
+    "ttl", "tos", "id", "frag", "len", "whole", "data", "seq", "ack", "win", "mss", "mtu", "cut", "options",
+];
 /// Options that are there or not.
 const FLAGS: &[&str] = &["df", "nosum", "badsum", "badip"];
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::fields::{self, Fields, Names};
-use super::text::{Action, End, Scenario, Step};
+use super::text::{Action, End, Scenario, Step, When};
 use super::wire;
 
 /// What a scenario is run against.
@@ -41,6 +41,7 @@ pub trait Target {
 struct Play<'a, T> {
     target: &'a mut T,
     names: Names,
+    now: Duration,
     /// What left and was not asked for yet.
     left: Vec<(End, Fields)>,
     drops: BTreeMap<String, u64>,
@@ -54,8 +55,14 @@ impl Scenario {
     /// # Errors
     /// The first line that was not so, with what was seen instead.
     pub fn run(&self, target: &mut impl Target) -> Result<(), String> {
-        let mut play =
-            Play { target, names: Names::new(), left: Vec::new(), drops: BTreeMap::new(), listed: None };
+        let mut play = Play {
+            target,
+            names: Names::new(),
+            now: Duration::ZERO,
+            left: Vec::new(),
+            drops: BTreeMap::new(),
+            listed: None,
+        };
         for step in &self.steps {
             play.step(step).map_err(|text| format!("line {}: {text}", step.line))?;
         }
@@ -74,11 +81,14 @@ impl<T: Target> Play<'_, T> {
                 self.settle()?;
                 self.target.wait(*until);
             }
-            Action::Send(at, end, packet) => {
-                self.settle()?;
+            Action::Send(when, end, packet) => {
+                if let When::At(time) = when {
+                    self.settle()?;
+                    self.now = *time;
+                }
                 for repetition in 0..step.times {
                     let packet = wire::packet(&fields::resolved(packet, &self.names, repetition)?)?;
-                    self.target.send(*at, *end, &packet);
+                    self.target.send(self.now, *end, &packet);
                 }
             }
             Action::Expect(end, pattern) => {

@@ -4,18 +4,18 @@ use super::text::{Scenario, read};
 
 /// The files of `tests/` at the root of the project, by name.
 const FILES: &[(&str, &str)] = &[
-    ("bump.txt", include_str!("../../../../tests/bump.txt")),
-    ("filter.txt", include_str!("../../../../tests/filter.txt")),
-    ("forward.txt", include_str!("../../../../tests/forward.txt")),
-    ("nat-apply.txt", include_str!("../../../../tests/nat-apply.txt")),
-    ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),
-    ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),
     ("rfc4787.txt", include_str!("../../../../tests/rfc4787.txt")),
     ("rfc5382.txt", include_str!("../../../../tests/rfc5382.txt")),
     ("rfc5508.txt", include_str!("../../../../tests/rfc5508.txt")),
     ("rfc6888.txt", include_str!("../../../../tests/rfc6888.txt")),
-    ("rfc7422.txt", include_str!("../../../../tests/rfc7422.txt")),
     ("rfc7857.txt", include_str!("../../../../tests/rfc7857.txt")),
+    ("rfc7422.txt", include_str!("../../../../tests/rfc7422.txt")),
+    ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),
+    ("nat-apply.txt", include_str!("../../../../tests/nat-apply.txt")),
+    ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),
+    ("forward.txt", include_str!("../../../../tests/forward.txt")),
+    ("filter.txt", include_str!("../../../../tests/filter.txt")),
+    ("bump.txt", include_str!("../../../../tests/bump.txt")),
 ];
 
 /// All scenarios, each with the file it stands in.

@@ -24,6 +24,7 @@
 //! | `drop REASON` | it is dropped and counted |
 //! | `check` | `$a == $b`, `$a != $b`, `$a in LOW-HIGH`, `$a even`, `$a odd` |
 //!
+//! `in` and `back` without a time come right behind the packet before, and what follows is because of all of them.
 //! `xN` at the end repeats a line. All that leaves must be listed; drops are compared where one is listed.
 
 use std::time::Duration;
@@ -86,10 +87,19 @@ pub enum End {
     Local,
 }
 
+/// When a packet comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// So long after the beginning; all that came before has had its consequences.
+    At(Duration),
+    /// Right behind the one before.
+    AtOnce,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     Node(String),
-    Send(Duration, End, Fields),
+    Send(When, End, Fields),
     Wait(Duration),
     Expect(End, Fields),
     Drop(String),
@@ -134,18 +144,18 @@ pub fn read(text: &str) -> Result<Vec<Scenario>, String> {
 
 fn step(line: &str, now: &mut Duration) -> Result<(Action, u32), String> {
     let (first, rest) = word(line);
-    let (verb, rest) = match time(first) {
+    let ((verb, rest), when) = match time(first) {
         Some(time) => {
             *now = time.max(*now);
-            word(rest)
+            (word(rest), When::At(*now))
         }
-        None => (first, rest),
+        None => ((first, rest), When::AtOnce),
     };
     let (rest, times) = repeated(rest);
     let action = match verb {
         "node" => Action::Node(format!("node {rest}")),
-        "in" => Action::Send(*now, End::Left, fields::read(rest)?),
-        "back" => Action::Send(*now, End::Right, fields::read(rest)?),
+        "in" => Action::Send(when, End::Left, fields::read(rest)?),
+        "back" => Action::Send(when, End::Right, fields::read(rest)?),
         "wait" => Action::Wait(*now),
         "out" => Action::Expect(End::Right, fields::read(rest)?),
         "home" => Action::Expect(End::Left, fields::read(rest)?),

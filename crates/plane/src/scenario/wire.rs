@@ -62,21 +62,14 @@ fn build(fields: &Fields, prefix: &str) -> Result<Vec<u8>, String> {
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| format!("`{other}` is no protocol: use udp, tcp, icmp, proto/NUMBER"))?,
     };
+    let (offset, more) = fragment(&read)?;
     let mut l4 = transport(&read, proto)?;
     checksum(&read, proto, &mut l4, (src, dst));
-    // A fragment is cut out of the packet that it was.
-    let (offset, more) = match read.text("frag") {
-        Some(text) => {
-            let (offset, more) = text.strip_suffix('+').map_or((text, false), |offset| (offset, true));
-            (offset.parse::<u16>().map_err(|_| format!("`frag {text}` is no offset"))?, more)
-        }
-        None => (0, false),
-    };
+    if offset > 0 || more {
+        l4 = cut_out(&read, l4, offset.into())?;
+    }
     if let Some(cut) = read.text("cut") {
         l4.truncate(cut.parse().map_err(|_| format!("`cut {cut}` is no number"))?);
-    }
-    if offset > 0 {
-        l4 = payload(&read, read.number("len", 8)? as usize)?;
     }
     let mut packet = if v6 {
         header6(&read, proto, l4.len(), (src, dst), (offset, more))?
@@ -87,6 +80,26 @@ fn build(fields: &Fields, prefix: &str) -> Result<Vec<u8>, String> {
     Ok(packet)
 }
 
+/// Offset of a fragment in bytes, and whether more follows.
+type Place = (u16, bool);
+
+fn fragment(read: &Reader<'_>) -> Result<Place, String> {
+    let Some(text) = read.text("frag") else { return Ok((0, false)) };
+    let (offset, more) = text.strip_suffix('+').map_or((text, false), |offset| (offset, true));
+    let offset = offset.parse().ok().filter(|offset| offset % 8 == 0);
+    Ok((offset.ok_or_else(|| format!("`frag {text}` is no offset: write a multiple of 8"))?, more))
+}
+
+/// The fragment of the packet whose payload is `whole` bytes long; its own payload has `len`.
+fn cut_out(read: &Reader<'_>, l4: Vec<u8>, offset: usize) -> Result<Vec<u8>, String> {
+    let header = if offset == 0 { l4.len() - read.number("whole", 8)? as usize } else { 0 };
+    let end = offset + header + read.number("len", 8)? as usize;
+    let part = l4.get(offset..end).map(<[u8]>::to_vec);
+    part.ok_or_else(|| {
+        "a fragment lies within its packet: say how long that one's payload is with `whole`".into()
+    })
+}
+
 fn payload(read: &Reader<'_>, len: usize) -> Result<Vec<u8>, String> {
     let seed = read.number("data", 0)? as u8;
     Ok((0..len).map(|i| (i as u8).wrapping_mul(7) ^ seed).collect())
@@ -94,7 +107,8 @@ fn payload(read: &Reader<'_>, len: usize) -> Result<Vec<u8>, String> {
 
 fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
     let port = |name: &str| read.number(name, 0).map(|port| (port as u16).to_be_bytes());
-    let len = read.number("len", 8)? as usize;
+    let own = if read.text("frag").is_some() { "whole" } else { "len" };
+    let len = read.number(own, 8)? as usize;
     let mut l4 = Vec::new();
     match proto {
         UDP => {
@@ -116,7 +130,7 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
             l4.extend((read.number("win", 65535)? as u16).to_be_bytes());
             l4.extend([0; 4]);
             l4.extend(options);
-            l4.extend(payload(read, read.number("len", 0)? as usize)?);
+            l4.extend(payload(read, read.number(own, 0)? as usize)?);
         }
         ICMP | ICMP6 => {
             let (kind, code) = icmp_type(read.text("type").unwrap_or_default(), proto == ICMP6)?;
@@ -184,8 +198,6 @@ fn covered(proto: u8, l4: &[u8], ends: (IpAddr, IpAddr)) -> u64 {
     };
     sum(l4) + pseudo
 }
-
-type Place = (u16, bool);
 
 fn header4(
     read: &Reader<'_>,
@@ -433,14 +445,15 @@ mod tests {
             "icmp unreachable/4 198.19.0.9 > 192.0.2.1 mtu 1400 {udp 192.0.2.1:1024 > 198.19.0.9:53 ttl 1}",
             "icmp exceeded 2001:db8::9 > 2001:db8::1 {tcp [2001:db8::1]:1 > [2001:db8::2]:2 S}",
             "icmp unreachable/1 198.19.0.9 > 192.0.2.1 {udp 192.0.2.1:1024 > 198.19.0.9:53 cut 8}",
-            "udp 198.18.0.1:1 > 198.19.0.9:2 len 24 frag 0+ id 77",
-            "udp 198.18.0.1 > 198.19.0.9 len 24 frag 32 id 77",
+            "udp 198.18.0.1:1 > 198.19.0.9:2 len 24 whole 48 frag 0+ id 77",
+            "udp 198.18.0.1 > 198.19.0.9 len 24 whole 48 frag 32 id 77",
             "proto/47 198.18.0.1 > 198.19.0.9 options 2",
         ] {
             let mut fields = read(line).expect(line);
             let bytes = packet(&fields).expect(line);
             let seen = seen(&bytes).expect(line);
             fields.remove("in.cut");
+            fields.remove("whole");
             assert!(matches(&fields, &seen, &mut Names::new()), "{line}\n{}", shown(&seen));
         }
     }
