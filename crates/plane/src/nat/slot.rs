@@ -53,6 +53,8 @@ pub(crate) struct Remote {
 
 /// Flag of a mapping that was configured once.
 const RETIRED: u8 = 1;
+/// Flag of a mapping that has or had further sessions.
+const SHARED: u8 = 2;
 
 /// A mapping or a session.
 #[derive(Debug, Clone, Copy)]
@@ -151,6 +153,22 @@ impl Slot {
     /// Whether it is no longer configured: it lasts for the sessions that it has, and takes no new ones.
     pub(crate) fn is_retired(&self) -> bool {
         self.track.flags & RETIRED != 0
+    }
+
+    /// Whether it ever had further sessions.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.track.flags & SHARED != 0
+    }
+
+    pub(crate) fn set_shared(&mut self) {
+        self.track.flags |= SHARED;
+    }
+
+    /// Another session of its own.
+    pub(crate) fn set_track(&mut self, track: Track) {
+        let flags = self.track.flags;
+        self.track = track;
+        self.track.flags = flags;
     }
 
     pub(crate) fn set_retired(&mut self) {

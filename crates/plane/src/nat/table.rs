@@ -172,6 +172,9 @@ impl Table {
             return self.create(now, flow);
         }
         let session = self.session_of(now, mapping, flow.remote);
+        if self.is_free(mapping) {
+            return self.create(now, flow);
+        }
         if session == 0 {
             self.join(now, mapping, Side::Inside, flow)?;
         } else {
@@ -209,6 +212,9 @@ impl Table {
             self.heard(now, session, Side::Outside, &arrival.segment);
             return Ok(mapping);
         }
+        if self.is_free(mapping) {
+            return Err(Drop::NatNoMapping);
+        }
         if !self.permits(now, mapping, arrival.remote) {
             return Err(Drop::NatFiltered);
         }
@@ -245,10 +251,15 @@ impl Table {
         }
         self.end_session(now, number);
         // A mapping may have further sessions.
-        if self.sessions[number].kind() == Kind::Free { 0 } else { number }
+        if self.is_free(number) { 0 } else { number }
     }
 
-    /// The session of a mapping with this remote end, or 0.
+    fn is_free(&self, number: u32) -> bool {
+        self.sessions[number].kind() == Kind::Free
+    }
+
+    /// The session of a mapping with this remote end, or 0. One that is too old ends here, and the mapping with it if it
+    /// was the last.
     fn session_of(&mut self, now: Time, mapping: u32, remote: Remote) -> u32 {
         let slot = &self.sessions[mapping];
         let inside = slot.inside();
@@ -298,7 +309,8 @@ impl Table {
         if slot.track.class == Class::Lasting && !slot.is_fixed() {
             // Its own session is over: this is the next.
             slot.set_remote(end);
-            (slot.track, slot.seen) = (track, tick);
+            slot.set_track(track);
+            slot.seen = tick;
         } else {
             self.add_session(mapping, Slot::new(flow.inside, Kind::Session, end, track, tick))?;
         }
@@ -325,8 +337,9 @@ impl Table {
         if subscriber != 0 && self.subscribers[subscriber].sessions >= self.config.subscriber_sessions {
             return Err(Drop::NatQuota);
         }
-        let dependents = &mut self.sessions[mapping].dependents;
-        *dependents = dependents.checked_add(1).ok_or(Drop::NatQuota)?;
+        let owner = &mut self.sessions[mapping];
+        owner.dependents = owner.dependents.checked_add(1).ok_or(Drop::NatQuota)?;
+        owner.set_shared();
         session.subscriber = subscriber;
         self.sessions.insert(&self.secret, session);
         self.subscribers[subscriber].sessions += 1;
@@ -449,7 +462,7 @@ impl Table {
         match slot.kind() {
             Kind::Free => {}
             Kind::Mapping if slot.dependents > 0 => {
-                self.sessions[number].track = Track::plain(Class::Lasting)
+                self.sessions[number].set_track(Track::plain(Class::Lasting))
             }
             Kind::Mapping | Kind::Private => self.remove(now, number, slot.track.class),
             Kind::Session => {
@@ -460,7 +473,6 @@ impl Table {
                 let owner = &mut self.sessions[mapping];
                 let is_needed = owner.is_fixed() && !owner.is_retired();
                 if owner.dependents == 0 && owner.track.class == Class::Lasting && !is_needed {
-                    owner.seen = slot.seen;
                     self.remove(now, mapping, slot.track.class);
                 }
             }
@@ -479,9 +491,13 @@ impl Table {
         let slot = self.sessions[number];
         let space = Space::of(slot.inside().proto).expect("what has a port has a space");
         let place = Place { outside: slot.outside, space, port: slot.outside_port };
-        let at_once = if class == Class::TcpClosing { AtOnce::Yes } else { AtOnce::No };
-        let end = self.ages.end(class, slot.seen, Tick::of(now));
-        let rest = if slot.is_fixed() { None } else { self.pool.give_back(place, end, at_once) };
+        // Of several connections, others may have ended otherwise.
+        let is_closed = class == Class::TcpClosing && !slot.is_shared();
+        let at_once = if is_closed { AtOnce::Yes } else { AtOnce::No };
+        let rest = match slot.is_fixed() {
+            true => None,
+            false => self.pool.give_back(place, Tick::of(now), at_once),
+        };
         self.outside.give_back(place, rest);
         self.sessions.remove(&self.secret, number);
         if !slot.is_fixed() {

@@ -160,9 +160,9 @@ impl Track {
         };
         self.class = match self.said {
             said if said & said::RST != 0 => Class::TcpReset,
+            said if said & said::OPEN != said::OPEN => Class::TcpOpening,
             said if said & (said::FIN * said::BOTH) == said::FIN * said::BOTH => Class::TcpClosing,
-            said if said & said::OPEN == said::OPEN => Class::TcpEstablished,
-            _ => Class::TcpOpening,
+            _ => Class::TcpEstablished,
         };
         verdict
     }
@@ -192,7 +192,7 @@ impl Track {
         if is_over && segment.flags & ACK == 0 {
             // The same addresses and ports again, after the end (RFC 1122 section 4.2.2.13).
             *self = Track { flags: self.flags, ..Track::plain(Class::TcpOpening) };
-        } else if self.said & said::OPEN == said::OPEN {
+        } else if is_over || self.said & said::OPEN == said::OPEN {
             // Both ends know better (RFC 5961 section 4).
             return Verdict::Unmoved;
         }

@@ -111,12 +111,6 @@ impl Ages {
     pub(crate) fn over(&self, class: Class, seen: Tick, now: Tick) -> bool {
         now.since(seen) > self.0[class as usize]
     }
-
-    /// When a session of this class that was last seen at `seen` was over, at the latest now.
-    pub(crate) fn end(&self, class: Class, seen: Tick, now: Tick) -> Tick {
-        let age = self.0[class as usize];
-        if now.since(seen) > age { Tick(seen.0.wrapping_add(age)) } else { now }
-    }
 }
 
 /// Time in which the hand comes to each slot once, if the node is run often enough.
