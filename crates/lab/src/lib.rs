@@ -6,6 +6,7 @@
 //! Searches and statistics are pure: they ask a [`search::Measurer`] for trials and never see a clock,
 //! a socket or a file. The same code drives real frames and simulated devices.
 
+pub mod bench;
 pub mod check;
 pub mod compare;
 pub mod conformance;

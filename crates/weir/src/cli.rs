@@ -19,7 +19,7 @@ mod tests;
 pub(crate) use capture::{Capture, Pps, RungChoice};
 pub(crate) use detect::Detect;
 pub(crate) use frames::{Generate, Receive};
-pub(crate) use machine::{Check, Conformance, Doctor, Setup};
+pub(crate) use machine::{Bench, Check, Conformance, Doctor, Pages, Setup};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Trend,
 };
@@ -126,6 +126,9 @@ pub(crate) enum Command {
     /// Each requirement is a scenario: packets in, packets out, dropped with a reason. All of them run against weir's
     /// own node in virtual time, and those that are possible from outside against a box over its wires.
     Conformance(Conformance),
+    /// Measure parts of weir itself
+    #[command(subcommand)]
+    Bench(Bench),
     /// Print the complete set-up of a box that is to be measured, to paste there
     Setup(Setup),
     /// Say what this machine can measure and what is in the way

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use weir_lab::plan;
 
+mod bench;
 mod capture;
 mod check;
 mod clean;
@@ -89,6 +90,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
+        Command::Bench(bench) => bench::run(&bench, &mut out),
         Command::Check(arguments) => return check::run(&arguments, &mut out),
         Command::PortAgent => unreachable!("see above"),
         Command::Clean(store) => clean::run(&store, &mut out),

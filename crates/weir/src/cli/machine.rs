@@ -1,6 +1,6 @@
 //! What is asked of this machine, of the box that is to be measured, or of weir's own node.
 
-use clap::Args;
+use clap::{Args, Subcommand, ValueEnum};
 use weir_packet::flow::IpVersion;
 use weir_testbed::setup::{Mode, Os};
 
@@ -91,4 +91,42 @@ pub(crate) struct Conformance {
     /// As a table for documentation
     #[arg(long)]
     pub(crate) markdown: bool,
+}
+
+/// `weir bench`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// What a frame costs in weir's node: forwarding, filters, translation; in memory, on one core
+    ///
+    /// Clocks are reference clocks (TSC); the spread is that of 15 rounds. `walk` is what a load from as much memory as
+    /// the row's tables take costs, each told by the one before: on a machine whose caches are shared a row says
+    /// something together with its walk only.
+    #[command(after_help = "\
+Examples:
+  weir bench plane                          all rows, about three minutes
+  weir bench plane \"nat 1M\"               the rows whose names begin so
+  weir bench plane --pages 2m --json        tables in pages of 2 MiB, a JSON object per row")]
+    Plane {
+        /// Only rows whose names begin so
+        #[arg(default_value = "")]
+        rows: String,
+        /// Pages that the tables lie in
+        #[arg(long, value_enum, default_value_t)]
+        pages: Pages,
+        /// A JSON object per row
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Pages of memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pages {
+    /// 4 KiB, or what the kernel gives without being asked
+    #[default]
+    #[value(name = "4k")]
+    Small,
+    /// 2 MiB, asked for by glibc's allocator (2.35 or later)
+    #[value(name = "2m")]
+    Large,
 }

@@ -1,13 +1,14 @@
 //! Forwarding: next hop, time to live, checksum, Ethernet addresses; with 1 prefix and with 1 M, whose lengths are
 //! shared out roughly as in the tables of the Internet. Each frame goes to a random host of a random prefix.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_packet::checksum::{fold, sum};
 use weir_plane::route::{Route, Target};
 use weir_plane::{Config, Plane, PortId, Prefix, mask4, mask6};
 
-use crate::probe::{Bench, Random};
+use super::probe::{Bench, Random};
 
 /// Prefixes of each length out of a hundred.
 const LENGTHS_V4: &[(u8, u64)] =
@@ -33,7 +34,7 @@ const GATEWAYS: u64 = 16;
 const TEXT: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route > wan(198.19.0.1/24, 2001:db8:2::1/64";
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
-pub(crate) fn rows(bench: &Bench) {
+pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
     for (name, prefixes, v6) in [
         ("forward 1 prefix IPv4", 1, false),
         ("forward 1M prefixes IPv4", 1_000_000, false),
@@ -59,12 +60,13 @@ pub(crate) fn rows(bench: &Bench) {
             let prefix = prefixes[random.below(prefixes.len() as u64) as usize];
             let host = u128::from(random.next()) << 64 | u128::from(random.next());
             (frame(buf, prefix, host), PortId(0))
-        });
+        })?;
     }
+    Ok(())
 }
 
 /// A router with its gateways.
-pub(crate) fn router() -> Plane {
+pub(super) fn router() -> Plane {
     let known = |n| {
         let mac = format!("02:00:00:00:cc:{n:02x}");
         format!(", neighbour 198.19.0.{n} {mac}, neighbour 2001:db8:2::{n:x} {mac}")
@@ -131,7 +133,7 @@ fn length(shares: &[(u8, u64)], random: &mut Random) -> u8 {
 }
 
 /// Writes a frame of UDP from a host of the lan to a host of this prefix.
-pub(crate) fn frame(buf: &mut [u8], prefix: Prefix, host: u128) -> usize {
+pub(super) fn frame(buf: &mut [u8], prefix: Prefix, host: u128) -> usize {
     buf[..6].copy_from_slice(&MACS[0]);
     buf[6..12].copy_from_slice(&[2, 0, 0, 0, 0xcc, 0]);
     let udp = [4, 0, 0, 53, 0, 8, 0, 0];

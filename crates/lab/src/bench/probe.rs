@@ -2,9 +2,13 @@
 //! after another. On a machine whose caches are shared a row says something together with its walk only.
 
 use std::hint::black_box;
+use std::io::{self, Write};
 use std::time::Instant;
 
+use serde_json::json;
 use weir_plane::{BATCH, Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
+
+use super::Form;
 
 /// Frames in memory at a time.
 const FRAMES: usize = 1024;
@@ -16,63 +20,69 @@ const ROUNDS: usize = 15;
 /// Between two batches in the time of the plane: 5 M frames/s.
 const BATCH_NS: u64 = 12_800;
 
-/// The rows that are wanted, and the speed of the clock.
-pub(crate) struct Bench {
-    wanted: String,
+/// The rows that are wanted, the speed of the clock, and where they are written.
+pub(super) struct Bench<'a> {
+    wanted: &'a str,
     clocks_per_ns: f64,
+    form: Form,
+    out: &'a mut dyn Write,
 }
 
 /// A generator of numbers: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-pub(crate) struct Random(pub(crate) u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ z >> 31
     }
 
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 
-impl Bench {
-    pub(crate) fn new(wanted: String) -> Bench {
+impl<'a> Bench<'a> {
+    pub(super) fn new(wanted: &'a str, form: Form, out: &'a mut dyn Write) -> Bench<'a> {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let mhz = cpu.lines().find(|line| line.starts_with("cpu MHz"));
         let mhz: Option<f64> = mhz.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-        Bench { wanted, clocks_per_ns: mhz.map_or(1.0, |mhz| mhz / 1000.0) }
+        Bench { wanted, clocks_per_ns: mhz.map_or(1.0, |mhz| mhz / 1000.0), form, out }
     }
 
-    pub(crate) fn heading(&self) {
+    pub(super) fn heading(&mut self) -> io::Result<()> {
+        if self.form == Form::Json {
+            return Ok(());
+        }
+        let pages = if in_large_pages() { "2 MiB" } else { "4 KiB" };
         let ghz = self.clocks_per_ns;
-        let tunables = std::env::var("GLIBC_TUNABLES").unwrap_or_default();
-        let pages = if tunables.contains("hugetlb=1") { "2 MiB" } else { "4 KiB" };
-        println!(
-            "clocks at {ghz:.2} GHz (without /proc/cpuinfo: ns); spread = least and most of {ROUNDS} rounds; \
-             pages of {pages}"
-        );
-        println!(
+        writeln!(
+            self.out,
+            "clocks at {ghz:.2} GHz (without /proc/cpuinfo: ns); spread = least and most of {ROUNDS} rounds; pages of \
+             {pages}"
+        )?;
+        writeln!(
+            self.out,
             "{:<34} {:>8} {:>15} {:>7} {:>12} {:>10} {:>10}",
             "row", "clocks", "spread", "Mpps", "batch p99.99", "tables", "walk"
-        );
+        )
     }
 
-    pub(crate) fn wants(&self, row: &str) -> bool {
-        row.starts_with(&self.wanted)
+    pub(super) fn wants(&self, row: &str) -> bool {
+        row.starts_with(self.wanted)
     }
 
     /// Frames through a plane whose tables take so many bytes: `make` writes a frame's bytes and says how many, and by
     /// which port it comes in.
-    pub(crate) fn row(
-        &self,
+    pub(super) fn row(
+        &mut self,
         name: &str,
         plane: &mut Plane,
         table_bytes: usize,
         mut make: impl FnMut(&mut [u8]) -> (usize, PortId),
-    ) {
+    ) -> io::Result<()> {
         let mut memory = vec![0_u8; FRAMES * STRIDE];
         let mut now = plane_start();
         let mut batches_ns = Vec::with_capacity(ROUNDS * PASSES * FRAMES / BATCH);
@@ -101,37 +111,68 @@ impl Bench {
         }
         let books = plane.books();
         let (entered, left) = (books.entered - before.entered, books.left - before.left);
-        let note = if entered == left {
-            String::new()
-        } else {
-            format!("  {left} of {entered} left: {:?}", books.drops.occurred().collect::<Vec<_>>())
-        };
-        self.print(name, rounds, batches_ns, table_bytes, &note);
+        let lost = (entered != left).then(|| {
+            let reasons: Vec<_> = books
+                .drops
+                .occurred()
+                .map(|(reason, frames)| format!("{} {frames}", reason.name()))
+                .collect();
+            format!("{left} of {entered} left: {}", reasons.join(", "))
+        });
+        rounds.sort_by(f64::total_cmp);
+        batches_ns.sort_unstable();
+        self.print(name, &rounds, batches_ns[batches_ns.len() * 9999 / 10_000], table_bytes, lost)
     }
 
     fn print(
-        &self,
+        &mut self,
         name: &str,
-        mut rounds: Vec<f64>,
-        mut batches_ns: Vec<u64>,
+        rounds: &[f64],
+        late_ns: u64,
         table_bytes: usize,
-        note: &str,
-    ) {
-        rounds.sort_by(f64::total_cmp);
-        batches_ns.sort_unstable();
+        lost: Option<String>,
+    ) -> io::Result<()> {
         let clocks = |ns: f64| ns * self.clocks_per_ns;
         let (least, median, most) = (rounds[0], rounds[rounds.len() / 2], rounds[rounds.len() - 1]);
-        let late = batches_ns[(batches_ns.len() * 9999 / 10_000).min(batches_ns.len() - 1)];
-        println!(
-            "{name:<34} {:>8.1} {:>15} {:>7.2} {:>9.1} us {:>6.1} MiB {:>6.1} clk{note}",
+        let (late_us, walk) = (late_ns as f64 / 1000.0, clocks(chase(table_bytes)));
+        if self.form == Form::Json {
+            let row = json!({
+                "row": name, "clocks": clocks(median), "clocks_least": clocks(least), "clocks_most": clocks(most),
+                "rounds": rounds.len(), "mpps": 1000.0 / median, "batch_us_p9999": late_us, "table_bytes": table_bytes,
+                "walk_clocks": walk, "ghz": self.clocks_per_ns, "lost": lost,
+            });
+            return writeln!(self.out, "{row}");
+        }
+        writeln!(
+            self.out,
+            "{name:<34} {:>8.1} {:>15} {:>7.2} {late_us:>9.1} us {:>6.1} MiB {walk:>6.1} clk{}",
             clocks(median),
             format!("{:.1}–{:.1}", clocks(least), clocks(most)),
             1000.0 / median,
-            late as f64 / 1000.0,
             table_bytes as f64 / f64::from(1 << 20),
-            clocks(chase(table_bytes)),
-        );
+            lost.map(|lost| format!("  {lost}")).unwrap_or_default(),
+        )
     }
+
+    /// Other figures of a row, each with its unit in its name.
+    pub(super) fn figures(&mut self, name: &str, figures: &[(&str, f64)]) -> io::Result<()> {
+        if self.form == Form::Json {
+            let figures = figures.iter().map(|&(name, value)| (name.to_string(), json!(value)));
+            let row: serde_json::Map<_, _> =
+                [("row".to_string(), json!(name))].into_iter().chain(figures).collect();
+            return writeln!(self.out, "{}", serde_json::Value::Object(row));
+        }
+        let figures: Vec<_> = figures.iter().map(|(name, value)| format!("{name} {value:.1}")).collect();
+        writeln!(self.out, "{name:<34} {}", figures.join(", "))
+    }
+}
+
+/// Whether the tables lie in pages of 2 MiB: the kernel gives them to all, or the allocator asks for them.
+fn in_large_pages() -> bool {
+    let kernel = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let asked =
+        std::env::var("GLIBC_TUNABLES").is_ok_and(|tunables| tunables.contains("glibc.malloc.hugetlb=1"));
+    kernel.contains("[always]") || kernel.contains("[madvise]") && asked
 }
 
 /// After the beginning, so that nothing is due at zero.

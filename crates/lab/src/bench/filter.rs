@@ -1,12 +1,13 @@
 //! Filters of 25 and 10,000 rules without and with connections. Each frame hits a random rule: of its networks, ports
 //! and protocol; one in ten hits none before the last.
 
+use std::io;
 use std::net::Ipv4Addr;
 
 use weir_packet::checksum::{fold, sum};
 use weir_plane::{Beside, Config, Plane, PortId, mask4};
 
-use crate::probe::{Bench, Random};
+use super::probe::{Bench, Random};
 
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
@@ -20,8 +21,8 @@ struct Rule {
     dport: (u16, u16),
 }
 
-pub(crate) fn rows(bench: &Bench) {
-    bump(bench);
+pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
+    bump(bench)?;
     for (name, count) in
         [("filter 25 rules", 25), ("filter 1,000 rules", 1000), ("filter 10,000 rules", 10_000)]
     {
@@ -39,23 +40,25 @@ pub(crate) fn rows(bench: &Bench) {
                 hit.dst = (0xc633_6400, 24);
             }
             (frame(buf, hit, &mut random), PortId(0))
-        });
+        })?;
     }
+    Ok(())
 }
 
 /// What the plane costs around a filter.
-fn bump(bench: &Bench) {
+fn bump(bench: &mut Bench<'_>) -> io::Result<()> {
     let name = "filter none";
     if bench.wants(name) {
         let mut random = Random(11);
         let any =
             Rule { src: (0x0a00_0000, 8), dst: (0, 0), proto: 17, sport: (0, 65535), dport: (0, 65535) };
         let mut plane = node("lan > wan", "");
-        bench.row(name, &mut plane, 0, |buf| (frame(buf, any, &mut random), PortId(0)));
+        bench.row(name, &mut plane, 0, |buf| (frame(buf, any, &mut random), PortId(0)))?;
     }
+    Ok(())
 }
 
-pub(crate) fn node(text: &str, rules: &str) -> Plane {
+pub(super) fn node(text: &str, rules: &str) -> Plane {
     let file = |_: &str| Ok(rules.to_string());
     let mut beside = Beside { item: &mut |_, _| false, file: &file };
     let config =
@@ -133,7 +136,7 @@ fn frame(buf: &mut [u8], rule: Rule, random: &mut Random) -> usize {
 }
 
 /// Writes a frame of TCP or UDP.
-pub(crate) fn write(buf: &mut [u8], proto: u8, (src, sport): (u32, u16), (dst, dport): (u32, u16)) -> usize {
+pub(super) fn write(buf: &mut [u8], proto: u8, (src, sport): (u32, u16), (dst, dport): (u32, u16)) -> usize {
     buf[..6].copy_from_slice(&MACS[0]);
     buf[6..12].copy_from_slice(&[2, 0, 0, 0, 0xcc, 0]);
     buf[12..14].copy_from_slice(&[8, 0]);

@@ -2,10 +2,12 @@
 //! next frame of a random flow or of the next one. The row of a bump in the wire is what all of it costs without NAT:
 //! headers read, checksum of the header verified, fate decided.
 
+use std::io;
+
 use weir_packet::checksum::{fold, sum};
 use weir_plane::{BATCH, Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time};
 
-use crate::probe::{Bench, Random};
+use super::probe::{Bench, Random};
 
 const FLOWS_PER_HOST: u32 = 63;
 const REMOTE: u32 = 0xc613_0009;
@@ -23,12 +25,12 @@ enum Order {
     RoundRobin,
 }
 
-pub(crate) fn rows(bench: &Bench) {
+pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
     if bench.wants("nat none (bump)") {
         let mut random = Random(1);
         let out =
             |buf: &mut [u8]| (frame(buf, Proto::Udp, flow(random.below(10_000) as u32), FLAG_ACK), PortId(0));
-        bench.row("nat none (bump)", &mut plane("lan > wan"), 1 << 16, out);
+        bench.row("nat none (bump)", &mut plane("lan > wan"), 1 << 16, out)?;
     }
     for (name, flows) in [("1", 1), ("10k", 10_000), ("64k", 64_512), ("1M", 1_000_000)] {
         for (proto, order, dir) in [
@@ -39,19 +41,20 @@ pub(crate) fn rows(bench: &Bench) {
         ] {
             let what = format!("nat {name} {} {} {}", proto.name(), order.name(), ["out", "in"][dir]);
             if bench.wants(&what) {
-                established(bench, &what, flows, (proto, order, dir as u8));
+                established(bench, &what, flows, (proto, order, dir as u8))?;
             }
         }
     }
     for order in [Order::RoundRobin, Order::Random] {
         let what = format!("nat new sessions {}", order.name());
         if bench.wants(&what) {
-            new_sessions(bench, &what, order);
+            new_sessions(bench, &what, order)?;
         }
     }
     if bench.wants("nat 10M come and go") {
-        come_and_go();
+        come_and_go(bench)?;
     }
+    Ok(())
 }
 
 impl Proto {
@@ -92,7 +95,12 @@ fn flow(n: u32) -> (u32, u16) {
     (INSIDE + n / FLOWS_PER_HOST, 5000 + (n % FLOWS_PER_HOST) as u16)
 }
 
-fn established(bench: &Bench, name: &str, flows: u32, (proto, order, dir): (Proto, Order, u8)) {
+fn established(
+    bench: &mut Bench<'_>,
+    name: &str,
+    flows: u32,
+    (proto, order, dir): (Proto, Order, u8),
+) -> io::Result<()> {
     let mut plane = nat(flows);
     let mut outside = vec![(0_u32, 0_u16); flows as usize];
     let mut learn = |n: u32, bytes: &[u8]| {
@@ -118,11 +126,11 @@ fn established(bench: &Bench, name: &str, flows: u32, (proto, order, dir): (Prot
             0 => (frame(buf, proto, flow(next), FLAG_ACK), PortId(0)),
             _ => (back(buf, proto, outside[next as usize], FLAG_ACK), PortId(1)),
         }
-    });
+    })
 }
 
 /// Each frame is the first of its flow.
-fn new_sessions(bench: &Bench, name: &str, order: Order) {
+fn new_sessions(bench: &mut Bench<'_>, name: &str, order: Order) -> io::Result<()> {
     const FLOWS: u32 = 2_000_000;
     let mut plane = nat(FLOWS);
     let mut n = 0_u32;
@@ -134,17 +142,14 @@ fn new_sessions(bench: &Bench, name: &str, order: Order) {
             Order::Random => n.wrapping_mul(0x9e37_79b1) % (1 << 21) % FLOWS,
         };
         (frame(buf, Proto::Udp, flow(number), FLAG_ACK), PortId(0))
-    });
+    })?;
     let usage = plane.nat_usage();
-    println!(
-        "{name:<34} {} sessions, {:.1} bytes each",
-        usage.sessions,
-        usage.bytes as f64 / usage.sessions as f64
-    );
+    let (sessions, bytes) = (f64::from(usage.sessions), usage.bytes as f64);
+    bench.figures(name, &[("sessions", sessions), ("bytes_per_session", bytes / sessions)])
 }
 
 /// Ten million sessions are made, and end all at once: the longest batch and tick.
-fn come_and_go() {
+fn come_and_go(bench: &mut Bench<'_>) -> io::Result<()> {
     const FLOWS: u32 = 10_000_000;
     let mut plane = nat(FLOWS);
     let start = std::time::Instant::now();
@@ -156,13 +161,17 @@ fn come_and_go() {
     );
     let seconds = start.elapsed().as_secs_f64();
     let usage = plane.nat_usage();
-    println!(
-        "nat 10M made: {} sessions in {seconds:.1} s, {:.1} bytes each; longest batch of 64 {:.0} us, p99.99 {:.1} us",
-        usage.sessions,
-        usage.bytes as f64 / f64::from(usage.sessions),
-        made.last().copied().unwrap_or_default() as f64 / 1000.0,
-        made[made.len() * 9999 / 10_000] as f64 / 1000.0,
-    );
+    let sessions = f64::from(usage.sessions);
+    bench.figures(
+        "nat 10M made",
+        &[
+            ("sessions", sessions),
+            ("seconds", seconds),
+            ("bytes_per_session", usage.bytes as f64 / sessions),
+            ("batch_us_p9999", at(&made, 9999)),
+            ("batch_us_most", at(&made, 10_000)),
+        ],
+    )?;
     let (start, mut ticks, mut now) = (std::time::Instant::now(), Vec::new(), 10_000_000);
     while plane.nat_usage().sessions > 0 {
         now += 1;
@@ -171,14 +180,21 @@ fn come_and_go() {
         ticks.push(begin.elapsed().as_nanos() as u64);
     }
     ticks.sort_unstable();
-    println!(
-        "nat 10M ended: {:.1} s in {} calls; longest call {:.0} us, p99.99 {:.1} us, median {:.1} us",
-        start.elapsed().as_secs_f64(),
-        ticks.len(),
-        ticks.last().copied().unwrap_or_default() as f64 / 1000.0,
-        ticks[ticks.len() * 9999 / 10_000] as f64 / 1000.0,
-        ticks[ticks.len() / 2] as f64 / 1000.0,
-    );
+    bench.figures(
+        "nat 10M ended",
+        &[
+            ("calls", ticks.len() as f64),
+            ("seconds", start.elapsed().as_secs_f64()),
+            ("call_us_median", at(&ticks, 5000)),
+            ("call_us_p9999", at(&ticks, 9999)),
+            ("call_us_most", at(&ticks, 10_000)),
+        ],
+    )
+}
+
+/// What so many of 10,000 times are not longer than, in us.
+fn at(sorted_ns: &[u64], of_10_000: usize) -> f64 {
+    sorted_ns[(sorted_ns.len() * of_10_000 / 10_000).min(sorted_ns.len() - 1)] as f64 / 1000.0
 }
 
 /// One frame of each flow, as `make` writes it; `seen` is told what left. The batches' times in ns, the longest last.

@@ -1,0 +1,26 @@
+//! `weir bench`: what parts of weir itself cost.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use weir_lab::bench::{Form, plane};
+
+use crate::cli::{Bench, Pages};
+
+/// What tells glibc's allocator which pages to ask for; it is read when a program starts.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+const LARGE: &str = "glibc.malloc.hugetlb=1";
+
+pub(crate) fn run(bench: &Bench, out: &mut impl Write) -> Result<()> {
+    let Bench::Plane { rows, pages, json } = bench;
+    let set = std::env::var(TUNABLES).is_ok_and(|tunables| tunables.contains(LARGE));
+    if *pages == Pages::Large && !set {
+        let program =
+            std::env::current_exe().context("finding this program, to start it with large pages")?;
+        let error = Command::new(program).args(std::env::args_os().skip(1)).env(TUNABLES, LARGE).exec();
+        return Err(error).context("starting this program again with large pages");
+    }
+    Ok(plane(rows, if *json { Form::Json } else { Form::Text }, out)?)
+}
