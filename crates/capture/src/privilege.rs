@@ -34,8 +34,19 @@ pub fn is_root() -> bool {
 /// # Errors
 /// The kernel refuses, and the privileges are still there.
 pub fn drop_all() -> io::Result<Option<User>> {
+    drop_all_but(0)
+}
+
+/// The same, where the calling thread and those that it starts keep these capabilities, as bits of capabilities(7).
+///
+/// # Errors
+/// See [`drop_all`].
+pub fn drop_all_but(kept: u64) -> io::Result<Option<User>> {
     let user = is_root().then(|| caller().unwrap_or(NOBODY));
-    sys::bound_capabilities(0)?;
+    sys::bound_capabilities(kept)?;
+    if kept != 0 {
+        sys::keep_through_change_of_user()?;
+    }
     let became = match user.map(|user| (user, sys::become_user(user.uid, user.gid))) {
         // In a user namespace root is a plain user outside, and there may be no other.
         Some((_, Err(error))) if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => {
@@ -44,6 +55,6 @@ pub fn drop_all() -> io::Result<Option<User>> {
         Some((user, Ok(()))) => Some(user),
         _ => None,
     };
-    sys::keep_capabilities(0)?;
+    sys::keep_capabilities(kept)?;
     Ok(became)
 }

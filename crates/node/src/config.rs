@@ -16,9 +16,8 @@
 //! | `host NAME` | it goes to this TAP device, and what the machine sends there leaves by the first port | |
 //! | `host none` | it is counted and goes no further | |
 
-use std::path::Path;
-
 use weir_config::{Mistakes, Notes, did_you_mean};
+use weir_plane::Beside;
 use weir_plane::text::{Arg, Item};
 
 use crate::backend::Backend;
@@ -74,11 +73,15 @@ struct Run {
 }
 
 impl Config {
-    /// Reads the file that the user calls `file`.
+    /// Reads the file that the user calls `file`; `beside` gives the text of a file that it names.
     ///
     /// # Errors
     /// All mistakes of the text, each with its line and what to do about it.
-    pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
+    pub fn read(
+        file: &str,
+        text: &str,
+        beside: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Config, Mistakes> {
         let settings = Settings { cpu: None, wait: Wait::Sleep, host: Host::Kernel };
         let mut run = Run { usual: Backend::Xdp, settings };
         let mut own = |item: &Item, notes: &Notes<'_>| {
@@ -90,16 +93,7 @@ impl Config {
             }
             is_run
         };
-        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-        let read = |name: &str| {
-            let path = folder.join(name);
-            std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-        };
-        let plane = weir_plane::Config::read_with(
-            file,
-            text,
-            &mut weir_plane::Beside { item: &mut own, file: &read },
-        )?;
+        let plane = weir_plane::Config::read_with(file, text, &mut Beside { item: &mut own, file: beside })?;
         let backends = plane.ports.iter().map(|port| Backend::read(&port.interface, run.usual));
         let notes = Notes::new("a node", text);
         let backends =
@@ -143,21 +137,25 @@ impl Run {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Config, Mistakes> {
+        Config::read("n", text, &|name| Err(format!("there is no {name}")))
+    }
+
     #[test]
     fn a_file_is_a_text_and_how_it_is_run() {
-        let config = Config::read("n", "node lan(on a) > wan(on packet:b)\nrun(cpu 3, wait poll, host tap0)");
+        let config = read("node lan(on a) > wan(on packet:b)\nrun(cpu 3, wait poll, host tap0)");
         let config = config.expect("right");
         assert_eq!(config.backends, [Backend::Xdp("a".into()), Backend::Packet("b".into())]);
         let settings = Settings { cpu: Some(3), wait: Wait::Poll, host: Host::Tap("tap0".into()) };
         assert_eq!(config.settings, settings);
-        let config = Config::read("n", "lan > wan run(io packet)").expect("right");
+        let config = read("lan > wan run(io packet)").expect("right");
         assert_eq!(config.backends, [Backend::Packet("lan".into()), Backend::Packet("wan".into())]);
         assert_eq!(config.settings.host, Host::Kernel);
     }
 
     #[test]
     fn all_mistakes_are_told() {
-        let wrong = Config::read("n", "lan(mtu 1) > wan\nrun(cpu x,\nwiat poll, io dpdk, host)");
+        let wrong = read("lan(mtu 1) > wan\nrun(cpu x,\nwiat poll, io dpdk, host)");
         let wrong = wrong.expect_err("wrong").to_string();
         let lines: Vec<_> = wrong.lines().collect();
         assert_eq!(
@@ -170,7 +168,7 @@ mod tests {
                 "n:3: io takes one word: xdp or packet",
             ]
         );
-        let wrong = Config::read("n", "lan(on dpdk:1) > wan").expect_err("wrong").to_string();
+        let wrong = read("lan(on dpdk:1) > wan").expect_err("wrong").to_string();
         assert!(wrong.contains("`dpdk:1` is no place for a port"), "{wrong}");
     }
 }

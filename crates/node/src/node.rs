@@ -3,13 +3,13 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use weir_packet::frame::Mac;
-use weir_plane::{BATCH, Plane};
+use weir_plane::{BATCH, Count, Plane};
 use weir_port::duplex::{Pool, Port, Tap};
 use weir_port::thread;
 
@@ -42,6 +42,9 @@ pub enum NodeError {
         /// Why not.
         source: io::Error,
     },
+    /// Another text.
+    #[error("{0}")]
+    Change(String),
     /// A port is of no more use.
     #[error("the node has stopped: {0}")]
     Stopped(io::Error),
@@ -54,11 +57,18 @@ fn thread_error(step: &'static str) -> impl Fn(io::Error) -> NodeError {
 /// What its plane is made of.
 #[derive(Debug, Clone)]
 struct Blueprint {
+    backends: Vec<Backend>,
+    settings: Settings,
     config: weir_plane::Config,
     macs: Vec<Mac>,
 }
 
 impl Blueprint {
+    fn new(config: &Config, macs: Vec<Mac>) -> Blueprint {
+        let Config { plane, backends, settings } = config.clone();
+        Blueprint { backends, settings, config: plane, macs }
+    }
+
     /// A plane that nobody can foretell the ports of.
     fn plane(&self) -> Plane {
         let mut config = self.config.clone();
@@ -71,8 +81,8 @@ impl Blueprint {
 pub struct Opened {
     worker: Worker,
     kind: Blueprint,
-    cpu: Option<usize>,
     methods: Vec<String>,
+    obstacles: Vec<String>,
 }
 
 impl Opened {
@@ -110,7 +120,7 @@ impl Opened {
                 Machine::Tap(Box::new(Tap::open(name).map_err(failed)?))
             }
         };
-        Ok(Opened::of(Blueprint { config: config.plane.clone(), macs }, open, pool, host, &config.settings))
+        Ok(Opened::of(Blueprint::new(config, macs), open, pool, host))
     }
 
     /// A node between ports that are open.
@@ -120,25 +130,32 @@ impl Opened {
         let longest =
             ETHERNET + config.plane.ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
         let pool = Pool::new(SPARE_CHUNKS, longest).map_err(thread_error("memory for frames"))?;
-        let kind = Blueprint { config: config.plane.clone(), macs };
-        Ok(Opened::of(kind, ports, pool, Machine::Nobody, &config.settings))
+        let kind = Blueprint::new(config, macs);
+        Ok(Opened::of(kind, ports, pool, Machine::Nobody))
     }
 
-    fn of(
-        kind: Blueprint,
-        ports: Vec<Box<dyn Port>>,
-        pool: Pool,
-        host: Machine,
-        settings: &Settings,
-    ) -> Opened {
+    fn of(kind: Blueprint, ports: Vec<Box<dyn Port>>, pool: Pool, host: Machine) -> Opened {
         let methods = ports.iter().map(|port| port.method()).collect();
-        let worker = Worker::new(kind.plane(), ports, pool, host, settings.wait);
-        Opened { worker, kind, cpu: settings.cpu, methods }
+        let obstacles = ports.iter().filter_map(|port| port.obstacle()).collect();
+        let worker = Worker::new(kind.plane(), ports, pool, host, kind.settings.wait);
+        Opened { worker, kind, methods, obstacles }
     }
 
     /// How frames come and go, by port.
     pub fn methods(&self) -> &[String] {
         &self.methods
+    }
+
+    /// What is in the way of frames, and what to do about it.
+    pub fn obstacles(&self) -> &[String] {
+        &self.obstacles
+    }
+
+    /// Capabilities that its thread needs, as bits of capabilities(7): to give frames of AF_XDP to the machine.
+    pub fn needs(&self) -> u64 {
+        const CAP_BPF: u64 = 1 << 39;
+        let by_xdp = self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)));
+        if by_xdp && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
     }
 
     /// Starts its thread, in the namespaces of the calling one.
@@ -154,7 +171,8 @@ impl Opened {
         let asked = Arc::new(AtomicBool::new(false));
         let strings = Strings { requests: queue, asked: asked.clone(), wake: woken, shown: shown.clone() };
         let (ready, placed) = channel();
-        let Opened { mut worker, kind, cpu, .. } = self;
+        let Opened { mut worker, kind, .. } = self;
+        let cpu = kind.settings.cpu;
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
@@ -166,13 +184,21 @@ impl Opened {
         let thread = thread.map_err(thread_error("starting the node's thread"))?;
         let number = placed.recv().expect("the thread says how it began");
         let number = number.map_err(thread_error("moving the node's thread to its CPU"))?;
-        Ok(Node { kind, requests: Some(requests), asked, wake, shown, thread: Some(thread), number })
+        Ok(Node {
+            kind: Mutex::new(kind),
+            requests: Some(requests),
+            asked,
+            wake,
+            shown,
+            thread: Some(thread),
+            number,
+        })
     }
 }
 
 /// A node that runs. Dropping it ends it.
 pub struct Node {
-    kind: Blueprint,
+    kind: Mutex<Blueprint>,
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
     wake: UnixStream,
@@ -200,13 +226,55 @@ impl Node {
         self.ask(Worker::snapshot)?.map_err(NodeError::Stopped)
     }
 
+    /// Becomes what another text says, between two batches; sessions stay.
+    ///
+    /// # Errors
+    /// What differs cannot change while it runs, or it has ended.
+    pub fn apply(&self, config: &Config) -> Result<(), NodeError> {
+        let mut kind = self.kind.lock().expect("nobody panics with it");
+        if config.backends != kind.backends || config.settings != kind.settings {
+            return Err(NodeError::Change(
+                "a port or how it is run changes only when the node begins anew".into(),
+            ));
+        }
+        let (old, new) = (kind.config.clone(), config.plane.clone());
+        let changed = self.ask(move |worker| worker.apply(&old, &new))?;
+        changed.map_err(NodeError::Change)?;
+        kind.config = config.plane.clone();
+        Ok(())
+    }
+
+    /// Its routes as its text says them.
+    pub fn routes(&self) -> Vec<String> {
+        let kind = self.kind.lock().expect("nobody panics with it");
+        kind.config.routes.iter().flatten().map(ToString::to_string).collect()
+    }
+
+    /// What the rules of its filters held for, a list for each filter, in frames.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn rules(&self) -> Result<Vec<Vec<(String, u64)>>, NodeError> {
+        let frames = |(rule, count): (String, Count)| (rule, count.frames);
+        let counts = self.ask(|worker| worker.plane.filter_counts())?;
+        Ok(counts.into_iter().map(|filter| filter.into_iter().map(frames).collect()).collect())
+    }
+
+    /// How many sessions there are, and the first of them, at most `most`, in words.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn sessions(&self, most: usize) -> Result<(u64, Vec<String>), NodeError> {
+        self.ask(move |worker| (worker.plane.nat_usage().sessions.into(), worker.plane.sessions(most)))
+    }
+
     /// Begins anew with its plane: sessions, neighbours and counters are gone.
     ///
     /// # Errors
     /// It has ended.
     pub fn forget(&self) -> Result<(), NodeError> {
-        let kind = self.kind.clone();
-        self.ask(move |worker| worker.plane = kind.plane())
+        let plane = self.kind.lock().expect("nobody panics with it").plane();
+        self.ask(move |worker| worker.plane = plane)
     }
 
     /// Has its thread do something between two batches, and waits for what comes of it.

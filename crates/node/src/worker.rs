@@ -263,6 +263,11 @@ impl Worker {
         Ok(())
     }
 
+    /// Becomes what another text says.
+    pub(crate) fn apply(&mut self, old: &weir_plane::Config, new: &weir_plane::Config) -> Result<(), String> {
+        self.plane.apply(self.now, old, new)
+    }
+
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
         let port = |port: &mut Box<dyn Port>| {
             let account = port.account()?;

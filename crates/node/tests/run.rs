@@ -16,7 +16,8 @@ use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn config(text: &str) -> Config {
-    Config::read("test", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    Config::read("test", text, &|name| Err(format!("no file {name}")))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 /// Test frames from left to right, numbered.

@@ -177,6 +177,17 @@ impl Plane {
         all
     }
 
+    /// The first mappings and sessions of NAT, at most `most`, in words.
+    pub fn sessions(&self, most: usize) -> Vec<String> {
+        let mut all = Vec::new();
+        for stage in &self.stages {
+            if let Stage::Nat(nat) = stage {
+                all.extend(nat.shown(most - all.len()));
+            }
+        }
+        all
+    }
+
     /// What the log of NAT is told since the last call, and how many events there was no room for, ever.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
         let mut all = (Vec::new(), 0);

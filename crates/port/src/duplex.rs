@@ -83,6 +83,11 @@ pub trait Port: Send {
 
     /// How frames come and go, for people.
     fn method(&self) -> String;
+
+    /// What is in its way, and what to do about it.
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What became of the frames of a port.

@@ -355,6 +355,7 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::XdpForward
         | DutKind::NodeForward
         | DutKind::NodeForwardPacket
+        | DutKind::NodeStateless
         | DutKind::NodeNat
         | DutKind::External
         | DutKind::Faulty => return Ok(None),

@@ -24,6 +24,8 @@ pub enum DutKind {
     NodeForward,
     /// The same, with AF_PACKET in place of AF_XDP.
     NodeForwardPacket,
+    /// The node with the rules of the kernel's filters, frame by frame.
+    NodeStateless,
     /// The node with NAT towards side b, for IPv4.
     NodeNat,
     /// A machine of its own between interfaces of this one, see [`crate::external`].
@@ -34,7 +36,7 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 12] = [
+    pub const ALL: [(DutKind, &'static str); 13] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -44,6 +46,7 @@ impl DutKind {
         (DutKind::XdpForward, "xdp-forward"),
         (DutKind::NodeForward, "node-forward"),
         (DutKind::NodeForwardPacket, "node-forward-packet"),
+        (DutKind::NodeStateless, "node-stateless"),
         (DutKind::NodeNat, "node-nat"),
         (DutKind::External, "external"),
         (DutKind::Faulty, "faulty"),
@@ -58,7 +61,10 @@ impl DutKind {
 
     /// Is it this project's own node?
     pub fn is_node(self) -> bool {
-        matches!(self, DutKind::NodeForward | DutKind::NodeForwardPacket | DutKind::NodeNat)
+        matches!(
+            self,
+            DutKind::NodeForward | DutKind::NodeForwardPacket | DutKind::NodeStateless | DutKind::NodeNat
+        )
     }
 }
 

@@ -19,6 +19,7 @@ use weir_capture::{Rotation, privilege::User};
 use weir_port::capture::{BufferSize, Options};
 
 use crate::live::Live;
+use crate::prometheus::Server;
 use crate::units::{bits, rate};
 use crate::{Outcome, cli, privilege, run, say};
 
@@ -43,7 +44,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let (stop, trigger) = (run::stop_flag()?, Arc::new(AtomicBool::new(false)));
     signal_hook::flag::register(SIGUSR1, trigger.clone())?;
     let files = arguments.write.as_deref().map(|path| files(arguments, path)).transpose()?;
-    let prometheus = arguments.prometheus.map(listen).transpose()?;
+    let scraped = arguments.prometheus.map(listen).transpose()?;
     let mut sources = Vec::new();
     for link in &links {
         let source = Source::open(link, wanted(arguments))?;
@@ -58,12 +59,12 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let limits = Limits { duration: arguments.duration, frames: arguments.count, bytes: arguments.size };
     let session =
         Session::start(sources, recording, limits, details).with_context(|| file_error(arguments))?;
-    let prometheus = prometheus.map(prometheus::Server::start).transpose()?;
+    let server = scraped.map(Server::start).transpose()?;
     let mut shown = Shown::new(arguments, !arguments.filter.is_empty());
     let mut broken = None;
     let report = session.run(Signals { stop: &stop, trigger: &trigger }, |view| {
-        if let Some(server) = &prometheus {
-            server.tell(view);
+        if let Some(server) = &server {
+            server.tell(prometheus::page(view));
         }
         if arguments.json && broken.is_none() {
             broken = writeln!(out, "{}", json::second(view)).and_then(|()| out.flush()).err();
@@ -191,7 +192,7 @@ fn recording(arguments: &cli::Capture, files: Files) -> Recording {
     }
 }
 
-fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
+pub(crate) fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
 }
 

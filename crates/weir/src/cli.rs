@@ -11,6 +11,7 @@ mod capture;
 mod detect;
 mod frames;
 mod machine;
+mod node;
 mod records;
 mod run;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub(crate) use capture::{Capture, Pps, RungChoice};
 pub(crate) use detect::Detect;
 pub(crate) use frames::{Generate, Receive};
 pub(crate) use machine::{Bench, Check, Conformance, Doctor, Pages, Setup};
+pub(crate) use node::{NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Trend,
 };
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Measure parts of weir itself
     #[command(subcommand)]
     Bench(Bench),
+    /// Run a network node: forwarding, filter, NAT, as a text says
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Print the complete set-up of a box that is to be measured, to paste there
     Setup(Setup),
     /// Say what this machine can measure and what is in the way

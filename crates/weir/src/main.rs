@@ -19,8 +19,10 @@ mod doctor;
 mod generate;
 mod interface;
 mod live;
+mod node;
 mod privilege;
 mod progress;
+mod prometheus;
 mod receive;
 mod records;
 mod run;
@@ -88,6 +90,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Pps(arguments) => return capture::pps(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
+        Command::Node(command) => return node::run(&command, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
         Command::Bench(bench) => bench::run(&bench, &mut out),

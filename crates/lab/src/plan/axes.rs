@@ -344,6 +344,7 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::KernelBridge
         | DutKind::NodeForward
         | DutKind::NodeForwardPacket
+        | DutKind::NodeStateless
         | DutKind::NodeNat
         | DutKind::External
         | DutKind::Faulty => false,
@@ -356,7 +357,12 @@ type Filter = (Option<u32>, Option<RuleForm>);
 fn devices(dut: &DutAxes) -> Vec<(DutKind, Filter, Cpus)> {
     let mut list = Vec::new();
     for &kind in &dut.kind {
-        let rules = if has_rules(kind) { filters(dut) } else { vec![(None, None)] };
+        let rules = match kind {
+            // Its rules have one form.
+            DutKind::NodeStateless => dut.rules.iter().map(|&rules| (Some(rules), None)).collect(),
+            _ if has_rules(kind) => filters(dut),
+            _ => vec![(None, None)],
+        };
         // A wire has no CPU of its own: more of them make no other point.
         let cpus =
             if matches!(kind, DutKind::Wire | DutKind::External) { &dut.cpus[..1] } else { &dut.cpus[..] };
@@ -390,7 +396,7 @@ fn streams(traffic: &TrafficAxes) -> Vec<StreamAxes> {
 
 /// Does this device have filter rules?
 pub(super) fn has_rules(kind: DutKind) -> bool {
-    matches!(kind, DutKind::KernelStateless | DutKind::KernelStateful)
+    matches!(kind, DutKind::KernelStateless | DutKind::KernelStateful | DutKind::NodeStateless)
 }
 
 impl fmt::Display for Cpus {

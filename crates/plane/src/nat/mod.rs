@@ -53,7 +53,7 @@ pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
 pub use log::{Event, What};
 use outside::{Place, Space};
-use slot::{Inside, Remote, mapped4};
+use slot::{Inside, Kind, Remote, Slot, mapped4};
 use subscribers::Allowance;
 use table::{Arrival, Flow, Table};
 use tcp::Segment;
@@ -152,6 +152,26 @@ impl Nat {
     /// What it holds.
     pub(crate) fn usage(&self) -> Usage {
         Usage { sessions: self.table.sessions.live(), bytes: self.table.bytes() }
+    }
+
+    /// The first mappings and sessions, at most `most`: protocol, inside end, outside end, remote end.
+    pub(crate) fn shown(&self, most: usize) -> Vec<String> {
+        let sessions = &self.table.sessions;
+        let all =
+            (1..sessions.numbers()).map(|number| &sessions[number]).filter(|slot| slot.kind() != Kind::Free);
+        let shown = |slot: &Slot| {
+            let (Inside { address, port, proto }, remote) = (slot.inside(), slot.remote());
+            let [inside, outside, far] =
+                [address[3], self.table.outside.address(slot.outside), remote.address].map(Ipv4Addr::from);
+            let name = match proto {
+                weir_packet::headers::TCP => "tcp".to_string(),
+                weir_packet::headers::UDP => "udp".to_string(),
+                weir_packet::headers::ICMP => "icmp".to_string(),
+                other => other.to_string(),
+            };
+            format!("{name} {inside}:{port} as {outside}:{} with {far}:{}", slot.outside_port, remote.port)
+        };
+        all.take(most).map(shown).collect()
     }
 
     /// What happened since the last call, and how many events there was no room for, ever.

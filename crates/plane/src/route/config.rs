@@ -14,6 +14,7 @@
 //! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports
 //! need no route.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use weir_config::Notes;
@@ -42,6 +43,19 @@ pub enum Target {
     Unreachable,
     /// Nowhere: nobody may go there.
     Prohibit,
+}
+
+impl fmt::Display for Route {
+    /// As the text says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.prefix)?;
+        match &self.target {
+            Target::Via(hops) => hops.iter().try_for_each(|hop| write!(f, " via {hop}")),
+            Target::Blackhole => f.write_str(" blackhole"),
+            Target::Unreachable => f.write_str(" unreachable"),
+            Target::Prohibit => f.write_str(" prohibit"),
+        }
+    }
 }
 
 /// Most next hops of a route.

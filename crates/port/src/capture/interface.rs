@@ -21,6 +21,7 @@ struct Channels {
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GGRO: u32 = 0x2b;
 
 /// An interface, found by its name.
 #[derive(Debug, Clone)]
@@ -92,6 +93,19 @@ impl Interface {
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &mut request) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Does it merge frames that arrive into longer ones, for the machine's own stack (generic receive offload)?
+    pub(crate) fn merges(&self) -> io::Result<bool> {
+        let mut asked = [ETHTOOL_GGRO, 0];
+        let told = self.ask(SIOCETHTOOL, |request| {
+            request.ifr_ifru.ifru_data = asked.as_mut_ptr().cast();
+        });
+        match told {
+            Ok(_) => Ok(asked[1] != 0),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

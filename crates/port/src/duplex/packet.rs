@@ -187,6 +187,13 @@ impl Port for Packet {
     fn method(&self) -> String {
         "AF_PACKET, ring of frames".into()
     }
+
+    fn obstacle(&self) -> Option<String> {
+        let Interface { name, .. } = &self.tap.interface;
+        self.tap.interface.merges().unwrap_or(false).then(|| {
+            format!("{name} merges segments of TCP into frames that are too long to pass on: `ethtool -K {name} gro off`")
+        })
+    }
 }
 
 /// Sums TCP or UDP up: a frame of this machine's stack, which leaves that to the driver, has only the sum of the pseudo

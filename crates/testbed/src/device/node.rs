@@ -7,11 +7,13 @@ use weir_node::{Config, Node, NodeError, Opened, Snapshot};
 
 use crate::bed::{Bed, BedSpec, Port};
 use crate::dut::DutKind;
+use crate::rules::others::{Other, others};
+use crate::rules::test_network;
 use crate::topology::Side;
 
 /// Opens the node of a bed in the calling thread's namespace, and starts it on the first of the DUT's CPUs.
 pub(super) fn start(bed: &Bed, ports: &[Port; 2]) -> Result<Node, NodeError> {
-    let config = Config::read("the node of the bed", &text(bed.spec(), ports));
+    let config = Config::read("the node of the bed", &text(bed.spec(), ports), &|_| Ok(rules(bed.spec())));
     let config = config.unwrap_or_else(|mistakes| panic!("a text of ours is right: {mistakes}"));
     Opened::new(&config)?.start()
 }
@@ -30,6 +32,7 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
     let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
     let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
+    let filter = if spec.dut == DutKind::NodeStateless && spec.rules > 0 { "filter(rules.fw)" } else { "" };
     let routes = routes.join(",\n  ");
     let cpu = spec.dut_cpus[0];
     // As many ports as a million flows of 4096 hosts take.
@@ -38,7 +41,9 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     } else {
         ""
     };
-    format!("node lan({lan})\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpu}, host none)\n")
+    format!(
+        "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpu}, host none)\n"
+    )
 }
 
 fn port(spec: &BedSpec, side: Side, port: &Port) -> String {
@@ -51,6 +56,23 @@ fn port(spec: &BedSpec, side: Side, port: &Port) -> String {
         write!(text, "{colon}{byte:02x}").expect("a text takes all");
     }
     format!("{text}, mtu {}, on {}", spec.mtu, port.ifname)
+}
+
+/// The rules that the kernel's filters have: all but the last are single flows that are not the test's, and the policy
+/// is to drop.
+fn rules(spec: &BedSpec) -> String {
+    let mut text = String::new();
+    for Other { source, destination, protocol, source_port, destination_port } in
+        others(spec.ip, spec.rules.saturating_sub(1))
+    {
+        writeln!(
+            text,
+            "accept {protocol} from {source} port {source_port} to {destination} port {destination_port}"
+        )
+        .expect("a text takes all");
+    }
+    let network = test_network(spec.ip);
+    text + &format!("accept from {network} to {network}\npolicy drop\n")
 }
 
 fn routes(spec: &BedSpec, side: Side) -> Vec<String> {

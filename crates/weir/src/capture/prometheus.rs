@@ -1,65 +1,11 @@
-//! The counters of a capture in Prometheus' text format, for whoever asks with HTTP.
-
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+//! The counters of a capture in Prometheus' text format.
 
 use weir_capture::mix::PROTOCOLS;
 use weir_capture::session::{QueueView, View};
 
-/// Whoever is slower does not get an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// A longer request is none of a scraper.
-const LONGEST_REQUEST: u64 = 8192;
+use crate::prometheus::{metric, quoted};
 
-/// Answers with the counters of the last view, one asker after the other.
-pub(super) struct Server {
-    page: Arc<Mutex<String>>,
-}
-
-impl Server {
-    /// Starts its thread, which ends with the process.
-    pub(super) fn start(listener: TcpListener) -> io::Result<Server> {
-        let page = Arc::new(Mutex::new(String::new()));
-        let shown = page.clone();
-        std::thread::Builder::new().name("prometheus".into()).spawn(move || {
-            for asker in listener.incoming().flatten() {
-                // An asker who goes away in between is none of ours.
-                let _ = answer(asker, &shown);
-            }
-        })?;
-        Ok(Server { page })
-    }
-
-    /// What is answered from now on.
-    pub(super) fn tell(&self, view: &View) {
-        *self.page.lock().expect("nobody panics with it") = page(view);
-    }
-}
-
-fn answer(mut asker: TcpStream, page: &Mutex<String>) -> io::Result<()> {
-    asker.set_read_timeout(Some(PATIENCE))?;
-    asker.set_write_timeout(Some(PATIENCE))?;
-    let mut request = BufReader::new(asker.try_clone()?.take(LONGEST_REQUEST));
-    let (mut first, mut line) = (String::new(), String::new());
-    request.read_line(&mut first)?;
-    while request.read_line(&mut line)? > 2 {
-        line.clear();
-    }
-    let known = ["GET / ", "GET /metrics "].iter().any(|start| first.starts_with(start));
-    let (status, body) = match known {
-        true => ("200 OK", page.lock().expect("nobody panics with it").clone()),
-        false => ("404 Not Found", "ask for /metrics\n".to_string()),
-    };
-    write!(
-        asker,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-fn page(view: &View) -> String {
+pub(super) fn page(view: &View) -> String {
     let queues =
         |value: fn(&QueueView) -> u64| view.queues.iter().map(move |queue| (place(queue), value(queue)));
     let drops = view.queues.iter().flat_map(|queue| {
@@ -73,48 +19,44 @@ fn page(view: &View) -> String {
     });
     let one = |value| [(String::new(), value)].into_iter();
     let mut page = String::new();
-    metric(&mut page, "frames_total", "Frames captured", queues(|queue| queue.reading.frames));
+    metric(&mut page, "capture_frames_total", "Frames captured", queues(|queue| queue.reading.frames));
     metric(
         &mut page,
-        "bytes_total",
+        "capture_bytes_total",
         "Their bytes on the wire, without FCS",
         queues(|queue| queue.reading.bytes),
     );
-    metric(&mut page, "drops_total", "Frames lost, by place", drops);
-    metric(&mut page, "protocol_frames_total", "Frames captured, by protocol", protocols);
-    metric(&mut page, "offered_frames_total", "Frames that the interfaces received", one(view.offered));
+    metric(&mut page, "capture_drops_total", "Frames lost, by place", drops);
+    metric(&mut page, "capture_protocol_frames_total", "Frames captured, by protocol", protocols);
+    metric(
+        &mut page,
+        "capture_offered_frames_total",
+        "Frames that the interfaces received",
+        one(view.offered),
+    );
     if let Some(written) = view.written {
-        metric(&mut page, "written_frames_total", "Packets in files", one(written.frames));
-        metric(&mut page, "written_bytes_total", "Bytes in files", one(written.bytes));
-        metric(&mut page, "files_total", "Files begun", one(written.files));
+        metric(&mut page, "capture_written_frames_total", "Packets in files", one(written.frames));
+        metric(&mut page, "capture_written_bytes_total", "Bytes in files", one(written.bytes));
+        metric(&mut page, "capture_files_total", "Files begun", one(written.files));
     }
     page
-}
-
-/// Adds a counter with its values, each with its labels.
-fn metric(page: &mut String, name: &str, help: &str, values: impl Iterator<Item = (String, u64)>) {
-    *page += &format!("# HELP weir_capture_{name} {help}\n# TYPE weir_capture_{name} counter\n");
-    for (labels, value) in values {
-        let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
-        *page += &format!("weir_capture_{name}{labels} {value}\n");
-    }
 }
 
 fn place(queue: &QueueView) -> String {
     format!("interface=\"{}\",queue=\"{}\"", quoted(&queue.interface), queue.number)
 }
 
-/// A value of a label.
-fn quoted(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
     use weir_capture::session::{Reading, WrittenSoFar};
     use weir_port::capture::{Account, Drops};
 
     use super::*;
+    use crate::prometheus::Server;
 
     fn ask(address: std::net::SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -137,11 +79,17 @@ mod tests {
             drops_per_s: 0.0,
         };
         let written = Some(WrittenSoFar { frames: 6, bytes: 999, files: 1 });
-        let view = View { elapsed: PATIENCE, queues: vec![queue], written, waiting: false, offered: 10 };
+        let view = View {
+            elapsed: Duration::from_secs(1),
+            queues: vec![queue],
+            written,
+            waiting: false,
+            offered: 10,
+        };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::start(listener).unwrap();
-        server.tell(&view);
+        server.tell(page(&view));
         let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         for line in [

@@ -1,0 +1,120 @@
+//! The node: what runs it, and what asks and changes one that runs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `weir node`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Say all that is wrong with the file of a node, each mistake with its line and what to do about it
+    #[command(after_help = "Example:\n  weir node check home.node")]
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Run a node until Ctrl-C; then what is on its way leaves, and the books are closed
+    Run(NodeRun),
+    /// Ask a node that runs
+    Show(NodeShow),
+    /// Change a node that runs to what a file says: between two batches, no session or frame is lost
+    Apply(NodeApply),
+    /// Print a unit of systemd that runs a node
+    #[command(
+        after_help = "Example:\n  weir node unit /etc/weir/home.node > /etc/systemd/system/weir-node.service"
+    )]
+    Unit {
+        /// The file of the node
+        file: PathBuf,
+    },
+}
+
+/// `weir node run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir node run home.node
+  weir node run home.node --prometheus 127.0.0.1:9105 --json
+
+A file is the node's text and, where the defaults are not right, how it is run:
+  node lan(192.168.0.1/24, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
+  run(io packet, cpu 2, wait poll, host tap0)
+
+A port is on an interface: eth0, or by name xdp:eth0 (the default, AF_XDP), packet:eth0 (AF_PACKET); or on tap:tap0 or
+pcapng:IN:OUT. Interfaces whose frames come from this machine's own sockets need `ethtool -K IF tx off` at the sender,
+since nobody else finishes their checksums, and no interface may hand on frames longer than its MTU (gro, lro, tso off).
+What is for the node itself goes to the stack of the machine. Root becomes nobody once all is open.")]
+pub(crate) struct NodeRun {
+    /// The file of the node
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) socket: NodeSocket,
+    /// Answer HTTP requests for /metrics here, in Prometheus' text format
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) prometheus: Option<SocketAddr>,
+    /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open
+    #[arg(long)]
+    pub(crate) keep_privileges: bool,
+    /// Write the books at the end as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir node show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir node show
+  weir node show drops --json")]
+pub(crate) struct NodeShow {
+    /// What to show
+    #[arg(default_value = "counters")]
+    pub(crate) what: Shown,
+    #[command(flatten)]
+    pub(crate) socket: NodeSocket,
+    /// As one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a node can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shown {
+    /// Where all frames are, and those of each port
+    Counters,
+    /// Frames that went no further, by reason
+    Drops,
+    /// Sessions of NAT and filter
+    Sessions,
+    /// Routes as the file says them
+    Routes,
+    /// Rules of the filters, and how many frames each held for
+    Rules,
+}
+
+/// `weir node apply`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  weir node apply home.node")]
+pub(crate) struct NodeApply {
+    /// The file
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) socket: NodeSocket,
+}
+
+/// Where a node answers.
+#[derive(Debug, Args)]
+pub(crate) struct NodeSocket {
+    /// Socket of the node [default: weir/node.sock in the XDG runtime folder, or in /run]
+    #[arg(long, value_name = "FILE", env = "WEIR_NODE_SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+impl NodeSocket {
+    /// Its path.
+    pub(crate) fn path(&self) -> PathBuf {
+        let folder = || std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| "/run".into(), PathBuf::from);
+        self.socket.clone().unwrap_or_else(|| folder().join("weir/node.sock"))
+    }
+}

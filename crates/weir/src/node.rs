@@ -1,0 +1,158 @@
+//! `weir node`: a node in the foreground, and what asks and changes one that runs.
+//!
+//! ```text
+//!   weir node run:   open ports > give privileges up > thread of the node
+//!                    this thread: socket for questions, counters for Prometheus, signals
+//!   weir node show, apply: one line of JSON there, one line back
+//! ```
+
+mod control;
+mod told;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use weir_capture::privilege;
+use weir_node::{Config, Node, Opened};
+
+use crate::cli::{NodeApply, NodeCommand, NodeRun, NodeShow};
+use crate::prometheus::Server;
+use crate::run::stop_flag;
+use crate::{Outcome, capture, say};
+use control::Control;
+
+/// Counters for Prometheus are not older.
+const TELL: Duration = Duration::from_secs(1);
+/// Signals are seen after this time.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome> {
+    match command {
+        NodeCommand::Check { file } => {
+            let config = read(file)?;
+            let ports: Vec<&str> = config.plane.ports.iter().map(|port| port.name.as_str()).collect();
+            writeln!(out, "{} is a node with the ports {}", file.display(), ports.join(", "))?;
+        }
+        NodeCommand::Run(arguments) => return in_foreground(arguments, out),
+        NodeCommand::Show(arguments) => show(arguments, out)?,
+        NodeCommand::Apply(arguments) => apply(arguments, out)?,
+        NodeCommand::Unit { file } => unit(file, out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// Reads a node's file.
+fn read(file: &Path) -> Result<Config> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    Ok(Config::read(&name, &text, &|other| beside(file, other))?)
+}
+
+/// The text of a file that stands in a node's file, beside which it is.
+fn beside(file: &Path, other: &str) -> Result<String, String> {
+    let path = file.parent().unwrap_or(Path::new("")).join(other);
+    std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
+    let config = read(&arguments.file)?;
+    let stop = stop_flag()?;
+    let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
+    let control = Control::listen(&arguments.socket.path())?;
+    let opened = Opened::new(&config)?;
+    for (port, method) in config.plane.ports.iter().zip(opened.methods()) {
+        say::say(&format!("{}: {} on {}", port.name, method, port.interface));
+    }
+    say::notes(opened.obstacles());
+    if !arguments.keep_privileges {
+        privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
+    }
+    let node = opened.start()?;
+    let prometheus = prometheus.map(Server::start).transpose()?;
+    let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
+    let mut told = Instant::now();
+    if let Some(server) = &prometheus {
+        server.tell(told::prometheus(&node.snapshot(), &names));
+    }
+    while !stop.load(Ordering::Relaxed) && !node.has_ended() {
+        control.answer(LOOK, |question| control::answer(&node, &names, question));
+        if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
+            told = Instant::now();
+            server.tell(told::prometheus(&node.snapshot(), &names));
+        }
+    }
+    end(node, &names, arguments.json, out)
+}
+
+/// Drains the node and tells the books.
+fn end(node: Node, names: &[String], json: bool, out: &mut impl Write) -> Result<Outcome> {
+    let last = node.stop()?;
+    match json {
+        true => writeln!(out, "{}", told::counters(&last, names))?,
+        false => out.write_all(told::text(&told::counters(&last, names)).as_bytes())?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
+    let answer = control::ask(&arguments.socket.path(), &control::show(arguments.what))?;
+    match arguments.json {
+        true => writeln!(out, "{answer}")?,
+        false => out.write_all(told::text(&answer).as_bytes())?,
+    }
+    Ok(())
+}
+
+fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
+    let name = arguments.file.display().to_string();
+    let text = std::fs::read_to_string(&arguments.file).with_context(|| format!("cannot read {name}"))?;
+    // Mistakes are told here, whether or not a node runs. It cannot read the files any more that the text names.
+    let files = RefCell::new(BTreeMap::new());
+    Config::read(&name, &text, &|other| {
+        let text = beside(&arguments.file, other)?;
+        files.borrow_mut().insert(other.to_string(), text.clone());
+        Ok(text)
+    })?;
+    control::ask(&arguments.socket.path(), &control::apply(&name, &text, &files.into_inner()))?;
+    Ok(writeln!(out, "the node is what {name} says")?)
+}
+
+fn unit(file: &Path, out: &mut impl Write) -> Result<()> {
+    let path = std::path::absolute(file).context("the file of the node")?;
+    let program = std::env::current_exe().context("the path of weir")?;
+    let (path, program) = (path.display().to_string(), program.display().to_string());
+    if path.contains(char::is_whitespace) || program.contains(char::is_whitespace) {
+        bail!("systemd separates words by blanks: give {path} a path without any");
+    }
+    Ok(write!(
+        out,
+        "\
+[Unit]
+Description=Network node of {path}
+After=network-pre.target
+Wants=network-pre.target
+
+[Service]
+ExecStartPre={program} node check {path}
+ExecStart={program} node run {path}
+ExecReload={program} node apply {path}
+RuntimeDirectory=weir
+Restart=on-failure
+# A drain takes less than a second.
+TimeoutStopSec=5
+LimitMEMLOCK=infinity
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_SYS_NICE CAP_IPC_LOCK
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+
+[Install]
+WantedBy=multi-user.target
+"
+    )?)
+}

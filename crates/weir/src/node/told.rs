@@ -1,0 +1,132 @@
+//! What is told of a node: JSON, the same as text, and Prometheus' format.
+
+use serde_json::{Map, Value, json};
+use weir_node::Snapshot;
+
+use crate::prometheus::{metric, quoted};
+
+/// Where all frames are.
+pub(super) fn counters(snapshot: &Snapshot, names: &[String]) -> Value {
+    let books = &snapshot.books;
+    let ports: Vec<Value> = names
+        .iter()
+        .zip(&snapshot.ports)
+        .map(|(name, port)| json!({ "port": name, "received": port.received, "sent": port.sent }))
+        .collect();
+    json!({
+        "entered": books.entered,
+        "own": books.own,
+        "left": books.left,
+        "local": books.local,
+        "held": books.held,
+        "dropped": books.drops.total(),
+        "balance": books.balance(),
+        "batches": snapshot.batches,
+        "sleeps": snapshot.sleeps,
+        "ports": ports,
+        "drops": drops(snapshot, names),
+    })
+}
+
+/// Frames lost, by reason; those that a port lost have its name in front.
+pub(super) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
+    let plane = snapshot.books.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
+    let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
+        let lost = port.drops.iter().filter(|drops| drops.frames > 0);
+        lost.map(move |drops| (format!("{name}: {}", drops.name), drops.frames))
+    });
+    Value::Object(plane.chain(ports).map(|(name, frames)| (name, frames.into())).collect::<Map<_, _>>())
+}
+
+/// JSON as people read it: a line for each number, lists indented.
+pub(super) fn text(value: &Value) -> String {
+    let mut text = String::new();
+    lines(value, 0, &mut text);
+    text
+}
+
+fn lines(value: &Value, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::Object(inner) if inner.is_empty() => {}
+                    Value::Array(inner) if inner.is_empty() => {}
+                    Value::Object(_) | Value::Array(_) => {
+                        *text += &format!("{indent}{key}\n");
+                        lines(value, depth + 1, text);
+                    }
+                    _ => *text += &format!("{indent}{key:24} {}\n", plain(value)),
+                }
+            }
+        }
+        Value::Array(list) => {
+            for value in list {
+                match value {
+                    Value::Object(map) => {
+                        let words = map.iter().map(|(key, value)| format!("{key} {}", plain(value)));
+                        *text += &format!("{indent}{}\n", words.collect::<Vec<_>>().join(", "));
+                    }
+                    _ => *text += &format!("{indent}{}\n", plain(value)),
+                }
+            }
+        }
+        _ => *text += &format!("{indent}{}\n", plain(value)),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+/// A page of counters.
+pub(super) fn prometheus(snapshot: &Snapshot, names: &[String]) -> String {
+    let books = &snapshot.books;
+    let mut page = String::new();
+    let places = [
+        ("entered", books.entered),
+        ("own", books.own),
+        ("left", books.left),
+        ("local", books.local),
+        ("dropped", books.drops.total()),
+    ];
+    let places = places.into_iter().map(|(place, frames)| (format!("place=\"{place}\""), frames));
+    metric(&mut page, "node_frames_total", "Frames, by what became of them", places);
+    let drops =
+        books.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
+    metric(&mut page, "node_drops_total", "Frames that went no further, by reason", drops);
+    let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
+        let name = quoted(name);
+        let label = |way: &str| format!("port=\"{name}\",direction=\"{way}\"");
+        [(label("received"), port.received), (label("sent"), port.sent)]
+    });
+    metric(&mut page, "node_port_frames_total", "Frames of each port", ports);
+    let lost = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
+        let name = quoted(name);
+        port.drops
+            .iter()
+            .map(move |drops| (format!("port=\"{name}\",place=\"{}\"", drops.name), drops.frames))
+    });
+    metric(&mut page, "node_port_drops_total", "Frames that a port lost, by place", lost);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_lines() {
+        let names = ["lan".to_string()];
+        let port = weir_node::PortCounts { received: 7, sent: 5, ..weir_node::PortCounts::default() };
+        let snapshot = Snapshot { ports: vec![port], ..Snapshot::default() };
+        let value = counters(&snapshot, &names);
+        let text = text(&value);
+        assert!(text.contains("entered                  0\n"), "{text}");
+        assert!(text.contains("ports\n  port lan, received 7, sent 5\n"), "{text}");
+        let page = prometheus(&snapshot, &names);
+        let line = "weir_node_port_frames_total{port=\"lan\",direction=\"received\"} 7";
+        assert!(page.lines().any(|found| found == line), "{page}");
+    }
+}

@@ -1,0 +1,315 @@
+//! `weir node` as a user runs it: between two hosts with stacks of their own.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// Longer than any test needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Leaves a test, aloud, where the kernel would refuse it.
+macro_rules! need_root {
+    () => {
+        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+
+/// The node's interfaces.
+const NODE: [&str; 2] = ["n0", "n1"];
+
+/// Host left - node - host right, in namespaces of their own: 10.0.0.2 - n0 [ ] n1 - 192.0.2.2.
+struct Street {
+    left: Namespace,
+    right: Namespace,
+    node: Namespace,
+    folder: PathBuf,
+}
+
+impl Street {
+    fn new() -> Street {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("node-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let new = || Namespace::new().unwrap();
+        let street = Street { left: new(), right: new(), node: new(), folder };
+        street.wire(&street.left, "l0", (NODE[0], 0), "10.0.0.2", "10.0.0.1");
+        street.wire(&street.right, "r0", (NODE[1], 1), "192.0.2.2", "192.0.2.1");
+        street
+    }
+
+    fn wire(&self, host: &Namespace, name: &str, (end, side): (&str, u8), address: &str, gateway: &str) {
+        let mac = |n| [2, 0, 0, 0, side, n];
+        self.node.run(|| {
+            let ends = [(name, mac(1), host.fd()), (end, mac(2), self.node.fd())]
+                .map(|(name, mac, namespace)| VethEnd { name, mac, namespace });
+            Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
+        });
+        for (name, ns) in [(name, host), (end, &self.node)] {
+            ns.run(|| {
+                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+                // Frames as they stand on a wire: whole, no longer than the MTU.
+                for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
+                    set_offload(name, offload, false).unwrap();
+                }
+                set_offload(name, Offload::Gro, true).unwrap();
+            });
+        }
+        for (name, ns) in [(name, host), (end, &self.node)] {
+            ns.run(|| {
+                let mut rtnl = Rtnl::open().unwrap();
+                let index = rtnl.link(name).unwrap().ifindex;
+                rtnl.set_up(index, true).unwrap();
+            });
+        }
+        host.run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.link(name).unwrap().ifindex;
+            rtnl.add_address(index, address.parse().unwrap(), 24).unwrap();
+            rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway.parse().unwrap(), index).unwrap();
+        });
+    }
+
+    fn file(&self, text: &str) -> PathBuf {
+        let path = self.folder.join("test.node");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Runs `weir node ...` in the node's namespace.
+    fn weir(&self, arguments: &[&str]) -> Output {
+        self.node.run(|| self.command(arguments).output().unwrap())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(WEIR);
+        command.arg("node").args(arguments).env("WEIR_NODE_SOCKET", self.folder.join("node.sock"));
+        command
+    }
+
+    /// A node that answers.
+    fn run(&self, text: &str) -> Running<'_> {
+        let file = self.file(text);
+        let mut command = self.command(&["run", file.to_str().unwrap(), "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
+        let deadline = Instant::now() + PATIENCE;
+        while !self.weir(&["show"]).status.success() {
+            assert!(Instant::now() < deadline, "the node answers");
+            std::thread::yield_now();
+        }
+        node
+    }
+
+    fn show(&self, what: &str) -> Value {
+        let output = self.weir(&["show", what, "--json"]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for Street {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+struct Running<'a> {
+    street: &'a Street,
+    child: Option<Child>,
+}
+
+impl Running<'_> {
+    fn signal(&self, signal: i32) {
+        let child = self.child.as_ref().unwrap();
+        // SAFETY: the number of a child that nobody has waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    }
+
+    /// Ends it as Ctrl-C does; its books.
+    fn end(mut self) -> Value {
+        self.signal(libc::SIGINT);
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let books: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(books["balance"], true, "{books}");
+        books
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let output = child.wait_with_output();
+            eprintln!("the node in {}: {output:?}", self.street.folder.display());
+        }
+    }
+}
+
+const ROUTER: &str = "node lan(10.0.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
+const NAT: &str = "node lan(10.0.0.1/24, on n0) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\n";
+
+/// A server at the right, a client at the left: what the client sends comes back.
+fn echo_over_tcp(street: &Street, bytes: usize) {
+    let listener = street.right.run(|| TcpListener::bind("192.0.2.2:7").unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, from) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut all = vec![0; bytes];
+        stream.read_exact(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+        from
+    });
+    let mut client = street.left.run(|| TcpStream::connect("192.0.2.2:7").unwrap());
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let sent: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
+    let mut writer = client.try_clone().unwrap();
+    let (echo, from) = std::thread::scope(|scope| {
+        scope.spawn(|| writer.write_all(&sent).unwrap());
+        let mut echo = vec![0; bytes];
+        client.read_exact(&mut echo).unwrap();
+        (echo, server.join().unwrap())
+    });
+    assert!(echo == sent, "what was sent comes back");
+    eprintln!("the client was seen as {from}");
+}
+
+#[test]
+fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
+    need_root!();
+    for io in ["xdp", "packet"] {
+        let street = Street::new();
+        if io == "packet" {
+            let told =
+                street.node.run(|| street.command(&["run", "/dev/stdin"]).stdin(Stdio::null()).output());
+            assert!(!told.unwrap().status.success(), "an empty file is no node");
+            street.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, false).unwrap()));
+        }
+        let node = street.run(&format!("{NAT}run(io {io})"));
+        echo_over_tcp(&street, 300_000);
+        let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
+        let socket = street.left.run(|| UdpSocket::bind("10.0.0.2:4000").unwrap());
+        socket.send_to(b"hello", "192.0.2.2:9").unwrap();
+        let mut bytes = [0; 16];
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (length, from) = peer.recv_from(&mut bytes).unwrap();
+        assert_eq!((&bytes[..length], from.ip().to_string().as_str()), (&b"hello"[..], "192.0.2.1"), "{io}");
+        let sessions = street.show("sessions");
+        let line = format!("udp 10.0.0.2:4000 as 192.0.2.1:{} with", from.port());
+        let shown = sessions["sessions"].as_array().unwrap();
+        assert!(shown.iter().any(|one| one.as_str().unwrap().starts_with(&line)), "{io}: {sessions}");
+        let counters = street.show("counters");
+        assert!(counters["left"].as_u64().unwrap() > 400, "{io}: {counters}");
+        let text = String::from_utf8(street.weir(&["show"]).stdout).unwrap();
+        assert!(text.contains("\n  port lan, received "), "{io}: {text}");
+        let books = node.end();
+        assert_eq!(books["held"], 0, "{io}: {books}");
+    }
+}
+
+#[test]
+fn a_path_with_a_narrow_link_is_found() {
+    need_root!();
+    let street = Street::new();
+    // The far link takes less than the hosts know.
+    let narrow = NAT.replace("on n1", "mtu 1300, on n1");
+    let node = street.run(&narrow);
+    let socket = street.left.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
+    socket.connect("192.0.2.2:9").unwrap();
+    echo_over_tcp(&street, 200_000);
+    let books = node.end();
+    assert!(books["drops"]["too_big"].as_u64().unwrap_or(0) > 0, "the host had to learn: {books}");
+}
+
+#[test]
+fn hosts_ping_each_other_and_the_node_and_see_it_on_the_way() {
+    need_root!();
+    let street = Street::new();
+    let node = street.run(ROUTER);
+    let at_left = |program: &str, arguments: &[&str]| {
+        street.left.run(|| Command::new(program).args(arguments).output().ok())
+    };
+    for target in ["192.0.2.2", "10.0.0.1", "192.0.2.1"] {
+        match at_left("ping", &["-c", "3", "-i", "0.01", "-w", "10", target]) {
+            Some(output) => assert!(output.status.success(), "{target}: {output:?}"),
+            None => eprintln!("skipped: ping is not installed"),
+        }
+    }
+    match at_left("traceroute", &["-n", "-q", "1", "-w", "5", "192.0.2.2"]) {
+        Some(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let hops: Vec<&str> =
+                text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+            assert_eq!(hops, ["10.0.0.1", "192.0.2.2"], "{text}");
+        }
+        None => eprintln!("skipped: traceroute is not installed"),
+    }
+    node.end();
+}
+
+#[test]
+fn a_node_changes_its_routes_while_it_runs() {
+    need_root!();
+    let street = Street::new();
+    let node = street.run(ROUTER);
+    echo_over_tcp(&street, 1000);
+    let before = street.show("counters");
+    let changed = ROUTER.replace("route", "route(198.51.100.0/24 via 192.0.2.2)");
+    let output = street.weir(&["apply", street.file(&changed).to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("the node is what"), "{told}");
+    assert_eq!(street.show("routes")["routes"][0], "198.51.100.0/24 via 192.0.2.2");
+    let after = street.show("counters");
+    assert!(after["entered"].as_u64() >= before["entered"].as_u64(), "it is the same node");
+    let other = ROUTER.replace("10.0.0.1/24", "10.0.0.9/24");
+    let output = street.weir(&["apply", street.file(&other).to_str().unwrap()]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && told.contains("ports change only"), "{told}");
+    echo_over_tcp(&street, 1000);
+    node.end();
+}
+
+#[test]
+fn a_killed_node_leaves_no_program_behind() {
+    need_root!();
+    let street = Street::new();
+    for _ in 0..2 {
+        let mut node = street.run(ROUTER);
+        let mut child = node.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!street.weir(&["show"]).status.success(), "nobody answers any more");
+    }
+    // AF_XDP binds to a queue that nobody has, and a program stands where none is.
+    street.run(ROUTER).end();
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_told() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join("wrong.node");
+    std::fs::write(&file, "node lan(mtu 1)\n> ruote\nrun(cpu x)").unwrap();
+    let output = Command::new(WEIR).args(["node", "check"]).arg(&file).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for (line, what) in [(1, "mtu takes bytes"), (3, "`x` is no CPU")] {
+        assert!(told.contains(&format!("wrong.node:{line}: {what}")), "{told}");
+    }
+    let unit = Command::new(WEIR).args(["node", "unit"]).arg(&file).output().unwrap();
+    let unit = String::from_utf8(unit.stdout).unwrap();
+    assert!(unit.contains(&format!("node run {}\n", file.display())), "{unit}");
+}
