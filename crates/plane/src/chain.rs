@@ -36,7 +36,7 @@ impl Stage {
 
     fn tick(&mut self, step: &mut Step<'_, '_>) {
         match self {
-            Stage::Filter(_) => {}
+            Stage::Filter(filter) => filter.tick(step.now),
             Stage::Nat(nat) => nat.tick(step),
         }
     }

@@ -284,6 +284,17 @@ impl Frame<'_> {
         self.fragment
     }
 
+    /// What the pieces of a packet have in common beside their addresses; means nothing of a whole one.
+    pub(crate) fn fragment_id(&self) -> u32 {
+        let ip = self.ip();
+        if self.kind == Kind::V4 {
+            return u32::from(u16::from_be_bytes([ip[4], ip[5]]));
+        }
+        // In the header of fragments, behind which stands what was cut.
+        let at = usize::from(self.l4_at - self.ip_at) - 4;
+        u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]])
+    }
+
     /// Ports of TCP and UDP, source and destination; the identifier of a query of ICMP, twice; else zero.
     pub fn ports(&self) -> (u16, u16) {
         (self.sport, self.dport)

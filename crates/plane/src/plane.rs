@@ -218,6 +218,11 @@ impl Plane {
         all
     }
 
+    /// Connections that filters remember.
+    pub fn connections(&self) -> u32 {
+        self.filters().map(Filter::connections).sum()
+    }
+
     /// Memory that filters read, in bytes.
     pub fn filter_bytes(&self) -> usize {
         self.filters().map(Filter::bytes).sum()
@@ -419,7 +424,7 @@ fn own_addresses(port: &Port) -> Vec<IpAddr> {
 
 fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
     match stage {
-        StageConfig::Filter(filter) => Stage::Filter(Box::new(Filter::new(filter))),
+        StageConfig::Filter(filter) => Stage::Filter(Box::new(Filter::new(filter, config.seed))),
         StageConfig::Nat(nat) => {
             let own = config.ports.iter().flat_map(own_addresses).collect();
             Stage::Nat(Box::new(Nat::new((**nat).clone(), own, config.seed)))

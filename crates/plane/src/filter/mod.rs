@@ -3,6 +3,7 @@
 //! ```text
 //! frames > connection of each (state) > key of each > first rule of each (classify) > accept, drop, reject
 //!                                                         count, log: from the next rule on again
+//! later pieces of a packet whose first piece passed > pass (pieces)
 //! ```
 //!
 //! | argument of `filter` | meaning |
@@ -13,7 +14,9 @@
 mod boxes;
 mod classify;
 mod compile;
+mod pieces;
 mod rules;
+mod state;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,7 +26,9 @@ use weir_packet::headers::TCP;
 use self::boxes::{LATER, STATES};
 use self::classify::{DIR, DPORT, DST, FLAGS, Key, META, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use self::compile::{Boxes, Program};
+use self::pieces::Pieces;
 use self::rules::{Action, Rules};
+use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, Set};
 use crate::config::FileOf;
 use crate::drops::Drop;
@@ -125,6 +130,10 @@ pub(crate) struct Filter {
     /// What the policy was used for.
     policy: (Act, Count),
     logged: VecDeque<Logged>,
+    /// Where a rule asks for states.
+    connections: Option<Box<Connections>>,
+    pieces: Pieces,
+    seed: u64,
 }
 
 /// Frames of a batch of one version of IP, with what is asked about each.
@@ -137,26 +146,29 @@ struct Asked {
 }
 
 impl Filter {
-    /// A filter as the text says.
-    pub(crate) fn new(config: &Config) -> Filter {
+    /// A filter as the text says; what nobody is to foresee follows from `seed`.
+    pub(crate) fn new(config: &Config, seed: u64) -> Filter {
         let rules = config.rules.clone();
         let boxes = Boxes::of(&rules).expect("the text was refused otherwise");
         let program = Program::new(&boxes);
         let acts: Vec<Act> = rules.rules.iter().map(|rule| act(&rule.action)).collect();
-        let policy = (act(&rules.policy), Count::default());
+        let stateful = rules.rules.iter().any(|rule| rule.states != 0);
         Filter {
             program,
             counts: vec![Count::default(); acts.len()],
             acts,
-            policy,
+            policy: (act(&rules.policy), Count::default()),
             logged: VecDeque::new(),
+            connections: stateful.then(|| Box::new(Connections::new(seed))),
+            pieces: Pieces::new(seed),
+            seed,
             rules,
         }
     }
 
-    /// Takes other rules; those that are among the old ones as well keep what they have counted.
+    /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay.
     pub(crate) fn apply(&mut self, config: &Config) {
-        let new = Filter::new(config);
+        let new = Filter::new(config, self.seed);
         let old = std::mem::replace(self, new);
         let mut counted: HashMap<&str, Count> = HashMap::new();
         for (rule, count) in old.rules.rules.iter().zip(&old.counts) {
@@ -167,6 +179,20 @@ impl Filter {
         }
         self.policy.1 = old.policy.1;
         self.logged = old.logged;
+        self.pieces = old.pieces;
+        self.connections = self.connections.take().map(|none| old.connections.unwrap_or(none));
+    }
+
+    /// Does what is due at `now`.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if let Some(connections) = &mut self.connections {
+            connections.tick(now);
+        }
+    }
+
+    /// Connections that are remembered.
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections.as_ref().map_or(0, |connections| connections.live())
     }
 
     /// The rules as they were written, with what they held for, and the policy.
@@ -187,14 +213,23 @@ impl Filter {
 
     /// Memory that frames read, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.program.bytes() + size_of_val(&*self.acts) + size_of_val(&*self.counts)
+        let connections = self.connections.as_ref().map_or(0, |connections| connections.bytes());
+        self.program.bytes() + size_of_val(&*self.acts) + size_of_val(&*self.counts) + connections
     }
 
     /// Decides about frames; returns those that pass.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let mut passed = Set::EMPTY;
+        for i in set {
+            if step.frames[i].fragment() == Fragment::Later && self.pieces.follows(&step.frames[i], step.now)
+            {
+                passed.insert(i);
+            }
+        }
+        let set = set.without(passed);
+        let found = self.connections.as_ref().map(|connections| connections.find(step, set));
         for v4 in [true, false] {
-            let mut asked = Asked::new(step, dir, set, v4);
+            let mut asked = Asked::new(step, dir, set, v4, found.as_ref());
             while asked.len > 0 {
                 let Asked { keys, from, found, len, .. } = &mut asked;
                 match v4 {
@@ -204,7 +239,11 @@ impl Filter {
                 self.act(step, dir, &mut asked, &mut passed);
             }
         }
-        passed
+        let judged = passed.and(set);
+        match &found {
+            Some(found) => passed.without(self.remember(step, judged, found)),
+            None => passed,
+        }
     }
 
     /// Does what the rules say that were found; those frames are left in `asked` which go on to the next rule.
@@ -220,7 +259,12 @@ impl Filter {
             count.frames += 1;
             count.bytes += bytes;
             match act {
-                Act::Accept => passed.insert(i),
+                Act::Accept => {
+                    passed.insert(i);
+                    if step.frames[i].fragment() == Fragment::First {
+                        self.pieces.passed(&step.frames[i], step.now);
+                    }
+                }
                 Act::Drop if rule == NONE => step.drop(i, Drop::FilterPolicy),
                 Act::Drop => step.drop(i, Drop::FilterDrop),
                 Act::Reject => reject(step, dir, i),
@@ -240,6 +284,19 @@ impl Filter {
         asked.len = left;
     }
 
+    /// Notes what frames that pass say of their connections; returns those that there was no room for.
+    fn remember(&mut self, step: &mut Step<'_, '_>, set: Set, found: &Found) -> Set {
+        let mut refused = Set::EMPTY;
+        let Some(connections) = &mut self.connections else { return refused };
+        for i in set {
+            if connections.passed(&step.frames[i], found, i, step.now).is_err() {
+                step.drop(i, Drop::FilterTable);
+                refused.insert(i);
+            }
+        }
+        refused
+    }
+
     #[cold]
     fn log(&mut self, step: &Step<'_, '_>, i: usize, rule: u32) {
         if self.logged.len() == MOST_LOGGED {
@@ -255,7 +312,7 @@ impl Filter {
 }
 
 impl Asked {
-    fn new(step: &Step<'_, '_>, dir: Dir, set: Set, v4: bool) -> Asked {
+    fn new(step: &Step<'_, '_>, dir: Dir, set: Set, v4: bool, found: Option<&Found>) -> Asked {
         let mut asked = Asked {
             frames: [0; BATCH],
             keys: [Key::default(); BATCH],
@@ -267,7 +324,8 @@ impl Asked {
             let frame = &step.frames[i];
             if (frame.kind() == Kind::V4) == v4 {
                 asked.frames[asked.len] = i as u8;
-                fill(&mut asked.keys[asked.len], frame, dir, 0);
+                let state = found.map_or(State::New, |found| found.states[i]);
+                fill(&mut asked.keys[asked.len], frame, dir, state);
                 asked.len += 1;
             }
         }
@@ -277,7 +335,8 @@ impl Asked {
 
 /// Writes the key of a frame whose connection is in this state.
 #[inline]
-fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: u32) {
+fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
+    let state = state as u32;
     if frame.kind() == Kind::V4 {
         (key.words[SRC], key.words[DST]) = frame.addresses4();
     } else {

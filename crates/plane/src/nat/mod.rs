@@ -18,22 +18,22 @@
 //! of up to 64 frames overlap, the second acts.
 
 mod apply;
-mod arena;
+pub(crate) mod arena;
 mod config;
 mod deterministic;
 mod fragments;
 mod icmp;
-mod index;
+pub(crate) mod index;
 mod log;
 mod outside;
 mod ports;
-mod secret;
+pub(crate) mod secret;
 mod sessions;
 mod slot;
 mod subscribers;
 mod table;
-mod tcp;
-mod timers;
+pub(crate) mod tcp;
+pub(crate) mod timers;
 mod unsolicited;
 
 use std::hint::black_box;
@@ -411,7 +411,7 @@ fn clamp(frame: &mut Frame<'_>, mss: u16) {
 
 /// What a frame says of its connection.
 #[inline]
-fn segment(frame: &Frame<'_>) -> Segment {
+pub(crate) fn segment(frame: &Frame<'_>) -> Segment {
     if frame.proto() != TCP {
         return Segment::default();
     }

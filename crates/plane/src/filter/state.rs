@@ -1,0 +1,435 @@
+//! Connections that passed the filter, so that rules can ask for them: one entry of a cache line for both directions.
+//!
+//! ```text
+//! frame > flow (both ends in order, kind) > index > entry > new, established, related, invalid
+//! ```
+//!
+//! | state | a frame is in it |
+//! |---|---|
+//! | `new` | that may begin a connection, or is of one whose other end has not answered |
+//! | `established` | of a connection whose both ends have been heard |
+//! | `related` | an error of ICMP that quotes a packet of a connection |
+//! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
+//!
+//! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
+//! in the middle of a connection may begin one. A full table refuses new connections and never gives up a live one.
+
+use std::hint::black_box;
+
+use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+
+use crate::batch::{BATCH, Set};
+use crate::frame::{Fragment, Frame, Kind};
+use crate::nat::arena::Arena;
+use crate::nat::index::Index;
+use crate::nat::secret::Secret;
+use crate::nat::segment;
+use crate::nat::tcp::{ACK, RST, SYN, Segment, Side, Track, Verdict};
+use crate::nat::timers::{Ages, Class, Hand, Tick, Timeouts};
+use crate::stage::Step;
+use crate::time::Time;
+
+/// Connections at a time.
+const MOST: u32 = 1 << 22;
+/// The state of a frame's connection, in the order of the names in the language of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum State {
+    #[default]
+    New,
+    Established,
+    Related,
+    Invalid,
+}
+
+/// A connection.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Entry {
+    low: [u32; 4],
+    high: [u32; 4],
+    /// Ports of the low and the high end.
+    ports: u32,
+    seen: Tick,
+    /// Its `flags` hold the kind of the flow, who began and whether the other end answered.
+    track: Track,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+/// Bits of an entry's flags beside the kind.
+const BEGUN_BY_LOW: u8 = 0x40;
+const ANSWERED: u8 = 0x80;
+const KIND: u8 = 0x3f;
+
+/// Both ends of a frame, the lower one first, so that both directions are one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Flow {
+    low: [u32; 4],
+    high: [u32; 4],
+    ports: u32,
+    kind: u8,
+    from_low: bool,
+}
+
+impl Flow {
+    #[inline]
+    fn v4((src, sport): (u32, u16), (dst, dport): (u32, u16), proto: u8) -> Flow {
+        let (kind, sport, dport) = kind_of(proto, sport, dport);
+        let (from, to) = (u64::from(src) << 16 | u64::from(sport), u64::from(dst) << 16 | u64::from(dport));
+        let from_low = from <= to;
+        let (low, high) = if from_low { (from, to) } else { (to, from) };
+        let mapped = |end: u64| [0, 0, 0xffff, (end >> 16) as u32];
+        let ports = (low as u32 & 0xffff) << 16 | (high as u32 & 0xffff);
+        Flow { low: mapped(low), high: mapped(high), ports, kind, from_low }
+    }
+
+    fn v6((src, sport): (u128, u16), (dst, dport): (u128, u16), proto: u8) -> Flow {
+        let (kind, sport, dport) = kind_of(proto, sport, dport);
+        let from_low = (src, sport) <= (dst, dport);
+        let (low, high) = if from_low { ((src, sport), (dst, dport)) } else { ((dst, dport), (src, sport)) };
+        let ports = u32::from(low.1) << 16 | u32::from(high.1);
+        Flow { low: super::boxes::words(low.0), high: super::boxes::words(high.0), ports, kind, from_low }
+    }
+
+    #[inline]
+    fn of(frame: &Frame<'_>) -> Flow {
+        let (sport, dport) = frame.ports();
+        match frame.kind() {
+            Kind::V4 => {
+                let (src, dst) = frame.addresses4();
+                Flow::v4((src, sport), (dst, dport), frame.proto())
+            }
+            _ => {
+                let (src, dst) = frame.addresses6();
+                Flow::v6((src, sport), (dst, dport), frame.proto())
+            }
+        }
+    }
+
+    /// The flow of the packet that an error of ICMP quotes.
+    fn quoted(frame: &Frame<'_>) -> Option<Flow> {
+        let ip = frame.l4().get(8..)?;
+        let (proto, at) = match frame.kind() {
+            Kind::V4 => (*ip.get(9)?, usize::from(ip[0] & 15) * 4),
+            _ => (*ip.get(6)?, 40),
+        };
+        let l4 = ip.get(at..at + 8)?;
+        let word = |at: usize| u16::from_be_bytes([l4[at], l4[at + 1]]);
+        let (sport, dport) = match proto {
+            TCP | UDP => (word(0), word(2)),
+            ICMP | ICMP6 => (word(4), word(4)),
+            _ => (0, 0),
+        };
+        if frame.kind() == Kind::V4 {
+            let address = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+            return Some(Flow::v4((address(12), sport), (address(16), dport), proto));
+        }
+        let address = |at: usize| Some(u128::from_be_bytes(*ip[at..].first_chunk()?));
+        Some(Flow::v6((address(8)?, sport), (address(24)?, dport), proto))
+    }
+
+    #[inline]
+    fn hash(&self, secret: &Secret) -> u32 {
+        let rest = u64::from(self.kind) << 32 | u64::from(self.ports);
+        if self.low[..3] == [0, 0, 0xffff] {
+            return secret.hash([0, 0, self.low[3], self.high[3]], rest);
+        }
+        secret.hash(self.high, u64::from(secret.hash(self.low, rest)))
+    }
+
+    fn class(&self) -> Class {
+        match self.kind {
+            KIND_TCP => Class::TcpOpening,
+            KIND_UDP => Class::Udp,
+            KIND_ICMP | KIND_ICMP6 => Class::Icmp,
+            _ => Class::Other,
+        }
+    }
+}
+
+const KIND_TCP: u8 = 1;
+const KIND_UDP: u8 = 2;
+const KIND_ICMP: u8 = 3;
+const KIND_ICMP6: u8 = 4;
+const KIND_OTHER: u8 = 5;
+
+/// The kind of a flow; a protocol without ports has its number in their place.
+#[inline]
+fn kind_of(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
+    match proto {
+        TCP => (KIND_TCP, sport, dport),
+        UDP => (KIND_UDP, sport, dport),
+        ICMP => (KIND_ICMP, sport, dport),
+        ICMP6 => (KIND_ICMP6, sport, dport),
+        other => (KIND_OTHER, u16::from(other), u16::from(other)),
+    }
+}
+
+impl Entry {
+    #[inline]
+    fn is(&self, flow: &Flow) -> bool {
+        self.low == flow.low
+            && self.high == flow.high
+            && self.ports == flow.ports
+            && self.track.flags & KIND == flow.kind
+    }
+
+    /// Who of the two sent a frame of this flow.
+    #[inline]
+    fn side(&self, flow: &Flow) -> Side {
+        let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
+        if flow.from_low == begun_by_low { Side::Inside } else { Side::Outside }
+    }
+}
+
+/// The frames of a batch, with the connection of each.
+pub(crate) struct Found {
+    flows: [Flow; BATCH],
+    hashes: [u32; BATCH],
+    /// The entry, or 0.
+    entries: [u32; BATCH],
+    pub(crate) states: [State; BATCH],
+}
+
+/// All connections.
+pub(crate) struct Connections {
+    entries: Arena<Entry>,
+    /// The entry given back last, or 0; in its place of the ports it says which was given back before.
+    free: u32,
+    index: Index,
+    secret: Secret,
+    ages: Ages,
+    hand: Hand,
+    live: u32,
+}
+
+impl std::fmt::Debug for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connections({} live)", self.live)
+    }
+}
+
+const NOBODY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tick(0), track: Track::FREE };
+
+/// There is no room for one more connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Connections {
+    pub(crate) fn new(seed: u64) -> Connections {
+        let mut entries = Arena::new();
+        // Number 0 means none, and is what a search finds that finds nothing.
+        entries.push(NOBODY);
+        Connections {
+            entries,
+            free: 0,
+            index: Index::new(),
+            secret: Secret::new(seed),
+            ages: Ages::new(&Timeouts::default()),
+            hand: Hand::default(),
+            live: 0,
+        }
+    }
+
+    /// Connections that are remembered.
+    pub(crate) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Memory taken, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.len() as usize * size_of::<Entry>() + self.index.bytes()
+    }
+
+    /// The connections of frames. Three passes, so that the lines of the index and those of the entries are on their
+    /// way for all frames at once.
+    pub(crate) fn find(&self, step: &Step<'_, '_>, set: Set) -> Found {
+        let mut found = Found {
+            flows: [Flow::default(); BATCH],
+            hashes: [0; BATCH],
+            entries: [0; BATCH],
+            states: [State::New; BATCH],
+        };
+        let mut read = 0;
+        for i in set {
+            let flow = Flow::of(&step.frames[i]);
+            let hash = flow.hash(&self.secret);
+            (found.flows[i], found.hashes[i]) = (flow, hash);
+            read ^= self.index.touch(hash);
+        }
+        for i in set {
+            found.entries[i] = self.index.first(found.hashes[i]);
+            read ^= self.entries[found.entries[i]].ports;
+        }
+        black_box(read);
+        let now = Tick::of(step.now);
+        for i in set {
+            let flow = &found.flows[i];
+            if !self.entries[found.entries[i]].is(flow) {
+                found.entries[i] = self.lookup(flow, found.hashes[i]);
+            }
+            let entry = &self.entries[found.entries[i]];
+            let alive = found.entries[i] != 0 && !self.ages.over(entry.track.class, entry.seen, now);
+            found.states[i] = match alive && !step.frames[i].icmp_error() {
+                true if begins_anew(entry, &step.frames[i]) => State::New,
+                true if entry.side(flow) == Side::Outside || entry.track.flags & ANSWERED != 0 => {
+                    State::Established
+                }
+                true => State::New,
+                false => {
+                    found.entries[i] = 0;
+                    self.without_entry(&step.frames[i], now)
+                }
+            };
+        }
+        found
+    }
+
+    fn lookup(&self, flow: &Flow, hash: u32) -> u32 {
+        self.index.find(hash, |number| self.entries[number].is(flow))
+    }
+
+    /// The state of a frame that is of no connection.
+    #[cold]
+    fn without_entry(&self, frame: &Frame<'_>, now: Tick) -> State {
+        if frame.icmp_error() {
+            let known = Flow::quoted(frame).is_some_and(|flow| {
+                let number = self.lookup(&flow, flow.hash(&self.secret));
+                let entry = &self.entries[number];
+                number != 0 && !self.ages.over(entry.track.class, entry.seen, now)
+            });
+            return if known { State::Related } else { State::Invalid };
+        }
+        let is_answer = match frame.kind() {
+            Kind::V4 => matches!(frame.icmp(), Some((0 | 14 | 16 | 18, _))),
+            _ => matches!(frame.icmp(), Some((129, _))),
+        };
+        let begins = frame.proto() != TCP
+            || frame.fragment() == Fragment::Later
+            || Track::begin(Side::Inside, &segment(frame)).is_some();
+        if is_answer || !begins { State::Invalid } else { State::New }
+    }
+
+    /// A frame passed: its connection is remembered, and what the frame says of it.
+    #[inline]
+    pub(crate) fn passed(
+        &mut self,
+        frame: &Frame<'_>,
+        found: &Found,
+        i: usize,
+        now: Time,
+    ) -> Result<(), Full> {
+        let number = found.entries[i];
+        if number == 0 {
+            return self.passed_new(frame, found, i, now);
+        }
+        let entry = &mut self.entries[number];
+        let side = entry.side(&found.flows[i]);
+        update(entry, side, frame, Tick::of(now));
+        Ok(())
+    }
+
+    #[cold]
+    fn passed_new(&mut self, frame: &Frame<'_>, found: &Found, i: usize, now: Time) -> Result<(), Full> {
+        let tick = Tick::of(now);
+        if found.states[i] != State::New || frame.fragment() == Fragment::Later {
+            return Ok(());
+        }
+        let (flow, hash) = (found.flows[i], found.hashes[i]);
+        // It may have begun earlier in this batch, or be over and not yet taken away.
+        let before = self.lookup(&flow, hash);
+        let alive =
+            before != 0 && !self.ages.over(self.entries[before].track.class, self.entries[before].seen, tick);
+        if alive {
+            let entry = &mut self.entries[before];
+            let side = entry.side(&flow);
+            update(entry, side, frame, tick);
+            return Ok(());
+        }
+        let mut track = match flow.kind {
+            KIND_TCP => Track::begin(Side::Inside, &segment(frame)).expect("it is in the state new"),
+            _ => Track::plain(flow.class()),
+        };
+        track.flags = flow.kind | if flow.from_low { BEGUN_BY_LOW } else { 0 };
+        let entry = Entry { low: flow.low, high: flow.high, ports: flow.ports, seen: tick, track };
+        if before != 0 {
+            self.entries[before] = entry;
+            return Ok(());
+        }
+        if self.live == MOST {
+            return Err(Full);
+        }
+        let number = match self.free {
+            0 => self.entries.push(entry),
+            free => {
+                self.free = self.entries[free].ports;
+                self.entries[free] = entry;
+                free
+            }
+        };
+        self.index.insert(hash, number);
+        self.live += 1;
+        Ok(())
+    }
+
+    /// Takes away what is over, a bounded piece of it.
+    pub(crate) fn tick(&mut self, now: Time) {
+        let tick = Tick::of(now);
+        for number in self.hand.walk(tick, self.entries.len()).into_iter().flatten() {
+            let entry = &self.entries[number];
+            if entry.track.flags & KIND == 0 || !self.ages.over(entry.track.class, entry.seen, tick) {
+                continue;
+            }
+            let ports = entry.ports;
+            let flow = Flow {
+                low: entry.low,
+                high: entry.high,
+                ports,
+                kind: entry.track.flags & KIND,
+                from_low: true,
+            };
+            self.index.remove(flow.hash(&self.secret), number);
+            self.entries[number] = Entry { ports: self.free, ..NOBODY };
+            self.free = number;
+            self.live -= 1;
+        }
+    }
+}
+
+/// Whether a connection is over and this segment the first of the next one with the same ends.
+#[inline]
+fn begins_anew(entry: &Entry, frame: &Frame<'_>) -> bool {
+    let is_over = matches!(entry.track.class, Class::TcpClosing | Class::TcpReset);
+    is_over && frame.tcp_flags() & (SYN | ACK | RST) == SYN
+}
+
+/// What a frame says of its connection.
+#[inline]
+fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
+    if begins_anew(entry, frame) {
+        // Whoever opens it waits for the other end's answer.
+        let by_low = (side == Side::Inside) == (entry.track.flags & BEGUN_BY_LOW != 0);
+        entry.track.flags = entry.track.flags & KIND | if by_low { BEGUN_BY_LOW } else { 0 };
+        entry.track.segment(Side::Inside, &segment(frame));
+        entry.seen = now;
+        return;
+    }
+    if side == Side::Outside {
+        entry.track.flags |= ANSWERED;
+    }
+    if entry.track.flags & KIND != KIND_TCP || frame.fragment() == Fragment::Later {
+        entry.seen = now;
+        return;
+    }
+    let segment = segment(frame);
+    if entry.track.class == Class::TcpEstablished && Segment::is_plain(segment.flags) {
+        entry.track.advance(side, &segment);
+        entry.seen = now;
+    } else if entry.track.segment(side, &segment) == Verdict::Refresh {
+        entry.seen = now;
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

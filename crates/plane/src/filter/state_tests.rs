@@ -1,0 +1,89 @@
+//! The table by itself: entries come back when they are over, and frames of many flows find their own.
+
+use super::*;
+use crate::batch::Fate;
+use crate::drops::Drops;
+use crate::frame::{HEAD_ROOM, PortId};
+use crate::own::Own;
+
+/// A frame of UDP between two hosts, one way or back.
+fn frame(n: u32, back: bool) -> Vec<u8> {
+    let ends = [0x0a00_0000 + n, 0xc000_0201];
+    let ports = [1000 + (n % 50_000) as u16, 53];
+    let (from, to) = if back { (1, 0) } else { (0, 1) };
+    let mut ip = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, UDP, 0, 0];
+    ip.extend(ends[from].to_be_bytes());
+    ip.extend(ends[to].to_be_bytes());
+    let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&ip));
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let udp = [ports[from].to_be_bytes(), ports[to].to_be_bytes(), [0, 8], [0, 0]].concat();
+    [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip, &udp].concat()
+}
+
+/// The states of these frames at a time; all pass.
+fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> {
+    let mut frames: Vec<Frame<'_>> = bufs
+        .iter_mut()
+        .map(|buf| {
+            let end = buf.len();
+            let mut frame = Frame::new(buf, HEAD_ROOM, end, PortId(0));
+            frame.read(12).expect("readable");
+            frame
+        })
+        .collect();
+    let (mut own, mut drops, mut fates) = (Own::default(), Drops::default(), [Fate::Live; BATCH]);
+    let set = Set::first(frames.len());
+    let (frames, turned) = (&mut frames[..], Set::EMPTY);
+    let step = Step { now, frames, own: &mut own, drops: &mut drops, fates: &mut fates, turned, stage: 0 };
+    let found = table.find(&step, set);
+    for i in set {
+        table.passed(&step.frames[i], &found, i, now).expect("room");
+    }
+    found.states[..step.frames.len()].to_vec()
+}
+
+#[test]
+fn many_connections_are_told_apart_and_end_by_themselves() {
+    let mut table = Connections::new(7);
+    let all = 10_000_u32;
+    for (back, state) in
+        [(false, State::New), (false, State::New), (true, State::Established), (false, State::Established)]
+    {
+        for first in (0..all).step_by(50) {
+            let mut bufs: Vec<_> = (first..first + 50).map(|n| frame(n, back)).collect();
+            assert_eq!(pass(&mut table, &mut bufs, Time::from_ms(1000)), [state; 50]);
+        }
+        assert_eq!(table.live(), all);
+    }
+    // One of them goes on.
+    pass(&mut table, &mut [frame(77, false)], Time::from_ms(200_000));
+    let walk = |table: &mut Connections, from_ms: u64| {
+        (0..2000).for_each(|n| table.tick(Time::from_ms(from_ms + n * 10)));
+    };
+    walk(&mut table, 250_000);
+    assert_eq!(table.live(), all);
+    walk(&mut table, 302_000);
+    assert_eq!(table.live(), 1);
+    assert_eq!(pass(&mut table, &mut [frame(77, false)], Time::from_ms(330_000)), [State::Established]);
+    assert_eq!(pass(&mut table, &mut [frame(78, true)], Time::from_ms(330_000)), [State::New]);
+    let bytes = table.bytes();
+    let mut bufs: Vec<_> = (0..50).map(|n| frame(n, false)).collect();
+    pass(&mut table, &mut bufs, Time::from_ms(331_000));
+    assert_eq!(table.bytes(), bytes, "what was given back is used again");
+}
+
+#[test]
+fn what_is_over_is_gone_before_it_is_taken_away() {
+    let mut table = Connections::new(7);
+    pass(&mut table, &mut [frame(1, false)], Time::from_ms(0));
+    assert_eq!(pass(&mut table, &mut [frame(1, true)], Time::from_ms(301_000)), [State::New]);
+    assert_eq!(table.live(), 1);
+}
+
+#[test]
+fn two_frames_of_a_batch_begin_one_connection() {
+    let mut table = Connections::new(7);
+    let states = pass(&mut table, &mut [frame(1, false), frame(1, false), frame(1, true)], Time::from_ms(0));
+    assert_eq!((table.live(), states), (1, vec![State::New; 3]));
+    assert_eq!(pass(&mut table, &mut [frame(1, false)], Time::from_ms(1)), [State::Established]);
+}
