@@ -5,7 +5,7 @@ use std::io;
 use std::net::Ipv4Addr;
 
 use weir_packet::checksum::{fold, sum};
-use weir_plane::{Beside, Config, Plane, PortId, mask4};
+use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, mask4};
 
 use super::probe::{Bench, Random};
 
@@ -42,7 +42,47 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
             (frame(buf, hit, &mut random), PortId(0))
         })?;
     }
+    for (count, flows) in [("1", 1), ("10k", 10_000), ("64k", 64_512), ("1M", 1_000_000)] {
+        for (proto, name) in [(17, "udp"), (6, "tcp")] {
+            let name = format!("filter stateful {count} {name} random");
+            if bench.wants(&name) {
+                stateful(bench, &name, proto, flows)?;
+            }
+        }
+    }
     Ok(())
+}
+
+/// Frames of random ones of so many established connections; both directions in turn.
+fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Result<()> {
+    let mut random = Random(11);
+    let rules = "accept state established,related\naccept outward state new\n";
+    let mut plane = node("lan > filter(rules.fw) > wan", rules);
+    let ends = |n: u64| ((0x0a00_0000 + (n / 60) as u32, 5000 + (n % 60) as u16), (0xc000_0201, 443));
+    let mut memory = vec![0; 128];
+    for n in 0..flows {
+        let (inside, outside) = ends(n);
+        // SYN, SYN-ACK, ACK; without meaning for UDP.
+        for (back, flags) in [(false, 0x02), (true, 0x12), (false, 0x10)] {
+            let (from, to) = if back { (outside, inside) } else { (inside, outside) };
+            let bytes = write(&mut memory[HEAD_ROOM..], proto, from, to);
+            if proto == 6 {
+                memory[HEAD_ROOM + 47] = flags;
+            }
+            let mut batch = Batch::default();
+            let port = PortId(u8::from(back));
+            batch.push(Frame::new(&mut memory, HEAD_ROOM, HEAD_ROOM + bytes, port));
+            plane.run(Time::from_ms(1), &mut batch);
+        }
+    }
+    assert_eq!((plane.books().left, u64::from(plane.connections())), (3 * flows, flows), "all are open");
+    let bytes = plane.filter_bytes();
+    bench.row(name, &mut plane, bytes, |buf| {
+        let (inside, outside) = ends(random.below(flows));
+        let back = random.below(2) == 1;
+        let (from, to) = if back { (outside, inside) } else { (inside, outside) };
+        (write(buf, proto, from, to), PortId(u8::from(back)))
+    })
 }
 
 /// What the plane costs around a filter.
