@@ -115,14 +115,27 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Registers memory of chunks of this size with a socket.
-pub(crate) fn register(fd: &OwnedFd, memory: &Mapping, chunk_bytes: u32) -> io::Result<()> {
+/// Where frames may lie in the memory of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// In chunks of this size, side by side.
+    Chunks(u32),
+    /// Wherever there are so many bytes: the kernel does not mind if they overlap.
+    Anywhere(u32),
+}
+
+/// Registers memory with a socket.
+pub(crate) fn register(fd: &OwnedFd, memory: &Mapping, layout: Layout) -> io::Result<()> {
+    let (chunk_size, flags) = match layout {
+        Layout::Chunks(bytes) => (bytes, 0),
+        Layout::Anywhere(bytes) => (bytes, libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG),
+    };
     let registration = libc::xdp_umem_reg {
         addr: memory.at::<u8>(0) as u64,
         len: memory.bytes() as u64,
-        chunk_size: chunk_bytes,
+        chunk_size,
         headroom: 0,
-        flags: 0,
+        flags,
         tx_metadata_len: 0,
     };
     set_at(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)

@@ -2,6 +2,14 @@
 //!
 //! In zero-copy mode the driver itself writes into our memory; in copy mode, which every driver has, its softirq
 //! copies each frame once. There is a socket for each receive queue, since a queue without one would pass us by.
+//!
+//! In copy mode frames lie side by side, though the kernel thinks of 2 KiB for each: memory that is gone through in
+//! steps of its own size is in no cache, and its pages in no table of the processor.
+//!
+//! ```text
+//!  chunk 0 |  256 bytes that nobody uses  | time | kept | length |  ...
+//!  chunk 1       |  256 bytes that nobody uses  | time | kept | length |  ...          stride
+//! ```
 
 mod socket;
 
@@ -15,6 +23,7 @@ use super::filter::Filter;
 use super::tap::wait_for;
 use super::{Account, CaptureError, Drops, Frame, Granted, Interface, Options, Queue};
 use crate::bpf::{Memory, now_ns, object};
+use crate::xsk::Layout;
 use socket::{Geometry, Socket};
 
 /// What the kernel keeps free before a frame.
@@ -27,40 +36,51 @@ const BATCH: u32 = 256;
 const MOST_ENTRIES: u64 = 1 << 22;
 /// A rest is no longer than it takes to fill this part of the ring.
 const RESTING_SHARE: u64 = 8;
-/// Bytes of the stamp that the program puts before a frame.
+/// Bytes of the stamp that the program puts before a frame, and of the length that it puts behind the part that is kept.
 const STAMP_BYTES: usize = 8;
+const LENGTH_BYTES: usize = 8;
+/// Neighbours share no cache line.
+const LINE_BYTES: u32 = 64;
+/// What a frame costs beside its own memory: entries of two rings.
+const ENTRY_BYTES: u32 = 16 + 8;
+/// Longest part of a frame that the program can be told to keep.
+const MOST_KEPT: u32 = 0x3ff8;
 
 pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
     let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
     let mtu = interface.mtu().map_err(interface.refused("asking for its MTU"))?;
-    let geometry = geometry(options, queues.into(), mtu)?;
+    let attached = Arc::new(Attached::new(interface, options, "AF_XDP redirector", object::XSK, queues)?);
+    let zero_copy = has_zero_copy(interface).map_err(interface.refused("asking for zero copy"))?;
+    let kept = if zero_copy { 0 } else { kept(options, mtu) };
+    let geometry = geometry(options, queues.into(), mtu, kept)?;
     let sockets = (0..queues).map(|_| Socket::new(geometry)).collect::<io::Result<Vec<_>>>();
     let sockets = sockets.map_err(interface.refused("making an AF_XDP socket"))?;
-    let attached = Arc::new(Attached::new(interface, options, "AF_XDP redirector", object::XSK, queues)?);
-    let unstamped = Arc::new(attached.program.memory("bss", 1)?);
+    let told = Arc::new(attached.program.memory("bss", 2)?);
+    told.set(KEEP, &kept.into());
     let to_1970_ns = real_time_offset_ns();
     let mut opened: Vec<Box<dyn Queue>> = vec![];
     for (number, socket) in (0..).zip(sockets) {
         let step = "binding an AF_XDP socket to a queue";
-        // With neither mode asked for, the kernel takes zero copy where the driver has it.
-        let bind = |flags| socket.bind(interface.index, number, flags);
-        bind(libc::XDP_USE_NEED_WAKEUP).map_err(interface.refused(step))?;
-        let zero_copy = socket.is_zero_copy().map_err(interface.refused(step))?;
-        let copy = if zero_copy { "zero-copy" } else { "copy" };
+        let (flags, mode) =
+            if zero_copy { (libc::XDP_ZEROCOPY, "zero-copy") } else { (libc::XDP_COPY, "copy") };
+        let bound = socket.bind(interface.index, number, flags | libc::XDP_USE_NEED_WAKEUP);
+        bound.map_err(interface.refused(step))?;
+        let rings = u64::from(geometry.entries) * u64::from(ENTRY_BYTES);
         let granted = Granted {
-            method: format!("AF_XDP, {copy} mode, {} XDP", attached.mode()),
-            memory: u64::from(geometry.chunk_bytes) * u64::from(geometry.chunks),
-            frames: geometry.entries.into(),
+            method: format!("AF_XDP, {mode} mode, {} XDP", attached.mode()),
+            memory: socket.memory() + rings,
+            frames: geometry.chunks.min(geometry.entries).into(),
         };
         attached.program.set_socket("sockets", number, socket.as_fd())?;
         opened.push(Box::new(Xsk {
             socket,
             attached: attached.clone(),
-            unstamped: unstamped.clone(),
+            told: told.clone(),
             number,
             to_1970_ns,
             zero_copy,
             snap: options.snap,
+            kept: kept as usize,
             filter: options.filter.clone().map(Filter::new),
             retire: options.retire,
             rested: Instant::now(),
@@ -76,13 +96,38 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
     Ok(opened)
 }
 
-/// Rings and memory of the socket of one of `queues` queues, for frames of `mtu` and their headers.
-fn geometry(options: &Options, queues: u64, mtu: u32) -> Result<Geometry, CaptureError> {
-    // An Ethernet header with two tags.
-    let longest = mtu + 22 + HEAD_BYTES;
+/// Words that the program and we share: frames came without a stamp; bytes to keep of a frame.
+const UNSTAMPED: usize = 0;
+const KEEP: usize = 1;
+
+/// Does the driver put frames straight into the memory of sockets? Asked with a small one.
+fn has_zero_copy(interface: &Interface) -> io::Result<bool> {
+    let layout = Layout::Chunks(PAGE_BYTES);
+    let socket = Socket::new(Geometry { layout, stride: PAGE_BYTES, chunks: 64, entries: 64 })?;
+    Ok(socket.bind(interface.index, 0, libc::XDP_ZEROCOPY).is_ok() && socket.is_zero_copy()?)
+}
+
+const PAGE_BYTES: u32 = 4096;
+
+/// An Ethernet header with two tags, and what may follow it.
+fn longest(mtu: u32) -> u32 {
+    mtu + 22
+}
+
+/// Bytes of a frame that the program keeps. A filter of ours must see all of it.
+fn kept(options: &Options, mtu: u32) -> u32 {
+    let wanted = if options.filter.is_some() { u32::MAX } else { options.snap };
+    wanted.min(longest(mtu)).min(MOST_KEPT).next_multiple_of(8)
+}
+
+/// Rings and memory of the socket of one of `queues` queues, for frames of `mtu` and their headers of which the program
+/// keeps so many bytes; 0: they are as the driver writes them.
+fn geometry(options: &Options, queues: u64, mtu: u32, kept: u32) -> Result<Geometry, CaptureError> {
     // The kernel takes no larger ones than a page; frames that do not fit are dropped, and named.
-    let chunk_bytes = if longest <= 2048 { 2048 } else { 4096 };
-    let frames = options.buffer.frames_of_each(queues, chunk_bytes.into());
+    let chunk_bytes = if longest(mtu) + HEAD_BYTES <= 2048 { 2048 } else { PAGE_BYTES };
+    let close = (STAMP_BYTES as u32 + kept + LENGTH_BYTES as u32).next_multiple_of(LINE_BYTES);
+    let stride = if kept > 0 { close } else { chunk_bytes };
+    let frames = options.buffer.frames_of_each(queues, (stride + ENTRY_BYTES).into());
     if frames > MOST_ENTRIES {
         let text = format!(
             "AF_XDP rings have at most {MOST_ENTRIES} entries, not {frames}: ask for a shorter buffer"
@@ -90,7 +135,28 @@ fn geometry(options: &Options, queues: u64, mtu: u32) -> Result<Geometry, Captur
         return Err(CaptureError::Option(text));
     }
     let entries = (frames as u32).next_power_of_two().max(64);
-    Ok(Geometry { chunk_bytes, entries, chunks: entries + SPARE_CHUNKS })
+    Ok(match kept {
+        0 => {
+            Geometry { layout: Layout::Chunks(chunk_bytes), stride, chunks: entries + SPARE_CHUNKS, entries }
+        }
+        _ => Geometry {
+            layout: Layout::Anywhere(chunk_bytes),
+            stride,
+            chunks: (frames as u32).max(64),
+            entries,
+        },
+    })
+}
+
+/// What was kept of a frame, and its whole length.
+fn whole(bytes: &[u8], kept: usize) -> (&[u8], u32) {
+    match bytes.split_at_checked(kept) {
+        Some((begin, length)) if kept > 0 && length.len() == LENGTH_BYTES => {
+            let length: [u8; LENGTH_BYTES] = length.try_into().expect("as many bytes");
+            (begin, u64::from_ne_bytes(length) as u32)
+        }
+        _ => (bytes, bytes.len() as u32),
+    }
 }
 
 /// How long to leave a ring of so many entries alone after `frames` came in `time`; `None`: until the next one comes.
@@ -117,11 +183,13 @@ fn real_time_offset_ns() -> u64 {
 struct Xsk {
     socket: Socket,
     attached: Arc<Attached>,
-    unstamped: Arc<Memory<u64>>,
+    told: Arc<Memory<u64>>,
     number: u32,
     to_1970_ns: u64,
     zero_copy: bool,
     snap: u32,
+    /// Frames that have as many bytes and a length are cut to that; 0: none is.
+    kept: usize,
     filter: Option<Filter>,
     /// Longest rest.
     retire: Duration,
@@ -146,7 +214,7 @@ impl Xsk {
         if n == 0 {
             return (0, 0);
         }
-        let stamped = self.unstamped.get(0) == 0;
+        let stamped = self.told.get(UNSTAMPED) == 0;
         let now = if stamped { 0 } else { now_ns() };
         let (mut lost_before, mut taken) = (self.dropped - self.placed, 0);
         for i in 0..n {
@@ -158,13 +226,14 @@ impl Xsk {
                 false => Ok(now),
             };
             let bytes = &*self.socket.bytes(frame.at, frame.bytes);
+            let (bytes, wire_len) = whole(bytes, self.kept);
             if self.filter.as_ref().is_some_and(|filter| !filter.accepts(bytes)) {
                 continue;
             }
             taken += 1;
             each(&Frame {
                 bytes: &bytes[..bytes.len().min(self.snap as usize)],
-                wire_len: frame.bytes as u32,
+                wire_len,
                 at: arrived.expect("as many bytes as a stamp has") + self.to_1970_ns,
                 lost_before: std::mem::take(&mut lost_before),
             });
@@ -246,19 +315,48 @@ mod tests {
 
     #[test]
     fn a_ring_holds_at_least_the_frames_of_its_time() {
-        let geometry = |rate, mtu| {
+        let made = |rate, mtu, snap| {
             let size = BufferSize::Time { rate, time: Duration::from_secs(1) };
             let buffer = Buffer { size, frame_bytes: 60 };
-            geometry(&Options { buffer, ..Options::default() }, 2, mtu)
+            let options = Options { buffer, snap, ..Options::default() };
+            geometry(&options, 2, mtu, kept(&options, mtu)).map(|g| (g.stride, g.chunks, g.entries))
         };
-        let made = geometry(250_000.0, 1500).unwrap();
-        assert_eq!(made, Geometry { chunk_bytes: 2048, entries: 131_072, chunks: 135_168 });
-        assert_eq!(geometry(1.0, 3818).unwrap().chunk_bytes, 4096);
-        let error = geometry(9e6, 1500).unwrap_err().to_string();
+        assert_eq!(made(250_000.0, 1500, 65_535).unwrap(), (1600, 125_000, 131_072));
+        assert_eq!(made(250_000.0, 1500, 96).unwrap().0, 128);
+        assert_eq!(made(1.0, 1500, 14).unwrap(), (64, 64, 64));
+        let error = made(9e6, 1500, 96).unwrap_err().to_string();
         assert_eq!(
             error,
             "capturing: AF_XDP rings have at most 4194304 entries, not 4500000: ask for a shorter buffer"
         );
+        // As the driver writes them.
+        let plain = |mtu| geometry(&Options::default(), 2, mtu, 0).unwrap();
+        let spread = Geometry {
+            layout: Layout::Chunks(2048),
+            stride: 2048,
+            chunks: 131_072 + SPARE_CHUNKS,
+            entries: 131_072,
+        };
+        assert_eq!(plain(1500), spread);
+        assert_eq!(plain(3818).layout, Layout::Chunks(4096));
+    }
+
+    #[test]
+    fn a_cut_frame_tells_its_length() {
+        let cut = [&[7; 16][..], &1500u64.to_ne_bytes()].concat();
+        assert_eq!(whole(&cut, 16), (&[7; 16][..], 1500));
+        for bytes in [0, 15, 16, 23] {
+            assert_eq!(whole(&cut[..bytes], 16), (&cut[..bytes], bytes as u32), "as it came");
+        }
+        assert_eq!(whole(&cut, 0), (&cut[..], 24));
+    }
+
+    #[test]
+    fn a_filter_of_ours_sees_whole_frames() {
+        let options = |filter| Options { snap: 96, filter, ..Options::default() };
+        assert_eq!(kept(&options(None), 1500), 96);
+        assert_eq!(kept(&options(Some(vec![])), 1500), 1528);
+        assert_eq!(kept(&Options { snap: 13, ..Options::default() }, 1500), 16);
     }
 
     #[test]

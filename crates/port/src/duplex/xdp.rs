@@ -17,7 +17,7 @@ use crate::capture::attached::Attached;
 use crate::capture::tap::pending_error;
 use crate::capture::{Drops, Interface, Options};
 use crate::packet::set_at;
-use crate::xsk::{self, Entries, Kind, Place};
+use crate::xsk::{self, Entries, Kind, Layout, Place};
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -132,7 +132,7 @@ impl Queue {
         let make = || {
             let fd = xsk::socket()?;
             if pool.registered.is_none() {
-                xsk::register(&fd, pool.memory(), pool.chunk_bytes() as u32)?;
+                xsk::register(&fd, pool.memory(), Layout::Chunks(pool.chunk_bytes() as u32))?;
             }
             let free = Entries::make(&fd, Kind::Free, ENTRIES)?;
             let completed = Entries::make(&fd, Kind::Completed, ENTRIES)?;

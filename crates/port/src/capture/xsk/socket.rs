@@ -4,17 +4,39 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::mapping::Mapping;
-use crate::xsk::{self, Entries, Kind, Place};
+use crate::xsk::{self, Entries, Kind, Layout, Place};
 
 /// How much memory a socket has, in which pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
-    /// Bytes of a chunk, each of which holds one frame.
-    pub(super) chunk_bytes: u32,
+    /// Where chunks lie; each holds one frame.
+    pub(super) layout: Layout,
+    /// Bytes from one chunk to the next: fewer than it has where chunks overlap.
+    pub(super) stride: u32,
+    /// Chunks in all.
+    pub(super) chunks: u32,
     /// Entries of the ring of received frames: a power of two.
     pub(super) entries: u32,
-    /// Chunks in all: those in the ring and those that the kernel fills meanwhile.
-    pub(super) chunks: u32,
+}
+
+/// Lower bits of a descriptor's address; with chunks anywhere, the upper ones are how far into it the frame begins.
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS: u64 = (1 << ADDRESS_BITS) - 1;
+
+impl Geometry {
+    /// Of frames alone.
+    fn bytes(self) -> usize {
+        let (Layout::Chunks(chunk) | Layout::Anywhere(chunk)) = self.layout;
+        self.stride as usize * (self.chunks as usize - 1) + chunk as usize
+    }
+
+    /// Bits of an address that say which chunk it is in.
+    fn chunk_bits(self) -> u64 {
+        match self.layout {
+            Layout::Chunks(bytes) => ADDRESS & !u64::from(bytes - 1),
+            Layout::Anywhere(_) => ADDRESS,
+        }
+    }
 }
 
 /// A frame that was received.
@@ -28,7 +50,7 @@ pub(super) struct Received {
 pub(super) struct Socket {
     fd: OwnedFd,
     memory: Mapping,
-    geometry: Geometry,
+    chunk_bits: u64,
     received: Entries,
     free: Entries,
     /// The kernel wants one, though nothing is sent.
@@ -39,14 +61,15 @@ impl Socket {
     /// A socket with its memory, at no queue yet.
     pub(super) fn new(geometry: Geometry) -> io::Result<Socket> {
         let fd = xsk::socket()?;
-        let memory = Mapping::fresh(geometry.chunk_bytes as usize * geometry.chunks as usize)?;
-        xsk::register(&fd, &memory, geometry.chunk_bytes)?;
+        let memory = Mapping::fresh(geometry.bytes())?;
+        xsk::register(&fd, &memory, geometry.layout)?;
         let free = Entries::make(&fd, Kind::Free, geometry.chunks.next_power_of_two())?;
         let completed = Entries::make(&fd, Kind::Completed, 1)?;
         let received = Entries::make(&fd, Kind::Received, geometry.entries)?;
-        let mut socket = Socket { fd, memory, geometry, received, free, _completed: completed };
+        let chunk_bits = geometry.chunk_bits();
+        let mut socket = Socket { fd, memory, chunk_bits, received, free, _completed: completed };
         for chunk in 0..geometry.chunks {
-            socket.put_back(chunk, u64::from(chunk) * u64::from(geometry.chunk_bytes));
+            socket.put_back(chunk, u64::from(chunk) * u64::from(geometry.stride));
         }
         socket.free.produced(geometry.chunks);
         Ok(socket)
@@ -67,6 +90,11 @@ impl Socket {
         xsk::statistics(&self.fd)
     }
 
+    /// Memory for frames, bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory.bytes() as u64
+    }
+
     /// Frames that are there.
     pub(super) fn waiting(&self) -> u32 {
         self.received.full()
@@ -77,8 +105,9 @@ impl Socket {
     pub(super) fn frame(&mut self, ahead: u32) -> Received {
         // SAFETY: a full entry, which the kernel does not touch.
         let entry = unsafe { self.received.entry::<libc::xdp_desc>(ahead).read() };
-        self.put_back(ahead, entry.addr & !u64::from(self.geometry.chunk_bytes - 1));
-        Received { at: entry.addr as usize, bytes: entry.len as usize }
+        self.put_back(ahead, entry.addr & self.chunk_bits);
+        let at = (entry.addr & ADDRESS) + (entry.addr >> ADDRESS_BITS);
+        Received { at: at as usize, bytes: entry.len as usize }
     }
 
     /// The memory from `at` on.
