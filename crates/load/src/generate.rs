@@ -38,6 +38,23 @@ impl Generator {
         }
     }
 
+    /// Sends a steady `load` in turns, so that a thread that shares its CPU gets time between them. A packet socket paces
+    /// itself as ever.
+    pub fn send_in_turns(
+        &self,
+        load: &Load,
+        turn: Duration,
+        control: &Control,
+    ) -> Result<StreamCounts, LoadError> {
+        match self {
+            Generator::Xdp(generator) => {
+                generator.send_in_turns(load, turn, Start::of(1), control)?;
+                Ok(generator.streams().swap_remove(0))
+            }
+            Generator::Packet(_) => Ok(self.send(load, control)?.0),
+        }
+    }
+
     /// Sends `load`; returns what was sent and how long that took.
     pub fn send(&self, load: &Load, control: &Control) -> Result<(StreamCounts, Duration), LoadError> {
         let start = Start::of(1);

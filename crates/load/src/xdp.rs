@@ -131,6 +131,48 @@ impl XdpGenerator {
         Ok(Duration::from_nanos(now_ns().saturating_sub(start.at_ns)))
     }
 
+    /// Sends stream 0 of a steady load in turns: what has become due since the last one leaves as fast as possible, and
+    /// between turns the CPU is free for others, where [`XdpGenerator::send`] would spin.
+    pub(crate) fn send_in_turns(
+        &self,
+        load: &Load,
+        turn: Duration,
+        start: Start,
+        control: &Control,
+    ) -> Result<(), XdpError> {
+        let Some(fps) = load.fps else { return self.send(load, start, control, || 0).map(drop) };
+        let all = (fps * load.duration.as_secs_f64()).round() as u64;
+        let unpaced = Load { max_frames: Some(0), ..Load::full_speed(load.duration) };
+        let mut state = self.armed(&unpaced, start.epoch);
+        state.start_ns = start.at_ns;
+        // The last turn begins when the load ends.
+        state.stop_ns = start.at_ns + (load.duration + 2 * turn).as_nanos() as u64;
+        let batch = Batch::of(&unpaced);
+        (state.batch, state.hold, state.clock_mask) = (batch.runs, batch.hold, FULL_SPEED_CLOCK_MASK);
+        self.memory.set(0, &state);
+        let frame = self.first_frame();
+        let (mut due, mut at) = (0, start.at_ns);
+        while due < all && now_ns() < state.stop_ns && !control.stopped() {
+            at = (at + turn.as_nanos() as u64).max(now_ns());
+            sleep_until(at);
+            let since_s = now_ns().saturating_sub(start.at_ns) as f64 / 1e9;
+            let before = due;
+            due = all.min((fps * since_s) as u64);
+            self.memory.set_field(0, due, |g| field!(g, stream[0].total));
+            self.memory.set_field(0, 1, |g| field!(g, active));
+            while self.memory.field(0, |g| field!(g, active)) != 0 {
+                self.memory.set_field(0, 0, |g| field!(g, run));
+                // One more run finds that all is sent.
+                let runs = (due - before) as u32 + 1;
+                self.program.run_live(&frame, runs.min(RUNS_PER_CALL), batch.runs)?;
+            }
+            control.report(self.sent(), 0);
+        }
+        // What is missing was to be sent, too.
+        self.memory.set_field(0, all, |g| field!(g, stream[0].total));
+        Ok(())
+    }
+
     /// The streams that are sent here.
     pub(crate) fn sends(&self) -> impl Iterator<Item = usize> {
         (0..2).filter(|&i| self.traffic.sends(i) && self.ifindex[i] != 0)
@@ -326,6 +368,10 @@ impl Batch {
     fn of_bursts(frames: u32) -> Batch {
         Batch { runs: frames.min(LONGEST_BATCH).next_power_of_two().max(FULL_SPEED_CLOCK_MASK + 1), hold: 0 }
     }
+}
+
+fn sleep_until(at_ns: u64) {
+    std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())));
 }
 
 /// Does this load have frames that leave as fast as the program can send them?

@@ -19,6 +19,9 @@ pub struct Capture {
     pub wakeups: u64,
     /// Times that a ring was full.
     pub freezes: u64,
+    /// How long a program still worked on what its buffer held after the last frame was sent, s.
+    #[serde(default)]
+    pub drain_s: f64,
     /// CPU time by who used it.
     pub time: CaptureTime,
     /// Where it went, in a trial that was looked at closely.
@@ -33,7 +36,7 @@ pub struct CaptureTime {
     /// The generator.
     pub generator_ns: u64,
     /// The kernel as it receives: driver, XDP program, stack, copy into rings. Sampled, in a trial that was looked at
-    /// closely; in others it is part of the generator's time, on whose CPU it runs.
+    /// closely; in others it is part of the generator's time, on whose CPU it runs, but for what a kernel thread does.
     pub receive_ns: u64,
     /// Capture threads in the kernel: system calls, copies out of queues.
     pub system_ns: u64,

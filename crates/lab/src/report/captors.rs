@@ -65,11 +65,14 @@ fn method(captors: &[Captor<'_>]) -> String {
     };
     format!(
         "All programs capture in turn within each round, started by the command lines below, with the same memory for the \
-         kernel's buffer, on frames that are for somebody else, as at a mirror port. {place} Without loss: the rate at full \
-         speed if nothing was lost then, or else the highest load found by bisection below it. What a program says of itself \
+         kernel's buffer, on frames that are for somebody else, as at a mirror port. {place} Rates at full \
+         speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
+         afterwards counts. Without loss: the rate at full speed if nothing was lost then, or else the highest load found by \
+         bisection below it. What a program says of itself \
          is held against what was sent and, where it writes one, its file; the smaller number counts. Lost: frames in no \
-         file and in no count; up to 0.1 % that find the interface's ring full are lost by the test bed, and frames that are \
-         left in a buffer when the program is told to end are not lost for lack of speed. Cycles: reference cycles, CPU time \
+         file and in no count. Of these, up to 5 % that find the interface's ring of 256 frames full are the test bed's (it \
+         sends while the kernel waits for its turn to receive), and frames that are left in a buffer when the program is told \
+         to end are not lost for lack of speed. Cycles: reference cycles, CPU time \
          times the frequency of the time stamp counter, per captured frame at full speed, of generator, kernel and program, \
          less what generator and wire cost when an XDP program drops all frames (measured in each round); program: its own \
          part, without the kernel's receive work."
@@ -146,7 +149,8 @@ impl Captor<'_> {
     }
 
     fn own_cost(&self) -> Option<f64> {
-        let own = self.full.iter().filter_map(|trial| per_frame(trial, |c| c.time.capture_ns()));
+        let own = |capture: &Capture| capture.time.system_ns + capture.time.user_ns;
+        let own = self.full.iter().filter_map(|trial| per_frame(trial, own));
         stats::median(&own.collect::<Vec<_>>())
     }
 

@@ -27,6 +27,7 @@ fn rung(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> P
         calls,
         wakeups: 4,
         freezes: 0,
+        drain_s: 0.0,
         time,
         profile: Some(Profile {
             hz: 1000,

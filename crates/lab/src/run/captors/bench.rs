@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_load::counts::{Load, StreamCounts};
 use weir_load::generate::Generator;
@@ -34,6 +34,10 @@ use crate::run::RunError;
 /// Nobody's address: that of frames at a mirror port.
 const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
+/// A generator that waited for due times would take the CPU from the program that shares it: it sends what has become due
+/// once in this time, and sleeps.
+const TURN: Duration = Duration::from_millis(1);
+
 /// The generator, the wire, and room for files.
 pub(super) struct Bench {
     // Dropped before the namespaces that hold its interface.
@@ -43,6 +47,8 @@ pub(super) struct Bench {
     folder: Folder,
     place: CapturePlace,
     buffer_mib: u64,
+    /// The kernel's thread that receives on the generator's CPU when there is too much of it.
+    softirqs: Option<u32>,
 }
 
 /// What a trial gave.
@@ -54,8 +60,12 @@ pub(super) struct Outcome {
     pub(super) in_file: Option<u64>,
     /// Frames that found the interface's ring full.
     pub(super) ring_full: u64,
+    /// How long the program was at work after the last frame.
+    pub(super) drain: Duration,
     /// The thread that sends, and the kernel as it receives in it.
     pub(super) generator: ThreadTimes,
+    /// The kernel as it receives in a thread of its own.
+    pub(super) softirqs: ThreadTimes,
     pub(super) program: ProgramTime,
     /// Share of the time that the hypervisor took, 0..1.
     pub(super) steal: f64,
@@ -92,7 +102,8 @@ impl Bench {
         })?;
         let folder = Folder::new(&peers.folder)?;
         let buffer_mib = (peers.buffer_bytes >> 20).max(1);
-        Ok(Bench { generator, bed, cpus, folder, place: peers.place, buffer_mib })
+        let softirqs = thread_named(&format!("ksoftirqd/{}", cpus.tester[0]));
+        Ok(Bench { generator, bed, cpus, folder, place: peers.place, buffer_mib, softirqs })
     }
 
     /// The CPU of the program.
@@ -146,7 +157,7 @@ impl Bench {
         }
         let (before, idle) = (self.sample()?, process.time());
         let sending = self.send(load, control);
-        process.await_quiet(captor.holds_back(), || control.stopped());
+        let drain = process.await_quiet(captor.holds_back(), || control.stopped());
         let after = self.sample()?;
         let program = process.time().since(&idle);
         let ended = process.end(journal)?;
@@ -160,7 +171,8 @@ impl Bench {
         let cpus = after.cost.since(&before.cost).cpus;
         let steal = cpus.values().map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64 / elapsed_ns;
         let ring_full = after.ring_full - before.ring_full;
-        Ok(Outcome { sent, said, in_file, ring_full, generator, program, steal })
+        let softirqs = after.softirqs.since(&before.softirqs);
+        Ok(Outcome { sent, said, in_file, ring_full, drain, generator, softirqs, program, steal })
     }
 
     /// The same without a program: an XDP program drops the frames. What is left is the generator and the wire.
@@ -178,8 +190,9 @@ impl Bench {
         let after = self.sample()?;
         let ring_full = after.ring_full - before.ring_full;
         let said = Statement { captured: sent.sent.saturating_sub(ring_full), ..Statement::default() };
-        let (program, steal) = (ProgramTime::default(), 0.0);
-        Ok(Outcome { sent, said, in_file: None, ring_full, generator, program, steal })
+        let softirqs = after.softirqs.since(&before.softirqs);
+        let (drain, program, steal) = (Duration::ZERO, ProgramTime::default(), 0.0);
+        Ok(Outcome { sent, said, in_file: None, ring_full, drain, generator, softirqs, program, steal })
     }
 
     fn send(&self, load: &Load, control: &Control) -> Result<(StreamCounts, ThreadTimes), RunError> {
@@ -188,22 +201,33 @@ impl Bench {
             let placed = pin_to(cpu);
             debug_assert!(placed.is_ok(), "{placed:?}");
             let before = own_times();
-            let sent = self.generator.send(load, control);
+            let sent = match self.place {
+                CapturePlace::Together => self.generator.send_in_turns(load, TURN, control),
+                CapturePlace::Apart => self.generator.send(load, control).map(|(stream, _)| stream),
+            };
             (sent, own_times().since(&before))
         });
-        Ok((stream?.0, times))
+        Ok((stream?, times))
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
         let ring_full = self.bed.snapshot()?.devices["t0"].link.tx_dropped;
-        Ok(Sample { ring_full, cost: CostSample::take(&[]), at: Instant::now() })
+        let softirqs = self.softirqs.and_then(ThreadTimes::of).unwrap_or_default();
+        Ok(Sample { ring_full, softirqs, cost: CostSample::take(&[]), at: Instant::now() })
     }
 }
 
 struct Sample {
     ring_full: u64,
+    softirqs: ThreadTimes,
     cost: CostSample,
     at: Instant,
+}
+
+fn thread_named(name: &str) -> Option<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let mut pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name))
 }
 
 /// Frames in a capture file, which is deleted then.
@@ -242,5 +266,41 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // What is left behind are files in a folder for such; nothing else can be done about it here.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_testbed::dut::DutKind;
+
+    use super::*;
+    use crate::plan::{Experiment, load};
+
+    #[test]
+    fn what_is_sent_in_turns_is_what_was_wanted() {
+        // SAFETY: no arguments, cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return println!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+        let folder = std::env::temp_dir();
+        let set = format!("capture_peers.folder={}", folder.display());
+        let Experiment::PeersCapture(peers) = load("peers-capture", &[set]).unwrap().experiment else {
+            panic!("another experiment")
+        };
+        let mut journal =
+            Journal::in_dir(&folder.join(format!("weir-captors-journal-{}", std::process::id())));
+        let spec = PointSpec::plain(DutKind::Wire, 64, 10);
+        let mut bench = Bench::build(&peers, &spec, 1, &mut journal).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let rate = Load::steady(20_000.0, Duration::from_millis(50));
+        let outcome = bench.nothing(&rate, &Control::new(&stop, &|_, _| ())).unwrap();
+        // A machine that is busy elsewhere may let turns pass.
+        assert!(
+            outcome.sent.offered == 1000 && (1..=1000).contains(&outcome.sent.sent),
+            "{:?}",
+            outcome.sent
+        );
+        assert_eq!(outcome.said.captured + outcome.ring_full, outcome.sent.sent);
+        assert!(bench.softirqs.is_some());
     }
 }

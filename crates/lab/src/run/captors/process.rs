@@ -90,10 +90,12 @@ impl Process {
         }
     }
 
-    /// Waits until it has done nothing for `quiet`: no frame is left but those that the kernel still holds back.
-    pub(super) fn await_quiet(&mut self, quiet: Duration, stopped: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        let mut since = (Instant::now(), self.run_ns());
+    /// Waits until it has done nothing for `quiet`: no frame is left but those that the kernel still holds back. Returns
+    /// how long it was at work.
+    pub(super) fn await_quiet(&mut self, quiet: Duration, stopped: impl Fn() -> bool) -> Duration {
+        let begin = Instant::now();
+        let deadline = begin + PATIENCE;
+        let mut since = (begin, self.run_ns());
         while since.0.elapsed() < quiet && Instant::now() < deadline && !stopped() && !self.has_ended() {
             thread::sleep(LOOK);
             let used = self.run_ns().saturating_sub(since.1);
@@ -101,6 +103,7 @@ impl Process {
                 since = (Instant::now(), self.run_ns());
             }
         }
+        since.0 - begin
     }
 
     /// CPU time of all its threads and children so far.

@@ -243,6 +243,7 @@ fn capture(reads: &[Read], time: CaptureTime) -> Capture {
         calls: sum(|read| read.account.calls),
         wakeups: sum(|read| read.wakeups),
         freezes: sum(|read| read.account.freezes),
+        drain_s: 0.0,
         time,
         profile: None,
     }
