@@ -508,6 +508,34 @@ impl Frame<'_> {
         }
     }
 
+    /// Whether [`Frame::replace_header`] has room for a header of so many bytes.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let needed = HEAD_ROOM + ETHERNET + bytes + self.l4().len();
+        needed <= self.buf.len()
+    }
+
+    /// Another IP header, of either kind, in place of the one there is and its extensions: the rest moves back if there
+    /// is no room in front of it. Tags are gone. False, and nothing is changed, if there is no room at all.
+    pub(crate) fn replace_header(&mut self, header: &[u8]) -> bool {
+        if !self.has_room(header.len()) {
+            return false;
+        }
+        let start = usize::from(self.start);
+        let addresses = *self.buf[start..].first_chunk::<12>().expect("an Ethernet header");
+        let least = HEAD_ROOM + ETHERNET + header.len();
+        let (l4, end) = (usize::from(self.l4_at), usize::from(self.end));
+        let l4_at = l4.max(least);
+        self.buf.copy_within(l4..end, l4_at);
+        let ip_at = l4_at - header.len();
+        self.buf[ip_at..l4_at].copy_from_slice(header);
+        let ether_type: [u8; 2] = if header[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        self.buf[ip_at - 2..ip_at].copy_from_slice(&ether_type);
+        self.buf[ip_at - ETHERNET..ip_at - 2].copy_from_slice(&addresses);
+        (self.start, self.end) = ((ip_at - ETHERNET) as u16, (end + l4_at - l4) as u16);
+        self.read(ETHERNET - 2).expect("the header is right");
+        true
+    }
+
     /// The Ethernet header anew, with these tags (each of four bytes, the outer one first) between the addresses and
     /// the type. It ends where the packet begins; the frame begins earlier or later for it.
     pub(crate) fn set_ethernet(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]]) {

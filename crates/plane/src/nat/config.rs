@@ -22,6 +22,7 @@
 //! | `unsolicited silent` | no answer to a SYN from outside that nobody awaits | answer |
 //! | `exhausted silent` | no answer to who gets no port | answer |
 //! | `mss 1452` | largest TCP segment that a SYN may ask for | as it is |
+//! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146, RFC 6052) | |
 //! | `log sessions` | what the event log tells; also `blocks`, `nothing` | blocks |
 
 use std::net::Ipv4Addr;
@@ -32,6 +33,7 @@ use weir_config::{Notes, did_you_mean};
 use weir_packet::headers::{TCP, UDP};
 
 use super::deterministic::Deterministic;
+use super::nat64::Prefix64;
 use super::ports;
 use super::timers::{SETTINGS, Timeouts};
 use crate::prefix::{Prefix, mask4};
@@ -95,6 +97,7 @@ pub(crate) struct Config {
     pub(crate) unsolicited: Manner,
     pub(crate) exhausted: Manner,
     pub(crate) mss: Option<u16>,
+    pub(crate) prefix64: Option<Prefix64>,
     pub(crate) log: Detail,
 }
 
@@ -122,6 +125,7 @@ const ARGS: &[&str] = &[
     "unsolicited",
     "exhausted",
     "mss",
+    "prefix64",
     "log",
     "udp-timeout",
     "icmp-timeout",
@@ -201,6 +205,7 @@ impl Default for Config {
             unsolicited: Manner::Answer,
             exhausted: Manner::Answer,
             mss: None,
+            prefix64: None,
             log: Detail::Blocks,
         }
     }
@@ -253,6 +258,7 @@ impl Draft {
             ["unsolicited", how] => config.unsolicited = manner(how)?,
             ["exhausted", how] => config.exhausted = manner(how)?,
             ["mss", bytes] => config.mss = Some(number(bytes, 88..=65_495)? as u16),
+            ["prefix64", prefix] => config.prefix64 = Some(Prefix64::new(prefix.parse()?)?),
             ["log", what] => config.log = detail(what)?,
             [name, time] if SETTINGS.iter().any(|setting| setting.name == name) => {
                 let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("just seen");

@@ -104,7 +104,7 @@ fn key(frame: &Frame<'_>, dir: Dir) -> Key {
 
 /// The frame without tags (the port that it leaves by puts its own), with room in front.
 pub(super) fn copy(frame: &Frame<'_>) -> Vec<u8> {
-    [&[0; HEAD_ROOM][..], &frame.bytes()[..12], &[0x08, 0x00], frame.ip()].concat()
+    [&[0; HEAD_ROOM][..], &frame.untagged()].concat()
 }
 
 impl Change {

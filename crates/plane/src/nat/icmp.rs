@@ -11,7 +11,7 @@ use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::outside::{Place, Space};
 use super::slot::{Inside, Remote, mapped4};
-use super::{Nat, Next};
+use super::{Nat, Next, is_v4};
 use crate::drops::Drop;
 use crate::frame::{IPV4, adjust, delta16, delta32};
 use crate::stage::Step;
@@ -139,15 +139,19 @@ impl Nat {
         };
         let (address, port) = quote.src;
         let inside = match self.table.config.pair_at(address) {
-            Some(pair) => Some((pair.inside, port)),
+            Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
             None => {
                 let outside = self.table.outside.number(address);
                 let place = outside.zip(Space::of(quote.proto));
                 place.and_then(|(outside, space)| {
                     let slot = self.table.holder(step.now, Place { outside, space, port })?;
-                    Some((slot.inside().address[3], slot.inside().port))
+                    Some(slot.inside())
                 })
             }
+        };
+        let inside = match inside {
+            Some(inside) if !is_v4(&inside) => return self.error_back64(step, i, inside),
+            inside => inside.map(|inside| (inside.address[3], inside.port)),
         };
         let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
         requote(frame.l4_mut(), &quote, End::Source, inside);

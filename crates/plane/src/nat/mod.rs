@@ -12,6 +12,7 @@
 //! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `deterministic.rs` |
 //! | When is a session over? | `timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
+//! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
 //! | What does `nat(...)` take? | `config.rs`; when it changes: `apply.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
@@ -25,6 +26,7 @@ mod fragments;
 mod icmp;
 pub(crate) mod index;
 mod log;
+mod nat64;
 mod outside;
 mod ports;
 pub(crate) mod secret;
@@ -80,6 +82,12 @@ impl std::fmt::Debug for Nat {
     }
 }
 
+/// Whether an inside end is one of IPv4.
+#[inline]
+fn is_v4(inside: &Inside) -> bool {
+    inside.address[..3] == [0, 0, 0xffff]
+}
+
 fn v4(address: IpAddr) -> Option<u32> {
     match address {
         IpAddr::V4(address) => Some(u32::from(address)),
@@ -103,6 +111,8 @@ enum Next {
     Turn,
     Drop(Drop),
     Hold,
+    /// Its fate is decided.
+    Gone,
 }
 
 impl Nat {
@@ -182,7 +192,7 @@ impl Nat {
     fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
         let (mut hashes, mut guesses) = ([0_u32; BATCH], [0_u32; BATCH]);
         for i in set {
-            let flow = ends(&step.frames[i], Dir::Outward);
+            let flow = self.ends_out(&step.frames[i]);
             hashes[i] = self.table.hash(&flow.inside, flow.remote);
         }
         let mut read = 0;
@@ -197,6 +207,17 @@ impl Nat {
         }
         black_box(read);
         self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
+    }
+
+    /// The two ends of a frame on its way out, of either kind of IP.
+    #[inline]
+    fn ends_out(&self, frame: &Frame<'_>) -> Flow {
+        if let (Packet::V6, Some(prefix)) = (frame.kind(), self.table.config.prefix64)
+            && let Some((inside, remote)) = nat64::ends(frame, prefix)
+        {
+            return Flow { inside, remote, segment: Segment::default() };
+        }
+        ends(frame, Dir::Outward)
     }
 
     fn inward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
@@ -227,6 +248,7 @@ impl Nat {
                 Next::Turn => step.turn(i),
                 Next::Drop(reason) => step.drop(i, reason),
                 Next::Hold => step.hold(i),
+                Next::Gone => {}
             }
             on.remove(i);
         }
@@ -305,6 +327,9 @@ impl Nat {
         match self.table.inbound(step.now, &arrival, guess) {
             Ok(number) => {
                 let inside = self.table.sessions[number].inside();
+                if !is_v4(&inside) {
+                    return self.back64(step, i, inside);
+                }
                 frame.set_destination4(inside.address[3], inside.port);
                 if let Some(mss) = self.table.config.mss {
                     clamp(frame, mss);
@@ -351,8 +376,12 @@ impl Nat {
             && self.answers.once_more(step.now, interval_ns, burst)
         {
             let frame = &step.frames[i];
-            let from = Ipv4Addr::from(self.table.outside.address(0));
-            if let Some(answer) = crate::icmp::error(frame, Error::NoHost, from.into()) {
+            let own = self.table.outside.first();
+            let from = match frame.kind() {
+                Packet::V4 => own.map(|own| IpAddr::from(Ipv4Addr::from(own))),
+                _ => own.and_then(|own| self.own6(own)).map(IpAddr::from),
+            };
+            if let Some(answer) = from.and_then(|from| crate::icmp::error(frame, Error::NoHost, from)) {
                 step.own.send(step.back(Dir::Outward), frame.port, answer);
             }
         }
@@ -434,6 +463,9 @@ impl Nat {
     #[cold]
     fn out_special(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
         let frame = &step.frames[i];
+        if frame.kind() == Packet::V6 {
+            return self.out64(step, i, lookup);
+        }
         if frame.kind() != Packet::V4 || self.table.config.excludes(frame.addresses4().1) {
             return Next::On;
         }

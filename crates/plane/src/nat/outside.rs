@@ -103,6 +103,11 @@ impl Outside {
         number
     }
 
+    /// The first of all addresses.
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.addresses.first().copied()
+    }
+
     /// How many addresses there are.
     pub(crate) fn len(&self) -> usize {
         self.addresses.len()

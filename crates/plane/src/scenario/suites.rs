@@ -7,6 +7,7 @@ const FILES: &[(&str, &str)] = &[
     ("rfc4787.txt", include_str!("../../../../tests/rfc4787.txt")),
     ("rfc5382.txt", include_str!("../../../../tests/rfc5382.txt")),
     ("rfc5508.txt", include_str!("../../../../tests/rfc5508.txt")),
+    ("rfc6146.txt", include_str!("../../../../tests/rfc6146.txt")),
     ("rfc6888.txt", include_str!("../../../../tests/rfc6888.txt")),
     ("rfc7857.txt", include_str!("../../../../tests/rfc7857.txt")),
     ("rfc7422.txt", include_str!("../../../../tests/rfc7422.txt")),

@@ -1,0 +1,517 @@
+//! NAT64 (RFC 6146): hosts with IPv6 reach IPv4 through the same table, the headers translated by RFC 7915.
+//!
+//! ```text
+//!  outward  v6  inside > prefix + remote    becomes  v4  X' > remote
+//!  inward   v4  remote > X'                 becomes  v6  prefix + remote > inside
+//! ```
+//! The header is written in front of what it carried; going inward it is 20 bytes longer, so that the payload moves back
+//! where the port's memory has room behind it, else into a copy. Checksums change by the difference of what they cover.
+//! Fragments are not translated yet.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_packet::checksum::{fold, sum};
+use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+
+use super::fragments::copy;
+use super::slot::{Address, Inside, Remote};
+use super::table::Flow;
+use super::{Nat, Next, segment};
+use crate::drops::Drop;
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
+use crate::prefix::Prefix;
+use crate::stage::{Dir, Step};
+
+/// Smallest packet that every link of IPv6 carries; translated ones up to it may be cut (RFC 7915, section 5.1).
+const ALWAYS_FITS: usize = 1260;
+/// Header of an error.
+const ERROR: usize = 8;
+/// Longest error of IPv6, and bytes that an error of IPv4 quotes at most.
+const MOST_V6: usize = 1280;
+const MOST_QUOTED_V4: usize = 548;
+
+/// The network that stands for IPv4 (RFC 6052).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Prefix64 {
+    bits: u128,
+    len: u8,
+}
+
+impl Prefix64 {
+    /// The lengths that RFC 6052 allows.
+    pub(crate) fn new(prefix: Prefix) -> Result<Prefix64, String> {
+        match prefix.network().address {
+            IpAddr::V6(address) if [32, 40, 48, 56, 64, 96].contains(&prefix.len) => {
+                Ok(Prefix64 { bits: u128::from(address), len: prefix.len })
+            }
+            _ => Err(format!(
+                "`{prefix}` cannot stand for IPv4: write a network of IPv6 with a length of 32, 40, 48, 56, 64 or 96 \
+                 (RFC 6052), as in 64:ff9b::/96"
+            )),
+        }
+    }
+
+    /// The address of IPv6 that stands for one of IPv4: its bytes follow the prefix, byte 8 is left out.
+    pub(crate) fn embed(self, address: u32) -> u128 {
+        let mut bytes = self.bits.to_be_bytes();
+        let mut at = usize::from(self.len) / 8;
+        for byte in address.to_be_bytes() {
+            at += usize::from(at == 8);
+            bytes[at] = byte;
+            at += 1;
+        }
+        u128::from_be_bytes(bytes)
+    }
+
+    /// The address of IPv4 that one of IPv6 stands for.
+    #[inline]
+    pub(crate) fn extract(self, address: u128) -> Option<u32> {
+        if (address ^ self.bits) >> (128 - u32::from(self.len)) != 0 {
+            return None;
+        }
+        let bytes = address.to_be_bytes();
+        let mut at = usize::from(self.len) / 8;
+        let mut found = [0; 4];
+        for byte in &mut found {
+            at += usize::from(at == 8);
+            *byte = bytes[at];
+            at += 1;
+        }
+        Some(u32::from_be_bytes(found))
+    }
+}
+
+/// An address of IPv6 as the table keeps it.
+fn words(address: u128) -> Address {
+    [96, 64, 32, 0].map(|shift| (address >> shift) as u32)
+}
+
+/// And back.
+fn address6(words: Address) -> u128 {
+    words.into_iter().fold(0, |all, word| all << 32 | u128::from(word))
+}
+
+/// The protocol as the table keeps it.
+fn proto4(proto: u8) -> u8 {
+    if proto == ICMP6 { ICMP } else { proto }
+}
+
+/// The two ends of a frame of IPv6, if its destination stands for one of IPv4.
+#[inline]
+pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remote)> {
+    let (src, dst) = frame.addresses6();
+    let ((sport, dport), remote) = (frame.ports(), prefix.extract(dst)?);
+    let dport = if frame.proto() == ICMP6 { 0 } else { dport };
+    let inside = Inside { address: words(src), port: sport, proto: proto4(frame.proto()) };
+    Some((inside, Remote { address: remote, port: dport }))
+}
+
+/// Sum of the pseudo header of ICMPv6, addresses without.
+fn pseudo6(l4_bytes: usize) -> u64 {
+    l4_bytes as u64 + u64::from(ICMP6)
+}
+
+/// Changes the checksum of the transport for other addresses, as sums (RFC 7915, sections 4.5 and 5.5).
+fn readdress(l4: &mut [u8], proto: u8, old: u64, new: u64) {
+    let delta = delta16(fold(old), fold(new));
+    match proto {
+        TCP if l4.len() >= 18 => adjust(l4, 16, delta),
+        UDP if l4.len() >= 8 && l4[6..8] != [0, 0] => {
+            adjust(l4, 6, delta);
+            if l4[6..8] == [0, 0] {
+                l4[6..8].fill(0xff);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A header of IPv4.
+fn header4(traffic: (u8, u8), bytes: usize, proto: u8, place: (u16, u16), ends: (u32, u32)) -> [u8; IPV4] {
+    let mut header = [0; IPV4];
+    header[..2].copy_from_slice(&[0x45, traffic.0]);
+    header[2..4].copy_from_slice(&((IPV4 + bytes) as u16).to_be_bytes());
+    header[4..6].copy_from_slice(&place.0.to_be_bytes());
+    header[6..8].copy_from_slice(&place.1.to_be_bytes());
+    header[8..10].copy_from_slice(&[traffic.1, proto]);
+    header[12..16].copy_from_slice(&ends.0.to_be_bytes());
+    header[16..].copy_from_slice(&ends.1.to_be_bytes());
+    let checksum = !fold(sum(&header));
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    header
+}
+
+/// A header of IPv6.
+fn header6(traffic: (u8, u8), bytes: usize, proto: u8, ends: (u128, u128)) -> [u8; IPV6] {
+    let mut header = [0; IPV6];
+    header[..2].copy_from_slice(&[0x60 | traffic.0 >> 4, traffic.0 << 4]);
+    header[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
+    header[6..8].copy_from_slice(&[proto, traffic.1]);
+    header[8..24].copy_from_slice(&ends.0.to_be_bytes());
+    header[24..].copy_from_slice(&ends.1.to_be_bytes());
+    header
+}
+
+/// Traffic class or type of service, and hops left.
+fn traffic(ip: &[u8]) -> (u8, u8) {
+    if ip[0] >> 4 == 4 { (ip[1], ip[8]) } else { (ip[0] << 4 | ip[1] >> 4, ip[7]) }
+}
+
+/// Gives a frame a header of IPv4 in place of that of IPv6.
+fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
+    let (proto, old) = (frame.proto(), sum(&frame.ip()[8..IPV6]));
+    let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
+    let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
+    let l4 = frame.l4_mut();
+    if proto == ICMP6 {
+        // Echo and its answer are all that comes here; the pseudo header is no longer covered.
+        let (was, is) = (l4[0], if l4[0] == 128 { 8 } else { 0 });
+        l4[0] = is;
+        adjust(l4, 2, delta16(fold(old + pseudo6(bytes)), 0));
+        adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
+    }
+    readdress(l4, proto, old, new);
+    // What may be cut needs an identification; what is longer than every link carries was never to be cut.
+    let place = if IPV4 + bytes <= ALWAYS_FITS { (id, 0) } else { (0, 0x4000) };
+    let header = header4(traffic, bytes, proto4(proto), place, ends);
+    assert!(frame.replace_header(&header), "it is shorter");
+}
+
+/// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it.
+fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
+    if !frame.has_room(IPV6) {
+        return false;
+    }
+    let (proto, old) = (frame.proto(), sum(&frame.ip()[12..IPV4]));
+    let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
+    let proto6 = if proto == ICMP { ICMP6 } else { proto };
+    let header = header6(traffic, bytes, proto6, ends);
+    let new = sum(&header[8..]);
+    let l4 = frame.l4_mut();
+    match proto {
+        ICMP => {
+            let (was, is) = (l4[0], if l4[0] == 8 { 128 } else { 129 });
+            l4[0] = is;
+            adjust(l4, 2, delta16(0, fold(new + pseudo6(bytes))));
+            adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
+        }
+        UDP if l4[6..8] == [0, 0] => {
+            // IPv6 has no UDP without a checksum (RFC 7915, section 4.5).
+            let checksum = !fold(new + bytes as u64 + u64::from(UDP) + sum(l4));
+            let checksum = if checksum == 0 { 0xffff } else { checksum };
+            l4[6..8].copy_from_slice(&checksum.to_be_bytes());
+        }
+        _ => readdress(l4, proto, old, new),
+    }
+    frame.replace_header(&header)
+}
+
+impl Nat {
+    /// A frame of IPv6 on its way out.
+    pub(super) fn out64(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
+        let frame = &mut step.frames[i];
+        let Some((inside, remote)) = self.table.config.prefix64.and_then(|prefix| ends(frame, prefix)) else {
+            return Next::On;
+        };
+        if frame.icmp_error() && frame.fragment() == Fragment::Whole {
+            return self.error_out64(step, i);
+        }
+        if frame.fragment() != Fragment::Whole || !super::has_ports(frame) {
+            return Next::Drop(Drop::NatProtocol);
+        }
+        let flow = Flow { inside, remote, segment: segment(frame) };
+        let number = match self.table.outbound(step.now, &flow, hash, guess) {
+            Ok(number) => number,
+            Err(reason) => return self.refuse(step, i, reason),
+        };
+        let slot = &self.table.sessions[number];
+        let (outside, port) = (slot.outside, slot.outside_port);
+        let id = &mut self.ids[usize::from(outside)];
+        *id = id.wrapping_add(1);
+        frame.set_sport(port);
+        to_v4(frame, (self.table.outside.address(outside), remote.address), *id);
+        if let Some(mss) = self.table.config.mss {
+            super::clamp(frame, mss);
+        }
+        if self.is_own(remote.address) { self.hairpin(step, i) } else { Next::On }
+    }
+
+    /// A frame of IPv4 for an inside end with IPv6.
+    pub(super) fn back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
+        let frame = &mut step.frames[i];
+        let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
+        if frame.fragment() != Fragment::Whole {
+            return Next::Drop(Drop::NatProtocol);
+        }
+        frame.set_dport(inside.port);
+        if let Some(mss) = self.table.config.mss {
+            super::clamp(frame, mss);
+        }
+        let ends = (prefix.embed(frame.addresses4().0), address6(inside.address));
+        if to_v6(frame, ends) {
+            return Next::On;
+        }
+        // No room behind it in the port's memory: a copy goes on.
+        let mut buf = [&copy(frame)[..], &[0; IPV6]].concat();
+        let (end, port) = (buf.len() - IPV6, frame.port);
+        let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
+        longer.read(ETHERNET - 2).expect("it was read when it came");
+        assert!(to_v6(&mut longer, ends), "there is room");
+        let buf = copy(&longer);
+        self.send_on(step, i, buf)
+    }
+
+    /// What a frame became goes on in its place.
+    fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, buf: Vec<u8>) -> Next {
+        let port = step.frames[i].port;
+        let is_inward = buf[HEAD_ROOM + ETHERNET] >> 4 == 6;
+        let entry = step.onward(if is_inward { Dir::Inward } else { Dir::Outward });
+        step.hold(i);
+        step.own.release(entry, port, buf);
+        Next::Gone
+    }
+
+    /// An error of ICMPv6 from inside (RFC 7915, section 5.2).
+    fn error_out64(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        let frame = &step.frames[i];
+        let (src, dst) = frame.addresses6();
+        let prefix = self.table.config.prefix64.expect("it was asked for");
+        let l4 = frame.l4();
+        let covered = sum(&frame.ip()[8..IPV6]) + pseudo6(l4.len()) + sum(l4);
+        let Some(ip) = l4.get(ERROR..).filter(|ip| ip.len() >= IPV6 + 8 && ip[0] >> 4 == 6) else {
+            return Next::Drop(Drop::NatBadIcmp);
+        };
+        if fold(covered) != 0xffff {
+            return Next::Drop(Drop::NatBadIcmp);
+        }
+        let Some((kind, code, word)) = error4(l4) else { return Next::Drop(Drop::NatProtocol) };
+        let (proto, inner) = (proto4(ip[6]), &ip[IPV6..]);
+        let address = |at: usize| u128::from_be_bytes(*ip[at..].first_chunk().expect("sixteen bytes"));
+        let (inner_src, inner_dst) = (address(8), address(24));
+        let (sport, dport) = ports(proto, inner);
+        let Some(remote) = prefix.extract(inner_src) else { return Next::Drop(Drop::NatNoMapping) };
+        let inside = Inside { address: words(inner_dst), port: dport, proto };
+        let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { sport } };
+        let slot = self.table.mapping_of(step.now, &inside, remote_end);
+        let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
+            return Next::Drop(Drop::NatNoMapping);
+        };
+        let own = self.table.outside.address(outside);
+        let quoted_bytes = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+        let header = header4(traffic(ip), quoted_bytes, proto, (0, 0x4000), (remote, own));
+        let mut quoted = [&header[..], inner].concat();
+        quote_port(
+            &mut quoted[IPV4..],
+            proto,
+            (End::Destination, port),
+            (sum(&ip[8..IPV6]), sum(&header[12..])),
+        );
+        quoted.truncate(MOST_QUOTED_V4);
+        let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
+        let checksum = !fold(sum(&icmp));
+        icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+        let target = prefix.extract(dst).expect("it was asked for");
+        // A router inside has no address outside: it speaks with that of the mapping.
+        let from = prefix.extract(src).unwrap_or(own);
+        let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (from, target));
+        let buf = packet(frame, [8, 0], &[&ip, &icmp]);
+        self.send_on(step, i, buf)
+    }
+
+    /// An error of ICMP about what a host with IPv6 sent (RFC 7915, section 4.2): `quoted` is the packet that it quotes,
+    /// whose source is the outside end of `inside`.
+    pub(super) fn error_back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
+        let frame = &step.frames[i];
+        let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
+        let l4 = frame.l4();
+        let Some((kind, code, word)) = error6(l4) else { return Next::Drop(Drop::NatProtocol) };
+        let ip = &l4[ERROR..];
+        let header_bytes = usize::from(ip[0] & 15) * 4;
+        let (proto, inner) = (ip[9], &ip[header_bytes..]);
+        let address = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+        let inner_bytes = usize::from(u16::from_be_bytes([ip[2], ip[3]])).saturating_sub(header_bytes);
+        let proto6 = if proto == ICMP { ICMP6 } else { proto };
+        let host = address6(inside.address);
+        let header = header6(traffic(ip), inner_bytes, proto6, (host, prefix.embed(address(16))));
+        let mut quoted = [&header[..], inner].concat();
+        let sums = (sum(&ip[12..IPV4]), sum(&header[8..]));
+        quote_port(&mut quoted[IPV6..], proto, (End::Source, inside.port), sums);
+        quoted.truncate(MOST_V6 - IPV6 - ERROR);
+        let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
+        let ends = (prefix.embed(frame.addresses4().0), host);
+        let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);
+        let checksum = !fold(sum(&ip[8..]) + pseudo6(icmp.len()) + sum(&icmp));
+        icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+        let buf = packet(frame, [0x86, 0xdd], &[&ip, &icmp]);
+        self.send_on(step, i, buf)
+    }
+
+    /// The source of an answer to a host with IPv6.
+    pub(super) fn own6(&self, address: u32) -> Option<Ipv6Addr> {
+        self.table.config.prefix64.map(|prefix| Ipv6Addr::from(prefix.embed(address)))
+    }
+}
+
+/// A frame with the Ethernet addresses of another, with room in front.
+fn packet(frame: &Frame<'_>, ether_type: [u8; 2], parts: &[&[u8]]) -> Vec<u8> {
+    [&[0; HEAD_ROOM][..], &frame.bytes()[..12], &ether_type, &parts.concat()].concat()
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Source,
+    Destination,
+}
+
+/// The ports of a quoted transport of eight bytes and more, or its identifier twice.
+fn ports(proto: u8, inner: &[u8]) -> (u16, u16) {
+    let word = |at: usize| u16::from_be_bytes([inner[at], inner[at + 1]]);
+    if proto == ICMP { (word(4), word(4)) } else { (word(0), word(2)) }
+}
+
+/// The quoted transport with the port that the receiver of the error knows, and its checksum for other addresses.
+fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): (u64, u64)) {
+    let at = match (proto, end) {
+        (ICMP, _) => 4,
+        (_, End::Source) => 0,
+        (_, End::Destination) => 2,
+    };
+    let was = u16::from_be_bytes([inner[at], inner[at + 1]]);
+    inner[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    if proto == ICMP {
+        // Nobody judges the checksum of what is quoted (RFC 5508 REQ-3c).
+        inner[0] = match inner[0] {
+            8 => 128,
+            0 => 129,
+            128 => 8,
+            _ => 0,
+        };
+        return;
+    }
+    readdress(inner, proto, old + u64::from(was), new + u64::from(port));
+}
+
+/// Type, code and second word of an error of IPv6 for one of IPv4.
+fn error6(l4: &[u8]) -> Option<(u8, u8, u32)> {
+    let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
+    // Pointers into the header, byte by byte of that of IPv4.
+    const POINTERS: [Option<u32>; 20] = {
+        let mut to = [None; 20];
+        (to[0], to[1], to[2], to[3], to[8], to[9]) = (Some(0), Some(1), Some(4), Some(4), Some(7), Some(6));
+        let mut at = 12;
+        while at < 20 {
+            to[at] = Some(if at < 16 { 8 } else { 24 });
+            at += 1;
+        }
+        to
+    };
+    Some(match (l4[0], l4[1]) {
+        (3, 2) => (4, 1, 6),
+        (3, 3) => (1, 4, 0),
+        (3, 4) => (2, 0, ((word & 0xffff) + 20).max(1280)),
+        (3, 9 | 10 | 13 | 15) => (1, 1, 0),
+        (3, 0 | 1 | 5..=8 | 11 | 12) => (1, 0, 0),
+        (11, code) => (3, code, 0),
+        (12, 0 | 2) => (4, 0, (*POINTERS.get((word >> 24) as usize)?)?),
+        _ => return None,
+    })
+}
+
+/// Type, code and second word of an error of IPv4 for one of IPv6.
+fn error4(l4: &[u8]) -> Option<(u8, u8, u32)> {
+    let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
+    Some(match (l4[0], l4[1]) {
+        (1, 0 | 2 | 3) => (3, 1, 0),
+        (1, 1) => (3, 10, 0),
+        (1, 4) => (3, 3, 0),
+        (2, _) => (3, 4, word.saturating_sub(20).min(0xffff)),
+        (3, code) => (11, code, 0),
+        (4, 1) => (3, 2, 0),
+        (4, 0) => {
+            let pointer = match word {
+                0 | 1 => word,
+                4 | 5 => 2,
+                6 => 9,
+                7 => 8,
+                8..24 => 12,
+                24..40 => 16,
+                _ => return None,
+            };
+            (12, 0, pointer << 24)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addresses_of_rfc6052() {
+        // Section 2.4, table 2: 192.0.2.33.
+        for (prefix, address) in [
+            ("2001:db8::/32", "2001:db8:c000:221::"),
+            ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
+            ("2001:db8:122::/48", "2001:db8:122:c000:2:2100::"),
+            ("2001:db8:122:300::/56", "2001:db8:122:3c0:0:221::"),
+            ("2001:db8:122:344::/64", "2001:db8:122:344:c0:2:2100::"),
+            ("2001:db8:122:344::/96", "2001:db8:122:344::192.0.2.33"),
+        ] {
+            let prefix64 = Prefix64::new(prefix.parse().expect("a prefix")).expect("a length of RFC 6052");
+            let expected: Ipv6Addr = address.parse().expect("an address");
+            assert_eq!(Ipv6Addr::from(prefix64.embed(0xc000_0221)), expected, "{prefix}");
+            assert_eq!(prefix64.extract(u128::from(expected)), Some(0xc000_0221), "{prefix}");
+            assert_eq!(prefix64.extract(0), None, "{prefix}");
+        }
+        assert!(Prefix64::new("2001:db8::/33".parse().expect("a prefix")).is_err());
+        assert!(Prefix64::new("192.0.2.0/32".parse().expect("a prefix")).is_err());
+    }
+
+    #[test]
+    fn addresses_are_kept_as_words() {
+        let address = 0x2001_0db8_0000_0001_0000_0002_0000_0003;
+        assert_eq!(words(address), [0x2001_0db8, 1, 2, 3]);
+        assert_eq!(address6(words(address)), address);
+    }
+
+    /// There and back again: the same packet, with right checksums both times.
+    #[test]
+    fn headers_are_translated_both_ways_in_place() {
+        let ends4 = (0xc613_0009, 0xc000_0201);
+        let ends6 = (0x0064_ff9b_u128 << 96 | 0xc613_0009, 0x2001_0db8_u128 << 96 | 1);
+        for (proto, at, header) in [
+            (UDP, 6, &[0, 53, 4, 0, 0, 0, 0, 0][..]),
+            (TCP, 16, &[0, 80, 4, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0]),
+            (ICMP, 2, &[0, 0, 0, 0, 0, 7, 0, 1]),
+        ] {
+            for bytes in [0, 1, 2, 33] {
+                let mut l4 = [header, &vec![0xab; bytes]].concat();
+                if proto == UDP {
+                    let length = (l4.len() as u16).to_be_bytes();
+                    l4[4..6].copy_from_slice(&length);
+                }
+                let ip = header4((4, 61), l4.len(), proto, (7, 0), ends4);
+                let pseudo =
+                    if proto == ICMP { 0 } else { sum(&ip[12..]) + l4.len() as u64 + u64::from(proto) };
+                let checksum = !fold(pseudo + sum(&l4));
+                l4[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+                let before = [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip, &l4].concat();
+                let mut buf = [&before[..], &[0; IPV6]].concat();
+                let mut frame = Frame::new(&mut buf, HEAD_ROOM, before.len(), crate::frame::PortId(0));
+                frame.read(ETHERNET - 2).expect("a right frame");
+                assert!(to_v6(&mut frame, ends6));
+                assert_eq!(frame.addresses6(), ends6);
+                let proto6 = frame.proto();
+                let covered = sum(&frame.ip()[8..IPV6]) + frame.l4().len() as u64 + u64::from(proto6);
+                assert_eq!(fold(covered + sum(frame.l4())), 0xffff, "{proto} {bytes}");
+                to_v4(&mut frame, ends4, 7);
+                assert_eq!(frame.bytes(), &before[HEAD_ROOM..], "{proto} {bytes}");
+                let mut full = before.clone();
+                let mut frame = Frame::new(&mut full, HEAD_ROOM, before.len(), crate::frame::PortId(0));
+                frame.read(ETHERNET - 2).expect("a right frame");
+                assert!(!to_v6(&mut frame, ends6) && frame.bytes() == &before[HEAD_ROOM..], "no room");
+            }
+        }
+    }
+}
