@@ -271,7 +271,7 @@ impl Nat {
         let frame = &mut step.frames[i];
         let flow = flow(frame);
         let is_own = self.is_own(flow.remote.address);
-        if is_own && self.is_local(step.now, frame) {
+        if self.local.contains(&flow.remote.address) && !(is_own && self.is_awaited(step.now, frame)) {
             return Next::On;
         }
         let number = match self.table.outbound(step.now, &flow, hash, guess) {
@@ -292,11 +292,10 @@ impl Nat {
         if is_own { self.hairpin(step, i) } else { Next::On }
     }
 
-    /// Whether a frame is for the node itself: no mapping awaits it at an address that is the node's, too.
+    /// Whether a mapping awaits a frame, at an address that may be the node's, too.
     #[cold]
-    fn is_local(&mut self, now: Time, frame: &Frame<'_>) -> bool {
-        let holder = self.place(frame).and_then(|place| self.table.holder(now, place).map(|_| ()));
-        self.local.contains(&frame.addresses4().1) && holder.is_none()
+    fn is_awaited(&mut self, now: Time, frame: &Frame<'_>) -> bool {
+        self.place(frame).is_some_and(|place| self.table.holder(now, place).is_some())
     }
 
     /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
@@ -349,8 +348,8 @@ impl Nat {
 
     /// A frame from outside that is not for a public address.
     fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
-        let (src, _) = step.frames[i].addresses4();
-        match self.table.config.excludes(src) {
+        let (src, dst) = step.frames[i].addresses4();
+        match self.local.contains(&dst) || self.table.config.excludes(src) {
             true => Next::On,
             false => Next::Drop(Drop::NatNoMapping),
         }
