@@ -54,6 +54,7 @@ reasons! {
     NatQuota "nat_quota" "its sender has all the ports or sessions that it may have (RFC 6888 REQ-4)",
     NatRate "nat_rate" "its sender makes new mappings faster than it may (RFC 6888 REQ-4)",
     NatSessions "nat_sessions" "the NAT has all the sessions that it may have (RFC 6888 REQ-5)",
+    NatConflict "nat_conflict" "another host of its public address talks to that far end without ports",
     NatProtocol "nat_protocol" "the NAT has no mapping for its protocol",
     NatBadIcmp "nat_bad_icmp" "an error of ICMP that is broken or quotes what is broken (RFC 5508 REQ-3)",
     NatFragment "nat_fragment" "its first fragment did not come, or too many wait for theirs (RFC 4787 REQ-14)",

@@ -142,10 +142,15 @@ impl Nat {
             Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
             None => {
                 let outside = self.table.outside.number(address);
-                let place = outside.zip(Space::of(quote.proto));
-                place.and_then(|(outside, space)| {
-                    let slot = self.table.holder(step.now, Place { outside, space, port })?;
-                    Some(slot.inside())
+                outside.and_then(|outside| match Space::of(quote.proto) {
+                    Some(space) => {
+                        let slot = self.table.holder(step.now, Place { outside, space, port })?;
+                        Some(slot.inside())
+                    }
+                    None => {
+                        let number = self.table.portless(step.now, outside, quote.proto, quote.dst.0);
+                        (number != 0).then(|| self.table.sessions[number].inside())
+                    }
                 })
             }
         };

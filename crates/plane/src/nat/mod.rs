@@ -12,6 +12,7 @@
 //! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `deterministic.rs` |
 //! | When is a session over? | `timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
+//! | What of protocols without ports? | `portless.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
 //! | What does `nat(...)` take? | `config.rs`; when it changes: `apply.rs` |
 //!
@@ -28,6 +29,7 @@ pub(crate) mod index;
 mod log;
 mod nat64;
 mod outside;
+mod portless;
 mod ports;
 pub(crate) mod secret;
 mod sessions;
@@ -485,7 +487,12 @@ impl Nat {
             frame.set_src4(pair.outside);
             return if self.is_own(dst) { self.hairpin(step, i) } else { Next::On };
         }
-        if has_ports(frame) { self.out_plain(step, i, lookup) } else { Next::Drop(Drop::NatProtocol) }
+        match Space::of(frame.proto()) {
+            Some(_) if has_ports(frame) => self.out_plain(step, i, lookup),
+            // Messages of ICMP that are neither query nor error are for the link.
+            Some(_) => Next::Drop(Drop::NatProtocol),
+            None => self.out_portless(step, i),
+        }
     }
 
     #[cold]
@@ -514,7 +521,10 @@ impl Nat {
         if has_ports(frame) || !self.is_own(dst) {
             return self.back_plain(step, i, guess);
         }
-        Next::Drop(Drop::NatProtocol)
+        match Space::of(frame.proto()) {
+            Some(_) => Next::Drop(Drop::NatProtocol),
+            None => self.back_portless(step, i),
+        }
     }
 
     /// Whether an address is one of this NAT's.

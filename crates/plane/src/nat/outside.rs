@@ -22,10 +22,14 @@ pub(crate) enum Space {
     Udp = 1,
     /// Identifiers of queries.
     Icmp = 2,
+    /// Protocols without ports: who has what follows from the remote end.
+    Other = 3,
 }
 
+/// How many have ports.
+const SPACES: usize = Space::Other as usize;
 /// How many there are.
-pub(crate) const SPACES: usize = 3;
+pub(crate) const ALL_SPACES: usize = SPACES + 1;
 
 impl Space {
     /// That of a protocol; `None` where there are no ports.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::outside::{Holder, Outside, Place, SPACES, Space};
+use super::outside::{ALL_SPACES, Holder, Outside, Place, Space};
 use super::secret::Secret;
 use super::timers::Tick;
 
@@ -70,7 +70,7 @@ struct Block {
     /// The owner's next block.
     next: Option<BlockId>,
     /// Ports with a slot, by space.
-    live: [u16; SPACES],
+    live: [u16; ALL_SPACES],
     /// When the last live port was given back.
     emptied: Tick,
     /// It is in the row of those that rest.
@@ -78,7 +78,7 @@ struct Block {
     /// It is its owner's by configuration, for good.
     fixed: bool,
     /// No port of the space was found before this tick, and none was given back since.
-    full_until: [Option<Tick>; SPACES],
+    full_until: [Option<Tick>; ALL_SPACES],
 }
 
 /// A block of the pool.
@@ -260,6 +260,12 @@ impl Pool {
         if is_full || is_other {
             return None;
         }
+        if want.space == Space::Other {
+            // Its address is all it takes; the first port says which block is in use for it.
+            block.live[space] += 1;
+            let outside = (id.0 as usize / self.cuts.len()) as u16;
+            return Some(Place { outside, space: want.space, port: cut.first });
+        }
         // With parity, every second port from the first one that is alike.
         let (step, from) = match self.config.parity {
             true => (2, u32::from(cut.first) + u32::from((cut.first ^ want.like) & 1)),
@@ -307,7 +313,9 @@ impl Pool {
 
     /// Whether the port is to be a well-known one, where there are any to give.
     fn wants_low(&self, want: Want) -> bool {
-        want.like < LOW && want.space != Space::Icmp && self.cuts.iter().any(|cut| cut.is_low())
+        want.like < LOW
+            && matches!(want.space, Space::Tcp | Space::Udp)
+            && self.cuts.iter().any(|cut| cut.is_low())
     }
 
     /// A new block: on the subscriber's address, or if it has none yet, on the emptier one of two drawn by lot.
@@ -352,7 +360,7 @@ impl Pool {
             }
             _ => None,
         };
-        if block.live == [0; SPACES] {
+        if block.live == [0; ALL_SPACES] {
             block.emptied = now;
             if !block.fixed && !block.resting {
                 block.resting = true;
@@ -370,7 +378,7 @@ impl Pool {
         {
             self.resting.pop_front();
             let block = &mut self.blocks[id.0 as usize];
-            match (block.live == [0; SPACES], now.since(block.emptied) > hold) {
+            match (block.live == [0; ALL_SPACES], now.since(block.emptied) > hold) {
                 (true, true) => return Some((block.owner, id)),
                 // It was used and emptied again meanwhile.
                 (true, false) => self.resting.push_back((block.emptied, id)),

@@ -102,6 +102,21 @@ impl Sessions {
         number
     }
 
+    /// Lets a slot be found under another hash, too.
+    pub(crate) fn add_hash(&mut self, hash: u32, number: u32) {
+        self.index.insert(hash, number);
+    }
+
+    /// And no longer.
+    pub(crate) fn remove_hash(&mut self, hash: u32, number: u32) {
+        self.index.remove(hash, number);
+    }
+
+    /// The slot under a hash for which `is` is true, or 0.
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(&Slot) -> bool) -> u32 {
+        self.index.find(hash, |number| is(&self.slots[number]))
+    }
+
     /// Takes a slot away.
     pub(crate) fn remove(&mut self, secret: &Secret, number: u32) {
         self.index.remove(self.hash_of(secret, number), number);

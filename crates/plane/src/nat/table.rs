@@ -244,7 +244,7 @@ impl Table {
     }
 
     /// The slot, if it is alive; what is too old ends here.
-    fn alive(&mut self, now: Time, number: u32) -> u32 {
+    pub(super) fn alive(&mut self, now: Time, number: u32) -> u32 {
         let slot = &self.sessions[number];
         if number == 0 || !self.ages.over(slot.track.class, slot.seen, Tick::of(now)) {
             return number;
@@ -347,9 +347,9 @@ impl Table {
     }
 
     /// A new mapping with its first session.
-    fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, Drop> {
+    pub(super) fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, Drop> {
         let proto = flow.inside.proto;
-        let space = Space::of(proto).ok_or(Drop::NatProtocol)?;
+        let space = Space::of(proto).unwrap_or(Space::Other);
         let track = Table::begin(proto, Side::Inside, &flow.segment)?;
         if self.sessions.live() >= self.config.sessions {
             return Err(Drop::NatSessions);
@@ -362,14 +362,20 @@ impl Table {
                 return Err(reason);
             }
         };
-        let end = match self.kind() {
-            Kind::Private => flow.remote,
-            _ => self.end(proto, flow.remote),
-        };
-        let mut slot = Slot::new(flow.inside, self.kind(), end, track, Tick::of(now));
+        if space == Space::Other && self.portless(now, place.outside, proto, flow.remote.address) != 0 {
+            self.pool.give_back(place, Tick::of(now), AtOnce::Yes);
+            self.subscribers.forget_idle(&self.secret, subscriber);
+            return Err(Drop::NatConflict);
+        }
+        let kind = if space == Space::Other { Kind::Private } else { self.kind() };
+        let end = if kind == Kind::Private { flow.remote } else { self.end(proto, flow.remote) };
+        let mut slot = Slot::new(flow.inside, kind, end, track, Tick::of(now));
         (slot.subscriber, slot.outside, slot.outside_port) = (subscriber, place.outside, place.port);
         let number = self.sessions.insert(&self.secret, slot);
-        self.outside.take(place, number);
+        match space {
+            Space::Other => self.sessions.add_hash(self.hash_outside(&slot), number),
+            _ => self.outside.take(place, number),
+        }
         self.subscribers[subscriber].sessions += 1;
         self.log_session(now, What::SessionCreated, &slot);
         Ok(number)
@@ -489,7 +495,7 @@ impl Table {
     /// Takes a mapping away, whose last session was of this class.
     pub(super) fn remove(&mut self, now: Time, number: u32, class: Class) {
         let slot = self.sessions[number];
-        let space = Space::of(slot.inside().proto).expect("what has a port has a space");
+        let space = Space::of(slot.inside().proto).unwrap_or(Space::Other);
         let place = Place { outside: slot.outside, space, port: slot.outside_port };
         // Of several connections, others may have ended otherwise.
         let is_closed = class == Class::TcpClosing && !slot.is_shared();
@@ -498,7 +504,10 @@ impl Table {
             true => None,
             false => self.pool.give_back(place, Tick::of(now), at_once),
         };
-        self.outside.give_back(place, rest);
+        match space {
+            Space::Other => self.sessions.remove_hash(self.hash_outside(&slot), number),
+            _ => self.outside.give_back(place, rest),
+        }
         self.sessions.remove(&self.secret, number);
         if !slot.is_fixed() {
             self.subscribers[slot.subscriber].sessions -= 1;
