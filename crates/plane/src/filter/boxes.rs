@@ -1,26 +1,20 @@
-//! What a rule asks of a frame, as ranges and bits: 32 bytes for IPv4, 96 for IPv6. A rule with lists is several.
+//! What a rule asks of a frame, as ranges of words and a few bits: a cache line for IPv4, two for IPv6. A rule with
+//! lists is several boxes.
 
-use super::classify::{DIR, DPORT, DST, FLAGS, Key, META, PORT, PROTO, SPORT, SRC, STATE, Shape};
+use super::classify::{
+    BITS, DIR, DPORT, DST, DST_REST, Key, PORT, PROTO, SPORT, SRC, SRC_REST, STATE, Shape,
+};
 
 /// In the place of a protocol or a port: any.
 pub(crate) const ANY: u8 = 255;
 
-/// What is asked beside the addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rest {
-    sport: u16,
-    sport_more: u16,
-    dport: u16,
-    dport_more: u16,
-    proto: u8,
-    port: u8,
-    flags_mask: u8,
-    flags: u8,
-    /// The number of the rule, and in the lowest byte the bits of a key's [`META`] that are allowed.
-    rule_meta: u32,
-}
+/// States of a connection; behind their bits stand two for the directions, and one that says that it is a later
+/// fragment, which has no ports and no flags.
+pub(crate) const STATES: u32 = 4;
+/// The bits of a later fragment.
+pub(crate) const LATER: u8 = 1 << (STATES + 2);
 
-/// The same with names, as rules give it.
+/// What is asked beside the addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) rule: u32,
@@ -30,82 +24,54 @@ pub(crate) struct Asked {
     pub(crate) dport: (u16, u16),
     /// Flags that must be set, and flags that count.
     pub(crate) flags: (u8, u8),
-    /// Bits of [`META`] that are allowed.
+    /// Bits of states, directions and of a later fragment that are allowed.
     pub(crate) meta: u8,
 }
 
-impl Rest {
-    pub(crate) fn new(asked: Asked) -> Rest {
-        let Asked { rule, proto, port, sport, dport, flags: (flags, flags_mask), meta } = asked;
-        let (sport, sport_more) = (sport.0, sport.1 - sport.0);
-        let (dport, dport_more) = (dport.0, dport.1 - dport.0);
-        let rule_meta = rule << 8 | u32::from(meta);
-        Rest { sport, sport_more, dport, dport_more, proto, port, flags_mask, flags, rule_meta }
-    }
-
-    #[inline]
-    fn holds(&self, key: &Key) -> bool {
-        let within = |word: usize, low: u16, more: u16| {
-            key.words[word].wrapping_sub(u32::from(low)) <= u32::from(more)
-        };
-        let is = |word: usize, value: u8| (value == ANY) | (key.words[word] == u32::from(value));
-        within(SPORT, self.sport, self.sport_more)
-            & within(DPORT, self.dport, self.dport_more)
-            & is(PROTO, self.proto)
-            & is(PORT, self.port)
-            & (key.words[FLAGS] & u32::from(self.flags_mask) == u32::from(self.flags))
-            & (key.words[META] & !self.rule_meta & 0xff == 0)
-    }
-
-    fn range(&self, word: usize) -> (u32, u32) {
-        let exactly = |value: u8, most: u8| match value {
-            ANY => (0, u32::from(most)),
-            value => (u32::from(value), u32::from(value)),
-        };
-        // The least and the most of the bits that are allowed; what is between may be too much, never too little.
-        let bits = |first: u32, count: u32| {
-            let allowed = self.rule_meta >> first & ((1 << count) - 1);
-            (allowed.trailing_zeros().min(count - 1), allowed.checked_ilog2().unwrap_or(0))
-        };
-        match word {
-            SPORT => (u32::from(self.sport), u32::from(self.sport) + u32::from(self.sport_more)),
-            DPORT => (u32::from(self.dport), u32::from(self.dport) + u32::from(self.dport_more)),
-            PROTO => exactly(self.proto, u8::MAX),
-            PORT => exactly(self.port, 63),
-            STATE => bits(0, STATES),
-            DIR => bits(STATES, 2),
-            _ => unreachable!("no other word is cut by"),
-        }
-    }
-
-    fn rule(&self) -> u32 {
-        self.rule_meta >> 8
-    }
+/// The word [`BITS`] of a key: what is, and of the flags also what is not, so that one look tells what is forbidden.
+#[inline]
+pub(crate) fn bits(flags: u8, meta: u8) -> u32 {
+    u32::from(meta) << 16 | u32::from(!flags) << 8 | u32::from(flags)
 }
 
-/// States of a connection, and so bits of [`META`] for them; behind them two for the directions, and one that says
-/// that it is a later fragment.
-pub(crate) const STATES: u32 = 4;
-/// Bit of [`META`]: a later fragment, which has no ports and no flags.
-pub(crate) const LATER: u8 = 1 << (STATES + 2);
+/// Words that a box of IPv4 compares; the others of its arrays hold something else.
+const COMPARED: usize = 6;
+/// In `low`: the bits that a key may not have, and the rule.
+const FORBIDDEN: usize = BITS;
+const RULE: usize = 7;
 
 /// A box of IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(align(32))]
+#[repr(align(64))]
 pub(crate) struct Box4 {
-    src: u32,
-    src_more: u32,
-    dst: u32,
-    dst_more: u32,
-    rest: Rest,
+    low: [u32; 8],
+    /// How many values follow the lowest.
+    more: [u32; 8],
 }
 
-const _: () = assert!(size_of::<Box4>() == 32);
+const _: () = assert!(size_of::<Box4>() == 64 && PORT < COMPARED);
 
 impl Box4 {
     /// Addresses as prefixes: the first and how many follow.
-    pub(crate) fn new(src: (u32, u32), dst: (u32, u32), rest: Rest) -> Box4 {
-        Box4 { src: src.0, src_more: src.1, dst: dst.0, dst_more: dst.1, rest }
+    pub(crate) fn new(src: (u32, u32), dst: (u32, u32), asked: &Asked) -> Box4 {
+        let exactly = |value: u8| if value == ANY { (0, 255) } else { (u32::from(value), 0) };
+        let range = |(low, high): (u16, u16)| (u32::from(low), u32::from(high - low));
+        let words =
+            [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), exactly(asked.port)];
+        let (mut low, mut more) = ([0; 8], [0; 8]);
+        for (n, word) in words.into_iter().enumerate() {
+            (low[n], more[n]) = word;
+        }
+        let (set, of) = asked.flags;
+        low[FORBIDDEN] = bits(of & !set, !asked.meta) & !0xff00 | u32::from(set) << 8;
+        low[RULE] = asked.rule;
+        Box4 { low, more }
+    }
+
+    /// The least and the greatest of the bits that are allowed; what is between may be too much, never too little.
+    fn allowed(&self, first: u32, count: u32) -> (u32, u32) {
+        let allowed = !self.low[FORBIDDEN] >> (16 + first) & ((1 << count) - 1);
+        (allowed.trailing_zeros().min(count - 1), allowed.checked_ilog2().unwrap_or(0))
     }
 }
 
@@ -115,42 +81,55 @@ impl Shape for Box4 {
 
     fn range(&self, word: usize) -> (u32, u32) {
         match word {
-            SRC => (self.src, self.src + self.src_more),
-            DST => (self.dst, self.dst + self.dst_more),
-            word => self.rest.range(word),
+            STATE => self.allowed(0, STATES),
+            DIR => self.allowed(STATES, 2),
+            PORT => (self.low[PORT], (self.low[PORT] + self.more[PORT]).min(63)),
+            word => (self.low[word], self.low[word] + self.more[word]),
         }
     }
 
     #[inline]
     fn holds(&self, key: &Key) -> bool {
-        (key.words[SRC].wrapping_sub(self.src) <= self.src_more)
-            & (key.words[DST].wrapping_sub(self.dst) <= self.dst_more)
-            & self.rest.holds(key)
+        let mut outside = 0;
+        for n in 0..8 {
+            // All eight, so that the compiler takes four at a time.
+            let out = u32::from(key.words[n].wrapping_sub(self.low[n]) > self.more[n]);
+            outside |= out & u32::from(n < COMPARED);
+        }
+        outside | (key.words[BITS] & self.low[FORBIDDEN]) == 0
     }
 
     #[inline]
     fn rule(&self) -> u32 {
-        self.rest.rule()
+        self.low[RULE]
     }
 }
 
-/// A box of IPv6.
+/// A box of IPv6: as one of IPv4 with the first words of the addresses, and the rest of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(align(32))]
+#[repr(align(64))]
 pub(crate) struct Box6 {
-    src: [u32; 4],
-    src_mask: [u32; 4],
-    dst: [u32; 4],
-    dst_mask: [u32; 4],
-    rest: Rest,
+    first: Box4,
+    src: [u32; 3],
+    src_mask: [u32; 3],
+    dst: [u32; 3],
+    dst_mask: [u32; 3],
 }
 
-const _: () = assert!(size_of::<Box6>() == 96);
+const _: () = assert!(size_of::<Box6>() == 128);
 
 impl Box6 {
     /// Addresses as prefixes: the bits and which of them count.
-    pub(crate) fn new(src: (u128, u128), dst: (u128, u128), rest: Rest) -> Box6 {
-        Box6 { src: words(src.0), src_mask: words(src.1), dst: words(dst.0), dst_mask: words(dst.1), rest }
+    pub(crate) fn new(src: (u128, u128), dst: (u128, u128), asked: &Asked) -> Box6 {
+        let first = |(bits, mask): (u128, u128)| ((bits >> 96) as u32, !((mask >> 96) as u32));
+        let rest = |address: u128| *words(address).last_chunk().expect("three of four");
+        Box6 {
+            first: Box4::new(first(src), first(dst), asked),
+            src: rest(src.0),
+            src_mask: rest(src.1),
+            dst: rest(dst.0),
+            dst_mask: rest(dst.1),
+        }
     }
 }
 
@@ -163,9 +142,9 @@ pub(crate) fn words(address: u128) -> [u32; 4] {
 impl Shape for Box6 {
     const CUTS: &[(usize, u32)] = &[
         (SRC, 32),
-        (SRC + 1, 32),
+        (SRC_REST, 32),
         (DST, 32),
-        (DST + 1, 32),
+        (DST_REST, 32),
         (SPORT, 16),
         (DPORT, 16),
         (PROTO, 8),
@@ -176,24 +155,24 @@ impl Shape for Box6 {
 
     fn range(&self, word: usize) -> (u32, u32) {
         match word {
-            0..4 => (self.src[word], self.src[word] | !self.src_mask[word]),
-            4..8 => (self.dst[word - 4], self.dst[word - 4] | !self.dst_mask[word - 4]),
-            word => self.rest.range(word),
+            SRC_REST => (self.src[0], self.src[0] | !self.src_mask[0]),
+            DST_REST => (self.dst[0], self.dst[0] | !self.dst_mask[0]),
+            word => self.first.range(word),
         }
     }
 
     #[inline]
     fn holds(&self, key: &Key) -> bool {
         let mut unlike = 0;
-        for n in 0..4 {
-            unlike |= (key.words[SRC + n] ^ self.src[n]) & self.src_mask[n];
-            unlike |= (key.words[DST + n] ^ self.dst[n]) & self.dst_mask[n];
+        for n in 0..3 {
+            unlike |= (key.words[SRC_REST + n] ^ self.src[n]) & self.src_mask[n];
+            unlike |= (key.words[DST_REST + n] ^ self.dst[n]) & self.dst_mask[n];
         }
-        (unlike == 0) & self.rest.holds(key)
+        (unlike == 0) & self.first.holds(key)
     }
 
     #[inline]
     fn rule(&self) -> u32 {
-        self.rest.rule()
+        self.first.rule()
     }
 }

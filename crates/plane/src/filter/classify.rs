@@ -2,7 +2,7 @@
 //! most, not with their number.
 //!
 //! ```text
-//! key > tree: node > node > leaf of a few boxes > the first that holds the key        the least of all trees
+//! key > tree: node > node > leaf of a few boxes > the first that holds the key        the least rule of all trees
 //!       node: some bits of one word of the key are the number of the child
 //! ```
 //! After HiCuts (Gupta, McKeown, IEEE Micro 20(1), 2000), with two changes: a cut takes any bits of a word (ByteCuts, Daly,
@@ -24,23 +24,34 @@ pub(crate) struct Key {
     pub(crate) words: [u32; 16],
 }
 
-/// Words of a key. An address of IPv4 is its first word alone.
+/// Words of a key; of an address of IPv6 the first one.
 pub(crate) const SRC: usize = 0;
-pub(crate) const DST: usize = 4;
+pub(crate) const DST: usize = 1;
 /// Source port, or type and code of ICMP.
-pub(crate) const SPORT: usize = 8;
-pub(crate) const DPORT: usize = 9;
-pub(crate) const PROTO: usize = 10;
+pub(crate) const SPORT: usize = 2;
+pub(crate) const DPORT: usize = 3;
+pub(crate) const PROTO: usize = 4;
 /// The port it came in by.
-pub(crate) const PORT: usize = 11;
+pub(crate) const PORT: usize = 5;
+/// Flags of TCP, state, direction and whether it is a later fragment, see [`super::boxes::bits`].
+pub(crate) const BITS: usize = 6;
+/// The other words of addresses of IPv6, three each.
+pub(crate) const SRC_REST: usize = 8;
+pub(crate) const DST_REST: usize = 11;
 /// Number of the state of its connection.
-pub(crate) const STATE: usize = 12;
+pub(crate) const STATE: usize = 14;
 /// Number of its direction.
-pub(crate) const DIR: usize = 13;
-/// One bit for the state, one for the direction, and whether it is a later fragment.
-pub(crate) const META: usize = 14;
-/// Flags of TCP.
-pub(crate) const FLAGS: usize = 15;
+pub(crate) const DIR: usize = 15;
+
+impl Key {
+    /// The addresses of IPv6.
+    pub(crate) fn set_v6(&mut self, src: u128, dst: u128) {
+        let (src, dst) = (super::boxes::words(src), super::boxes::words(dst));
+        (self.words[SRC], self.words[DST]) = (src[0], dst[0]);
+        self.words[SRC_REST..SRC_REST + 3].copy_from_slice(&src[1..]);
+        self.words[DST_REST..DST_REST + 3].copy_from_slice(&dst[1..]);
+    }
+}
 
 /// What a rule asks of a frame, or a part of it: ranges of words and a few bits.
 pub(crate) trait Shape: Copy {
@@ -55,6 +66,22 @@ pub(crate) trait Shape: Copy {
 
     /// The rule that it is of.
     fn rule(&self) -> u32;
+}
+
+/// What is asked about the frames of a batch, and found.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) len: usize,
+    pub(crate) keys: [Key; BATCH],
+    /// The first rule that may be found.
+    pub(crate) from: [u32; BATCH],
+    pub(crate) found: [u32; BATCH],
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked { len: 0, keys: [Key::default(); BATCH], from: [0; BATCH], found: [NONE; BATCH] }
+    }
 }
 
 /// A node: bits of a word select one of its children; or a leaf.
@@ -89,11 +116,10 @@ impl Node {
         self.base + (bits & u32::from(self.mask))
     }
 
-    /// The boxes of a leaf.
+    /// The first box of a leaf, and the one behind its last.
     #[inline]
-    fn boxes(self) -> std::ops::Range<usize> {
-        let first = self.base as usize;
-        first..first + (usize::from(self.shift) << 16 | usize::from(self.mask))
+    fn boxes(self) -> (u32, u32) {
+        (self.base, self.base + (u32::from(self.shift) << 16 | u32::from(self.mask)))
     }
 }
 
@@ -112,39 +138,57 @@ pub(crate) struct Forest<S> {
     trees: Vec<Tree<S>>,
 }
 
+impl<S: Shape> Tree<S> {
+    /// Puts the first rule into `found` where it is less than what is there. One pass per level over all keys that go
+    /// on, so that their lines are on their way at once; whether a key goes on is added, not branched upon, since nobody
+    /// could foresee it.
+    fn first(&self, asked: &mut Asked) {
+        let Asked { len, keys, from, found } = asked;
+        let (mut on, mut nodes) = ([0_u8; BATCH], [self.root; BATCH]);
+        let mut count = if self.root.word == LEAF { 0 } else { *len };
+        on.iter_mut().zip(0..).for_each(|(on, n)| *on = n);
+        while count > 0 {
+            let mut left = 0;
+            for k in 0..count {
+                let n = on[k % BATCH] as usize % BATCH;
+                let next = self.nodes[nodes[n].child(&keys[n]) as usize];
+                nodes[n] = next;
+                on[left % BATCH] = n as u8;
+                left += usize::from(next.word != LEAF);
+            }
+            count = left;
+        }
+        let (mut at, mut end) = ([0_u32; BATCH], [0_u32; BATCH]);
+        for n in 0..*len {
+            (at[n], end[n]) = nodes[n].boxes();
+            on[count % BATCH] = n as u8;
+            count += usize::from(at[n] < end[n]);
+        }
+        while count > 0 {
+            let mut left = 0;
+            for k in 0..count {
+                let n = on[k % BATCH] as usize % BATCH;
+                let shape = &self.boxes[at[n] as usize];
+                let rule = shape.rule();
+                let holds = shape.holds(&keys[n]) & (rule >= from[n]);
+                // All ones where it does not hold.
+                let rule_found = rule | u32::from(holds).wrapping_sub(1);
+                found[n] = found[n].min(rule_found);
+                at[n] += 1;
+                on[left % BATCH] = n as u8;
+                left += usize::from((rule < found[n]) & (at[n] < end[n]));
+            }
+            count = left;
+        }
+    }
+}
+
 impl<S: Shape> Forest<S> {
-    /// The first rule from `from` on that holds each key, or [`NONE`]; at most [`BATCH`] keys. One pass per level over
-    /// all keys, so that their lines are on their way at once.
-    pub(crate) fn first(&self, keys: &[Key], from: &[u32], found: &mut [u32]) {
-        found.fill(NONE);
-        let mut nodes = [Node::EMPTY; BATCH];
+    /// Finds the first rule from `from` on that holds each key, or [`NONE`].
+    pub(crate) fn first(&self, asked: &mut Asked) {
+        asked.found = [NONE; BATCH];
         for tree in &self.trees {
-            let (mut on, mut count) = ([0_u8; BATCH], 0);
-            for n in 0..keys.len() {
-                nodes[n] = tree.root;
-                on[count % BATCH] = n as u8;
-                count += usize::from(tree.least < found[n]);
-            }
-            let (those, all) = (on, count);
-            while count > 0 {
-                let mut left = 0;
-                for k in 0..count {
-                    let n = on[k] as usize % BATCH;
-                    let node = nodes[n];
-                    on[left] = n as u8;
-                    if node.word != LEAF {
-                        nodes[n] = tree.nodes[node.child(&keys[n]) as usize];
-                        left += 1;
-                    }
-                }
-                count = left;
-            }
-            for &n in &those[..all] {
-                let n = n as usize % BATCH;
-                let boxes = &tree.boxes[nodes[n].boxes()];
-                let hit = boxes.iter().find(|shape| shape.holds(&keys[n]) & (shape.rule() >= from[n]));
-                found[n] = hit.map_or(found[n], |shape| shape.rule().min(found[n]));
-            }
+            tree.first(asked);
         }
     }
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use weir_packet::headers::{ICMP, ICMP6};
 
-use super::boxes::{ANY, Asked, Box4, Box6, LATER, Rest, STATES};
-use super::classify::{Forest, Key};
+use super::boxes::{ANY, Asked, Box4, Box6, LATER, STATES};
+use super::classify::{self, Forest};
 use super::rules::{Rule, Rules, Version};
 use crate::prefix::{Prefix, mask4, mask6};
 use crate::stage::Dir;
@@ -32,14 +32,14 @@ impl Program {
         Program { v4: Forest::grow(&boxes.v4), v6: Forest::grow(&boxes.v6) }
     }
 
-    /// The first rule from `from` on that holds each key of IPv4, as [`Forest::first`] says.
-    pub(crate) fn first_v4(&self, keys: &[Key], from: &[u32], found: &mut [u32]) {
-        self.v4.first(keys, from, found);
+    /// Finds the first rule of IPv4, as [`Forest::first`] says.
+    pub(crate) fn first_v4(&self, asked: &mut classify::Asked) {
+        self.v4.first(asked);
     }
 
     /// The same for IPv6.
-    pub(crate) fn first_v6(&self, keys: &[Key], from: &[u32], found: &mut [u32]) {
-        self.v6.first(keys, from, found);
+    pub(crate) fn first_v6(&self, asked: &mut classify::Asked) {
+        self.v6.first(asked);
     }
 
     /// Memory that frames read, in bytes.
@@ -73,17 +73,17 @@ impl Boxes {
 
     /// The boxes of a rule: one for each combination of what its lists hold.
     fn add(&mut self, number: u32, rule: &Rule) {
-        for rest in rests(number, rule) {
+        for asked in combinations(number, rule) {
             let (v4, v6) = (rule.version != Some(Version::V6), rule.version != Some(Version::V4));
             let is_for = |proto: u8| rule.protos.is_empty() || rule.protos.iter().any(|&p| p != proto);
             if v4 && is_for(ICMP6) {
                 for src in networks4(&rule.from.networks) {
-                    self.v4.extend(networks4(&rule.to.networks).map(|dst| Box4::new(src, dst, rest)));
+                    self.v4.extend(networks4(&rule.to.networks).map(|dst| Box4::new(src, dst, &asked)));
                 }
             }
             if v6 && is_for(ICMP) {
                 for src in networks6(&rule.from.networks) {
-                    self.v6.extend(networks6(&rule.to.networks).map(|dst| Box6::new(src, dst, rest)));
+                    self.v6.extend(networks6(&rule.to.networks).map(|dst| Box6::new(src, dst, &asked)));
                 }
             }
         }
@@ -91,7 +91,7 @@ impl Boxes {
 }
 
 /// What a rule asks beside addresses, in all combinations.
-fn rests(number: u32, rule: &Rule) -> Vec<Rest> {
+fn combinations(number: u32, rule: &Rule) -> Vec<Asked> {
     let or_any = |list: &[(u16, u16)]| if list.is_empty() { vec![(0, u16::MAX)] } else { list.to_vec() };
     let sports = or_any(if rule.types.is_empty() { &rule.from.ports } else { &rule.types });
     let dports = or_any(&rule.to.ports);
@@ -113,13 +113,13 @@ fn rests(number: u32, rule: &Rule) -> Vec<Rest> {
         flags: rule.flags.unwrap_or((0, 0)),
         meta,
     };
-    let mut rests = Vec::new();
+    let mut all = Vec::new();
     for &proto in &protos {
         for &sport in &sports {
-            rests.extend(dports.iter().map(|&dport| Rest::new(Asked { proto, sport, dport, ..asked })));
+            all.extend(dports.iter().map(|&dport| Asked { proto, sport, dport, ..asked }));
         }
     }
-    rests
+    all
 }
 
 /// The networks of IPv4 as first address and how many follow; all, where the list is empty.

@@ -24,7 +24,7 @@ use weir_config::Notes;
 use weir_packet::headers::TCP;
 
 use self::boxes::{LATER, STATES};
-use self::classify::{DIR, DPORT, DST, FLAGS, Key, META, NONE, PORT, PROTO, SPORT, SRC, STATE};
+use self::classify::{BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use self::compile::{Boxes, Program};
 use self::pieces::Pieces;
 use self::rules::{Action, Rules};
@@ -134,15 +134,15 @@ pub(crate) struct Filter {
     connections: Option<Box<Connections>>,
     pieces: Pieces,
     seed: u64,
+    /// What is asked about a batch; kept, since to make it anew costs more than to use it.
+    asked: Option<Box<Asked>>,
 }
 
 /// Frames of a batch of one version of IP, with what is asked about each.
+#[derive(Debug)]
 struct Asked {
     frames: [u8; BATCH],
-    keys: [Key; BATCH],
-    from: [u32; BATCH],
-    found: [u32; BATCH],
-    len: usize,
+    rules: classify::Asked,
 }
 
 impl Filter {
@@ -163,6 +163,7 @@ impl Filter {
             pieces: Pieces::new(seed),
             seed,
             rules,
+            asked: Some(Box::default()),
         }
     }
 
@@ -228,17 +229,18 @@ impl Filter {
         }
         let set = set.without(passed);
         let found = self.connections.as_ref().map(|connections| connections.find(step, set));
+        let mut asked = self.asked.take().expect("it is put back");
         for v4 in [true, false] {
-            let mut asked = Asked::new(step, dir, set, v4, found.as_ref());
-            while asked.len > 0 {
-                let Asked { keys, from, found, len, .. } = &mut asked;
+            asked.fill(step, dir, set, v4, found.as_ref());
+            while asked.rules.len > 0 {
                 match v4 {
-                    true => self.program.first_v4(&keys[..*len], &from[..*len], &mut found[..*len]),
-                    false => self.program.first_v6(&keys[..*len], &from[..*len], &mut found[..*len]),
+                    true => self.program.first_v4(&mut asked.rules),
+                    false => self.program.first_v6(&mut asked.rules),
                 }
                 self.act(step, dir, &mut asked, &mut passed);
             }
         }
+        self.asked = Some(asked);
         let judged = passed.and(set);
         match &found {
             Some(found) => passed.without(self.remember(step, judged, found)),
@@ -249,8 +251,9 @@ impl Filter {
     /// Does what the rules say that were found; those frames are left in `asked` which go on to the next rule.
     fn act(&mut self, step: &mut Step<'_, '_>, dir: Dir, asked: &mut Asked, passed: &mut Set) {
         let mut left = 0;
-        for n in 0..asked.len {
-            let (i, rule) = (usize::from(asked.frames[n]) % BATCH, asked.found[n]);
+        let Asked { frames, rules } = asked;
+        for n in 0..rules.len {
+            let (i, rule) = (usize::from(frames[n]) % BATCH, rules.found[n]);
             let bytes = step.frames[i].ip().len() as u64;
             let (act, count) = match rule {
                 NONE => (self.policy.0, &mut self.policy.1),
@@ -274,14 +277,14 @@ impl Filter {
                     {
                         self.log(step, i, rule);
                     }
-                    asked.frames[left] = asked.frames[n];
-                    asked.keys[left] = asked.keys[n];
-                    asked.from[left] = rule + 1;
+                    frames[left] = frames[n];
+                    rules.keys[left] = rules.keys[n];
+                    rules.from[left] = rule + 1;
                     left += 1;
                 }
             }
         }
-        asked.len = left;
+        rules.len = left;
     }
 
     /// Notes what frames that pass say of their connections; returns those that there was no room for.
@@ -311,25 +314,27 @@ impl Filter {
     }
 }
 
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked { frames: [0; BATCH], rules: classify::Asked::default() }
+    }
+}
+
 impl Asked {
-    fn new(step: &Step<'_, '_>, dir: Dir, set: Set, v4: bool, found: Option<&Found>) -> Asked {
-        let mut asked = Asked {
-            frames: [0; BATCH],
-            keys: [Key::default(); BATCH],
-            from: [0; BATCH],
-            found: [NONE; BATCH],
-            len: 0,
-        };
+    /// The frames of one version, each with all rules before it.
+    fn fill(&mut self, step: &Step<'_, '_>, dir: Dir, set: Set, v4: bool, found: Option<&Found>) {
+        let rules = &mut self.rules;
+        rules.len = 0;
         for i in set {
             let frame = &step.frames[i];
             if (frame.kind() == Kind::V4) == v4 {
-                asked.frames[asked.len] = i as u8;
+                self.frames[rules.len] = i as u8;
+                rules.from[rules.len] = 0;
                 let state = found.map_or(State::New, |found| found.states[i]);
-                fill(&mut asked.keys[asked.len], frame, dir, state);
-                asked.len += 1;
+                fill(&mut rules.keys[rules.len], frame, dir, state);
+                rules.len += 1;
             }
         }
-        asked
     }
 }
 
@@ -341,8 +346,7 @@ fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
         (key.words[SRC], key.words[DST]) = frame.addresses4();
     } else {
         let (src, dst) = frame.addresses6();
-        key.words[SRC..SRC + 4].copy_from_slice(&boxes::words(src));
-        key.words[DST..DST + 4].copy_from_slice(&boxes::words(dst));
+        key.set_v6(src, dst);
     }
     let (sport, dport) = match frame.icmp() {
         Some((kind, code)) => (u16::from_be_bytes([kind, code]), 0),
@@ -354,9 +358,9 @@ fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
     key.words[PORT] = u32::from(frame.port.0);
     key.words[STATE] = state;
     key.words[DIR] = u32::from(dir == Dir::Inward);
-    let later = if frame.fragment() == Fragment::Later { u32::from(LATER) } else { 0 };
-    key.words[META] = 1 << state | 1 << (STATES + key.words[DIR]) | later;
-    key.words[FLAGS] = u32::from(frame.tcp_flags());
+    let later = if frame.fragment() == Fragment::Later { LATER } else { 0 };
+    let meta = 1 << state | 1 << (STATES + key.words[DIR]) | later;
+    key.words[BITS] = boxes::bits(frame.tcp_flags(), meta);
 }
 
 fn act(action: &Action) -> Act {

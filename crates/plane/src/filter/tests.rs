@@ -4,11 +4,10 @@ use std::net::IpAddr;
 
 use weir_packet::headers::{ICMP, ICMP6};
 
-use super::boxes::words;
-use super::classify::{DIR, DPORT, DST, FLAGS, Key, META, NONE, PORT, PROTO, SPORT, SRC, STATE};
+use super::boxes::{LATER, STATES, bits};
+use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use super::compile::{Boxes, Program};
 use super::rules::{Rule, Version, read};
-use super::{LATER, STATES};
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::stage::Dir;
@@ -156,11 +155,10 @@ fn holds(rule: &Rule, packet: &Packet) -> bool {
 
 fn key(packet: &Packet) -> Key {
     let mut key = Key::default();
-    for (at, address) in [(SRC, packet.src), (DST, packet.dst)] {
-        match address {
-            IpAddr::V4(address) => key.words[at] = address.into(),
-            IpAddr::V6(address) => key.words[at..at + 4].copy_from_slice(&words(address.into())),
-        }
+    match (packet.src, packet.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => (key.words[SRC], key.words[DST]) = (src.into(), dst.into()),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => key.set_v6(src.into(), dst.into()),
+        _ => unreachable!("of one version"),
     }
     let dir = u32::from(packet.dir == Dir::Inward);
     key.words[SPORT] = packet.sport.into();
@@ -169,9 +167,8 @@ fn key(packet: &Packet) -> Key {
     key.words[PORT] = packet.port.into();
     key.words[STATE] = packet.state;
     key.words[DIR] = dir;
-    key.words[META] =
-        1 << packet.state | 1 << (STATES + dir) | if packet.later { u32::from(LATER) } else { 0 };
-    key.words[FLAGS] = packet.flags.into();
+    let meta = 1 << packet.state | 1 << (STATES + dir) | if packet.later { LATER } else { 0 };
+    key.words[BITS] = bits(packet.flags, meta);
     key
 }
 
@@ -186,14 +183,18 @@ fn the_first_rule_that_holds_is_found() {
         let program = Program::new(&Boxes::of(&rules).expect("few rules"));
         for round in 0..60 {
             let packets: Vec<Packet> = (0..64).map(|_| packet(&mut random)).collect();
-            let keys: Vec<Key> = packets.iter().map(key).collect();
             // Nothing is asked for behind a rule that ends all.
             let last = rules.rules.iter().position(Rule::ends_all).map_or(count, |last| last as u64 + 1);
-            let from = |_| random.below(if round % 2 == 0 { 1 } else { last }) as u32;
-            let from: Vec<u32> = (0..64).map(from).collect();
-            let (mut v4, mut v6) = (vec![0; 64], vec![0; 64]);
-            program.first_v4(&keys, &from, &mut v4);
-            program.first_v6(&keys, &from, &mut v6);
+            let mut asked = Asked { len: 64, ..Asked::default() };
+            for (n, packet) in packets.iter().enumerate() {
+                asked.keys[n] = key(packet);
+                asked.from[n] = random.below(if round % 2 == 0 { 1 } else { last }) as u32;
+            }
+            let from = asked.from;
+            program.first_v4(&mut asked);
+            let v4 = asked.found;
+            program.first_v6(&mut asked);
+            let v6 = asked.found;
             for (n, packet) in packets.iter().enumerate() {
                 let found = if packet.src.is_ipv4() { v4[n] } else { v6[n] };
                 let expected = (from[n]..count as u32).find(|&r| holds(&rules.rules[r as usize], packet));

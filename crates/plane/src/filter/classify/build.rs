@@ -64,7 +64,7 @@ impl<S: Shape> Forest<S> {
                 node = tree.nodes[node.child(key) as usize];
                 steps += 1.0;
             }
-            TREE_COST + steps * STEP_COST + node.boxes().len() as f64 * BOX_COST
+            TREE_COST + steps * STEP_COST + f64::from(node.boxes().1 - node.boxes().0) * BOX_COST
         };
         let of_key = |key: &Key| self.trees.iter().map(|tree| tree_cost(tree, key)).sum::<f64>();
         // What does not fit the cache is dearer.
@@ -91,7 +91,14 @@ fn sample_keys<S: Shape>(boxes: &[S]) -> Vec<Key> {
 
 fn tree<S: Shape>(boxes: &[S]) -> Tree<S> {
     let budget = boxes.len() * BUDGET + 4096;
-    let mut growing = Growing { boxes, nodes: Vec::new(), leaves: Vec::new(), known: HashMap::new(), budget };
+    let mut growing = Growing {
+        boxes,
+        nodes: Vec::new(),
+        leaves: Vec::new(),
+        known: HashMap::new(),
+        budget,
+        steps: Vec::new(),
+    };
     let root = growing.node((0..boxes.len() as u32).collect(), 0);
     let Growing { nodes, leaves, .. } = growing;
     let copies = leaves.iter().map(|&n| boxes[n as usize]).collect();
@@ -106,6 +113,8 @@ struct Growing<'a, S> {
     /// Nodes by their boxes: equal ones are one.
     known: HashMap<Vec<u32>, Node>,
     budget: usize,
+    /// Memory for what is judged.
+    steps: Vec<Differ>,
 }
 
 /// A cut by `bits` bits of a word.
@@ -161,7 +170,7 @@ impl<S: Shape> Growing<'_, S> {
     }
 
     /// The best cut of these boxes; `None` if none divides them.
-    fn cut(&self, list: &[u32]) -> Option<Cut> {
+    fn cut(&mut self, list: &[u32]) -> Option<Cut> {
         let every = list.len().div_ceil(SAMPLE);
         let sample: Vec<&S> = list.iter().step_by(every).map(|&n| &self.boxes[n as usize]).collect();
         let most_bits = (list.len().ilog2() + 1).min(MOST_BITS);
@@ -173,7 +182,7 @@ impl<S: Shape> Growing<'_, S> {
             }
             for bits in 1..=most_bits.min(width) {
                 for shift in 0..=width - bits {
-                    let cut = judge(&ranges, every, Cut { word, shift, bits, meets: 0.0 });
+                    let cut = judge(&ranges, every, Cut { word, shift, bits, meets: 0.0 }, &mut self.steps);
                     // More children must be worth it.
                     let better = |cut: &Cut| best.is_none_or(|best| cut.meets < best.meets * 0.97);
                     best = cut.filter(better).or(best);
@@ -184,13 +193,19 @@ impl<S: Shape> Growing<'_, S> {
     }
 }
 
+/// From one child to the next: boxes, and how often keys of theirs come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Differ {
+    boxes: i32,
+    keys: f64,
+}
+
 /// The cut with what a key meets behind it; `None` if it copies too much. A key hits each box as often, and each child
 /// of a box as often.
-fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut) -> Option<Cut> {
+fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut, steps: &mut Vec<Differ>) -> Option<Cut> {
     let children = 1_usize << cut.bits;
-    // Differences from one child to the next: boxes, and how often keys of theirs come.
-    let mut boxes = vec![0_i32; children + 1];
-    let mut keys = vec![0.0_f64; children + 1];
+    steps.clear();
+    steps.resize(children + 1, Differ::default());
     let mut copies = 0;
     for &range in ranges {
         let Span { first, count } = span(range, cut.shift, cut.bits);
@@ -198,10 +213,10 @@ fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut) -> Option<Cut> {
         let share = 1.0 / count as f64;
         let end = first + count;
         let mut add = |from: usize, to: usize| {
-            boxes[from] += 1;
-            boxes[to] -= 1;
-            keys[from] += share;
-            keys[to] -= share;
+            steps[from].boxes += 1;
+            steps[to].boxes -= 1;
+            steps[from].keys += share;
+            steps[to].keys -= share;
         };
         add(first, end.min(children));
         if end > children {
@@ -214,9 +229,9 @@ fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut) -> Option<Cut> {
         return None;
     }
     let (mut here, mut often, mut meets) = (0, 0.0, 0.0);
-    for n in 0..children {
-        here += boxes[n];
-        often += keys[n];
+    for step in &steps[..children] {
+        here += step.boxes;
+        often += step.keys;
         meets += f64::from(here) * often;
     }
     Some(Cut { meets: meets / ranges.len() as f64, ..cut })
