@@ -77,7 +77,7 @@ impl Backend {
         Ok(match self {
             Backend::Xdp(name) => Box::new(Xdp::open(name, pool, promiscuous)?),
             Backend::Packet(name) => Box::new(Packet::open(name, longest, promiscuous)?),
-            Backend::Tap(name) => Box::new(Tap::open(name)?),
+            Backend::Tap(name) => Box::new(Tap::open(name, None)?),
             Backend::Files(from, to) => {
                 let path = |file: &Option<PathBuf>| file.clone();
                 let (from, to) = (path(from), path(to));

@@ -13,7 +13,7 @@
 //! | `wait sleep` | without frames the node sleeps | this |
 //! | `wait poll` | it looks again at once, and takes all of its CPU | |
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
-//! | `host NAME` | it goes to this TAP device, and what the machine sends there leaves by the first port | |
+//! | `host NAME` | it goes to this TAP device, which has the first port's Ethernet address; what the machine sends there leaves by that port | |
 //! | `host none` | it is counted and goes no further | |
 
 use weir_config::{Mistakes, Notes, did_you_mean};

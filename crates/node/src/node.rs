@@ -117,7 +117,7 @@ impl Opened {
                     port: name.clone(),
                     source: source.into(),
                 };
-                Machine::Tap(Box::new(Tap::open(name).map_err(failed)?))
+                Machine::Tap(Box::new(Tap::open(name, Some(macs[0])).map_err(failed)?))
             }
         };
         Ok(Opened::of(Blueprint::new(config, macs), open, pool, host))

@@ -356,6 +356,7 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::NodeForward
         | DutKind::NodeForwardPacket
         | DutKind::NodeStateless
+        | DutKind::NodeStateful
         | DutKind::NodeNat
         | DutKind::External
         | DutKind::Faulty => return Ok(None),

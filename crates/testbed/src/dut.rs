@@ -26,6 +26,8 @@ pub enum DutKind {
     NodeForwardPacket,
     /// The node with the rules of the kernel's filters, frame by frame.
     NodeStateless,
+    /// The same rules with the states of connections.
+    NodeStateful,
     /// The node with NAT towards side b, for IPv4.
     NodeNat,
     /// A machine of its own between interfaces of this one, see [`crate::external`].
@@ -36,7 +38,7 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 13] = [
+    pub const ALL: [(DutKind, &'static str); 14] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -47,6 +49,7 @@ impl DutKind {
         (DutKind::NodeForward, "node-forward"),
         (DutKind::NodeForwardPacket, "node-forward-packet"),
         (DutKind::NodeStateless, "node-stateless"),
+        (DutKind::NodeStateful, "node-stateful"),
         (DutKind::NodeNat, "node-nat"),
         (DutKind::External, "external"),
         (DutKind::Faulty, "faulty"),
@@ -63,7 +66,11 @@ impl DutKind {
     pub fn is_node(self) -> bool {
         matches!(
             self,
-            DutKind::NodeForward | DutKind::NodeForwardPacket | DutKind::NodeStateless | DutKind::NodeNat
+            DutKind::NodeForward
+                | DutKind::NodeForwardPacket
+                | DutKind::NodeStateless
+                | DutKind::NodeStateful
+                | DutKind::NodeNat
         )
     }
 }

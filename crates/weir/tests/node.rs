@@ -220,6 +220,52 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
     }
 }
 
+/// A server in `server`, asked from the left: what it says comes.
+fn ask_over_tcp(street: &Street, server: &Namespace, address: &str) {
+    let listener = server.run(|| TcpListener::bind(address).unwrap());
+    let said = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"hello").unwrap());
+    let client = street.left.run(|| TcpStream::connect_timeout(&address.parse().unwrap(), PATIENCE));
+    let mut client = client.unwrap_or_else(|error| panic!("{error}: {}", street.show("counters")));
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut heard = String::new();
+    client.read_to_string(&mut heard).unwrap();
+    said.join().unwrap();
+    assert_eq!(heard, "hello", "{address}");
+}
+
+#[test]
+fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
+    need_root!();
+    for (io, host) in [("xdp", "kernel"), ("packet", "kernel"), ("xdp", "tap0"), ("packet", "tap0")] {
+        let street = Street::new();
+        street.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, io == "xdp").unwrap()));
+        let add = |name: &str| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.link(name).unwrap().ifindex;
+            rtnl.add_address(index, "10.0.0.1".parse().unwrap(), 24).unwrap();
+        };
+        if host == "kernel" {
+            // As before the node came.
+            street.node.run(|| add(NODE[0]));
+        }
+        let lan = "lan(10.0.0.1/24, on n0)";
+        let node = street.run(&format!(
+            "{lan} > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\nrun(io {io}, host {host})"
+        ));
+        if host == "tap0" {
+            street.node.run(|| {
+                std::fs::write("/proc/sys/net/ipv6/conf/tap0/disable_ipv6", "1").unwrap();
+                set_offload("tap0", Offload::TxChecksum, false).unwrap();
+                add("tap0");
+            });
+        }
+        ask_over_tcp(&street, &street.node, "10.0.0.1:22");
+        echo_over_tcp(&street, 1000);
+        let books = node.end();
+        assert!(books["local"].as_u64().unwrap() >= 4, "{io}, {host}: {books}");
+    }
+}
+
 #[test]
 fn a_path_with_a_narrow_link_is_found() {
     need_root!();

@@ -345,6 +345,7 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::NodeForward
         | DutKind::NodeForwardPacket
         | DutKind::NodeStateless
+        | DutKind::NodeStateful
         | DutKind::NodeNat
         | DutKind::External
         | DutKind::Faulty => false,
@@ -359,7 +360,9 @@ fn devices(dut: &DutAxes) -> Vec<(DutKind, Filter, Cpus)> {
     for &kind in &dut.kind {
         let rules = match kind {
             // Its rules have one form.
-            DutKind::NodeStateless => dut.rules.iter().map(|&rules| (Some(rules), None)).collect(),
+            DutKind::NodeStateless | DutKind::NodeStateful => {
+                dut.rules.iter().map(|&rules| (Some(rules), None)).collect()
+            }
             _ if has_rules(kind) => filters(dut),
             _ => vec![(None, None)],
         };
@@ -396,7 +399,10 @@ fn streams(traffic: &TrafficAxes) -> Vec<StreamAxes> {
 
 /// Does this device have filter rules?
 pub(super) fn has_rules(kind: DutKind) -> bool {
-    matches!(kind, DutKind::KernelStateless | DutKind::KernelStateful | DutKind::NodeStateless)
+    matches!(
+        kind,
+        DutKind::KernelStateless | DutKind::KernelStateful | DutKind::NodeStateless | DutKind::NodeStateful
+    )
 }
 
 impl fmt::Display for Cpus {

@@ -254,6 +254,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("rfc2544", include_str!("../../../../plans/rfc2544.toml")),
         ("rfc8219", include_str!("../../../../plans/rfc8219.toml")),
         ("soak", include_str!("../../../../plans/soak.toml")),
+        ("node", include_str!("../../../../plans/node.toml")),
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
         ("capture", include_str!("../../../../plans/capture.toml")),
         ("peers-capture", include_str!("../../../../plans/peers-capture.toml")),

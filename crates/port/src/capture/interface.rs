@@ -96,6 +96,18 @@ impl Interface {
         }
     }
 
+    /// Gives it another Ethernet address.
+    pub(crate) fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        let set = self.ask(libc::SIOCSIFHWADDR as _, |request| {
+            let mut address = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
+            for (to, from) in address.sa_data.iter_mut().zip(mac) {
+                *to = from as libc::c_char;
+            }
+            request.ifr_ifru.ifru_hwaddr = address;
+        });
+        set.map(drop)
+    }
+
     /// Does it merge frames that arrive into longer ones, for the machine's own stack (generic receive offload)?
     pub(crate) fn merges(&self) -> io::Result<bool> {
         let mut asked = [ETHTOOL_GGRO, 0];

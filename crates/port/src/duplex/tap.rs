@@ -24,12 +24,12 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens the device of this name, in the calling thread's network namespace, makes it if there is none, and sets
-    /// it up. One that it made vanishes with it.
+    /// Opens the device of this name, in the calling thread's network namespace, makes it if there is none, gives it the
+    /// Ethernet address `mac` if one is given, and sets it up. One that it made vanishes with it.
     ///
     /// # Errors
     /// No permission, no such name.
-    pub fn open(name: &str) -> Result<Tap, CaptureError> {
+    pub fn open(name: &str, mac: Option<[u8; 6]>) -> Result<Tap, CaptureError> {
         let refused =
             |step| move |source| CaptureError::Refused { interface: name.to_string(), step, source };
         if CString::new(name).is_err() || name.is_empty() || name.len() >= libc::IFNAMSIZ {
@@ -50,6 +50,7 @@ impl Tap {
             return Err(refused("making it")(io::Error::last_os_error()));
         }
         let interface = Interface::named(name)?;
+        mac.map_or(Ok(()), |mac| interface.set_mac(mac)).map_err(refused("giving it its address"))?;
         interface.set_up().map_err(refused("setting it up"))?;
         Ok(Tap { file, interface, received: 0, sent: 0, lost: Lost::default(), stopped: false })
     }

@@ -79,7 +79,7 @@ impl Rig {
                 let port = ns.run(|| {
                     // So that the machine says nothing by itself.
                     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
-                    Tap::open(TAP).unwrap()
+                    Tap::open(TAP, None).unwrap()
                 });
                 (Box::new(port), far_at(&ns, TAP), None)
             }

@@ -299,7 +299,9 @@ fn a_node_translates_and_lets_answers_in() {
 fn a_node_forwards_both_ip_versions_and_counts_what_it_drops() {
     need_root!();
     for ip in [V4, V6] {
-        for kind in [DutKind::NodeForward, DutKind::NodeForwardPacket, DutKind::NodeStateless] {
+        for kind in
+            [DutKind::NodeForward, DutKind::NodeForwardPacket, DutKind::NodeStateless, DutKind::NodeStateful]
+        {
             let mut bed = build(&spec(kind, ip));
             let device = Device::start(&bed, &Faults::default()).unwrap();
             bed.place_receivers();

@@ -32,7 +32,11 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
     let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
     let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
-    let filter = if spec.dut == DutKind::NodeStateless && spec.rules > 0 { "filter(rules.fw)" } else { "" };
+    let filter = match spec.dut {
+        DutKind::NodeStateless if spec.rules == 0 => "",
+        DutKind::NodeStateless | DutKind::NodeStateful => "filter(rules.fw)",
+        _ => "",
+    };
     let routes = routes.join(",\n  ");
     let cpu = spec.dut_cpus[0];
     // As many ports as a million flows of 4096 hosts take.
@@ -72,7 +76,8 @@ fn rules(spec: &BedSpec) -> String {
         .expect("a text takes all");
     }
     let network = test_network(spec.ip);
-    text + &format!("accept from {network} to {network}\npolicy drop\n")
+    let state = if spec.dut == DutKind::NodeStateful { " state new,established,related" } else { "" };
+    text + &format!("accept from {network} to {network}{state}\npolicy drop\n")
 }
 
 fn routes(spec: &BedSpec, side: Side) -> Vec<String> {
