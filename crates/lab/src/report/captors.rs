@@ -63,8 +63,9 @@ fn method(captors: &[Captor<'_>]) -> String {
         "Generator, the kernel's receive work and the program share one CPU, so that all that a frame costs counts: never \
          more is sent than that CPU can also receive, and a program that is too slow loses frames in its buffer."
     };
+    let rounds = captors.iter().map(|captor| captor.full.len()).max().unwrap_or(0);
     format!(
-        "All programs capture in turn within each round, started by the command lines below, with the same memory for the \
+        "All programs capture in turn within each of {rounds} rounds, started by the command lines below, with the same memory for the \
          kernel's buffer, on frames that are for somebody else, as at a mirror port. {place} Rates at full \
          speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
          afterwards counts. Without loss: the rate at full speed if nothing was lost then, or else the highest load found by \
@@ -250,10 +251,9 @@ fn rates(captors: &[Captor<'_>]) -> Table {
         "95 % interval",
         "At full speed: captured",
         "lost",
-        "Where",
         unit,
         "program",
-        "Rounds",
+        "Where",
     ]);
     for captor in captors.iter().filter(|captor| !captor.full.is_empty()) {
         let goal = captor.lossless();
@@ -265,10 +265,9 @@ fn rates(captors: &[Captor<'_>]) -> Table {
             or_dash(goal.and_then(|goal| goal.fps_interval), |(a, b)| format!("{} – {}", full(a), full(b))),
             or_dash(captor.goal(FULL).and_then(|goal| goal.fps_median), full),
             or_dash(captor.lost_share(), percent),
-            captor.places(),
             or_dash(captor.cost(), full),
             or_dash(captor.own_cost(), full),
-            captor.full.len().to_string(),
+            captor.places(),
         ]);
     }
     table
@@ -278,11 +277,11 @@ fn commands(captors: &[Captor<'_>]) -> Table {
     let mut table = Table::new(&["Program", "Command"]);
     let mut seen: Vec<&str> = Vec::new();
     for captor in captors.iter().filter(|captor| !captor.full.is_empty()) {
-        let Some(line) = captor.data.point.notes.last().filter(|line| !seen.contains(&line.as_str())) else {
-            continue;
-        };
-        seen.push(line);
-        table.push(vec![format!("{}, {}", captor.name(), job(captor)), line.clone()]);
+        let line = captor.setting("command");
+        if !seen.contains(&line) {
+            seen.push(line);
+            table.push(vec![format!("{}, {}", captor.name(), job(captor)), line.into()]);
+        }
     }
     table
 }

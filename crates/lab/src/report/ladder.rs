@@ -4,7 +4,7 @@
 use super::bars::{Bar, BarChart, Group};
 use super::flame;
 use super::format::{bytes, full, list, or_dash, percent, si, significant};
-use super::page::{bullets, details, figure, note, section};
+use super::page::{bullets, details, figure, note, paragraph, section};
 use super::series::{Style, frame_name};
 use super::table::Table;
 use crate::profile::{CAUSES, Profile, cause};
@@ -13,6 +13,9 @@ use crate::run_data::{Measures, PointData, RunData};
 
 /// Differences below this share of a rate are no change: trials of the same rung differ by as much.
 const SAME: f64 = 0.05;
+
+/// A rung that loses no more than this share at full speed takes what the kernel receives.
+const KEPT_UP: f64 = 0.01;
 
 /// All of it for each run that has such points.
 pub(crate) fn html(runs: &[RunData]) -> String {
@@ -40,8 +43,12 @@ pub(crate) fn html(runs: &[RunData]) -> String {
 /// The same as tables for a terminal.
 pub(crate) fn text(data: &RunData) -> Vec<String> {
     let rungs = rungs(data);
-    let tables = [rates(&rungs), costs(&rungs), causes(&rungs), functions(&rungs)];
-    tables.iter().filter(|table| !table.is_empty()).map(Table::text).collect()
+    let by_cause = causes(&rungs).into_iter().map(|(traffic, table)| format!("{traffic}\n{}", table.text()));
+    let tables = |list: &[Table]| -> Vec<String> {
+        list.iter().filter(|table| !table.is_empty()).map(Table::text).collect()
+    };
+    let (before, after) = (tables(&[rates(&rungs), costs(&rungs)]), tables(&[functions(&rungs)]));
+    before.into_iter().chain(by_cause).chain(after).collect()
 }
 
 /// The story of a run that climbed the ladder, for the summary.
@@ -59,16 +66,20 @@ pub(crate) fn findings(data: &RunData) -> Vec<String> {
     found
 }
 
-const CAPTION: &str = "Frames/s that each way of capturing takes without losing one: three trials of three.";
+const CAPTION: &str = "Frames/s that each way of capturing takes without loss: three trials of three.";
 
-const METHOD: &str = "Without loss: found by bisection; a load counts when three trials in a row lose nothing, each at \
-    least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
+const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
+    at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
+    counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
     it can. All rungs have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
-    captures nothing: it is what receiving costs anybody. Frames are UDP of many flows: as small as those of a SYN flood, \
+    captures nothing: it is what receiving costs anybody. At most: what the slower of the two parts would take if the \
+    generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
+    lies between the two bounds, and a rung that loses at full speed has none. Frames are for somebody else, as at a \
+    mirror port, and UDP of many flows: as small as those of a SYN flood, \
     and as hard on a fan-out, but no TCP.";
 
-const COST: &str = "At 90 % of the rate without loss. CPU time in reference cycles: time on a CPU times the frequency of \
+const COST: &str = "At 90 % of the rate without loss, or at full speed where nothing is lost. CPU time in reference cycles: time on a CPU times the frequency of \
     the time stamp counter, per captured frame. Receiving: the kernel's softirq, with the driver, the XDP program, the \
     stack and copies into rings. System: the capture thread within system calls. User: the rung's own code, and a \
     consumer that reads the first 64 bytes of each frame. Receiving is sampled, as \
@@ -144,6 +155,27 @@ impl Rung<'_> {
         Some(part(&capture.time) as f64 / frames * self.cycles_per_ns().unwrap_or(1.0))
     }
 
+    /// Frames/s that it would capture if sending cost the CPU nothing on which the kernel receives: an upper bound, from
+    /// its trial at full speed and that of the rung that only counts.
+    fn at_most(&self, rungs: &[Rung<'_>]) -> Option<f64> {
+        let is_floor = |rung: &&Rung| rung.name == "count" && rung.traffic() == self.traffic();
+        let (full, floor) = (self.full?, rungs.iter().find(is_floor)?.full?);
+        let alone = self.name != "count" && self.threads() == "1";
+        let keeps_up = full.lost as f64 <= KEPT_UP * full.sent as f64;
+        if !(alone && keeps_up && full.received > 0 && floor.received > 0) {
+            return None;
+        }
+        let ns = |trial: &Trial, part: fn(&CaptureTime) -> u64| {
+            let time = trial.capture.as_ref().map(|capture| capture.time);
+            time.map(|time| part(&time) as f64 / trial.received as f64)
+        };
+        let sending = |time: &CaptureTime| time.generator_ns + time.receive_ns;
+        let kernel_ns = ns(full, sending)? - ns(floor, sending)?;
+        let capture_ns = ns(full, |time| time.system_ns + time.user_ns)?;
+        let slowest_ns = kernel_ns.max(capture_ns);
+        (slowest_ns > 0.0).then_some(1e9 / slowest_ns)
+    }
+
     fn calls_per_frame(&self) -> Option<f64> {
         let (trial, capture) = self.cost?;
         (trial.received > 0).then(|| capture.calls as f64 / trial.received as f64)
@@ -201,6 +233,7 @@ fn rates(rungs: &[Rung<'_>]) -> Table {
         "Rung",
         "Threads",
         "Without loss, frames/s",
+        "at most",
         "At full speed: sent, frames/s",
         "captured, frames/s",
         "lost",
@@ -216,6 +249,7 @@ fn rates(rungs: &[Rung<'_>]) -> Table {
             rung.name.into(),
             rung.threads().into(),
             rung.lossless_text(),
+            or_dash(rung.at_most(rungs), full),
             or_dash(rung.full, |trial| full(trial.sent as f64 / trial.duration_s)),
             or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
             or_dash(rung.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
@@ -289,10 +323,12 @@ const TIME: &str = "Reference cycles per frame by cause, in the kernel's receive
     sample is taken: that time shows where they come on again, often in locks. Sampling itself costs some percent.";
 
 fn time(rungs: &[Rung<'_>]) -> String {
-    let table = causes(rungs);
-    if table.is_empty() {
+    let tables = causes(rungs);
+    if tables.is_empty() {
         return String::new();
     }
+    let tables: String =
+        tables.iter().map(|(traffic, table)| paragraph(&format!("{traffic}:")) + &table.html()).collect();
     let flames = rungs.iter().filter_map(|rung| Some((rung, rung.profile()?)));
     let flames = flames.map(|(rung, profile)| {
         let name = format!("{}, {}", rung.label(), rung.traffic());
@@ -300,7 +336,7 @@ fn time(rungs: &[Rung<'_>]) -> String {
         details(&format!("Flame graph: {name}"), &figure("", &[drawing], FLAME, &Table::default()))
     });
     "<h3>Where the time goes</h3>\n".to_string()
-        + &table.html()
+        + &tables
         + &note(TIME)
         + &details("The functions that take most time", &functions(rungs).html())
         + &flames.collect::<String>()
@@ -309,20 +345,28 @@ fn time(rungs: &[Rung<'_>]) -> String {
 const FLAME: &str =
     "Width: share of the samples of all CPUs, idle time left out; what calls stands below what is called.";
 
-fn causes(rungs: &[Rung<'_>]) -> Table {
-    let found: Vec<_> = rungs.iter().filter_map(|rung| Some((rung, rung.shares()?))).collect();
-    // A cause that plays no part has no column.
-    let shown =
-        CAUSES.iter().filter(|cause| found.iter().any(|(_, shares)| shares.iter().any(|(c, _)| c == *cause)));
-    let shown: Vec<&str> = shown.copied().collect();
-    let head = ["Traffic", "Rung", "Threads"].iter().chain(&shown).collect::<Vec<_>>();
-    let mut table = Table::new(&head);
-    for (rung, shares) in &found {
-        let cell = |cause: &&str| or_dash(shares.iter().find(|(c, _)| c == cause), |(_, cost)| full(*cost));
-        let names = [rung.traffic(), rung.name.into(), rung.threads().into()];
-        table.push(names.into_iter().chain(shown.iter().map(cell)).collect());
-    }
-    table
+/// A table for each kind of traffic: rungs stand side by side, and causes below each other.
+fn causes(rungs: &[Rung<'_>]) -> Vec<(String, Table)> {
+    let mut traffics: Vec<String> = rungs.iter().map(Rung::traffic).collect();
+    traffics.dedup();
+    let table = |traffic: &String| {
+        let columns = rungs.iter().filter(|rung| rung.traffic() == *traffic);
+        let columns: Vec<_> = columns.filter_map(|rung| Some((rung.label(), rung.shares()?))).collect();
+        let names = columns.iter().map(|(name, _)| name.as_str());
+        let mut table = Table::new(&std::iter::once("Cause").chain(names).collect::<Vec<_>>());
+        for cause in CAUSES {
+            let cost =
+                |shares: &[(&str, f64)]| shares.iter().find(|(c, _)| *c == cause).map(|(_, cost)| *cost);
+            let costs: Vec<_> = columns.iter().map(|(_, shares)| cost(shares)).collect();
+            // A cause that plays no part has no row.
+            if costs.iter().any(Option::is_some) {
+                let cells = costs.into_iter().map(|cost| or_dash(cost, full));
+                table.push(std::iter::once(cause.to_string()).chain(cells).collect());
+            }
+        }
+        (traffic.clone(), table)
+    };
+    traffics.iter().map(table).filter(|(_, table)| !table.is_empty()).collect()
 }
 
 fn functions(rungs: &[Rung<'_>]) -> Table {

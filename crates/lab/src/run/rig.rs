@@ -634,6 +634,14 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     }
 }
 
+/// The same for somebody else than the far end, as at a mirror port: who taps it gets the frames, and the kernel has
+/// nothing more to do with them.
+pub(super) fn mirrored(mut traffic: Traffic) -> Traffic {
+    const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+    traffic.ends[0].dst_mac = SOMEBODY_ELSE;
+    traffic
+}
+
 /// Times of the calling thread so far.
 pub(super) fn own_times() -> ThreadTimes {
     // SAFETY: no arguments, cannot fail.

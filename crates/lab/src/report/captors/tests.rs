@@ -10,7 +10,7 @@ fn captor(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     let mut data = fixture::point(index, program, 64, fps);
     let settings = [("measures", "captor"), ("program", program), ("job", "headers"), ("place", "together")];
     data.point.settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
-    data.point.notes = vec![format!("{program} -i t1")];
+    data.point.settings.push(("command".into(), format!("{program} -i t1")));
     let value = |share: &f64| GoalValue { fps: Some(fps * share), ..GoalValue::default() };
     let mut goal = data.point.result.take().unwrap().goals.remove(0);
     goal.repetitions = ROUNDS.iter().map(value).collect();

@@ -111,6 +111,33 @@ fn tables_hold_rates_losses_by_place_and_costs() {
 }
 
 #[test]
+fn a_rung_that_keeps_up_is_bounded_from_above() {
+    let mut data = run();
+    // Of 1000 frames each, in ns: what the generator's CPU had to do, and what the capture thread had.
+    let trials =
+        [("ring", 300_000, 20_000, 1000), ("recv", 300_000, 900_000, 1000), ("xdp", 90_000, 60_000, 900)];
+    let floor = ("count", 50_000, 0, 1000);
+    data.points = [floor]
+        .iter()
+        .chain(&trials)
+        .enumerate()
+        .map(|(i, (name, generator_ns, system_ns, received))| {
+            let mut point = rung(i, name, "1", 1e6, [0, 0, 0]);
+            let full = &mut point.trials[0];
+            (full.sent, full.received, full.lost) = (1000, *received, 1000 - received);
+            let time =
+                CaptureTime { generator_ns: *generator_ns, system_ns: *system_ns, ..Default::default() };
+            full.capture.as_mut().unwrap().time = time;
+            point
+        })
+        .collect();
+    let rungs = rungs(&data);
+    let bounds: Vec<_> = rungs.iter().map(|rung| rung.at_most(&rungs).map(f64::round)).collect();
+    // The floor has none, nor has a rung that loses; the others are as fast as their slower part.
+    assert_eq!(bounds, [None, Some(4e6), Some(1_111_111.0), None]);
+}
+
+#[test]
 fn the_page_has_the_ladder_and_nothing_about_devices() {
     let page = crate::report::html(&[run()]);
     for part in [

@@ -25,14 +25,11 @@ use weir_testbed::bed::Bed;
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus, ThreadTimes};
 use weir_testbed::journal::Journal;
 
-use super::super::rig::{bed_spec, own_times, traffic};
+use super::super::rig::{bed_spec, mirrored, own_times, traffic};
 use super::process::{Process, ProgramTime};
 use super::program::{Captor, Order, Statement};
 use crate::plan::{CapturePeers, CapturePlace, Job, PointSpec};
 use crate::run::RunError;
-
-/// Nobody's address: that of frames at a mirror port.
-const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
 /// A generator that waited for due times would take the CPU from the program that shares it: it sends what has become due
 /// once in this time, and sleeps.
@@ -93,8 +90,7 @@ impl Bench {
         let cpus = CpuPlan::choose(DutCpus::Count(1))?;
         let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
         let ports = bed.ports();
-        let mut traffic = traffic(spec, &ports, seed);
-        traffic.ends[0].dst_mac = SOMEBODY_ELSE;
+        let traffic = mirrored(traffic(spec, &ports, seed));
         let generator = bed.tester().run(|| {
             let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
             generator.hold_slot(IdleLoopback(1))?;
@@ -117,6 +113,20 @@ impl Bench {
     /// The CPU that sends and receives.
     pub(super) fn sending_cpu(&self) -> usize {
         self.cpus.tester[0]
+    }
+
+    /// Who has which CPU, for the record.
+    pub(super) fn placement(&self) -> String {
+        let sending = self.sending_cpu();
+        match self.place {
+            CapturePlace::Together => {
+                format!("Generator, the kernel's receive work and the programs share CPU {sending}.")
+            }
+            CapturePlace::Apart => format!(
+                "Generator and the kernel's receive work have CPU {sending}, the programs CPU {}.",
+                self.cpu()
+            ),
+        }
     }
 
     /// Memory of each program's buffer.

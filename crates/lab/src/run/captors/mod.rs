@@ -150,13 +150,12 @@ impl Contest<'_> {
             if absent.is_none() {
                 absent = self.try_out((captor, job), bench)?;
             }
-            point.notes.push(match &absent {
-                None => bench.command_line(captor, job),
-                Some(why) => format!("{} is left out: {why}.", captor.name()),
-            });
-        }
-        if absent.is_some() {
-            (self.options.observe)(Event::Note(point.notes.last().expect("it says why")));
+            point.settings.push(("command".into(), bench.command_line(captor, job)));
+            if let Some(why) = &absent {
+                let note = format!("{} is left out: {why}.", captor.name());
+                (self.options.observe)(Event::Note(&note));
+                point.notes = vec![note];
+            }
         }
         let kept = self.past.enter(&mut point, self.store)?;
         let (next, absent, rounds) = (kept.len(), absent.is_some(), Vec::new());
@@ -186,7 +185,7 @@ impl Contest<'_> {
             cpus_shared: if shared { cpus.clone() } else { Vec::new() },
             cpus,
             line_fps: None,
-            notes: Vec::new(),
+            notes: vec![bench.placement()],
             result: None,
         }
     }
@@ -367,7 +366,8 @@ impl Trials<'_, '_> {
             cycles_per_frame: ns_per_frame.zip(settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
             ..Cost::default()
         };
-        let method = self.entrant.point.notes.last().cloned().unwrap_or_default();
+        let command = self.entrant.point.settings.iter().find(|(name, _)| name == "command");
+        let method = command.map(|(_, line)| line.clone()).unwrap_or_default();
         let buffer_bytes = self.bench.buffer_bytes();
         Trial {
             id: 0,

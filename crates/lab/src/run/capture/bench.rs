@@ -21,13 +21,16 @@ use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus, ThreadTimes};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::Journal;
 
-use super::super::rig::{bed_spec, own_times, traffic};
+use super::super::rig::{bed_spec, mirrored, own_times, traffic};
 use super::super::verdict::{Books, rate_error};
 use super::observer::{Look, Observer, Threads};
 use super::reader::{Read, Watch};
 use crate::plan::{Cpus, Ladder, PointSpec, Step};
 use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
 use crate::run::RunError;
+
+/// Where frames are lost before any rung gets them.
+pub(super) const RING_FULL: &str = "interface ring full";
 
 /// A rung with all that a trial needs.
 pub(super) struct Bench {
@@ -66,7 +69,7 @@ impl Bench {
         let spec = PointSpec { frame: step.frame.clone(), ..plain };
         let bed = Bed::build(&bed_spec(&spec, &cpus), journal)?;
         let ports = bed.ports();
-        let traffic = traffic(&spec, &ports, seed);
+        let traffic = mirrored(traffic(&spec, &ports, seed));
         let generator = bed.tester().run(|| {
             let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
             generator.hold_slot(IdleLoopback(1))?;
@@ -215,7 +218,7 @@ fn books(stream: &StreamCounts, reads: &[Read], ring_full: u64) -> Books {
         frames,
         source: source.into(),
     };
-    let mut ledger = vec![line("interface ring full", ring_full, "tx_dropped of t0")];
+    let mut ledger = vec![line(RING_FULL, ring_full, "tx_dropped of t0")];
     for drops in reads.iter().flat_map(|read| &read.account.drops) {
         match ledger.iter_mut().find(|line| line.name == drops.name) {
             Some(line) => line.frames += drops.frames,

@@ -80,3 +80,21 @@ fn every_rung_is_measured_and_its_books_close() {
         assert!(good >= Ladder::TRIALS as usize, "{rung} at {fps}");
     }
 }
+
+#[test]
+fn a_rung_keeps_up_if_all_that_is_lost_is_lost_before_it() {
+    let trial = crate::report::fixture::quick().points[1].trials[1].clone();
+    for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {
+        let line = |name: &str, frames| crate::record::LedgerLine {
+            name: name.into(),
+            owner: crate::record::Owner::Dut,
+            frames,
+            source: "s".into(),
+        };
+        let ledger = vec![line(RING_FULL, ring), line("ring full", other)];
+        let trial =
+            Trial { sent: 10_000, lost: ring + other, ledger, verdict: Verdict::Valid, ..trial.clone() };
+        assert_eq!(keeps_up(&trial), expected, "{ring} {other}");
+        assert!(!keeps_up(&Trial { verdict: Verdict::Invalid, ..trial }), "{ring} {other}");
+    }
+}
