@@ -25,6 +25,11 @@ impl Table {
         if config.deterministic != self.config.deterministic {
             return Err("deterministic ports change only when the node begins anew".to_string());
         }
+        let addresses = |range: &(u32, u32)| (range.1 - range.0) as usize + 1;
+        let new = config.public.iter().map(addresses).sum::<usize>() + config.forwards.len();
+        if self.outside.len() + new > usize::from(u16::MAX) {
+            return Err("the node had too many public addresses over time: let it begin anew".to_string());
+        }
         if !self.pool.apply(config.ports.clone()) {
             return Err(
                 "the ports of a pool and the size of its blocks change only when the node begins anew"

@@ -103,37 +103,40 @@ pub(crate) struct Config {
 
 /// Most public addresses.
 const MOST_PUBLIC: u64 = 32_768;
+/// Most blocks of ports; each takes 60 bytes from the beginning.
+const MOST_BLOCKS: u64 = 10_000_000;
 
-const ARGS: &[&str] = &[
-    "public",
-    "ports",
-    "block",
-    "blocks",
-    "deterministic",
+/// Each argument as it may be written.
+const FORMS: &[&str] = &[
+    "public 192.0.2.0/28",
+    "ports 1024-65535",
+    "block 512",
+    "blocks 16",
+    "deterministic 100.64.0.0/24 dynamic 2",
     "parity",
-    "mapping",
-    "filtering",
+    "mapping address-and-port-dependent",
+    "filtering address-dependent",
     "inbound-refresh",
-    "rate",
-    "sessions",
-    "subscriber-sessions",
-    "hold",
-    "held",
-    "forward",
-    "one-to-one",
-    "exclude",
-    "unsolicited",
-    "exhausted",
-    "mss",
-    "prefix64",
-    "log",
-    "udp-timeout",
-    "icmp-timeout",
-    "tcp-timeout",
-    "tcp-opening-timeout",
-    "tcp-closing-timeout",
-    "tcp-reset-timeout",
-    "other-timeout",
+    "rate 100",
+    "sessions 1000000",
+    "subscriber-sessions 4000",
+    "hold 120s",
+    "held 1000000",
+    "forward tcp 192.0.2.1:80 to 192.168.0.9:8080",
+    "one-to-one 192.0.2.9 to 192.168.0.9",
+    "exclude 198.51.100.0/24",
+    "unsolicited silent",
+    "exhausted silent",
+    "mss 1452",
+    "prefix64 64:ff9b::/96",
+    "log sessions",
+    "udp-timeout 300s",
+    "icmp-timeout 60s",
+    "tcp-timeout 7440s",
+    "tcp-opening-timeout 240s",
+    "tcp-closing-timeout 240s",
+    "tcp-reset-timeout 240s",
+    "other-timeout 300s",
 ];
 
 /// What the arguments said so far; some make sense only together.
@@ -265,14 +268,15 @@ impl Draft {
                 let why = |text| format!("{name}: {text} ({})", setting.source);
                 config.timeouts.0[setting.class as usize] = seconds(time, setting.least_s).map_err(why)?;
             }
-            [name, ..] if ARGS.contains(&name) => {
-                return Err(format!(
-                    "`{}` is not how `{name}` is written: see `nat` in the manual",
-                    words.join(" ")
-                ));
-            }
             [name, ..] => {
-                return Err(format!("`{name}` is no argument of nat: {}", did_you_mean(name, ARGS)));
+                let form = FORMS.iter().find(|form| form.split(' ').next() == Some(name));
+                let names: Vec<&str> = FORMS.iter().filter_map(|form| form.split(' ').next()).collect();
+                return Err(match form {
+                    Some(form) => {
+                        format!("`{}` is not how `{name}` is written: as in {form}", words.join(" "))
+                    }
+                    None => format!("`{name}` is no argument of nat: {}", did_you_mean(name, &names)),
+                });
             }
             [] => unreachable!("an argument has a word"),
         }
@@ -310,6 +314,15 @@ impl Draft {
         if count > MOST_PUBLIC {
             wrong(format!("{count} public addresses are too many: a NAT has at most {MOST_PUBLIC}"));
             config.public.clear();
+            return config;
+        }
+        let per_address =
+            |range: &RangeInclusive<u16>| range.len().div_ceil(config.ports.block.into()) as u64;
+        let blocks = count * config.ports.ports.iter().map(per_address).sum::<u64>();
+        if blocks > MOST_BLOCKS {
+            wrong(format!(
+                "{blocks} blocks of ports are too many: a NAT has at most {MOST_BLOCKS}, so write a larger `block`"
+            ));
         }
         for pair in &config.pairs {
             if config.public.iter().any(|range| (range.0..=range.1).contains(&pair.outside)) {
@@ -467,11 +480,12 @@ mod tests {
             ("nat(public 192.0.2.1, filtering none)", "`none` is none of them: use endpoint-independent"),
             ("nat(public 192.0.2.1, blok 5)", "did you mean `block`?"),
             ("nat(public 192.0.2.1, block 0)", "from 1 to 32768"),
-            ("nat(public 192.0.2.1, block)", "is not how `block` is written"),
+            ("nat(public 192.0.2.1, block)", "`block` is not how `block` is written: as in block 512"),
             ("nat(public 192.0.2.1, one-to-one 192.0.2.1 to 10.0.0.1)", "take it out of `public`"),
             ("nat(public 192.0.2.1, mapping address-dependent)", "the whole remote end or on nothing"),
             ("nat(public 192.0.2.1, deterministic 10.0.0.0/8)", "cannot share 64512 ports"),
-            ("nat(public 10.0.0.0/8)", "too many"),
+            ("nat(public 10.0.0.0/8)", "public addresses are too many"),
+            ("nat(public 10.0.0.0/24, block 1)", "write a larger `block`"),
             ("nat(public 192.0.2.1, forward icmp 192.0.2.1:1 to 10.0.0.1:1)", "use tcp or udp"),
         ] {
             let error = read(text).expect_err(text);
@@ -482,9 +496,12 @@ mod tests {
     }
 
     #[test]
-    fn each_argument_is_known_by_name() {
+    fn each_argument_can_be_written_as_it_is_shown() {
+        for form in FORMS {
+            read(&format!("nat(public 203.0.113.1, {form})")).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
         for setting in SETTINGS {
-            assert!(ARGS.contains(&setting.name), "{}", setting.name);
+            assert!(FORMS.iter().any(|form| form.starts_with(setting.name)), "{}", setting.name);
         }
     }
 }

@@ -301,7 +301,7 @@ impl Nat {
         let (outside, port) = (slot.outside, slot.outside_port);
         let id = &mut self.ids[usize::from(outside)];
         frame.set_source4(self.table.outside.address(outside), port);
-        if !frame.keeps_whole() {
+        if !frame.keeps_whole() || frame.fragment() != Fragment::Whole {
             *id = id.wrapping_add(1);
             frame.set_id4(*id);
         }

@@ -81,6 +81,8 @@ struct Block {
     full_until: [Option<Tick>; ALL_SPACES],
 }
 
+const _: () = assert!(size_of::<Block>() == 60);
+
 /// A block of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockId(u32);
