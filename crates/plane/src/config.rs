@@ -59,6 +59,20 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The addresses of IPv4 that the node translates to, each from the first to the last.
+    pub(crate) fn translated(&self) -> Vec<(u32, u32)> {
+        let mut all = Vec::new();
+        for stage in &self.stages {
+            if let StageConfig::Nat(nat) = stage {
+                all.extend(&nat.public);
+                all.extend(nat.pairs.iter().map(|pair| (pair.outside, pair.outside)));
+            }
+        }
+        all
+    }
+}
+
 /// What a text refers to beside the plane.
 pub struct Beside<'a> {
     /// Takes an item that is no matter of the plane, and says so.

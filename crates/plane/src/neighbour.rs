@@ -9,7 +9,7 @@
 //! that are asked about alone.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use weir_packet::frame::Mac;
@@ -48,8 +48,8 @@ pub(crate) struct Link {
     pub(crate) mac: Mac,
     /// Its addresses with their networks.
     pub(crate) addresses: Vec<Prefix>,
-    /// Networks beside those that it answers for: translated ones.
-    pub(crate) answers_for: Vec<Prefix>,
+    /// Addresses of IPv4 beside those that it answers for, first and last: those that the node translates to.
+    pub(crate) answers_for: Vec<(u32, u32)>,
     /// VLAN tags of its frames.
     pub(crate) tags: Vec<[u8; 4]>,
 }
@@ -143,6 +143,11 @@ impl Neighbours {
         let holds =
             |link: &Link| link.addresses.iter().any(|own| own.contains(ip) && !is_link_local(own.address));
         self.links.iter().position(holds).map(|port| PortId(port as u8))
+    }
+
+    /// From now on a port answers for these addresses of IPv4 beside its own, each from the first to the last.
+    pub(crate) fn answer_for(&mut self, port: PortId, addresses: Vec<(u32, u32)>) {
+        self.links[usize::from(port.0)].answers_for = addresses;
     }
 
     pub(crate) fn link(&self, port: PortId) -> &Link {
@@ -250,8 +255,11 @@ impl Neighbours {
         match heard {
             Heard::Question { from, target } => {
                 let link = self.link(port);
+                let translated = |target: Ipv4Addr| {
+                    link.answers_for.iter().any(|&(first, last)| (first..=last).contains(&target.into()))
+                };
                 let answers = link.addresses.iter().any(|own| own.address == target)
-                    || link.answers_for.iter().any(|network| network.contains(target));
+                    || matches!(target, IpAddr::V4(target) if translated(target));
                 if answers {
                     let answer = neighbour::answer(Host { mac: link.mac, ip: target }, from);
                     self.say(port, &answer, own);

@@ -194,6 +194,22 @@ fn questions_for_the_node_are_answered_and_no_others() {
 }
 
 #[test]
+fn outside_the_node_answers_for_what_it_translates_to() {
+    let text = |pool: &str| {
+        format!("lan(198.18.0.1/24) nat(public {pool}) route(default via 198.19.0.2) > wan(198.19.0.1/24)")
+    };
+    let (before, after) = (text("198.19.0.16/28"), text("198.19.0.32/28"));
+    let mut net = Net::new(&before);
+    let asks = |last: u8| question(host(HOST, "198.19.0.2"), [198, 19, 0, last].into());
+    let answers = |net: &mut Net| [15, 17, 33].map(|last| net.frame(0, 1, &asks(last)) == Fate::Local);
+    assert_eq!(answers(&mut net), [false, true, false]);
+    assert_eq!(net.frame(0, 0, &asks(17)), Fate::Dropped(Drop::NotForUs), "inside nobody knows them");
+    let [before, after] = [before, after].map(|text| Config::read("n", &text).expect("a node"));
+    net.plane.apply(Time::from_ms(1), &before, &after).expect("another pool");
+    assert_eq!(answers(&mut net), [false, false, true]);
+}
+
+#[test]
 fn a_given_neighbour_is_not_asked_and_does_not_change() {
     let text = "lan(198.18.0.1/24) route(default via 198.19.0.2) > \
                 wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:01)";

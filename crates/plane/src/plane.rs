@@ -147,6 +147,9 @@ impl Plane {
                 _ => return Err("stages change places only when the node begins anew".to_string()),
             }
         }
+        if let Exit::Router(router) = &mut self.exit {
+            answer_for_translated(router, new);
+        }
         let (Some(before), Some(after)) = (&old.routes, &new.routes) else {
             return match old.routes == new.routes {
                 true => Ok(()),
@@ -415,7 +418,15 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
     for route in routes {
         router.add(route).expect("the next hops of a text are neighbours");
     }
+    answer_for_translated(&mut router, config);
     Exit::Router(Box::new(router))
+}
+
+/// The right end is where the addresses are known that the node translates to.
+fn answer_for_translated(router: &mut Router, config: &Config) {
+    for port in config.left..config.ports.len() {
+        router.answer_for(PortId(port as u8), config.translated());
+    }
 }
 
 fn own_addresses(port: &Port) -> Vec<IpAddr> {

@@ -199,6 +199,11 @@ impl Router {
         }
     }
 
+    /// See [`Neighbours::answer_for`].
+    pub(crate) fn answer_for(&mut self, port: PortId, addresses: Vec<(u32, u32)>) {
+        self.neighbours.answer_for(port, addresses);
+    }
+
     /// Memory that look-ups read, in bytes.
     pub(crate) fn table_bytes(&self) -> usize {
         self.v4.bytes() + self.v6.bytes() + size_of_val(&*self.nexts)
