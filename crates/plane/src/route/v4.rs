@@ -179,13 +179,17 @@ impl Lpm for V4 {
     /// Three passes, so that the lines of all addresses are on their way at once.
     #[inline]
     fn lookup(&self, addresses: &[u32], hops: &mut [Hop]) {
-        let mut deep = false;
+        // First where the middle level has each: a loop so short that most of its loads are on their way together.
         for (&address, hop) in addresses.iter().zip(hops.iter_mut()) {
             let root = self.root[(address >> 16) as usize];
-            hop.0 = root.entry;
-            if root.link != 0 {
-                let entry = self.chunks[(root.link & !LINK) * CHUNK as u32 + (address >> 8 & 0xff)];
-                hop.0 = if entry != 0 { entry } else { root.entry };
+            let place = (root.link & !LINK) * CHUNK as u32 + (address >> 8 & 0xff);
+            hop.0 = if root.link != 0 { LINK | place } else { root.entry };
+        }
+        let mut deep = false;
+        for (&address, hop) in addresses.iter().zip(hops.iter_mut()) {
+            if hop.0 & LINK != 0 {
+                let entry = self.chunks[hop.0 & !LINK];
+                hop.0 = if entry != 0 { entry } else { self.root[(address >> 16) as usize].entry };
                 deep |= entry & LINK != 0;
             }
         }
