@@ -6,14 +6,14 @@
 //! ```
 //! The header is written in front of what it carried; going inward it is 20 bytes longer, so that the payload moves back
 //! where the port's memory has room behind it, else into a copy. Checksums change by the difference of what they cover.
-//! Fragments are not translated yet.
+//! Fragments follow their first one, as those of IPv4 do; those of ICMP are dropped (RFC 7915, section 1.2).
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use weir_packet::checksum::{fold, sum};
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
-use super::fragments::copy;
+use super::fragments::Change;
 use super::slot::{Address, Inside, Remote};
 use super::table::Flow;
 use super::{Nat, Next, segment};
@@ -157,38 +157,69 @@ fn traffic(ip: &[u8]) -> (u8, u8) {
     if ip[0] >> 4 == 4 { (ip[1], ip[8]) } else { (ip[0] << 4 | ip[1] >> 4, ip[7]) }
 }
 
+/// Bytes that a packet grows by, at most: the longer header, and a header of fragments.
+pub(super) const LONGER: usize = IPV6 - IPV4 + FRAGMENT;
+/// Extension header of a fragment.
+const FRAGMENT: usize = 8;
+const FRAGMENT_HEADER: u8 = 44;
+/// More fragments follow, in the header of IPv4.
+const MORE: u16 = 0x2000;
+
+/// What the fragment header of IPv6 says.
+pub(super) struct Piece {
+    pub(super) id: u32,
+    /// Offset and whether more follow, as IPv4 says it.
+    place: u16,
+}
+
+/// The fragment header of a frame, if it follows the header at once.
+pub(super) fn fragment(frame: &Frame<'_>) -> Option<Piece> {
+    let ip = frame.ip();
+    let header = ip.get(IPV6..IPV6 + FRAGMENT).filter(|_| ip[6] == FRAGMENT_HEADER)?;
+    let place = u16::from_be_bytes([header[2], header[3]]);
+    let id = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    Some(Piece { id, place: place >> 3 | if place & 1 != 0 { MORE } else { 0 } })
+}
+
 /// Gives a frame a header of IPv4 in place of that of IPv6.
-fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
+pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
     let (proto, old) = (frame.proto(), sum(&frame.ip()[8..IPV6]));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
-    let l4 = frame.l4_mut();
-    if proto == ICMP6 {
-        // Echo and its answer are all that comes here; the pseudo header is no longer covered.
-        let (was, is) = (l4[0], if l4[0] == 128 { 8 } else { 0 });
-        l4[0] = is;
-        adjust(l4, 2, delta16(fold(old + pseudo6(bytes)), 0));
-        adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
-    }
-    readdress(l4, proto, old, new);
     // What may be cut needs an identification; what is longer than every link carries was never to be cut.
-    let place = if IPV4 + bytes <= ALWAYS_FITS { (id, 0) } else { (0, 0x4000) };
+    let place = match fragment(frame) {
+        Some(piece) => (id, piece.place),
+        None if IPV4 + bytes <= ALWAYS_FITS => (id, 0),
+        None => (0, 0x4000),
+    };
+    if frame.fragment() != Fragment::Later {
+        let l4 = frame.l4_mut();
+        if proto == ICMP6 {
+            // Echo and its answer are all that comes here; the pseudo header is no longer covered.
+            let (was, is) = (l4[0], if l4[0] == 128 { 8 } else { 0 });
+            l4[0] = is;
+            adjust(l4, 2, delta16(fold(old + pseudo6(bytes)), 0));
+            adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
+        }
+        readdress(l4, proto, old, new);
+    }
     let header = header4(traffic, bytes, proto4(proto), place, ends);
     assert!(frame.replace_header(&header), "it is shorter");
 }
 
 /// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it.
-fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
-    if !frame.has_room(IPV6) {
+pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
+    let (is_whole, is_later) = (frame.fragment() == Fragment::Whole, frame.fragment() == Fragment::Later);
+    if !frame.has_room(if is_whole { IPV6 } else { IPV6 + FRAGMENT }) {
         return false;
     }
     let (proto, old) = (frame.proto(), sum(&frame.ip()[12..IPV4]));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let proto6 = if proto == ICMP { ICMP6 } else { proto };
-    let header = header6(traffic, bytes, proto6, ends);
-    let new = sum(&header[8..]);
+    let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
     let l4 = frame.l4_mut();
     match proto {
+        _ if is_later => {}
         ICMP => {
             let (was, is) = (l4[0], if l4[0] == 8 { 128 } else { 129 });
             l4[0] = is;
@@ -203,7 +234,15 @@ fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
         }
         _ => readdress(l4, proto, old, new),
     }
-    frame.replace_header(&header)
+    if is_whole {
+        return frame.replace_header(&header6(traffic, bytes, proto6, ends));
+    }
+    let ip = frame.ip();
+    let place = u16::from_be_bytes([ip[6], ip[7]]);
+    let [a, b] = (place << 3 | u16::from(place & MORE != 0)).to_be_bytes();
+    let piece = [proto6, 0, a, b, 0, 0, ip[4], ip[5]];
+    let header = header6(traffic, bytes + FRAGMENT, FRAGMENT_HEADER, ends);
+    frame.replace_header(&[&header[..], &piece].concat())
 }
 
 impl Nat {
@@ -213,10 +252,15 @@ impl Nat {
         let Some((inside, remote)) = self.table.config.prefix64.and_then(|prefix| ends(frame, prefix)) else {
             return Next::On;
         };
-        if frame.icmp_error() && frame.fragment() == Fragment::Whole {
+        let is_whole = frame.fragment() == Fragment::Whole;
+        let is_piece = fragment(frame).is_some() && frame.proto() != ICMP6 && !self.is_own(remote.address);
+        if frame.fragment() == Fragment::Later && is_piece {
+            return self.later(step, i, Dir::Outward);
+        }
+        if frame.icmp_error() && is_whole {
             return self.error_out64(step, i);
         }
-        if frame.fragment() != Fragment::Whole || !super::has_ports(frame) {
+        if !is_whole && !is_piece || !super::has_ports(frame) {
             return Next::Drop(Drop::NatProtocol);
         }
         let flow = Flow { inside, remote, segment: segment(frame) };
@@ -228,8 +272,13 @@ impl Nat {
         let (outside, port) = (slot.outside, slot.outside_port);
         let id = &mut self.ids[usize::from(outside)];
         *id = id.wrapping_add(1);
+        let (id, ends) = (*id, (self.table.outside.address(outside), remote.address));
+        if is_piece {
+            self.first64(step, i, Dir::Outward, Change::ToV4 { ends, id });
+        }
+        let frame = &mut step.frames[i];
         frame.set_sport(port);
-        to_v4(frame, (self.table.outside.address(outside), remote.address), *id);
+        to_v4(frame, ends, id);
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
@@ -240,29 +289,28 @@ impl Nat {
     pub(super) fn back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
         let frame = &mut step.frames[i];
         let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
-        if frame.fragment() != Fragment::Whole {
+        let is_whole = frame.fragment() == Fragment::Whole;
+        let is_without_sum = frame.proto() == UDP && frame.l4()[6..8] == [0, 0];
+        if !is_whole && (frame.proto() == ICMP || is_without_sum) {
             return Next::Drop(Drop::NatProtocol);
         }
+        let ends = (prefix.embed(frame.addresses4().0), address6(inside.address));
+        if !is_whole {
+            self.first64(step, i, Dir::Inward, Change::ToV6 { ends });
+        }
+        let frame = &mut step.frames[i];
         frame.set_dport(inside.port);
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
-        let ends = (prefix.embed(frame.addresses4().0), address6(inside.address));
-        if to_v6(frame, ends) {
-            return Next::On;
+        match to_v6(frame, ends) {
+            true => Next::On,
+            false => self.apply_to_copy(step, i, Change::ToV6 { ends }),
         }
-        // No room behind it in the port's memory: a copy goes on.
-        let mut buf = [&copy(frame)[..], &[0; IPV6]].concat();
-        let (end, port) = (buf.len() - IPV6, frame.port);
-        let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
-        longer.read(ETHERNET - 2).expect("it was read when it came");
-        assert!(to_v6(&mut longer, ends), "there is room");
-        let buf = copy(&longer);
-        self.send_on(step, i, buf)
     }
 
     /// What a frame became goes on in its place.
-    fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, buf: Vec<u8>) -> Next {
+    pub(super) fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, buf: Vec<u8>) -> Next {
         let port = step.frames[i].port;
         let is_inward = buf[HEAD_ROOM + ETHERNET] >> 4 == 6;
         let entry = step.onward(if is_inward { Dir::Inward } else { Dir::Outward });
