@@ -5,8 +5,6 @@
 //! text > Config > Plane          batch at a time > Plane::run > a fate for each frame, and frames of the node's own
 //! ```
 #![forbid(unsafe_code)]
-// What stages may do, before all of it is done by one.
-#![allow(dead_code)]
 
 mod batch;
 mod chain;

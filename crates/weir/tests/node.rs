@@ -28,7 +28,7 @@ macro_rules! need_root {
 /// The node's interfaces.
 const NODE: [&str; 2] = ["n0", "n1"];
 
-/// Host left - node - host right, in namespaces of their own: 10.0.0.2 - n0 [ ] n1 - 192.0.2.2.
+/// Host left - node - host right, in namespaces of their own: 198.18.0.2 - n0 [ ] n1 - 192.0.2.2.
 struct Street {
     left: Namespace,
     right: Namespace,
@@ -45,7 +45,7 @@ impl Street {
         std::fs::create_dir_all(&folder).unwrap();
         let new = || Namespace::new().unwrap();
         let street = Street { left: new(), right: new(), node: new(), folder };
-        street.wire(&street.left, "l0", (NODE[0], 0), "10.0.0.2", "10.0.0.1");
+        street.wire(&street.left, "l0", (NODE[0], 0), "198.18.0.2", "198.18.0.1");
         street.wire(&street.right, "r0", (NODE[1], 1), "192.0.2.2", "192.0.2.1");
         street
     }
@@ -159,8 +159,9 @@ impl Drop for Running<'_> {
     }
 }
 
-const ROUTER: &str = "node lan(10.0.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
-const NAT: &str = "node lan(10.0.0.1/24, on n0) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\n";
+const ROUTER: &str = "node lan(198.18.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
+const NAT: &str =
+    "node lan(198.18.0.1/24, on n0) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\n";
 
 /// A server at the right, a client at the left: what the client sends comes back.
 fn echo_over_tcp(street: &Street, bytes: usize) {
@@ -201,14 +202,14 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         let node = street.run(&format!("{NAT}run(io {io})"));
         echo_over_tcp(&street, 300_000);
         let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
-        let socket = street.left.run(|| UdpSocket::bind("10.0.0.2:4000").unwrap());
+        let socket = street.left.run(|| UdpSocket::bind("198.18.0.2:4000").unwrap());
         socket.send_to(b"hello", "192.0.2.2:9").unwrap();
         let mut bytes = [0; 16];
         peer.set_read_timeout(Some(PATIENCE)).unwrap();
         let (length, from) = peer.recv_from(&mut bytes).unwrap();
         assert_eq!((&bytes[..length], from.ip().to_string().as_str()), (&b"hello"[..], "192.0.2.1"), "{io}");
         let sessions = street.show("sessions");
-        let line = format!("udp 10.0.0.2:4000 as 192.0.2.1:{} with", from.port());
+        let line = format!("udp 198.18.0.2:4000 as 192.0.2.1:{} with", from.port());
         let shown = sessions["sessions"].as_array().unwrap();
         assert!(shown.iter().any(|one| one.as_str().unwrap().starts_with(&line)), "{io}: {sessions}");
         let counters = street.show("counters");
@@ -242,13 +243,13 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
         let add = |name: &str| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.link(name).unwrap().ifindex;
-            rtnl.add_address(index, "10.0.0.1".parse().unwrap(), 24).unwrap();
+            rtnl.add_address(index, "198.18.0.1".parse().unwrap(), 24).unwrap();
         };
         if host == "kernel" {
             // As before the node came.
             street.node.run(|| add(NODE[0]));
         }
-        let lan = "lan(10.0.0.1/24, on n0)";
+        let lan = "lan(198.18.0.1/24, on n0)";
         let node = street.run(&format!(
             "{lan} > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\nrun(io {io}, host {host})"
         ));
@@ -259,7 +260,7 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
                 add("tap0");
             });
         }
-        ask_over_tcp(&street, &street.node, "10.0.0.1:22");
+        ask_over_tcp(&street, &street.node, "198.18.0.1:22");
         echo_over_tcp(&street, 1000);
         let books = node.end();
         assert!(books["local"].as_u64().unwrap() >= 4, "{io}, {host}: {books}");
@@ -273,7 +274,7 @@ fn a_path_with_a_narrow_link_is_found() {
     // The far link takes less than the hosts know.
     let narrow = NAT.replace("on n1", "mtu 1300, on n1");
     let node = street.run(&narrow);
-    let socket = street.left.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
+    let socket = street.left.run(|| UdpSocket::bind("198.18.0.2:0").unwrap());
     socket.connect("192.0.2.2:9").unwrap();
     echo_over_tcp(&street, 200_000);
     let books = node.end();
@@ -288,7 +289,7 @@ fn hosts_ping_each_other_and_the_node_and_see_it_on_the_way() {
     let at_left = |program: &str, arguments: &[&str]| {
         street.left.run(|| Command::new(program).args(arguments).output().ok())
     };
-    for target in ["192.0.2.2", "10.0.0.1", "192.0.2.1"] {
+    for target in ["192.0.2.2", "198.18.0.1", "192.0.2.1"] {
         match at_left("ping", &["-c", "3", "-i", "0.01", "-w", "10", target]) {
             Some(output) => assert!(output.status.success(), "{target}: {output:?}"),
             None => eprintln!("skipped: ping is not installed"),
@@ -299,7 +300,7 @@ fn hosts_ping_each_other_and_the_node_and_see_it_on_the_way() {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let hops: Vec<&str> =
                 text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-            assert_eq!(hops, ["10.0.0.1", "192.0.2.2"], "{text}");
+            assert_eq!(hops, ["198.18.0.1", "192.0.2.2"], "{text}");
         }
         None => eprintln!("skipped: traceroute is not installed"),
     }
@@ -321,7 +322,7 @@ fn a_node_changes_its_routes_while_it_runs() {
     assert_eq!(street.show("routes")["routes"][0], "198.51.100.0/24 via 192.0.2.2");
     let after = street.show("counters");
     assert!(after["entered"].as_u64() >= before["entered"].as_u64(), "it is the same node");
-    let other = ROUTER.replace("10.0.0.1/24", "10.0.0.9/24");
+    let other = ROUTER.replace("198.18.0.1/24", "198.18.0.9/24");
     let output = street.weir(&["apply", street.file(&other).to_str().unwrap()]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("ports change only"), "{told}");
@@ -358,4 +359,12 @@ fn all_mistakes_of_a_file_are_told() {
     let unit = Command::new(WEIR).args(["node", "unit"]).arg(&file).output().unwrap();
     let unit = String::from_utf8(unit.stdout).unwrap();
     assert!(unit.contains(&format!("node run {}\n", file.display())), "{unit}");
+}
+
+#[test]
+fn the_example_can_be_run() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/home.node");
+    let output = Command::new(WEIR).args(["node", "check", example]).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ports lan, wan"), "{output:?}");
 }

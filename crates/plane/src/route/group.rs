@@ -39,19 +39,19 @@ impl Group {
         let (before, from) = self.buckets.split_at(first);
         from.iter().chain(before).copied().find(|&member| usable(member)).unwrap_or(self.buckets[first])
     }
-
-    /// Each next hop once.
-    pub(crate) fn members(&self) -> Vec<u32> {
-        let mut members = self.buckets.clone();
-        members.sort_unstable();
-        members.dedup();
-        members
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each next hop once.
+    fn members(group: &Group) -> Vec<u32> {
+        let mut members = group.buckets.clone();
+        members.sort_unstable();
+        members.dedup();
+        members
+    }
 
     fn moved(from: &Group, to: &Group) -> usize {
         from.buckets.iter().zip(&to.buckets).filter(|(a, b)| a != b).count()
@@ -60,11 +60,11 @@ mod tests {
     #[test]
     fn shares_are_equal_and_flows_stay() {
         let four = Group::new(&[10, 11, 12, 13], None);
-        for member in four.members() {
+        for member in members(&four) {
             assert_eq!(four.buckets.iter().filter(|&&m| m == member).count(), BUCKETS / 4);
         }
         let three = Group::new(&[10, 11, 13], Some(&four));
-        assert_eq!((moved(&four, &three), three.members()), (BUCKETS / 4, vec![10, 11, 13]));
+        assert_eq!((moved(&four, &three), members(&three)), (BUCKETS / 4, vec![10, 11, 13]));
         let again = Group::new(&[10, 11, 13, 14], Some(&three));
         assert_eq!(moved(&three, &again), BUCKETS / 4);
     }

@@ -325,11 +325,6 @@ impl Router {
         self.neighbours.link(port).mac
     }
 
-    /// Whether IPv4 packets to this address are for the node itself.
-    pub(crate) fn is_own(&self, address: u32) -> bool {
-        self.v4.get(address, 32) == Some(LOCAL)
-    }
-
     /// Decides about frames that came through the chain in this direction.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
         let (mut v4, mut v6) = (Set::EMPTY, Set::EMPTY);
