@@ -4,7 +4,7 @@
 //! ```text
 //! root[first 16 bits] > node > node > ... > hop        a node: which of its 6 bits have a prefix, which a child
 //! ```
-//! Memory: 512 KiB, 32 bytes per node and 4 per prefix; a change moves the children or the hops of one node, at most
+//! Memory: 512 KiB, 32 bytes per node and 4 per prefix that shares its node; a change moves the children or the hops of one node, at most
 //! 64, and writes up to 65,536 root entries for prefixes shorter than 16 bits.
 //!
 //! Invariant: each node has a prefix or a child; a node with one child and no prefix could not be merged with it.
@@ -35,7 +35,7 @@ struct Node {
     outer: u64,
     /// Bits skipped before this node, then 4 bits: strides skipped.
     path: u64,
-    /// First of the hops, in the order of the bits in `inner`.
+    /// The hop of a single prefix; of several the first of their hops, in the order of the bits in `inner`.
     hops: u32,
     /// First of the children, in the order of the bits in `outer`.
     kids: u32,
@@ -114,7 +114,50 @@ impl V6 {
         }
         let at = depth + strides * STRIDE;
         let inner = position(address, at, length);
-        Node { inner, hops: self.hops.put(&[hop]), path: path(address, depth, strides), ..Node::default() }
+        Node { inner, hops: hop, path: path(address, depth, strides), ..Node::default() }
+    }
+
+    /// The hop of the prefix at this bit of a node.
+    fn hop(&self, node: &Node, bit: u64) -> u32 {
+        if node.is_single() {
+            node.hops
+        } else {
+            self.hops[node.hops + rank(node.inner, bit.trailing_zeros()) as u32]
+        }
+    }
+
+    /// Adds a hop to a node, or replaces it; returns the one there was.
+    fn put_hop(&mut self, node: &mut Node, bit: u64, hop: u32) -> Option<u32> {
+        let (at, count) = (rank(node.inner, bit.trailing_zeros()), node.inner.count_ones() as usize);
+        if node.inner & bit != 0 {
+            let place = if count == 1 { &mut node.hops } else { &mut self.hops[node.hops + at as u32] };
+            return Some(std::mem::replace(place, hop));
+        }
+        node.hops = match count {
+            0 => hop,
+            1 if at == 0 => self.hops.put(&[hop, node.hops]),
+            1 => self.hops.put(&[node.hops, hop]),
+            _ => self.hops.with(node.hops, count, at, hop),
+        };
+        node.inner |= bit;
+        None
+    }
+
+    /// Takes a hop out of a node that has it.
+    fn take_hop(&mut self, node: &mut Node, bit: u64) -> u32 {
+        let (at, count) = (rank(node.inner, bit.trailing_zeros()), node.inner.count_ones() as usize);
+        let old = self.hop(node, bit);
+        node.hops = match count {
+            1 => 0,
+            2 => {
+                let other = self.hops[node.hops + 1 - at as u32];
+                self.hops.free(node.hops, 2);
+                other
+            }
+            _ => self.hops.without(node.hops, count, at),
+        };
+        node.inner &= !bit;
+        old
     }
 
     /// Divides a node after `strides` of what it skips: above them a new one, with the old one as its only child.
@@ -202,7 +245,8 @@ impl V6 {
         let index = bits(address, depth, STRIDE);
         let matches = node.inner & ANCESTORS[index as usize];
         if matches != 0 {
-            at.best = DEEP | (node.hops + rank(node.inner, 63 - matches.leading_zeros()) as u32);
+            let place = DEEP | (node.hops + rank(node.inner, 63 - matches.leading_zeros()) as u32);
+            at.best = if node.is_single() { node.hops + 1 } else { place };
         }
         at.depth = depth + STRIDE;
         let child = node.child(index);
@@ -212,6 +256,12 @@ impl V6 {
 }
 
 impl Node {
+    /// Whether one prefix ends here, and no other.
+    #[inline]
+    fn is_single(&self) -> bool {
+        self.inner.is_power_of_two()
+    }
+
     #[inline]
     fn skipped(&self) -> u32 {
         (self.path & 15) as u32
@@ -269,15 +319,11 @@ impl Lpm for V6 {
             }
             depth += strides * STRIDE;
             if length - depth < STRIDE {
-                let bit = position(address, depth, length);
-                let (at, count) = (rank(node.inner, bit.trailing_zeros()), node.inner.count_ones() as usize);
-                if node.inner & bit != 0 {
-                    let old = std::mem::replace(&mut self.hops[node.hops + at as u32], hop.0);
+                let old = self.put_hop(&mut node, position(address, depth, length), hop.0);
+                self.nodes[slot] = node;
+                if let Some(old) = old {
                     return Some(Hop(old));
                 }
-                node.hops = self.hops.with(node.hops, count, at, hop.0);
-                node.inner |= bit;
-                self.nodes[slot] = node;
                 break;
             }
             let index = bits(address, depth, STRIDE);
@@ -313,10 +359,7 @@ impl Lpm for V6 {
         if node.inner & bit == 0 {
             return None;
         }
-        let (at, count) = (rank(node.inner, bit.trailing_zeros()), node.inner.count_ones() as usize);
-        let old = self.hops[node.hops + at as u32];
-        node.hops = self.hops.without(node.hops, count, at);
-        node.inner &= !bit;
+        let old = self.take_hop(&mut node, bit);
         self.nodes[slot] = node;
         self.len -= 1;
         self.tidy(address, way, depth);
@@ -332,8 +375,7 @@ impl Lpm for V6 {
         let (way, depth) = self.way(address, length)?;
         let node = self.nodes[*way.last()?];
         let bit = position(address, depth, length);
-        (node.inner & bit != 0)
-            .then(|| Hop(self.hops[node.hops + rank(node.inner, bit.trailing_zeros()) as u32]))
+        (node.inner & bit != 0).then(|| Hop(self.hop(&node, bit)))
     }
 
     /// One pass per level over all addresses that go on, so that their lines are on their way at once.
