@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub batches: u64,
     /// Times that the thread slept.
     pub sleeps: u64,
+    /// Frames for the machine that were more at once than it is given; the books have them as its own.
+    pub withheld: u64,
 }
 
 /// Counters of a port.
@@ -40,7 +42,7 @@ pub(crate) struct Shown {
 }
 
 /// Numbers of a snapshot beside drops and ports.
-const PLAIN: usize = 7;
+const PLAIN: usize = 8;
 
 impl Shown {
     /// Room for a snapshot like this one.
@@ -89,16 +91,17 @@ impl Shown {
             drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
         };
         let ports = self.names.iter().map(port).collect();
-        let [entered, own, left, local, held, batches, sleeps] =
+        let [entered, own, left, local, held, batches, sleeps, withheld] =
             *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
-        Snapshot { books: Books { entered, own, left, local, held, drops }, ports, batches, sleeps }
+        Snapshot { books: Books { entered, own, left, local, held, drops }, ports, batches, sleeps, withheld }
     }
 }
 
 fn numbers(snapshot: &Snapshot) -> Vec<u64> {
     let Books { entered, own, left, local, held, drops } = &snapshot.books;
-    let plain: [u64; PLAIN] = [*entered, *own, *left, *local, *held, snapshot.batches, snapshot.sleeps];
+    let plain: [u64; PLAIN] =
+        [*entered, *own, *left, *local, *held, snapshot.batches, snapshot.sleeps, snapshot.withheld];
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
     });
@@ -117,7 +120,7 @@ mod tests {
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
         let drops = Drop::ALL.iter().map(|_| n).collect();
         let books = Books { entered: n, own: n, left: n, local: n, held: n, drops };
-        Snapshot { books, ports, batches: n, sleeps: 2 * n }
+        Snapshot { books, ports, batches: n, sleeps: 2 * n, withheld: n }
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use weir_packet::frame::Mac;
-use weir_plane::{BATCH, Count, Plane};
+use weir_plane::{BATCH, Count, Event, Plane};
 use weir_port::duplex::{Pool, Port, Tap};
 use weir_port::thread;
 
@@ -80,6 +81,7 @@ impl Blueprint {
 /// A node whose ports are open, and which does not run yet: the place to give privileges up.
 pub struct Opened {
     worker: Worker,
+    began: SystemTime,
     kind: Blueprint,
     methods: Vec<String>,
     obstacles: Vec<String>,
@@ -138,7 +140,7 @@ impl Opened {
         let methods = ports.iter().map(|port| port.method()).collect();
         let obstacles = ports.iter().filter_map(|port| port.obstacle()).collect();
         let worker = Worker::new(kind.plane(), ports, pool, host, kind.settings.wait);
-        Opened { worker, kind, methods, obstacles }
+        Opened { worker, began: SystemTime::now(), kind, methods, obstacles }
     }
 
     /// How frames come and go, by port.
@@ -171,7 +173,7 @@ impl Opened {
         let asked = Arc::new(AtomicBool::new(false));
         let strings = Strings { requests: queue, asked: asked.clone(), wake: woken, shown: shown.clone() };
         let (ready, placed) = channel();
-        let Opened { mut worker, kind, .. } = self;
+        let Opened { mut worker, began, kind, .. } = self;
         let cpu = kind.settings.cpu;
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
@@ -185,6 +187,7 @@ impl Opened {
         let number = placed.recv().expect("the thread says how it began");
         let number = number.map_err(thread_error("moving the node's thread to its CPU"))?;
         Ok(Node {
+            began,
             kind: Mutex::new(kind),
             requests: Some(requests),
             asked,
@@ -198,6 +201,7 @@ impl Opened {
 
 /// A node that runs. Dropping it ends it.
 pub struct Node {
+    began: SystemTime,
     kind: Mutex<Blueprint>,
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
@@ -266,6 +270,19 @@ impl Node {
     /// It has ended.
     pub fn sessions(&self, most: usize) -> Result<(u64, Vec<String>), NodeError> {
         self.ask(move |worker| (worker.plane.nat_usage().sessions.into(), worker.plane.sessions(most)))
+    }
+
+    /// What its NATs wrote down since the last call, and how many events there was no room for, ever.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
+        self.ask(|worker| worker.plane.events())
+    }
+
+    /// When its time began.
+    pub fn began(&self) -> SystemTime {
+        self.began
     }
 
     /// Begins anew with its plane: sessions, neighbours and counters are gone.

@@ -21,8 +21,10 @@ use crate::counters::{PortCounts, Shown, Snapshot};
 
 /// Longest sleep: what is due in the plane is late by no more.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// How often counters are shown while there is work, ns.
+/// How often counters are shown while there is work, ns: it takes a system call or two per port.
 const SHOW_NS: u64 = 10_000_000;
+/// And while there is a moment without.
+const SHOW_IDLE_NS: u64 = 1_000_000;
 /// Most frames for the machine of one batch: each costs as much as passing a hundred on.
 const MOST_LOCAL: usize = 32;
 /// How long a drain goes on while frames still arrive.
@@ -49,7 +51,7 @@ pub(crate) struct Worker {
     batches: u64,
     sleeps: u64,
     /// Frames for the machine that were more than it takes.
-    too_local: u64,
+    withheld: u64,
     shown_ns: u64,
 }
 
@@ -97,7 +99,7 @@ impl Worker {
             local: Vec::with_capacity(BATCH),
             batches: 0,
             sleeps: 0,
-            too_local: 0,
+            withheld: 0,
             shown_ns: 0,
         }
     }
@@ -113,7 +115,8 @@ impl Worker {
             if idle && self.ports.iter().all(|port| port.is_over()) {
                 break;
             }
-            if idle || self.now.ns() - self.shown_ns > SHOW_NS {
+            let late_ns = if idle { SHOW_IDLE_NS } else { SHOW_NS };
+            if self.now.ns() - self.shown_ns > late_ns {
                 self.shown_ns = self.now.ns();
                 strings.shown.show(&self.snapshot()?);
             }
@@ -201,7 +204,7 @@ impl Worker {
     /// Gives the machine what is its own: as it came in, since the plane may have changed it.
     fn leave_to_machine(&mut self, n: usize) -> io::Result<()> {
         while self.local.len() > MOST_LOCAL {
-            self.too_local += 1;
+            self.withheld += 1;
             self.pool.give_back(self.local.pop().expect("there are more"));
         }
         match &mut self.host {
@@ -274,6 +277,7 @@ impl Worker {
             Ok(PortCounts { received: account.received, sent: account.sent, drops: account.drops })
         };
         let ports = self.ports.iter_mut().map(port).collect::<io::Result<_>>()?;
-        Ok(Snapshot { books: self.plane.books(), ports, batches: self.batches, sleeps: self.sleeps })
+        let (batches, sleeps, withheld) = (self.batches, self.sleeps, self.withheld);
+        Ok(Snapshot { books: self.plane.books(), ports, batches, sleeps, withheld })
     }
 }

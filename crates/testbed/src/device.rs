@@ -35,7 +35,7 @@ pub enum Device {
     /// A thread for each direction.
     Faulty(Pumps),
     /// A node of ours, in a thread.
-    Node(Node),
+    Node(Box<Node>),
 }
 
 /// What can go wrong when a device is started.
@@ -69,7 +69,7 @@ impl Device {
             }),
             kind if kind.is_node() => namespace.run(|| {
                 stop_forwarding(bed.spec().ip);
-                Ok(Device::Node(node::start(bed, &ports)?))
+                Ok(Device::Node(Box::new(node::start(bed, &ports)?)))
             }),
             _ => Ok(Device::Kernel),
         }

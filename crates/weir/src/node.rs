@@ -11,6 +11,7 @@ mod told;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -63,6 +64,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let config = read(&arguments.file)?;
     let stop = stop_flag()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
+    let events = arguments.events.as_deref().map(open_log).transpose()?;
     let control = Control::listen(&arguments.socket.path())?;
     let opened = Opened::new(&config)?;
     for (port, method) in config.plane.ports.iter().zip(opened.methods()) {
@@ -81,12 +83,29 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     }
     while !stop.load(Ordering::Relaxed) && !node.has_ended() {
         control.answer(LOOK, |question| control::answer(&node, &names, question));
+        if let Some(file) = &events {
+            write_events(&node, file)?;
+        }
         if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
             told = Instant::now();
             server.tell(told::prometheus(&node.snapshot(), &names));
         }
     }
     end(node, &names, arguments.json, out)
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    let file = File::options().append(true).create(true).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Appends what happened since the last time.
+fn write_events(node: &Node, mut file: &File) -> Result<()> {
+    // A node that ends between two looks is told at the end.
+    let Ok((events, lost)) = node.events() else { return Ok(()) };
+    let lines = events.iter().map(|event| format!("{}\n", told::event(event, node.began(), lost)));
+    let text: String = lines.collect();
+    file.write_all(text.as_bytes()).context("cannot write the events of the node")
 }
 
 /// Drains the node and tells the books.

@@ -102,7 +102,8 @@ impl Street {
     /// A node that answers.
     fn run(&self, text: &str) -> Running<'_> {
         let file = self.file(text);
-        let mut command = self.command(&["run", file.to_str().unwrap(), "--json"]);
+        let mut command = self.command(&["run", file.to_str().unwrap(), "--json", "--events"]);
+        command.arg(self.folder.join("events"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
         let deadline = Instant::now() + PATIENCE;
@@ -216,6 +217,17 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         assert!(counters["left"].as_u64().unwrap() > 400, "{io}: {counters}");
         let text = String::from_utf8(street.weir(&["show"]).stdout).unwrap();
         assert!(text.contains("\n  port lan, received "), "{io}: {text}");
+        let deadline = Instant::now() + PATIENCE;
+        let events = || std::fs::read_to_string(street.folder.join("events")).unwrap();
+        while events().is_empty() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let first: Value = serde_json::from_str(events().lines().next().unwrap()).unwrap();
+        assert_eq!(
+            (&first["inside"], &first["nat_event"]),
+            (&"10.0.0.2".into(), &16.into()),
+            "{io}: {first}"
+        );
         let books = node.end();
         assert_eq!(books["held"], 0, "{io}: {books}");
     }

@@ -192,8 +192,6 @@ impl Nat {
     }
 
     fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
-        let ours = self.for_the_node(step, set);
-        let set = set.without(ours);
         let (mut hashes, mut guesses) = ([0_u32; BATCH], [0_u32; BATCH]);
         for i in set {
             let flow = self.ends_out(&step.frames[i]);
@@ -210,22 +208,7 @@ impl Nat {
             read ^= self.table.sessions[guesses[i]].seen.0;
         }
         black_box(read);
-        self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i])).or(ours)
-    }
-
-    /// Frames for addresses of the node that are none of the public ones: nothing is to be translated.
-    fn for_the_node(&self, step: &Step<'_, '_>, set: Set) -> Set {
-        let mut ours = Set::EMPTY;
-        for i in set {
-            let frame = &step.frames[i];
-            if frame.kind() == Packet::V4
-                && self.local.contains(&frame.addresses4().1)
-                && !self.is_own(frame.addresses4().1)
-            {
-                ours.insert(i);
-            }
-        }
-        ours
+        self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
     }
 
     /// The two ends of a frame on its way out, of either kind of IP.

@@ -296,7 +296,11 @@ impl Port for Xdp {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.ready.as_fd())
+        match &self.queues[..] {
+            // Without the detour, which costs each wake-up some 100 ns.
+            [queue] => Some(queue.fd.as_fd()),
+            _ => Some(self.ready.as_fd()),
+        }
     }
 
     fn check(&mut self) -> io::Result<()> {

@@ -36,6 +36,7 @@ pub(crate) enum NodeCommand {
 Examples:
   weir node run home.node
   weir node run home.node --prometheus 127.0.0.1:9105 --json
+  weir node run carrier.node --events nat.jsonl
 
 A file is the node's text and, where the defaults are not right, how it is run:
   node lan(192.168.0.1/24, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
@@ -53,6 +54,10 @@ pub(crate) struct NodeRun {
     /// Answer HTTP requests for /metrics here, in Prometheus' text format
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) prometheus: Option<SocketAddr>,
+    /// Append to this file what the NATs of the node write down, one JSON object per line (names of RFC 8158): who had
+    /// which ports when
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
     /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,

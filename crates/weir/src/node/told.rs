@@ -1,7 +1,11 @@
 //! What is told of a node: JSON, the same as text, and Prometheus' format.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
+use weir_plane::{Event, What};
 
 use crate::prometheus::{metric, quoted};
 
@@ -23,6 +27,7 @@ pub(super) fn counters(snapshot: &Snapshot, names: &[String]) -> Value {
         "balance": books.balance(),
         "batches": snapshot.batches,
         "sleeps": snapshot.sleeps,
+        "withheld": snapshot.withheld,
         "ports": ports,
         "drops": drops(snapshot, names),
     })
@@ -36,6 +41,37 @@ pub(super) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
         lost.map(move |drops| (format!("{name}: {}", drops.name), drops.frames))
     });
     Value::Object(plane.chain(ports).map(|(name, frames)| (name, frames.into())).collect::<Map<_, _>>())
+}
+
+/// What a NAT wrote down, in a node that began then; `lost` events there was no room for so far.
+pub(super) fn event(event: &Event, began: SystemTime, lost: u64) -> Value {
+    let at = began.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_nanos(event.at.ns());
+    let name = match event.what {
+        What::SessionCreated => "NAT44 session create",
+        What::SessionDeleted => "NAT44 session delete",
+        What::PortsExhausted => "NAT ports exhausted",
+        What::QuotaExceeded => "quota exceeded",
+        What::BlockAllocated => "NAT port block allocation",
+        What::BlockReleased => "NAT port block de-allocation",
+    };
+    let inside = match event.inside {
+        [0, 0, 0xffff, address] => Ipv4Addr::from(address).to_string(),
+        [a, b, c, d] => {
+            Ipv6Addr::from_bits([a, b, c, d].iter().fold(0, |all, &word| all << 32 | u128::from(word)))
+                .to_string()
+        }
+    };
+    json!({
+        "at_s": at.as_secs_f64(),
+        "nat_event": event.what as u8,
+        "event": name,
+        "inside": inside,
+        "outside": Ipv4Addr::from(event.outside).to_string(),
+        "first_port": event.ports.0,
+        "last_port": event.ports.1,
+        "proto": event.proto,
+        "lost": lost,
+    })
 }
 
 /// JSON as people read it: a line for each number, lists indented.
