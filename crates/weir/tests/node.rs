@@ -225,7 +225,7 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         let first: Value = serde_json::from_str(events().lines().next().unwrap()).unwrap();
         assert_eq!(
             (&first["inside"], &first["nat_event"]),
-            (&"10.0.0.2".into(), &16.into()),
+            (&"198.18.0.2".into(), &16.into()),
             "{io}: {first}"
         );
         let books = node.end();
