@@ -66,7 +66,8 @@ fn method(captors: &[Captor<'_>]) -> String {
     let rounds = captors.iter().map(|captor| captor.full.len()).max().unwrap_or(0);
     format!(
         "All programs capture in turn within each of {rounds} rounds, started by the command lines below, with the same memory for the \
-         kernel's buffer, on frames that are for somebody else, as at a mirror port. {place} Rates at full \
+         kernel's buffer, on frames that are for somebody else, as at a mirror port. Jobs: counting, the first 96 bytes of \
+         each frame to /dev/null, whole frames to a file. {place} Rates at full \
          speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
          afterwards counts. Without loss: the rate at full speed if nothing was lost then, or else the highest load found by \
          bisection below it. What a program says of itself \
@@ -203,9 +204,9 @@ fn groups<'c, 'a>(captors: &'c [Captor<'a>]) -> Vec<Vec<&'c Captor<'a>>> {
 
 fn job(captor: &Captor<'_>) -> &'static str {
     match captor.setting("job") {
-        "count" => "count only",
-        "headers" => "headers to /dev/null",
-        _ => "all to a file",
+        "count" => "count",
+        "headers" => "headers",
+        _ => "file",
     }
 }
 
@@ -262,8 +263,8 @@ fn rates(captors: &[Captor<'_>]) -> Table {
             job(captor).into(),
             captor.name().into(),
             or_dash(goal.and_then(|goal| goal.fps_median), full),
-            or_dash(goal.and_then(|goal| goal.fps_interval), |(a, b)| format!("{} – {}", full(a), full(b))),
-            or_dash(captor.goal(FULL).and_then(|goal| goal.fps_median), full),
+            or_dash(goal.and_then(|goal| goal.fps_interval), |(a, b)| format!("{} – {}", si(a), si(b))),
+            or_dash(captor.goal(FULL).and_then(|goal| goal.fps_median), si),
             or_dash(captor.lost_share(), percent),
             or_dash(captor.cost(), full),
             or_dash(captor.own_cost(), full),
@@ -366,7 +367,7 @@ fn sentence(group: &[&Captor<'_>]) -> Option<String> {
     let against: Vec<String> = against.collect();
     let against = if against.is_empty() { String::new() } else { format!(": {}", list(&against)) };
     Some(format!(
-        "{} captures {} frames/s of {} without loss ({}){against}.",
+        "{} captures {} frames/s of {} without loss (job: {}){against}.",
         best.name(),
         si(fps(best)?),
         frame_name(&best.data.point.frame),

@@ -65,7 +65,7 @@ fn the_best_rung_is_held_against_each_peer() {
     let found = findings(&run()).join("\n").replace('\u{202f}', " ");
     assert_eq!(
         found,
-        "weir xdp captures 9.00 M frames/s of 64 bytes without loss (headers to /dev/null): 3.00 times tcpdump \
+        "weir xdp captures 9.00 M frames/s of 64 bytes without loss (job: headers): 3.00 times tcpdump \
          (3.00 to 3.00).\ndumpcap is left out: it is not installed."
     );
 }
