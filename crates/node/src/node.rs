@@ -264,12 +264,23 @@ impl Node {
         Ok(counts.into_iter().map(|filter| filter.into_iter().map(frames).collect()).collect())
     }
 
+    /// Frames that rules of its filters have written down since the last call, in words.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn logged(&self) -> Result<Vec<String>, NodeError> {
+        self.ask(|worker| worker.plane.logged().iter().map(ToString::to_string).collect())
+    }
+
     /// How many sessions there are, and the first of them, at most `most`, in words.
     ///
     /// # Errors
     /// It has ended.
     pub fn sessions(&self, most: usize) -> Result<(u64, Vec<String>), NodeError> {
-        self.ask(move |worker| (worker.plane.nat_usage().sessions.into(), worker.plane.sessions(most)))
+        self.ask(move |worker| {
+            let plane = &worker.plane;
+            (u64::from(plane.nat_usage().sessions) + u64::from(plane.connections()), plane.sessions(most))
+        })
     }
 
     /// What its NATs wrote down since the last call, and how many events there was no room for, ever.

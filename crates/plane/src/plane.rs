@@ -180,12 +180,14 @@ impl Plane {
         all
     }
 
-    /// The first mappings and sessions of NAT, at most `most`, in words.
+    /// The first mappings and sessions of NAT and connections of filters, at most `most`, in words.
     pub fn sessions(&self, most: usize) -> Vec<String> {
         let mut all = Vec::new();
         for stage in &self.stages {
-            if let Stage::Nat(nat) = stage {
-                all.extend(nat.shown(most - all.len()));
+            let left = most - all.len();
+            match stage {
+                Stage::Nat(nat) => all.extend(nat.shown(left)),
+                Stage::Filter(filter) => all.extend(filter.shown(left)),
             }
         }
         all

@@ -19,9 +19,11 @@ mod rules;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
 
 use weir_config::Notes;
-use weir_packet::headers::TCP;
+use weir_packet::headers::{self, Headers, ICMP, ICMP6, TCP, UDP};
 
 use self::boxes::{LATER, STATES};
 use self::classify::{BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
@@ -115,6 +117,27 @@ pub struct Logged {
     pub packet: Vec<u8>,
 }
 
+impl fmt::Display for Logged {
+    /// When, who to whom, and why it is written down.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} s  ", self.time.ns() as f64 / 1e9)?;
+        let ether_type: [u8; 2] = if self.packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let frame = [&[0; 12][..], &ether_type, &self.packet].concat();
+        if let Some(Headers { src, dst, protocol, ports: (sport, dport), .. }) = headers::read(&frame) {
+            match headers::protocol_name(protocol) {
+                Some(name) => write!(f, "{name} ")?,
+                None => write!(f, "protocol {protocol} ")?,
+            }
+            match protocol {
+                TCP | UDP => write!(f, "{} > {}", SocketAddr::new(src, sport), SocketAddr::new(dst, dport))?,
+                ICMP | ICMP6 => write!(f, "{src} > {dst} type {sport} code {dport}")?,
+                _ => write!(f, "{src} > {dst}")?,
+            }
+        }
+        write!(f, "  by `{}`", self.rule)
+    }
+}
+
 /// Frames that are written down and not fetched; older ones are forgotten.
 const MOST_LOGGED: usize = 1024;
 /// Bytes of a frame that are written down.
@@ -189,6 +212,11 @@ impl Filter {
         if let Some(connections) = &mut self.connections {
             connections.tick(now);
         }
+    }
+
+    /// The first connections that are remembered, at most `most`, in words.
+    pub(crate) fn shown(&self, most: usize) -> Vec<String> {
+        self.connections.as_ref().map_or(Vec::new(), |connections| connections.shown(most))
     }
 
     /// Connections that are remembered.

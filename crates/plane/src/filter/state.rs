@@ -15,6 +15,7 @@
 //! in the middle of a connection may begin one. A full table refuses new connections and never gives up a live one.
 
 use std::hint::black_box;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
@@ -174,6 +175,25 @@ impl Entry {
             && self.track.flags & KIND == flow.kind
     }
 
+    fn shown(&self) -> String {
+        let end = |words: [u32; 4], port: u32| {
+            let address = words.iter().fold(0_u128, |all, &word| all << 32 | u128::from(word));
+            SocketAddr::new(IpAddr::from(Ipv6Addr::from(address)).to_canonical(), port as u16)
+        };
+        let (low, high) = (end(self.low, self.ports >> 16), end(self.high, self.ports & 0xffff));
+        let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
+        let (from, to) = if begun_by_low { (low, high) } else { (high, low) };
+        let name = match self.track.flags & KIND {
+            KIND_TCP => "tcp",
+            KIND_UDP => "udp",
+            KIND_ICMP => "icmp",
+            KIND_ICMP6 => "icmp6",
+            _ => return format!("protocol {} {} > {}", self.ports & 0xff, from.ip(), to.ip()),
+        };
+        let answered = if self.track.flags & ANSWERED != 0 { "answered" } else { "not answered" };
+        format!("{name} {from} > {to} {answered}")
+    }
+
     /// Who of the two sent a frame of this flow.
     #[inline]
     fn side(&self, flow: &Flow) -> Side {
@@ -234,6 +254,13 @@ impl Connections {
     /// Connections that are remembered.
     pub(crate) fn live(&self) -> u32 {
         self.live
+    }
+
+    /// The first of them, at most `most`, in words: who began it first.
+    pub(crate) fn shown(&self, most: usize) -> Vec<String> {
+        let live = (1..self.entries.len()).map(|number| &self.entries[number]);
+        let live = live.filter(|entry| entry.track.flags & KIND != 0);
+        live.take(most).map(Entry::shown).collect()
     }
 
     /// Memory taken, in bytes.

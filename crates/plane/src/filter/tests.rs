@@ -2,15 +2,19 @@
 
 use std::net::IpAddr;
 
+use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::frame::{Ends, Signature};
 use weir_packet::headers::{ICMP, ICMP6};
 
 use super::boxes::{LATER, STATES, bits};
 use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use super::compile::{Boxes, Program};
 use super::rules::{Rule, Version, read};
+use crate::config::Config;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::stage::Dir;
+use crate::{Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 /// A generator for tests: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 struct Random(u64);
@@ -209,4 +213,32 @@ fn the_first_rule_that_holds_is_found() {
         }
     }
     assert!(hits > 5_000, "{hits} frames hit a rule");
+}
+
+#[test]
+fn a_share_of_frames_is_written_down() {
+    let text = "lan > filter(log 1/3 udp, policy accept) > wan";
+    let config = Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+    for ms in 1..=7 {
+        let ends = Ends {
+            ip: IpVersion::V4,
+            src_mac: [2; 6],
+            dst_mac: [4; 6],
+            src_prefix: [0; 12],
+            dst_prefix: [0; 12],
+        };
+        let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport: ms as u16, dport: 53, group: 0 };
+        let mut buf = [&[0; HEAD_ROOM][..], &ends.frame(&flow, 64, Signature::default())].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+        plane.run(Time::from_ms(ms), &mut batch);
+    }
+    let lines: Vec<String> = plane.logged().iter().map(ToString::to_string).collect();
+    let line = |n| format!("0.00{n} s  UDP 198.18.0.5:{n} > 192.0.2.1:53  by `log 1/3 udp`");
+    assert_eq!(lines, [1, 4, 7].map(line));
+    assert!(plane.logged().is_empty());
+    let frames: Vec<u64> = plane.filter_counts()[0].iter().map(|(_, count)| count.frames).collect();
+    assert_eq!(frames, [7, 7]);
 }

@@ -96,6 +96,8 @@ pub(crate) enum Shown {
     Routes,
     /// Rules of the filters, and how many frames each held for
     Rules,
+    /// Frames that rules have written down since they were last shown
+    Log,
 }
 
 /// `weir node apply`.

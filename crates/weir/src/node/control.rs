@@ -147,6 +147,7 @@ pub(super) fn answer(node: &Node, names: &[String], question: &Value) -> Result<
             });
             Ok(json!({ "rules": shown.flatten().collect::<Vec<_>>() }))
         }
+        Some(Shown::Log) => Ok(json!({ "log": node.logged()? })),
         Some(Shown::Routes) => Ok(json!({ "routes": node.routes() })),
         None => bail!("ask for show or apply"),
     }
