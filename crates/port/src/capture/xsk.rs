@@ -126,7 +126,8 @@ fn geometry(options: &Options, queues: u64, mtu: u32, kept: u32) -> Result<Geome
     // The kernel takes no larger ones than a page; frames that do not fit are dropped, and named.
     let chunk_bytes = if longest(mtu) + HEAD_BYTES <= 2048 { 2048 } else { PAGE_BYTES };
     let close = (STAMP_BYTES as u32 + kept + LENGTH_BYTES as u32).next_multiple_of(LINE_BYTES);
-    let stride = if kept > 0 { close } else { chunk_bytes };
+    // The kernel writes no frame beyond its chunk.
+    let stride = if kept > 0 { close.min(chunk_bytes) } else { chunk_bytes };
     let frames = options.buffer.frames_of_each(queues, (stride + ENTRY_BYTES).into());
     if frames > MOST_ENTRIES {
         let text = format!(
@@ -324,6 +325,7 @@ mod tests {
         assert_eq!(made(250_000.0, 1500, 65_535).unwrap(), (1600, 125_000, 131_072));
         assert_eq!(made(250_000.0, 1500, 96).unwrap().0, 128);
         assert_eq!(made(1.0, 1500, 14).unwrap(), (64, 64, 64));
+        assert_eq!(made(1.0, 9000, 65_535).unwrap().0, 4096);
         let error = made(9e6, 1500, 96).unwrap_err().to_string();
         assert_eq!(
             error,
