@@ -17,7 +17,8 @@ pub struct Snapshot {
     pub batches: u64,
     /// Times that the thread slept.
     pub sleeps: u64,
-    /// Frames for the machine that were more at once than it is given; the books have them as its own.
+    /// Frames for the machine that were more at once than it is given, and own ones for which there was no memory; the
+    /// books have them as local and as left.
     pub withheld: u64,
 }
 

@@ -27,6 +27,8 @@ const SHOW_NS: u64 = 10_000_000;
 const SHOW_IDLE_NS: u64 = 1_000_000;
 /// Most frames for the machine of one batch: each costs as much as passing a hundred on.
 const MOST_LOCAL: usize = 32;
+/// How often a thread without frames asks its ports whether they are still there.
+const CHECK: Duration = Duration::from_secs(1);
 /// How long a drain goes on while frames still arrive.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -50,8 +52,10 @@ pub(crate) struct Worker {
     local: Vec<Chunk>,
     batches: u64,
     sleeps: u64,
-    /// Frames for the machine that were more than it takes.
+    /// Frames for the machine that were more than it takes, and own ones for which no chunk was free.
     withheld: u64,
+    /// When the ports were last asked whether they are still there.
+    checked: Time,
     shown_ns: u64,
 }
 
@@ -100,6 +104,7 @@ impl Worker {
             batches: 0,
             sleeps: 0,
             withheld: 0,
+            checked: Time::default(),
             shown_ns: 0,
         }
     }
@@ -201,7 +206,7 @@ impl Worker {
         outcome
     }
 
-    /// Gives the machine what is its own: as it came in, since the plane may have changed it.
+    /// Gives the machine what is its own.
     fn leave_to_machine(&mut self, n: usize) -> io::Result<()> {
         while self.local.len() > MOST_LOCAL {
             self.withheld += 1;
@@ -229,7 +234,10 @@ impl Worker {
     fn depart(&mut self) -> io::Result<()> {
         let departures: Vec<Departure> = self.plane.departures().collect();
         for Departure { port, bytes } in departures {
-            let Some(mut chunk) = self.pool.take() else { continue };
+            let Some(mut chunk) = self.pool.take() else {
+                self.withheld += 1;
+                continue;
+            };
             chunk.set_range(FRONT..FRONT + bytes.len());
             self.pool.bytes_mut(&chunk).copy_from_slice(&bytes);
             match port {
@@ -252,7 +260,9 @@ impl Worker {
         let ports = self.ports.iter().filter_map(|port| port.descriptor());
         let all: Vec<BorrowedFd<'_>> = [strings.wake.as_fd()].into_iter().chain(ports).chain(tap).collect();
         let failed = duplex::wait(&all, LONGEST_SLEEP)?;
-        if !failed.is_empty() {
+        // Not every kind of port says by itself that its interface has gone.
+        if !failed.is_empty() || self.now - self.checked > CHECK {
+            self.checked = self.now;
             self.ports.iter_mut().try_for_each(|port| port.check())?;
         }
         Ok(())

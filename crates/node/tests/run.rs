@@ -188,3 +188,22 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
         again.unwrap();
     }
 }
+
+#[test]
+fn a_node_ends_when_an_interface_of_its_own_has_gone() {
+    need_root!();
+    for io in ["xdp", "packet"] {
+        let Street { hosts: [left, right], node } = Street::new();
+        let config = config(&format!("lan(on n0) > wan(on n1) run(io {io})"));
+        let running = node.run(|| Opened::new(&config).unwrap().start().unwrap());
+        // Its wire goes with the namespace of the host.
+        drop(left);
+        let deadline = Instant::now() + PATIENCE;
+        while !running.has_ended() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let why = running.stop().expect_err("a port is gone").to_string();
+        assert!(why.contains("interface n0 has vanished"), "{io}: {why}");
+        drop(right);
+    }
+}
