@@ -10,6 +10,10 @@
 //! |---|---|
 //! | a file name, with a dot or a slash in it | the rules are in that file |
 //! | a rule, or `policy ...` | as a line of a file, but without commas in it; several arguments are several lines |
+//!
+//! What a router hears about neighbours (ARP, neighbour discovery) passes no filter. A bump in the wire passes ARP and
+//! judges neighbour discovery as any other packet: let it through with `accept icmp6 type neighbour-solicitation` and
+//! `neighbour-advertisement`. Errors that the node sends pass the filters on their way back, in the state `related`.
 
 mod boxes;
 mod classify;

@@ -389,11 +389,14 @@ impl Router {
             Dir::Inward => Entry::Outward { above: 0 },
         };
         let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
-        if is_martian(&step.frames[i]) {
+        let next = self.nexts.get(hop.0 as usize).copied();
+        // Who has no address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
+        let asks_all = next == Some(Next::All) && is_nobody(&step.frames[i]);
+        if is_martian(&step.frames[i]) && !asks_all {
             return step.drop(i, Drop::MartianSource);
         }
         let to_all = step.frames[i].bytes()[0] & 1 != 0;
-        match self.nexts.get(hop.0 as usize).copied() {
+        match next {
             None => step.refuse(i, Drop::NoRoute, Error::NoRoute, back),
             Some(Next::Blackhole) => step.drop(i, Drop::Blackhole),
             Some(Next::Unreachable) => step.refuse(i, Drop::RouteUnreachable, Error::NoHost, back),
@@ -506,6 +509,14 @@ fn is_martian(frame: &Frame<'_>) -> bool {
     match frame.kind() {
         Kind::V4 => matches!(frame.addresses4().0 >> 24, 0 | 127 | 224..),
         _ => matches!(frame.addresses6().0, 0 | 1) || frame.ip()[8] == 0xff,
+    }
+}
+
+/// Whether the source address is the unspecified one.
+fn is_nobody(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => frame.addresses4().0 == 0,
+        _ => frame.addresses6().0 == 0,
     }
 }
 
