@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_port::capture::Rung;
@@ -306,6 +307,73 @@ fn a_trigger_writes_what_came_before_it() {
     let ended = capturing.interrupt();
     assert_eq!((&ended.books["file"]["let_go"], &ended.books["file"]["frames"]), (&200.into(), &0.into()));
     assert!(packets(&path).is_empty());
+}
+
+#[test]
+fn a_rate_sets_the_writing_off() {
+    let Some(pair) = quiet_pair() else { return };
+    for trigger in ["pps>1k", "bps>1M"] {
+        let folder = Folder::new("rate");
+        let path = folder.0.join("x.pcapng");
+        let line = format!("capture -i b --json -w {} --ring-before 60s --trigger {trigger}", path.display());
+        let mut capturing = Capturing::start(&pair.there, &line);
+        // More in a moment than a second may have, however that falls into the seconds of the trigger.
+        let sent = frames(4000);
+        send(&pair, &sent);
+        capturing.await_words("triggered: writing");
+        capturing.interrupt().check(sent.len());
+        assert_eq!(in_order(packets(&path)), sent, "{trigger}");
+    }
+}
+
+#[test]
+fn files_follow_each_other_by_time() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("seconds");
+    let path = folder.0.join("x.pcapng");
+    let line = format!("capture -i b --threads 1 --json -w {} --rotate 1s", path.display());
+    let capturing = Capturing::start(&pair.there, &line);
+    let all = frames(100_000);
+    let mut sent = 0;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while folder.files().len() < 3 {
+        assert!(
+            Instant::now() < deadline && sent < all.len(),
+            "a new file each second: {:?}",
+            folder.files()
+        );
+        send(&pair, &all[sent..sent + 1]);
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    capturing.interrupt().check(sent);
+    assert_eq!(folder.files().iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), all[..sent]);
+}
+
+#[test]
+fn a_capture_ends_when_it_has_written_enough() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("size");
+    let path = folder.0.join("x.pcapng");
+    let line = format!("capture -i b --threads 1 --json -w {} --size 1MB", path.display());
+    let capturing = Capturing::start(&pair.there, &line);
+    let sent = frames(5000);
+    send(&pair, &sent);
+    let ended = capturing.end();
+    assert_eq!(
+        (ended.code, &ended.books["end"]),
+        (Some(0), &"limit".into()),
+        "{} {}",
+        ended.said,
+        ended.books
+    );
+    // What was captured before that was noticed is written, too.
+    assert!(fs::metadata(&path).unwrap().len() >= 1_000_000);
+    let written = packets(&path);
+    assert_eq!(
+        (written.as_slice(), ended.books["file"]["frames"].as_u64()),
+        (&sent[..written.len()], Some(written.len() as u64))
+    );
 }
 
 #[test]
