@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -67,6 +68,14 @@ impl Process {
         let output = File::create(said).and_then(|file| Ok((file.try_clone()?, file)));
         let (one, other) = output.map_err(|error| failed("a file for what a program says", error))?;
         command.stdin(Stdio::null()).stdout(one).stderr(other);
+        // SAFETY: signal(2) may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
+                libc::SIG_ERR => Err(io::Error::last_os_error()),
+                // A run in the background of a script ignores Ctrl-C, and what it starts would, too.
+                _ => Ok(()),
+            });
+        }
         // It inherits the CPU of the thread that starts it.
         pin_to(cpu).map_err(|error| failed("place a program on its CPU", error))?;
         let (child, entry) = journal.spawn(command)?;
