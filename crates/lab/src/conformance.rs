@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
+use weir_packet::checksum::write_ipv4;
 use weir_plane::scenario::{End, Scenario, Target, VirtualNode, suites};
 use weir_port::packet::{PacketError, Receiver, Sender};
 use weir_testbed::bed::{Bed, Port};
@@ -251,8 +252,7 @@ const MAGIC: &[u8; 8] = b"weirmark";
 fn marker(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), number: u32) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 17, 0, 0];
     packet.extend([src.0.octets(), dst.0.octets()].concat());
-    let sum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&packet));
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    write_ipv4(&mut packet);
     // Without a checksum of UDP.
     packet.extend([src.1.to_be_bytes(), dst.1.to_be_bytes(), [0, 20], [0, 0]].concat());
     packet.extend(MAGIC);

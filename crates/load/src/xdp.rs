@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_packet::checksum::{fold, pseudo_header, sum};
 use weir_packet::flow::{Flow, IpVersion};
 use weir_packet::frame::{self, Ends, MAGIC};
+use weir_packet::headers;
 use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
 use weir_port::shared::{self, GROUPS, Gen, Stream};
@@ -304,7 +305,7 @@ fn constant_sums(ends: &Ends, stream: u8, epoch: u8) -> (u32, u32) {
         IpVersion::V6 => (0, &header[22..54]),
     };
     let signature = u32::from(MAGIC) + (u32::from(stream) | u32::from(epoch) << 8);
-    (ip_sum, native(pseudo_header(addresses, 0)) + signature)
+    (ip_sum, native(pseudo_header(addresses, headers::UDP, 0)) + signature)
 }
 
 fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) {

@@ -15,9 +15,19 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// Sum of the pseudo header of UDP over IPv4 or IPv6: addresses, length, protocol.
-pub fn pseudo_header(addresses: &[u8], udp_bytes: usize) -> u64 {
-    sum(addresses) + udp_bytes as u64 + u64::from(crate::headers::UDP)
+/// Sum of the pseudo header of a transport over IPv4 or IPv6: addresses, protocol, length of the transport.
+pub fn pseudo_header(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
+    sum(addresses) + bytes as u64 + u64::from(protocol)
+}
+
+/// Writes the checksum of an IPv4 header, options included, over whatever stands there.
+///
+/// # Panics
+/// If the header is shorter than its checksum's place.
+pub fn write_ipv4(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let checksum = !fold(sum(header));
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
 #[cfg(test)]
@@ -28,5 +38,15 @@ mod tests {
     fn sum_is_the_example_of_rfc1071() {
         assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
         assert_eq!(fold(sum(&[1])), 0x0100);
+    }
+
+    #[test]
+    fn a_header_with_its_checksum_sums_up_to_all_ones() {
+        let mut header =
+            [0x46, 0, 0, 32, 0, 7, 0x40, 0, 64, 17, 9, 9, 192, 0, 2, 1, 198, 18, 0, 1, 1, 1, 1, 0];
+        for _ in 0..2 {
+            write_ipv4(&mut header);
+            assert_eq!(fold(sum(&header)), 0xffff);
+        }
     }
 }

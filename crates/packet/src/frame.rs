@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::checksum::{fold, pseudo_header, sum};
+use crate::checksum::{fold, pseudo_header, sum, write_ipv4};
 use crate::flow::{Flow, IpVersion};
 use crate::headers::UDP;
 use crate::size::FCS_BYTES;
@@ -111,8 +111,7 @@ impl Ends {
                 frame.extend_from_slice(&[0, 0, 0, 0, HOP_LIMIT, UDP, 0, 0]);
                 frame.extend_from_slice(&flow.src.to_be_bytes());
                 frame.extend_from_slice(&flow.dst.to_be_bytes());
-                let check = !fold(sum(&frame[14..34]));
-                frame[24..26].copy_from_slice(&check.to_be_bytes());
+                write_ipv4(&mut frame[14..34]);
                 ip_bytes - 20
             }
             IpVersion::V6 => {
@@ -153,7 +152,7 @@ fn addresses(ip: IpVersion) -> std::ops::Range<usize> {
 }
 
 fn write_udp_checksum(frame: &mut [u8], ip: IpVersion, udp: usize) {
-    let total = pseudo_header(&frame[addresses(ip)], frame.len() - udp) + sum(&frame[udp..]);
+    let total = pseudo_header(&frame[addresses(ip)], UDP, frame.len() - udp) + sum(&frame[udp..]);
     let check = match !fold(total) {
         0 => 0xffff,
         check => check,
@@ -185,7 +184,7 @@ pub fn parse(frame: &[u8]) -> Parsed {
         return Parsed::Corrupted;
     }
     let checksum_used = frame[udp + 6..udp + 8] != [0, 0];
-    let total = pseudo_header(&frame[addresses(ip)], end - udp) + sum(&frame[udp..end]);
+    let total = pseudo_header(&frame[addresses(ip)], UDP, end - udp) + sum(&frame[udp..end]);
     if checksum_used && fold(total) != 0xffff {
         return Parsed::Corrupted;
     }
@@ -207,9 +206,7 @@ pub fn reflect(frame: &mut [u8]) {
         IpVersion::V6 => frame[21] = HOP_LIMIT,
         IpVersion::V4 => {
             frame[22] = HOP_LIMIT;
-            frame[24..26].fill(0);
-            let check = !fold(sum(&frame[14..34]));
-            frame[24..26].copy_from_slice(&check.to_be_bytes());
+            write_ipv4(&mut frame[14..34]);
         }
     }
 }

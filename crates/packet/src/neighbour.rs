@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::checksum::{fold, sum};
+use crate::checksum::{fold, pseudo_header, sum};
 
 /// An address on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn nd_body(kind: u8, flags: u8, target: Ipv6Addr, (option, mac): (u8, [u8; 6])) 
 
 fn nd(src_mac: [u8; 6], dst_mac: [u8; 6], (src, dst): (Ipv6Addr, Ipv6Addr), mut body: Vec<u8>) -> Vec<u8> {
     let addresses = [src.octets(), dst.octets()].concat();
-    let checksum = !fold(sum(&addresses) + body.len() as u64 + u64::from(ICMP6) + sum(&body));
+    let checksum = !fold(pseudo_header(&addresses, ICMP6, body.len()) + sum(&body));
     body[2..4].copy_from_slice(&checksum.to_be_bytes());
     // Hop limit 255: nobody has forwarded it (section 7.1).
     let header = [0x60, 0, 0, 0, 0, body.len() as u8, ICMP6, 255];

@@ -1,6 +1,6 @@
 //! Cuts an IPv4 packet that is longer than the next link carries (RFC 791, section 3.2, RFC 1812, section 4.2.2.7).
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::write_ipv4;
 
 use crate::frame::{Frame, HEAD_ROOM, IPV4};
 
@@ -47,9 +47,7 @@ fn header_for(header: &[u8], payload_bytes: usize, place: u16) -> Vec<u8> {
     let total = (header.len() + payload_bytes) as u16;
     header[2..4].copy_from_slice(&total.to_be_bytes());
     header[6..8].copy_from_slice(&place.to_be_bytes());
-    header[10..12].fill(0);
-    let checksum = !fold(sum(&header));
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    write_ipv4(&mut header);
     header
 }
 

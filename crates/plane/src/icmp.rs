@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6};
 
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, Kind};
@@ -94,8 +94,7 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Optio
     let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, OWN_TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&src.to_be_bytes());
-    let checksum = !fold(sum(&ip));
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    write_ipv4(&mut ip);
     Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x08, 0x00], &ip, &icmp].concat())
 }
 
@@ -112,7 +111,7 @@ fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Optio
     let quoted = &frame.ip()[..frame.ip().len().min(MOST_V6 - IPV6 - ICMP_HEADER)];
     let mut icmp = icmp(header, quoted);
     let addresses = [source.octets(), sender.octets()].concat();
-    let checksum = !fold(sum(&addresses) + icmp.len() as u64 + u64::from(ICMP6) + sum(&icmp));
+    let checksum = !fold(pseudo_header(&addresses, ICMP6, icmp.len()) + sum(&icmp));
     icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
     let length = (icmp.len() as u16).to_be_bytes();
     let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
@@ -143,10 +142,8 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
     let hops = if kind == Kind::V4 { 8 } else { 7 };
     ip[hops] = OWN_TTL - 1;
     if kind == Kind::V4 {
-        ip[10..12].fill(0);
         let header = usize::from(ip[0] & 15) * 4;
-        let checksum = !fold(sum(&ip[..header]));
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        write_ipv4(&mut ip[..header]);
     }
     // Only the type changes in what the checksum of ICMP covers, the addresses only their order (RFC 1624).
     let l4 = frame.l4_mut();
@@ -204,8 +201,7 @@ mod tests {
         let total = ((IPV4 + l4.len()) as u16).to_be_bytes();
         let [a, b] = place.to_be_bytes();
         let mut ip = [&[0x45, 0, total[0], total[1], 0, 7, a, b, 1, proto, 0, 0][..], &src, &dst].concat();
-        let checksum = !fold(sum(&ip));
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        write_ipv4(&mut ip);
         [&[0; HEAD_ROOM][..], &[2; 12], &[0x08, 0x00], &ip, l4].concat()
     }
 

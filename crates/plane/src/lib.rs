@@ -20,6 +20,8 @@ mod own;
 mod plane;
 mod port;
 mod prefix;
+#[cfg(test)]
+mod random;
 mod reset;
 pub mod route;
 pub mod scenario;

@@ -1,6 +1,6 @@
 //! The reset that answers a segment of TCP nobody takes (RFC 9293, section 3.10.7.1).
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ACK, SYN, TCP};
 
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
@@ -35,12 +35,11 @@ pub(crate) fn answer(frame: &Frame<'_>) -> Option<Vec<u8>> {
             (swapped, [0x86, 0xdd], vec![0x60, 0, 0, 0, 0, 20, TCP, OWN_TTL])
         }
     };
-    let checksum = !fold(sum(&addresses) + tcp.len() as u64 + u64::from(TCP) + sum(&tcp));
+    let checksum = !fold(pseudo_header(&addresses, TCP, tcp.len()) + sum(&tcp));
     tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
     ip.extend(addresses);
     if frame.kind() == Kind::V4 {
-        let checksum = !fold(sum(&ip));
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        write_ipv4(&mut ip);
     }
     Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &ether_type, &ip, &tcp].concat())
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::{fold, sum, write_ipv4};
 use weir_plane::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 const SYN: u8 = 2;
@@ -76,8 +76,7 @@ impl Packet {
         let [x, y] = ((20 + l4.len()) as u16).to_be_bytes();
         let mut ip = vec![0x45, 0, x, y, 0, 7, 0x40, 0, 64, self.proto, 0, 0];
         ip.extend(&addresses);
-        let checksum = !fold(sum(&ip));
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        write_ipv4(&mut ip);
         [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip, &l4].concat()
     }
 }

@@ -4,10 +4,10 @@
 use std::io;
 use std::net::Ipv4Addr;
 
-use weir_packet::checksum::{fold, sum};
 use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, mask4};
 
-use super::probe::{Bench, Random};
+use super::probe::{Bench, headers};
+use crate::rng::Rng;
 
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
@@ -29,13 +29,13 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
         if !bench.wants(name) {
             continue;
         }
-        let mut random = Random(11);
+        let mut random = Rng::new(11);
         let rules: Vec<Rule> = (0..count).map(|_| rule(&mut random)).collect();
         let text: String = rules.iter().map(|rule| line(*rule)).collect();
         let mut plane = node("lan > filter(rules.fw) > wan", &(text + "policy accept\n"));
         let bytes = plane.filter_bytes();
         bench.row(name, &mut plane, bytes, |buf| {
-            let mut hit = rules[random.below(rules.len() as u64) as usize];
+            let mut hit = rules[random.below(rules.len())];
             if random.below(10) == 0 {
                 hit.dst = (0xc633_6400, 24);
             }
@@ -55,7 +55,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
 
 /// Frames of random ones of so many established connections; both directions in turn.
 fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Result<()> {
-    let mut random = Random(11);
+    let mut random = Rng::new(11);
     let rules = "accept state established,related\naccept outward state new\n";
     let mut plane = node("lan > filter(rules.fw) > wan", rules);
     let ends = |n: u64| ((0x0a00_0000 + (n / 60) as u32, 5000 + (n % 60) as u16), (0xc000_0201, 443));
@@ -78,7 +78,7 @@ fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Res
     assert_eq!((plane.books().left, u64::from(plane.connections())), (3 * flows, flows), "all are open");
     let bytes = plane.filter_bytes();
     bench.row(name, &mut plane, bytes, |buf| {
-        let (inside, outside) = ends(random.below(flows));
+        let (inside, outside) = ends(random.below(flows as usize) as u64);
         let back = random.below(2) == 1;
         let (from, to) = if back { (outside, inside) } else { (inside, outside) };
         (write(buf, proto, from, to), PortId(u8::from(back)))
@@ -89,7 +89,7 @@ fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Res
 fn bump(bench: &mut Bench<'_>) -> io::Result<()> {
     let name = "filter none";
     if bench.wants(name) {
-        let mut random = Random(11);
+        let mut random = Rng::new(11);
         let any =
             Rule { src: (0x0a00_0000, 8), dst: (0, 0), proto: 17, sport: (0, 65535), dport: (0, 65535) };
         let mut plane = node("lan > wan", "");
@@ -108,13 +108,13 @@ pub(super) fn node(text: &str, rules: &str) -> Plane {
 
 /// A rule as those of firewalls are: most name a server or a network behind it and a port, many where it is asked from,
 /// some the one or the other alone.
-fn rule(random: &mut Random) -> Rule {
-    let outside = |random: &mut Random| {
-        let len = [24, 24, 24, 22, 20, 16, 32, 32][random.below(8) as usize];
+fn rule(random: &mut Rng) -> Rule {
+    let outside = |random: &mut Rng| {
+        let len = [24, 24, 24, 22, 20, 16, 32, 32][random.below(8)];
         ((((1 + random.below(126)) << 24 | random.below(1 << 24)) as u32) & mask4(len), len)
     };
-    let inside = |random: &mut Random| {
-        let len = [32, 32, 32, 32, 28, 24, 24, 16][random.below(8) as usize];
+    let inside = |random: &mut Rng| {
+        let len = [32, 32, 32, 32, 28, 24, 24, 16][random.below(8)];
         ((0x0a00_0000 | random.below(1 << 24) as u32) & mask4(len), len)
     };
     let any = (0, 0);
@@ -125,10 +125,10 @@ fn rule(random: &mut Random) -> Rule {
         _ => (any, any),
     };
     let every = (0, u16::MAX);
-    let port = |random: &mut Random| match random.below(10) {
+    let port = |random: &mut Rng| match random.below(10) {
         0..6 => {
             let port = [22, 25, 53, 80, 110, 123, 143, 443, 445, 993, 3306, 3389, 5060, 5432, 8080, 8443];
-            let port = port[random.below(16) as usize];
+            let port = port[random.below(16)];
             (port, port)
         }
         6..8 => {
@@ -141,7 +141,7 @@ fn rule(random: &mut Random) -> Rule {
         }
         _ => (1024, u16::MAX),
     };
-    let proto = [6, 6, 6, 17][random.below(4) as usize];
+    let proto = [6, 6, 6, 17][random.below(4)];
     // What asks for no address asks for one port.
     let dport = if (src, dst) == (any, any) {
         let port = 1024 + random.below(60_000) as u16;
@@ -164,11 +164,11 @@ fn line(rule: Rule) -> String {
 }
 
 /// Writes a frame that the rule holds for.
-fn frame(buf: &mut [u8], rule: Rule, random: &mut Random) -> usize {
+fn frame(buf: &mut [u8], rule: Rule, random: &mut Rng) -> usize {
     let address =
-        |(address, len): (u32, u8), random: &mut Random| address | (random.next() as u32 & !mask4(len));
-    let port = |(first, last): (u16, u16), random: &mut Random| {
-        first + random.below(u64::from(last - first) + 1) as u16
+        |(address, len): (u32, u8), random: &mut Rng| address | (random.next_u64() as u32 & !mask4(len));
+    let port = |(first, last): (u16, u16), random: &mut Rng| {
+        first + random.below(usize::from(last - first) + 1) as u16
     };
     let (src, dst) = (address(rule.src, random), address(rule.dst, random));
     let (sport, dport) = (port(rule.sport, random), port(rule.dport, random));
@@ -176,18 +176,10 @@ fn frame(buf: &mut [u8], rule: Rule, random: &mut Random) -> usize {
 }
 
 /// Writes a frame of TCP or UDP.
-pub(super) fn write(buf: &mut [u8], proto: u8, (src, sport): (u32, u16), (dst, dport): (u32, u16)) -> usize {
+fn write(buf: &mut [u8], proto: u8, src: (u32, u16), dst: (u32, u16)) -> usize {
     buf[..6].copy_from_slice(&MACS[0]);
     buf[6..12].copy_from_slice(&[2, 0, 0, 0, 0xcc, 0]);
-    buf[12..14].copy_from_slice(&[8, 0]);
-    let mut ip = [0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, proto, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    ip[12..16].copy_from_slice(&src.to_be_bytes());
-    ip[16..20].copy_from_slice(&dst.to_be_bytes());
-    let checksum = !fold(sum(&ip));
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    buf[14..34].copy_from_slice(&ip);
-    buf[34..36].copy_from_slice(&sport.to_be_bytes());
-    buf[36..38].copy_from_slice(&dport.to_be_bytes());
+    headers(buf, proto, src, dst);
     // The length of UDP is where TCP has its sequence number; behind it a header of TCP with ACK.
     buf[38..60].copy_from_slice(&[0, 26, 0, 0, 0, 0, 0, 1, 0x50, 0x10, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     60

@@ -4,16 +4,17 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::write_ipv4;
 use weir_plane::route::{Route, Target};
 use weir_plane::{Config, Plane, PortId, Prefix, mask4, mask6};
 
-use super::probe::{Bench, Random};
+use super::probe::Bench;
+use crate::rng::Rng;
 
 /// Prefixes of each length out of a hundred.
-const LENGTHS_V4: &[(u8, u64)] =
+const LENGTHS_V4: &[(u8, usize)] =
     &[(24, 60), (23, 10), (22, 11), (21, 5), (20, 4), (19, 3), (18, 2), (17, 1), (16, 2), (14, 1), (28, 1)];
-const LENGTHS_V6: &[(u8, u64)] = &[
+const LENGTHS_V6: &[(u8, usize)] = &[
     (48, 47),
     (32, 12),
     (44, 8),
@@ -28,8 +29,8 @@ const LENGTHS_V6: &[(u8, u64)] = &[
     (64, 1),
 ];
 /// Allocations that the prefixes of IPv6 lie in.
-const ALLOCATIONS: u64 = 40_000;
-const GATEWAYS: u64 = 16;
+const ALLOCATIONS: usize = 40_000;
+const GATEWAYS: usize = 16;
 
 const TEXT: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route > wan(198.19.0.1/24, 2001:db8:2::1/64";
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -44,7 +45,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
         if !bench.wants(name) {
             continue;
         }
-        let mut random = Random(7);
+        let mut random = Rng::new(7);
         let routes = routes(prefixes, v6, &mut random);
         let mut plane = router();
         for route in &routes {
@@ -57,8 +58,8 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
         }
         let bytes = plane.route_bytes();
         bench.row(name, &mut plane, bytes, |buf| {
-            let prefix = prefixes[random.below(prefixes.len() as u64) as usize];
-            let host = u128::from(random.next()) << 64 | u128::from(random.next());
+            let prefix = prefixes[random.below(prefixes.len())];
+            let host = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
             (frame(buf, prefix, host), PortId(0))
         })?;
     }
@@ -76,8 +77,8 @@ pub(super) fn router() -> Plane {
     Plane::new(&config, &MACS)
 }
 
-fn routes(count: usize, v6: bool, random: &mut Random) -> Vec<Route> {
-    let gateway = |random: &mut Random| -> IpAddr {
+fn routes(count: usize, v6: bool, random: &mut Rng) -> Vec<Route> {
+    let gateway = |random: &mut Rng| -> IpAddr {
         let n = 2 + random.below(GATEWAYS) as u8;
         if v6 {
             [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, n].into()
@@ -92,21 +93,21 @@ fn routes(count: usize, v6: bool, random: &mut Random) -> Vec<Route> {
     }
     let allocations: Vec<u128> = (0..ALLOCATIONS)
         .map(|_| {
-            let top = [0x2001, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2c00][random.below(6) as usize];
-            u128::from(top + random.below(16)) << 112 | u128::from(random.below(1 << 16)) << 96
+            let top = [0x2001, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2c00][random.below(6)];
+            ((top + random.below(16)) as u128) << 112 | (random.below(1 << 16) as u128) << 96
         })
         .collect();
     let mut routes = std::collections::BTreeMap::new();
     while routes.len() < count {
         let (address, len): (IpAddr, _) = if v6 {
             let len = length(LENGTHS_V6, random);
-            let inside = u128::from(random.next()) << 64 & !mask6(32);
-            let address = (allocations[random.below(ALLOCATIONS) as usize] | inside) & mask6(len);
+            let inside = u128::from(random.next_u64()) << 64 & !mask6(32);
+            let address = (allocations[random.below(ALLOCATIONS)] | inside) & mask6(len);
             (Ipv6Addr::from(address).into(), len)
         } else {
             let len = length(LENGTHS_V4, random);
             // Not in the networks of the ports, and not in 127/8.
-            let first = [1 + random.below(126), 128 + random.below(70)][random.below(2) as usize];
+            let first = [1 + random.below(126), 128 + random.below(70)][random.below(2)];
             let address = (first << 24 | random.below(1 << 24)) as u32;
             (Ipv4Addr::from(address & mask4(len)).into(), len)
         };
@@ -116,12 +117,12 @@ fn routes(count: usize, v6: bool, random: &mut Random) -> Vec<Route> {
     let mut routes: Vec<Route> = routes.into_values().collect();
     // In no order.
     for n in (1..routes.len()).rev() {
-        routes.swap(n, random.below(n as u64 + 1) as usize);
+        routes.swap(n, random.below(n + 1));
     }
     routes
 }
 
-fn length(shares: &[(u8, u64)], random: &mut Random) -> u8 {
+fn length(shares: &[(u8, usize)], random: &mut Rng) -> u8 {
     let mut left = random.below(shares.iter().map(|(_, share)| share).sum());
     for &(length, share) in shares {
         if left < share {
@@ -142,8 +143,7 @@ pub(super) fn frame(buf: &mut [u8], prefix: Prefix, host: u128) -> usize {
             let dst = u32::from(address) | (host as u32 & !mask4(prefix.len));
             let mut ip = [0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 5, 0, 0, 0, 0];
             ip[16..].copy_from_slice(&dst.to_be_bytes());
-            let checksum = !fold(sum(&ip));
-            ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+            write_ipv4(&mut ip);
             buf[12..14].copy_from_slice(&[8, 0]);
             buf[14..34].copy_from_slice(&ip);
             buf[34..42].copy_from_slice(&udp);

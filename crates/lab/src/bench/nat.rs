@@ -4,10 +4,10 @@
 
 use std::io;
 
-use weir_packet::checksum::{fold, sum};
 use weir_plane::{BATCH, Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time};
 
-use super::probe::{Bench, Random};
+use super::probe::{Bench, headers};
+use crate::rng::Rng;
 
 const FLOWS_PER_HOST: u32 = 63;
 const REMOTE: u32 = 0xc613_0009;
@@ -27,7 +27,7 @@ enum Order {
 
 pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
     if bench.wants("nat none (bump)") {
-        let mut random = Random(1);
+        let mut random = Rng::new(1);
         let out =
             |buf: &mut [u8]| (frame(buf, Proto::Udp, flow(random.below(10_000) as u32), FLAG_ACK), PortId(0));
         bench.row("nat none (bump)", &mut plane("lan > wan"), 1 << 16, out)?;
@@ -116,10 +116,10 @@ fn established(
         pass(&mut plane, flows, |n, buf| (frame(buf, proto, flow(n), FLAG_ACK), PortId(0)), &mut |_, _| {});
     }
     let bytes = plane.nat_usage().bytes;
-    let (mut random, mut next) = (Random(7), 0);
+    let (mut random, mut next) = (Rng::new(7), 0);
     bench.row(name, &mut plane, bytes, |buf| {
         next = match order {
-            Order::Random => random.below(u64::from(flows)) as u32,
+            Order::Random => random.below(flows as usize) as u32,
             Order::RoundRobin => (next + 1) % flows,
         };
         match dir {
@@ -235,15 +235,7 @@ fn back(buf: &mut [u8], proto: Proto, outside: (u32, u16), flags: u8) -> usize {
 
 fn write(buf: &mut [u8], proto: Proto, src: (u32, u16), dst: (u32, u16), flags: u8) -> usize {
     buf[..60].fill(0);
-    buf[12..14].copy_from_slice(&[8, 0]);
-    let mut ip = [0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, proto as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    ip[12..16].copy_from_slice(&src.0.to_be_bytes());
-    ip[16..].copy_from_slice(&dst.0.to_be_bytes());
-    let checksum = !fold(sum(&ip));
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    buf[14..34].copy_from_slice(&ip);
-    buf[34..36].copy_from_slice(&src.1.to_be_bytes());
-    buf[36..38].copy_from_slice(&dst.1.to_be_bytes());
+    headers(buf, proto as u8, src, dst);
     match proto {
         // Some checksum: the NAT carries it on, it does not verify it.
         Proto::Udp => buf[38..42].copy_from_slice(&[0, 26, 0x12, 0x34]),

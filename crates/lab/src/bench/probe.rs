@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use serde_json::json;
+use weir_packet::checksum::write_ipv4;
 use weir_plane::{BATCH, Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 use super::Form;
@@ -28,20 +29,16 @@ pub(super) struct Bench<'a> {
     out: &'a mut dyn Write,
 }
 
-/// A generator of numbers: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
+/// The headers of a frame of 64 bytes between two ends, up to the ports.
+pub(super) fn headers(buf: &mut [u8], proto: u8, (src, sport): (u32, u16), (dst, dport): (u32, u16)) {
+    let mut ip = [0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, proto, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    ip[12..16].copy_from_slice(&src.to_be_bytes());
+    ip[16..20].copy_from_slice(&dst.to_be_bytes());
+    write_ipv4(&mut ip);
+    buf[12..14].copy_from_slice(&[8, 0]);
+    buf[14..34].copy_from_slice(&ip);
+    buf[34..36].copy_from_slice(&sport.to_be_bytes());
+    buf[36..38].copy_from_slice(&dport.to_be_bytes());
 }
 
 impl<'a> Bench<'a> {

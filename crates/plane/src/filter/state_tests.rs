@@ -14,8 +14,7 @@ fn frame(n: u32, back: bool) -> Vec<u8> {
     let mut ip = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, UDP, 0, 0];
     ip.extend(ends[from].to_be_bytes());
     ip.extend(ends[to].to_be_bytes());
-    let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&ip));
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    weir_packet::checksum::write_ipv4(&mut ip);
     let udp = [ports[from].to_be_bytes(), ports[to].to_be_bytes(), [0, 8], [0, 0]].concat();
     [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip, &udp].concat()
 }

@@ -13,27 +13,12 @@ use super::rules::{Rule, Version, read};
 use crate::config::Config;
 use crate::port::Port;
 use crate::prefix::Prefix;
+use crate::random::Random;
 use crate::stage::Dir;
 use crate::{Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
 
-/// A generator for tests: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len() as u64) as usize]
-    }
+fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
+    of[random.below(of.len() as u64) as usize]
 }
 
 /// An address near others, so that rules overlap.
@@ -71,11 +56,11 @@ fn ports(random: &mut Random) -> String {
 
 fn rule(random: &mut Random) -> String {
     let v4 = random.below(2) == 0;
-    let mut text = random.one(&["accept", "count some"]).to_string();
+    let mut text = one(random, &["accept", "count some"]).to_string();
     let mut say = |words: &str| text.extend([" ", words]);
-    say(random.one(&["", "", "", "in lan", "in wan"]));
-    say(random.one(&["", "", "", "inward", "outward"]));
-    let proto = random.one(&["", "tcp", "udp", "tcp,udp", "proto 47", if v4 { "icmp" } else { "icmp6" }]);
+    say(one(random, &["", "", "", "in lan", "in wan"]));
+    say(one(random, &["", "", "", "inward", "outward"]));
+    let proto = one(random, &["", "tcp", "udp", "tcp,udp", "proto 47", if v4 { "icmp" } else { "icmp6" }]);
     say(proto);
     let has_ports = ["tcp", "udp", "tcp,udp"].contains(&proto);
     for side in ["from", "to"] {
@@ -83,12 +68,12 @@ fn rule(random: &mut Random) -> String {
         say(&format!("{side} {}{ports}", networks(random, v4)));
     }
     if proto == "tcp" {
-        say(random.one(&["", "", "flags syn/syn,ack", "flags none/fin,syn,rst"]));
+        say(one(random, &["", "", "flags syn/syn,ack", "flags none/fin,syn,rst"]));
     }
     if proto.starts_with("icmp") {
-        say(random.one(&["", "type echo-request", "type echo-reply,unreachable/1"]));
+        say(one(random, &["", "type echo-request", "type echo-reply,unreachable/1"]));
     }
-    say(random.one(&["", "", "state new", "state established,related", "state invalid"]));
+    say(one(random, &["", "", "state new", "state established,related", "state invalid"]));
     text
 }
 

@@ -10,7 +10,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
 use super::fragments::Change;
@@ -106,11 +106,6 @@ pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remot
     Some((inside, Remote { address: remote, port: dport }))
 }
 
-/// Sum of the pseudo header of ICMPv6, addresses without.
-fn pseudo6(l4_bytes: usize) -> u64 {
-    l4_bytes as u64 + u64::from(ICMP6)
-}
-
 /// Changes the checksum of the transport for other addresses, as sums (RFC 7915, sections 4.5 and 5.5).
 fn readdress(l4: &mut [u8], proto: u8, old: u64, new: u64) {
     let delta = delta16(fold(old), fold(new));
@@ -136,8 +131,7 @@ fn header4(traffic: (u8, u8), bytes: usize, proto: u8, place: (u16, u16), ends: 
     header[8..10].copy_from_slice(&[traffic.1, proto]);
     header[12..16].copy_from_slice(&ends.0.to_be_bytes());
     header[16..].copy_from_slice(&ends.1.to_be_bytes());
-    let checksum = !fold(sum(&header));
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    write_ipv4(&mut header);
     header
 }
 
@@ -198,7 +192,7 @@ pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
             // Echo and its answer are all that comes here; the pseudo header is no longer covered.
             let (was, is) = (l4[0], if l4[0] == 128 { 8 } else { 0 });
             l4[0] = is;
-            adjust(l4, 2, delta16(fold(old + pseudo6(bytes)), 0));
+            adjust(l4, 2, delta16(fold(old + pseudo_header(&[], ICMP6, bytes)), 0));
             adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
         }
         readdress(l4, proto, old, new);
@@ -223,7 +217,7 @@ pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
         ICMP => {
             let (was, is) = (l4[0], if l4[0] == 8 { 128 } else { 129 });
             l4[0] = is;
-            adjust(l4, 2, delta16(0, fold(new + pseudo6(bytes))));
+            adjust(l4, 2, delta16(0, fold(new + pseudo_header(&[], ICMP6, bytes))));
             adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
         }
         UDP if l4[6..8] == [0, 0] => {
@@ -325,7 +319,7 @@ impl Nat {
         let (src, dst) = frame.addresses6();
         let prefix = self.table.config.prefix64.expect("it was asked for");
         let l4 = frame.l4();
-        let covered = sum(&frame.ip()[8..IPV6]) + pseudo6(l4.len()) + sum(l4);
+        let covered = pseudo_header(&frame.ip()[8..IPV6], ICMP6, l4.len()) + sum(l4);
         let Some(ip) = l4.get(ERROR..).filter(|ip| ip.len() >= IPV6 + 8 && ip[0] >> 4 == 6) else {
             return Next::Drop(Drop::NatBadIcmp);
         };
@@ -388,7 +382,7 @@ impl Nat {
         let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
         let ends = (prefix.embed(frame.addresses4().0), host);
         let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);
-        let checksum = !fold(sum(&ip[8..]) + pseudo6(icmp.len()) + sum(&icmp));
+        let checksum = !fold(pseudo_header(&ip[8..], ICMP6, icmp.len()) + sum(&icmp));
         icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
         let buf = packet(frame, [0x86, 0xdd], &[&ip, &icmp]);
         self.send_on(step, i, buf)

@@ -4,22 +4,7 @@ use std::collections::HashMap;
 
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::prefix::mask6 as mask;
-
-/// A generator for tests: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
+use crate::random::Random;
 
 /// Addresses as 128 bits, aligned left, so that one list serves both tables.
 trait Width: Copy {

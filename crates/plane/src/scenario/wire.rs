@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::{fold, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
 use super::fields::Fields;
@@ -220,8 +220,7 @@ fn header4(
     header.extend([read.number("ttl", 64)? as u8, proto, 0, 0]);
     header.extend([src.octets(), dst.octets()].concat());
     header.extend(vec![1; options * 4]);
-    let right = !fold(sum(&header));
-    header[10..12].copy_from_slice(&right.to_be_bytes());
+    write_ipv4(&mut header);
     if read.prefix.is_empty() && read.text("badip").is_some() {
         header[10] ^= 0x55;
     }

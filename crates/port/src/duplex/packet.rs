@@ -247,7 +247,7 @@ mod tests {
             let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
             let whole = ends.frame(&flow, 101, Signature::default());
             let mut open = whole.clone();
-            let pseudo = fold(pseudo_header(&whole[addresses], whole.len() - l4_at));
+            let pseudo = fold(pseudo_header(&whole[addresses], UDP, whole.len() - l4_at));
             open[l4_at + 6..l4_at + 8].copy_from_slice(&pseudo.to_be_bytes());
             assert_ne!(open, whole);
             finish_checksum(&mut open).expect("UDP");

@@ -164,8 +164,7 @@ fn udp([source, destination]: [&str; 2], mark: &[u8]) -> Vec<u8> {
     let mut frame = [mac(1, 1), mac(0, 1)].concat();
     if addresses.len() == 8 {
         let mut header = [vec![0x45, 0, 0, 20 + length, 0, 0, 0, 0, 64, 17, 0, 0], addresses].concat();
-        let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&header));
-        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        weir_packet::checksum::write_ipv4(&mut header);
         frame.extend([0x08, 0x00]);
         frame.extend(header);
     } else {
