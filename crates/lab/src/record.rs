@@ -532,6 +532,15 @@ pub struct Cost {
     pub box_counters: Vec<(String, i64)>,
 }
 
+impl Cost {
+    /// The CPU time of some frames; none where there were no frames.
+    pub(crate) fn per_frame(cpu_ns: u64, frames: u64, tsc_hz: Option<f64>) -> Cost {
+        let ns_per_frame = (frames > 0).then(|| cpu_ns as f64 / frames as f64);
+        let cycles_per_frame = ns_per_frame.zip(tsc_hz).map(|(ns, hz)| ns * hz / 1e9);
+        Cost { dut_cpu_ns: Some(cpu_ns), ns_per_frame, cycles_per_frame, ..Cost::default() }
+    }
+}
+
 /// Use of one CPU during a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {

@@ -40,6 +40,9 @@ mod past;
 mod peers;
 mod procedure;
 mod rig;
+mod series;
+#[cfg(test)]
+mod testing;
 mod trials;
 mod verdict;
 
@@ -193,23 +196,12 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
+    let run = Running { record: &record, past, experiment: &(), store, options, settings, journal };
     let result = match &plan.experiment {
-        Experiment::Throughput(experiment) => {
-            let run = Running { record: &record, past, experiment, store, options, settings, journal };
-            run.all_points(&plan.points())
-        }
-        Experiment::PeersGenerator(experiment) => {
-            let record = &record;
-            peers::Contest { record, past, experiment, store, options, settings, journal }.all_rounds()
-        }
-        Experiment::Capture(ladder) => {
-            let record = &record;
-            capture::Climb { record, past, ladder, store, options, settings, journal }.all_steps()
-        }
-        Experiment::PeersCapture(experiment) => {
-            let record = &record;
-            captors::Contest { record, past, experiment, store, options, settings, journal }.all_rounds()
-        }
+        Experiment::Throughput(experiment) => run.of(experiment).all_points(&plan.points()),
+        Experiment::PeersGenerator(experiment) => run.of(experiment).all_rounds(),
+        Experiment::Capture(ladder) => run.of(ladder).all_steps(),
+        Experiment::PeersCapture(experiment) => run.of(experiment).all_rounds(),
     };
     let state = match &result {
         Ok(()) => RunState::Complete,
@@ -266,15 +258,33 @@ fn generator_name(tester: TesterKind) -> &'static str {
     }
 }
 
-/// A run in progress.
-struct Running<'a> {
+/// A run in progress, of this experiment.
+struct Running<'a, E = Throughput> {
     record: &'a Run,
     past: &'a Past,
-    experiment: &'a Throughput,
+    experiment: &'a E,
     store: &'a Store,
     options: &'a Options<'a>,
     settings: Settings,
     journal: Journal,
+}
+
+impl<'a> Running<'a, ()> {
+    fn of<E>(self, experiment: &'a E) -> Running<'a, E> {
+        let Running { record, past, experiment: (), store, options, settings, journal } = self;
+        Running { record, past, experiment, store, options, settings, journal }
+    }
+}
+
+impl<E> Running<'_, E> {
+    /// Tells the result of a point, and keeps it unless an earlier part of this run has.
+    fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
+        if self.past.finished(point.index).is_none() {
+            self.store.finish_point(point.id, &result)?;
+        }
+        (self.options.observe)(Event::Result(point, &result));
+        Ok(())
+    }
 }
 
 /// What the tester manages with nothing in between.
@@ -512,12 +522,6 @@ impl Running<'_> {
         };
         let kept = self.past.enter(&mut point, self.store)?;
         Ok((rig, point, kept))
-    }
-
-    fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
-        self.store.finish_point(point.id, &result)?;
-        (self.options.observe)(Event::Result(point, &result));
-        Ok(())
     }
 }
 

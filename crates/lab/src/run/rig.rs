@@ -27,7 +27,7 @@ use weir_testbed::updates::{Made, Updates};
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
 use super::far::{Elsewhere, Far, Hosts};
-use super::verdict::{Books, judge};
+use super::verdict::Books;
 use super::{RunError, counted, outside};
 use crate::plan::{Cpus, Limits, PointSpec};
 use crate::record::{Cost, CpuUse, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
@@ -218,7 +218,7 @@ impl Rig {
                 Ok(trial)
             }
             Err(error) if broken.is_empty() => Err(error),
-            Err(_) => Ok(nothing_known(load, purpose, &broken, at)),
+            Err(_) => Ok(self.nothing_known(load, purpose, &broken, at)),
         }
     }
 
@@ -288,13 +288,10 @@ impl Rig {
         if purpose == Purpose::Pacing {
             noise.departures = counts.streams.first().map(counted::departures);
         }
-        let (verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
-        reasons.extend(counted::remarks(counts));
-        reasons.extend(self.too_few_changes(used));
+        let streams = self.streams(counts);
         // A single burst lasts as long as it takes.
         let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
         let duration_s = duration.as_secs_f64();
-        let streams = self.streams(counts);
         let findings = diagnose(&Symptoms {
             streams: &streams,
             noise: &noise,
@@ -302,31 +299,34 @@ impl Rig {
             duration_s,
             wire_min_ns: self.wire_min_ns,
         });
-        Trial {
-            id: 0,
-            point_id: 0,
-            index: 0,
+        let cost = self.cost(&books, used);
+        let sent_fps = counted::sent_fps(counts, load.duration);
+        let mut trial = Trial {
             purpose,
             started: at.started,
             duration_s,
             overhead_s: (at.begin.elapsed().as_secs_f64() - duration_s).max(0.0),
-            offered_fps: load.fps.unwrap_or_else(|| counted::sent_fps(counts, load.duration)),
-            load: counted::load_parameters(load),
-            offered: books.offered,
-            sent: books.sent,
-            received: books.received,
-            lost: books.lost(),
             rate_changed_ns: counted::rate_changed_ns(counts, load),
-            broadcasts: load.broadcast_every.map(|_| books.broadcasts),
             streams,
-            unexplained: books.unexplained(),
-            ledger: books.ledger.clone(),
-            verdict,
-            reasons,
-            cost: self.cost(&books, used),
-            noise,
+            cost,
             findings,
-            capture: None,
+            ..books.trial(load, sent_fps, noise, &self.settings.limits)
+        };
+        trial.reasons.extend(counted::remarks(counts));
+        trial.reasons.extend(self.too_few_changes(used));
+        trial
+    }
+
+    /// The record of a trial whose counters went with the interfaces.
+    fn nothing_known(&self, load: &Load, purpose: Purpose, broken: &[String], at: Started) -> Trial {
+        Trial {
+            purpose,
+            started: at.started,
+            overhead_s: (at.begin.elapsed().as_secs_f64() - load.duration.as_secs_f64()).max(0.0),
+            broadcasts: None,
+            verdict: Verdict::Invalid,
+            reasons: vec![format!("{}: nothing is known of its frames", during(broken))],
+            ..Books::default().trial(load, 0.0, Noise::default(), &self.settings.limits)
         }
     }
 
@@ -490,37 +490,6 @@ impl Rig {
 
 fn during(broken: &[String]) -> String {
     format!("{} during the trial", broken.join(", "))
-}
-
-/// The record of a trial whose counters went with the interfaces.
-fn nothing_known(load: &Load, purpose: Purpose, broken: &[String], at: Started) -> Trial {
-    let duration_s = load.duration.as_secs_f64();
-    Trial {
-        id: 0,
-        point_id: 0,
-        index: 0,
-        purpose,
-        started: at.started,
-        duration_s,
-        overhead_s: (at.begin.elapsed().as_secs_f64() - duration_s).max(0.0),
-        offered_fps: load.fps.unwrap_or(0.0),
-        offered: 0,
-        sent: 0,
-        received: 0,
-        lost: 0,
-        streams: Vec::new(),
-        ledger: Vec::new(),
-        unexplained: 0,
-        verdict: Verdict::Invalid,
-        reasons: vec![format!("{}: nothing is known of its frames", during(broken))],
-        broadcasts: None,
-        load: counted::load_parameters(load),
-        rate_changed_ns: None,
-        cost: Cost::default(),
-        noise: Noise::default(),
-        findings: Vec::new(),
-        capture: None,
-    }
 }
 
 /// When a trial began, for the record and for the stopwatch.

@@ -9,6 +9,7 @@ use weir_load::Control;
 use weir_load::counts::Load;
 
 use super::disturbance::Disturbance;
+use super::series::Series;
 use super::verdict::tells_of_what_was_sent;
 use super::{Event, RunError, Running, WARM_UP, past};
 use crate::plan::PointSpec;
@@ -41,12 +42,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Trials of one point.
 pub(super) struct Trials<'a> {
     run: &'a Running<'a>,
-    point: &'a Point,
     spec: &'a PointSpec,
-    /// Trials of an earlier part of this run that are still to be asked for.
-    kept: VecDeque<Trial>,
-    /// The number of the next trial.
-    number: usize,
+    series: Series<'a>,
     /// Is the device to be warmed up before the next trial, since all trials so far were kept ones?
     cold: bool,
     /// Time of a cache line between tester and DUT before each trial of the present search, ns.
@@ -59,7 +56,8 @@ impl<'a> Trials<'a> {
         (point, spec): (&'a Point, &'a PointSpec),
         kept: VecDeque<Trial>,
     ) -> Trials<'a> {
-        Trials { run, point, spec, number: kept.len(), cold: !kept.is_empty(), kept, handovers: Vec::new() }
+        let cold = !kept.is_empty();
+        Trials { run, spec, series: Series::new(run, point, kept), cold, handovers: Vec::new() }
     }
 
     /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
@@ -101,13 +99,14 @@ impl<'a> Trials<'a> {
     /// The trial that an earlier part of this run made at this place.
     fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Trial> {
         // That of an earlier continuation, which nothing asks for again.
-        while purpose != Purpose::WarmUp && self.kept.front()?.purpose == Purpose::WarmUp {
-            self.kept.pop_front();
+        let kept = self.series.kept();
+        while purpose != Purpose::WarmUp && kept.front()?.purpose == Purpose::WarmUp {
+            kept.pop_front();
         }
-        let trial = self.kept.pop_front()?;
+        let trial = kept.pop_front()?;
         if !past::is_same(&trial, load, purpose) {
             // From here on the run goes another way.
-            self.kept.clear();
+            kept.clear();
             return None;
         }
         self.handovers.extend(trial.noise.handover_ns);
@@ -131,17 +130,9 @@ impl<'a> Trials<'a> {
         };
         // What cannot be repaired makes this trial invalid too, and says why.
         let _ = rig.repair();
-        let mut trial = rig.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
-        if stop.load(Ordering::Relaxed) {
-            // Cut short, it is no measurement.
-            return Err(RunError::Interrupted(self.run.record.id));
-        }
+        let trial = rig.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
+        let trial = self.series.keep(trial)?;
         self.handovers.extend(trial.noise.handover_ns);
-        trial.point_id = self.point.id;
-        trial.index = self.number;
-        self.number += 1;
-        trial.id = self.run.store.append_trial(&trial)?;
-        observe(Event::Ended(&trial));
         Ok(trial)
     }
 
@@ -210,7 +201,7 @@ impl<'a> Trials<'a> {
     /// Lets the device rest before the next trial, unless that was made long ago.
     pub(super) fn pause(&self, time: Duration) -> Result<(), RunError> {
         let end = Instant::now() + time;
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| self.kept.is_empty()) {
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| self.series.is_new()) {
             if self.run.options.stop.load(Ordering::Relaxed) {
                 return Err(RunError::Interrupted(self.run.record.id));
             }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use weir_load::counts::{Load, StreamCounts};
 
+use super::counted::load_parameters;
 use crate::plan::Limits;
-use crate::record::{Broadcasts, LedgerLine, Noise, Owner, Trial, Verdict};
+use crate::record::{Broadcasts, Cost, LedgerLine, Noise, Owner, Purpose, Trial, Verdict};
 
 /// The books of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,6 +39,38 @@ const CLOCK_JUMP: Duration = Duration::from_millis(1);
 const LATE_P999_NS: u64 = 5_000_000;
 
 impl Books {
+    /// The trial of these books at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point, purpose
+    /// and start are those that it gets in its series.
+    pub(super) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
+        let (verdict, reasons) = judge(&self, &noise, limits);
+        Trial {
+            id: 0,
+            point_id: 0,
+            index: 0,
+            purpose: Purpose::Search,
+            started: String::new(),
+            duration_s: load.duration.as_secs_f64(),
+            overhead_s: 0.0,
+            offered_fps: load.fps.unwrap_or(sent_fps),
+            load: load_parameters(load),
+            offered: self.offered,
+            sent: self.sent,
+            received: self.received,
+            lost: self.lost(),
+            rate_changed_ns: None,
+            broadcasts: load.broadcast_every.map(|_| self.broadcasts),
+            streams: Vec::new(),
+            unexplained: self.unexplained(),
+            ledger: self.ledger,
+            verdict,
+            reasons,
+            cost: Cost::default(),
+            noise,
+            findings: Vec::new(),
+            capture: None,
+        }
+    }
+
     /// Frames that did not come back.
     pub(super) fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)

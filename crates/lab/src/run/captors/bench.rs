@@ -285,12 +285,12 @@ mod tests {
 
     use super::*;
     use crate::plan::{Experiment, load};
+    use crate::run::testing::is_root;
 
     #[test]
     fn what_is_sent_in_turns_is_what_was_wanted() {
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            return println!("skipped: {} needs root (network namespaces)", module_path!());
+        if !is_root(module_path!()) {
+            return;
         }
         let folder = std::env::temp_dir();
         let set = format!("capture_peers.folder={}", folder.display());

@@ -7,33 +7,30 @@
 //! All are started as users start them, by their command lines. What a program says of itself is held against what was
 //! sent and what is in its file; the smaller number counts.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_load::Control;
 use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
-use weir_testbed::journal::{Journal, measuring_lock};
+use weir_testbed::journal::measuring_lock;
 
 use bench::{Bench, Failed, Outcome};
 use program::{Captor, Statement};
 
-use super::past::{self, Past};
 use super::peers::command::is_installed;
 use super::peers::result::rotation;
-use super::verdict::{Books, judge, rate_error};
-use super::{Event, Options, RunError, Settings};
+use super::series::{Patience, Series, worst};
+use super::verdict::{Books, rate_error};
+use super::{Event, RunError, Running, Settings};
 use crate::plan::{CapturePeers, CapturePlace, Job, Ladder, PointSpec};
 use crate::record::{
-    Capture, CaptureTime, Cost, GoalValue, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Run, Trial,
+    Capture, CaptureTime, Cost, GoalValue, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial,
     Verdict,
 };
 use crate::run_data::{MEASURES, Measures};
 use crate::search::{Measured, Measurer, Search, Stop, rfc2544};
-use crate::store::Store;
-use crate::time;
 
 mod bench;
 mod process;
@@ -53,18 +50,10 @@ const RING_FULL: &str = "interface ring full";
 const FRAME_HEAD_BYTES: f64 = 90.0;
 
 /// A comparison in progress.
-pub(super) struct Contest<'a> {
-    pub(super) record: &'a Run,
-    pub(super) past: &'a Past,
-    pub(super) experiment: &'a CapturePeers,
-    pub(super) store: &'a Store,
-    pub(super) options: &'a Options<'a>,
-    pub(super) settings: Settings,
-    pub(super) journal: Journal,
-}
+type Contest<'a> = Running<'a, CapturePeers>;
 
 /// One point, and what it needs in each round.
-struct Entrant {
+struct Entrant<'a> {
     point: Point,
     /// Who does what; `None`: nobody, for the cost of generator and wire.
     work: Option<(Captor, Job)>,
@@ -74,10 +63,7 @@ struct Entrant {
     absent: bool,
     /// One per round.
     rounds: Vec<Round>,
-    /// Trials of an earlier part of this run that are still to be asked for.
-    kept: VecDeque<Trial>,
-    /// The number of the next trial.
-    next: usize,
+    series: Series<'a>,
 }
 
 /// What a round gave.
@@ -87,7 +73,7 @@ struct Round {
     full_fps: Option<f64>,
 }
 
-impl Contest<'_> {
+impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let (mut benches, mut entrants) = self.entrants()?;
         let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
@@ -105,17 +91,13 @@ impl Contest<'_> {
             }
         }
         for entrant in &entrants {
-            let result = self.result(entrant);
-            if self.past.finished(entrant.point.index).is_none() {
-                self.store.finish_point(entrant.point.id, &result)?;
-            }
-            (self.options.observe)(Event::Result(&entrant.point, &result));
+            self.close(&entrant.point, self.result(entrant))?;
         }
         Ok(())
     }
 
     /// Everyone who takes part, and those who cannot.
-    fn entrants(&mut self) -> Result<(Vec<Bench>, Vec<Entrant>), RunError> {
+    fn entrants(&mut self) -> Result<(Vec<Bench>, Vec<Entrant<'a>>), RunError> {
         let experiment = self.experiment;
         let own = experiment.rungs.iter().map(|&rung| Captor::Weir(rung));
         let captors: Vec<_> = own.chain(experiment.names.iter().map(|&peer| Captor::Peer(peer))).collect();
@@ -142,7 +124,7 @@ impl Contest<'_> {
         bench_index: usize,
         index: usize,
         bench: &mut Bench,
-    ) -> Result<Entrant, RunError> {
+    ) -> Result<Entrant<'a>, RunError> {
         let mut point = self.point(work, spec, index, bench);
         let mut absent = None;
         if let Some((captor, job)) = work {
@@ -158,8 +140,9 @@ impl Contest<'_> {
             }
         }
         let kept = self.past.enter(&mut point, self.store)?;
-        let (next, absent, rounds) = (kept.len(), absent.is_some(), Vec::new());
-        Ok(Entrant { point, work, bench: bench_index, absent, rounds, kept, next })
+        let series = Series::new(self, &point, kept);
+        let absent = absent.is_some();
+        Ok(Entrant { point, work, bench: bench_index, absent, rounds: Vec::new(), series })
     }
 
     fn point(&self, work: Option<(Captor, Job)>, spec: &PointSpec, index: usize, bench: &Bench) -> Point {
@@ -235,7 +218,7 @@ impl Contest<'_> {
 /// The trials of an entrant in a round.
 struct Trials<'a, 'c> {
     contest: &'a mut Contest<'c>,
-    entrant: &'a mut Entrant,
+    entrant: &'a mut Entrant<'c>,
     bench: &'a mut Bench,
     /// Why a search was stopped.
     error: Option<RunError>,
@@ -272,130 +255,65 @@ impl Trials<'_, '_> {
         }
     }
 
-    /// The worst of as many trials as count for no loss, of which one may have been made; the first that loses frames ends
-    /// them.
+    /// The worst of as many trials as count for no loss, of which one may have been made.
     fn worst(&mut self, load: &Load, mut made: Option<Trial>) -> Result<Measured, RunError> {
-        let mut retries = self.contest.settings.limits.retries;
-        let mut good = 0;
-        while good < self.contest.experiment.trials {
-            let trial = match made.take() {
-                Some(trial) => trial,
-                None => self.one(load, Purpose::Search)?,
-            };
-            match (lost(&trial), trial.verdict) {
-                (_, Verdict::TesterLimited) if retries == 0 => {
-                    return Ok(Measured::TesterLimited { achieved_fps: trial.sent_fps() });
-                }
-                // What was captured in spite of a disturbance was captured.
-                (0, Verdict::Valid | Verdict::Noisy) => good += 1,
-                (lost, Verdict::Valid) => {
-                    let effective = Duration::from_secs_f64(trial.duration_s + trial.overhead_s);
-                    return Ok(Measured::Loss { loss_ratio: lost as f64 / trial.sent as f64, effective });
-                }
-                _ if retries == 0 => return Ok(Measured::Unusable),
-                _ => retries -= 1,
-            }
-        }
-        let effective = load.duration * self.contest.experiment.trials;
-        Ok(Measured::Loss { loss_ratio: 0.0, effective })
+        let retries = self.contest.settings.limits.retries;
+        let patience = Patience { trials: self.contest.experiment.trials, retries };
+        worst(patience, || {
+            let trial = made.take().map_or_else(|| self.one(load, Purpose::Search), Ok)?;
+            let lost = lost(&trial);
+            Ok((trial, lost))
+        })
     }
 
-    /// One trial, or the one that an earlier part of this run made in its place.
     fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
-        let Options { observe, stop, .. } = self.contest.options;
-        while let Some(trial) = self.entrant.kept.pop_front() {
-            if past::is_same(&trial, load, purpose) {
-                observe(Event::Ended(&trial));
-                return Ok(trial);
-            }
-        }
-        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
-        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
-            return Err(RunError::Interrupted(self.contest.record.id));
-        };
-        let (begin, started) = (Instant::now(), time::now());
-        let progress = |sent, received| observe(Event::Progress { sent, received });
-        let control = Control::new(stop, &progress);
-        let outcome = match self.entrant.work {
-            None => Ok(self.bench.nothing(load, &control)?),
-            Some(work) => match self.bench.trial(work, load, &control, &mut self.contest.journal) {
-                Err(Failed::Run(error)) => return Err(error),
-                Err(Failed::Program(why)) => Err(why),
-                Ok(outcome) => Ok(outcome),
-            },
-        };
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted(self.contest.record.id));
-        }
-        let mut trial = self.judged(outcome, load);
-        trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
-        (trial.started, trial.purpose) = (started, purpose);
-        (trial.point_id, trial.index) = (self.entrant.point.id, self.entrant.next);
-        self.entrant.next += 1;
-        trial.id = self.contest.store.append_trial(&trial)?;
-        observe(Event::Ended(&trial));
-        Ok(trial)
-    }
-
-    fn judged(&self, outcome: Result<Outcome, String>, load: &Load) -> Trial {
-        let settings = &self.contest.settings;
-        let drain_s = outcome.as_ref().map_or(0.0, |outcome| outcome.drain.as_secs_f64());
-        let (books, noise, time, failure) = match outcome {
-            Err(why) => (Books::default(), Noise::default(), CaptureTime::default(), Some(why)),
-            Ok(outcome) => {
-                let noise = Noise {
-                    steal: outcome.steal,
-                    rate_error: rate_error(&outcome.sent, load),
-                    late_p999_ns: outcome.sent.late.percentile(0.999),
-                    late_max_ns: outcome.sent.late_max_ns,
-                    ..Noise::default()
-                };
-                (books(&outcome), noise, times(&outcome), None)
-            }
-        };
-        let (mut verdict, mut reasons) = judge(&books, &noise, &settings.limits);
-        if let Some(why) = failure {
-            (verdict, reasons) = (Verdict::Invalid, vec![why]);
-        }
-        let duration_s = load.duration.as_secs_f64();
-        let all_ns = time.generator_ns + time.capture_ns();
-        let ns_per_frame = (books.received > 0).then(|| all_ns as f64 / books.received as f64);
-        let cost = Cost {
-            dut_cpu_ns: Some(time.capture_ns()),
-            ns_per_frame,
-            cycles_per_frame: ns_per_frame.zip(settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
-            ..Cost::default()
-        };
-        let command = self.entrant.point.settings.iter().find(|(name, _)| name == "command");
+        let Trials { contest, entrant, bench, .. } = self;
+        let command = entrant.point.settings.iter().find(|(name, _)| name == "command");
         let method = command.map(|(_, line)| line.clone()).unwrap_or_default();
-        let buffer_bytes = self.bench.buffer_bytes();
-        Trial {
-            id: 0,
-            point_id: 0,
-            index: 0,
-            purpose: Purpose::Ceiling,
-            started: String::new(),
-            duration_s,
-            overhead_s: 0.0,
-            offered_fps: load.fps.unwrap_or(books.sent as f64 / duration_s),
-            load: Vec::new(),
-            rate_changed_ns: None,
-            broadcasts: None,
-            offered: books.offered,
-            sent: books.sent,
-            received: books.received,
-            lost: books.lost(),
-            streams: Vec::new(),
-            unexplained: books.unexplained(),
-            ledger: books.ledger,
-            findings: Vec::new(),
-            capture: Some(Capture { method, buffer_bytes, drain_s, time, ..Capture::default() }),
-            verdict,
-            reasons,
-            cost,
-            noise,
-        }
+        let measure = |control: &Control| {
+            let outcome = match entrant.work {
+                None => Ok(bench.nothing(load, control)?),
+                Some(work) => match bench.trial(work, load, control, &mut contest.journal) {
+                    Err(Failed::Run(error)) => return Err(error),
+                    Err(Failed::Program(why)) => Err(why),
+                    Ok(outcome) => Ok(outcome),
+                },
+            };
+            let capture = Capture { method, buffer_bytes: bench.buffer_bytes(), ..Capture::default() };
+            Ok(match outcome {
+                Err(why) => failed(why, load, capture, &contest.settings),
+                Ok(outcome) => judged(&outcome, load, capture, &contest.settings),
+            })
+        };
+        entrant.series.one((load, purpose), measure)
     }
+}
+
+fn judged(outcome: &Outcome, load: &Load, capture: Capture, settings: &Settings) -> Trial {
+    let noise = Noise {
+        steal: outcome.steal,
+        rate_error: rate_error(&outcome.sent, load),
+        late_p999_ns: outcome.sent.late.percentile(0.999),
+        late_max_ns: outcome.sent.late_max_ns,
+        ..Noise::default()
+    };
+    let (time, drain_s) = (times(outcome), outcome.drain.as_secs_f64());
+    let trial = books(outcome).trial(
+        load,
+        outcome.sent.sent as f64 / load.duration.as_secs_f64(),
+        noise,
+        &settings.limits,
+    );
+    // What the same generator sends to nobody is measured beside it.
+    let all = Cost::per_frame(time.generator_ns + time.capture_ns(), trial.received, settings.tsc_hz);
+    let cost = Cost { dut_cpu_ns: Some(time.capture_ns()), ..all };
+    Trial { cost, capture: Some(Capture { drain_s, time, ..capture }), ..trial }
+}
+
+/// The record of a trial in which a program did not do what it was to.
+fn failed(why: String, load: &Load, capture: Capture, settings: &Settings) -> Trial {
+    let trial = Books::default().trial(load, 0.0, Noise::default(), &settings.limits);
+    Trial { verdict: Verdict::Invalid, reasons: vec![why], capture: Some(capture), ..trial }
 }
 
 impl Measurer for Trials<'_, '_> {

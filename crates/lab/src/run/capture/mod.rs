@@ -4,26 +4,19 @@
 //! for each step: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
 //! ```
 
-use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use weir_load::Control;
 use weir_load::counts::Load;
-use weir_testbed::journal::{Journal, measuring_lock};
 
 use bench::{Bench, Outcome, RING_FULL};
 use observer::Look;
 
-use super::past::{self, Past};
-use super::verdict::judge;
-use super::{Event, Options, RunError, Settings};
+use super::series::{Patience, Series, worst};
+use super::{Event, RunError, Running};
 use crate::plan::{Ladder, Step};
-use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Run, Trial, Verdict};
+use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
 use crate::run_data::{MEASURES, Measures};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop, rfc2544};
-use crate::store::Store;
-use crate::time;
 
 mod bench;
 mod observer;
@@ -40,19 +33,11 @@ const RING_SHARE: f64 = 0.001;
 const COST_SHARE: f64 = 0.9;
 
 /// A climb in progress.
-pub(super) struct Climb<'a> {
-    pub(super) record: &'a Run,
-    pub(super) past: &'a Past,
-    pub(super) ladder: &'a Ladder,
-    pub(super) store: &'a Store,
-    pub(super) options: &'a Options<'a>,
-    pub(super) settings: Settings,
-    pub(super) journal: Journal,
-}
+type Climb<'a> = Running<'a, Ladder>;
 
 impl Climb<'_> {
     pub(super) fn all_steps(mut self) -> Result<(), RunError> {
-        let steps = self.ladder.steps();
+        let steps = self.experiment.steps();
         for (index, step) in steps.iter().enumerate() {
             self.step(step, index, steps.len())?;
         }
@@ -66,17 +51,14 @@ impl Climb<'_> {
             data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
             return Ok(());
         }
-        let bench = Bench::build(step, self.ladder, self.settings.seed, &mut self.journal)?;
+        let bench = Bench::build(step, self.experiment, self.settings.seed, &mut self.journal)?;
         let mut point = self.point(step, index, &bench);
         let kept = self.past.enter(&mut point, self.store)?;
         observe(Event::Point { index: Some(index), count, point: &point });
         let hidden = bench.buffer_frames()?;
-        let number = kept.len();
-        let mut trials = Trials { climb: self, point: &point, bench, hidden, kept, number, error: None };
-        let result = trials.all()?;
-        self.store.finish_point(point.id, &result)?;
-        observe(Event::Result(&point, &result));
-        Ok(())
+        let series = Series::new(self, &point, kept);
+        let result = Trials { climb: self, bench, hidden, series, error: None }.all()?;
+        self.close(&point, result)
     }
 
     fn point(&self, step: &Step, index: usize, bench: &Bench) -> Point {
@@ -107,20 +89,17 @@ impl Climb<'_> {
 /// The trials of one step.
 struct Trials<'a, 'c> {
     climb: &'a Climb<'c>,
-    point: &'a Point,
     bench: Bench,
     /// Frames that the buffers hold: a trial of fewer could hide its loss in them.
     hidden: u64,
-    /// Trials of an earlier part of this run that are still to be asked for.
-    kept: VecDeque<Trial>,
-    number: usize,
+    series: Series<'c>,
     /// Why the search was stopped.
     error: Option<RunError>,
 }
 
 impl Trials<'_, '_> {
     fn all(&mut self) -> Result<PointResult, RunError> {
-        let ladder = self.climb.ladder;
+        let ladder = self.climb.experiment;
         self.one(&Load::steady(WARM_UP_FPS, WARM_UP), Purpose::WarmUp)?;
         let full = self.one(&Load::full_speed(ladder.trial), Purpose::Ceiling)?;
         let at_full_speed = self.at_full_speed(&full)?;
@@ -150,7 +129,7 @@ impl Trials<'_, '_> {
     /// The rate at full speed, if nothing is lost in it: a bound, since the kernel receives on the CPU of the generator, which
     /// so never sends more. `None` if frames are lost, so that loads below it are worth looking at.
     fn at_full_speed(&mut self, first: &Trial) -> Result<Option<GoalOutcome>, RunError> {
-        let ladder = self.climb.ladder;
+        let ladder = self.climb.experiment;
         let trial_s = ladder.trial.as_secs_f64();
         if ladder.max_fps.is_some() || !keeps_up(first) {
             return Ok(None);
@@ -175,7 +154,7 @@ impl Trials<'_, '_> {
     }
 
     fn search(&mut self, ceiling_fps: f64) -> Result<GoalOutcome, RunError> {
-        let ladder = self.climb.ladder;
+        let ladder = self.climb.experiment;
         let max_fps = ladder.max_fps.map_or(ceiling_fps, |max_fps| max_fps.min(ceiling_fps));
         let search = Search::Rfc2544(rfc2544::Config {
             min_fps: ladder.min_fps.min(max_fps / 2.0),
@@ -194,103 +173,18 @@ impl Trials<'_, '_> {
     /// A load for as long as it takes to see what the buffers hide.
     fn steady(&self, fps: f64) -> Load {
         let hidden = Duration::from_secs_f64(Ladder::BUFFERS_PER_TRIAL * self.hidden as f64 / fps);
-        Load::steady(fps, self.climb.ladder.trial.max(hidden))
+        Load::steady(fps, self.climb.experiment.trial.max(hidden))
     }
 
-    /// One trial, or the one that an earlier part of this run made at this place.
     fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
-        let Options { observe, stop, .. } = self.climb.options;
-        while let Some(trial) = self.kept.pop_front() {
-            if past::is_same(&trial, load, purpose) {
-                observe(Event::Ended(&trial));
-                return Ok(trial);
-            }
-        }
-        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
-        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
-            return Err(RunError::Interrupted(self.climb.record.id));
-        };
-        let (begin, started) = (Instant::now(), time::now());
-        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let Trials { climb, bench, series, .. } = self;
         let look = if purpose == Purpose::Curve { Look::Closely } else { Look::Away };
-        let outcome = self.bench.trial(load, &Control::new(stop, &progress), look)?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted(self.climb.record.id));
-        }
-        let mut trial = self.judged(outcome, load);
-        trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
-        (trial.started, trial.purpose) = (started, purpose);
-        (trial.point_id, trial.index) = (self.point.id, self.number);
-        self.number += 1;
-        trial.id = self.climb.store.append_trial(&trial)?;
-        observe(Event::Ended(&trial));
-        Ok(trial)
-    }
-
-    fn judged(&self, outcome: Outcome, load: &Load) -> Trial {
-        let Outcome { books, noise, capture, sent_fps } = outcome;
-        let (verdict, reasons) = judge(&books, &noise, &self.climb.settings.limits);
-        let hz = self.climb.settings.tsc_hz;
-        let ns_per_frame = capture.time.capture_ns() as f64 / books.received.max(1) as f64;
-        let cost = Cost {
-            dut_cpu_ns: Some(capture.time.capture_ns()),
-            ns_per_frame: (books.received > 0).then_some(ns_per_frame),
-            cycles_per_frame: hz.filter(|_| books.received > 0).map(|hz| ns_per_frame * hz / 1e9),
-            ..Cost::default()
-        };
-        Trial {
-            id: 0,
-            point_id: 0,
-            index: 0,
-            purpose: Purpose::Search,
-            started: String::new(),
-            duration_s: load.duration.as_secs_f64(),
-            overhead_s: 0.0,
-            offered_fps: load.fps.unwrap_or(sent_fps),
-            load: Vec::new(),
-            rate_changed_ns: None,
-            broadcasts: None,
-            offered: books.offered,
-            sent: books.sent,
-            received: books.received,
-            lost: books.lost(),
-            streams: Vec::new(),
-            unexplained: books.unexplained(),
-            ledger: books.ledger,
-            findings: Vec::new(),
-            verdict,
-            reasons,
-            cost,
-            noise,
-            capture: Some(capture),
-        }
-    }
-
-    /// The worst of three trials; the first that loses frames ends them.
-    fn worst(&mut self, load: &Load) -> Result<Measured, RunError> {
-        let mut retries = self.climb.settings.limits.retries;
-        let mut good = 0;
-        loop {
-            let trial = self.one(load, Purpose::Search)?;
-            let too_slow = trial.verdict == Verdict::TesterLimited;
-            match (trial.lost, trial.verdict) {
-                _ if too_slow && retries == 0 => {
-                    return Ok(Measured::TesterLimited { achieved_fps: trial.sent_fps() });
-                }
-                // What was captured in spite of a disturbance was captured.
-                (0, Verdict::Valid | Verdict::Noisy) => good += 1,
-                (_, Verdict::Valid) => {
-                    let effective = Duration::from_secs_f64(trial.duration_s + trial.overhead_s);
-                    return Ok(Measured::Loss { loss_ratio: trial.dut_loss_ratio(), effective });
-                }
-                _ if retries == 0 => return Ok(Measured::Unusable),
-                _ => retries -= 1,
-            }
-            if good == Ladder::TRIALS {
-                let effective = load.duration * Ladder::TRIALS;
-                return Ok(Measured::Loss { loss_ratio: 0.0, effective });
-            }
-        }
+        series.one((load, purpose), |control| {
+            let Outcome { books, noise, capture, sent_fps } = bench.trial(load, control, look)?;
+            let cost = Cost::per_frame(capture.time.capture_ns(), books.received, climb.settings.tsc_hz);
+            let trial = books.trial(load, sent_fps, noise, &climb.settings.limits);
+            Ok(Trial { cost, capture: Some(capture), ..trial })
+        })
     }
 }
 
@@ -303,7 +197,14 @@ fn keeps_up(trial: &Trial) -> bool {
 
 impl Measurer for Trials<'_, '_> {
     fn measure(&mut self, load_fps: f64, _: Duration) -> Result<Measured, Stop> {
-        self.worst(&self.steady(load_fps)).map_err(|error| {
+        let load = self.steady(load_fps);
+        let patience = Patience { trials: Ladder::TRIALS, retries: self.climb.settings.limits.retries };
+        let found = worst(patience, || {
+            let trial = self.one(&load, Purpose::Search)?;
+            let lost = trial.lost;
+            Ok((trial, lost))
+        });
+        found.map_err(|error| {
             let why = error.to_string();
             self.error = Some(error);
             Stop(why)

@@ -1,66 +1,28 @@
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
-use weir_load::TesterKind;
-
+use super::super::testing::{is_root, run};
 use super::*;
-use crate::plan;
 use crate::record::RunState;
-use crate::run_data::RunData;
-
-/// A folder that is gone when the test is.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new() -> TempDir {
-        let path = std::env::temp_dir().join(format!("weir-capture-test-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        TempDir(path)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A climb over some rungs at low loads.
-fn short_run() -> RunData {
-    let dir = TempDir::new();
-    let sets = [
-        "capture.rungs=[recv,ring-fanout,xdp,count]",
-        "capture.threads=all",
-        "capture.frame_bytes=mix:64,300",
-        "capture.flows=100",
-        "capture.trial_s=0.1",
-        "capture.buffer_s=0.05",
-        "capture.buffer_fps=20k",
-        "capture.min_fps=10k",
-        "capture.max_fps=20k",
-        "capture.resolution=50%",
-        "limits.retries=1",
-    ];
-    let plan = plan::load("capture", &sets.map(str::to_string)).unwrap();
-    let store = Store::open(&dir.0.join("store.sqlite")).unwrap();
-    let options = Options {
-        seed: 1,
-        tester: TesterKind::Xdp,
-        tester_limits: Vec::new(),
-        stop: &AtomicBool::new(false),
-        observe: &|_| (),
-    };
-    let id = super::super::run(&plan, &store, &options).unwrap();
-    store.run_data(id).unwrap()
-}
+const SHORT: [&str; 11] = [
+    "capture.rungs=[recv,ring-fanout,xdp,count]",
+    "capture.threads=all",
+    "capture.frame_bytes=mix:64,300",
+    "capture.flows=100",
+    "capture.trial_s=0.1",
+    "capture.buffer_s=0.05",
+    "capture.buffer_fps=20k",
+    "capture.min_fps=10k",
+    "capture.max_fps=20k",
+    "capture.resolution=50%",
+    "limits.retries=1",
+];
 
 #[test]
 fn every_rung_is_measured_and_its_books_close() {
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+    if !is_root(module_path!()) {
+        return;
     }
-    let data = short_run();
+    let (data, _) = run("capture", &SHORT);
     assert_eq!((data.run.state, data.points.len()), (RunState::Complete, 4));
     for point in &data.points {
         let rung = point.setting("rung").unwrap();

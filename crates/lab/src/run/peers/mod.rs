@@ -7,7 +7,6 @@
 //! A busy minute of the machine hits all of them, and ratios are formed round by round. Pacing and the
 //! receiver are measured on the wire with the whole tester, in the same rounds.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -15,20 +14,17 @@ use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
-use weir_testbed::journal::{Journal, measuring_lock};
+use weir_testbed::journal::measuring_lock;
 
 use contestant::{Contestant, Failed, Generator, Outside, Sent};
 
-use super::past::Past;
 use super::rig::Rig;
-use super::verdict::{Books, judge};
-use super::{Event, Options, RunError, Settings};
+use super::series::Series;
+use super::verdict::Books;
+use super::{Event, Options, RunError, Running};
 use crate::plan::{Peer, Peers, PointSpec};
-use crate::record::{
-    Comparison, Cost, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Run, Trial, Verdict,
-};
+use crate::record::{Comparison, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
 use crate::run_data::{MEASURES, Measures};
-use crate::store::Store;
 use crate::time;
 
 pub(super) mod command;
@@ -39,31 +35,20 @@ pub(super) mod result;
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// A comparison in progress.
-pub(super) struct Contest<'a> {
-    pub(super) record: &'a Run,
-    pub(super) past: &'a Past,
-    pub(super) experiment: &'a Peers,
-    pub(super) store: &'a Store,
-    pub(super) options: &'a Options<'a>,
-    pub(super) settings: Settings,
-    pub(super) journal: Journal,
-}
+type Contest<'a> = Running<'a, Peers>;
 
 /// One point and what it needs in each round.
-struct Entrant {
+struct Entrant<'a> {
     point: Point,
     source: Source,
     frame_bytes: u16,
     flows: u32,
     /// One per round.
     rates: Vec<Option<f64>>,
-    /// Trials of an earlier part of this run that are still to be asked for.
-    kept: VecDeque<Trial>,
-    /// The number of the next trial.
-    next: usize,
+    series: Series<'a>,
 }
 
-impl Entrant {
+impl Entrant<'_> {
     fn generator(&self) -> Option<(Generator, u32)> {
         if let Source::Generator(generator, _) = &self.source { Some((*generator, self.flows)) } else { None }
     }
@@ -99,7 +84,7 @@ impl WireLoad {
     }
 }
 
-impl Contest<'_> {
+impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let mut entrants = self.entrants()?;
         let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
@@ -117,17 +102,13 @@ impl Contest<'_> {
             }
         }
         for entrant in &entrants {
-            let result = self.result(entrant, &entrants);
-            if self.past.finished(entrant.point.index).is_none() {
-                self.store.finish_point(entrant.point.id, &result)?;
-            }
-            (self.options.observe)(Event::Result(&entrant.point, &result));
+            self.close(&entrant.point, self.result(entrant, &entrants))?;
         }
         Ok(())
     }
 
     /// Everyone who takes part, and the peers that cannot.
-    fn entrants(&mut self) -> Result<Vec<Entrant>, RunError> {
+    fn entrants(&mut self) -> Result<Vec<Entrant<'a>>, RunError> {
         let experiment = self.experiment;
         let mut list = Vec::new();
         for &frame_bytes in &experiment.frame_bytes {
@@ -154,7 +135,7 @@ impl Contest<'_> {
         generator: Generator,
         frame_bytes: u16,
         flows: u32,
-        list: &mut Vec<Entrant>,
+        list: &mut Vec<Entrant<'a>>,
     ) -> Result<(), RunError> {
         let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
         let mut settings = settings(Measures::Generator, generator.name(), frame_bytes, flows);
@@ -202,7 +183,7 @@ impl Contest<'_> {
         &mut self,
         load: WireLoad,
         (frame_bytes, flows): (u16, u32),
-        list: &mut Vec<Entrant>,
+        list: &mut Vec<Entrant<'a>>,
     ) -> Result<(), RunError> {
         let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
         let mut settings = settings(load.measures(), "weir", frame_bytes, flows);
@@ -234,11 +215,11 @@ impl Contest<'_> {
         mut point: Point,
         source: Source,
         (frame_bytes, flows): (u16, u32),
-    ) -> Result<Entrant, RunError> {
+    ) -> Result<Entrant<'a>, RunError> {
         let kept = self.past.enter(&mut point, self.store)?;
-        let next = kept.len();
-        let kept = kept.into_iter().filter(|trial| trial.purpose != Purpose::WarmUp).collect();
-        Ok(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), kept, next })
+        let mut series = Series::new(self, &point, kept);
+        series.kept().retain(|trial| trial.purpose != Purpose::WarmUp);
+        Ok(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), series })
     }
 
     fn point(&self, dut: &str, spec: &PointSpec, settings: Vec<(String, String)>, index: usize) -> Point {
@@ -261,11 +242,11 @@ impl Contest<'_> {
     /// One trial, or the one that an earlier part of this run made in its place; its rate in frames/s, if it has one.
     fn trial(
         &mut self,
-        entrant: &mut Entrant,
+        entrant: &mut Entrant<'a>,
         duration: Duration,
         purpose: Purpose,
     ) -> Result<Option<f64>, RunError> {
-        match entrant.kept.pop_front() {
+        match entrant.series.kept().pop_front() {
             Some(trial) => Ok(rate(&trial)),
             None => self.measured(entrant, duration, purpose),
         }
@@ -274,7 +255,7 @@ impl Contest<'_> {
     /// One trial, kept and told; its rate in frames/s, if it has one.
     fn measured(
         &mut self,
-        entrant: &mut Entrant,
+        entrant: &mut Entrant<'a>,
         duration: Duration,
         purpose: Purpose,
     ) -> Result<Option<f64>, RunError> {
@@ -305,18 +286,11 @@ impl Contest<'_> {
             }
             Source::Absent => return Ok(None),
         };
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted(self.record.id));
-        }
         trial.purpose = purpose;
         if let Source::Wire(_, WireLoad::Overload) = entrant.source {
             excuse_overload(&mut trial);
         }
-        (trial.point_id, trial.index) = (entrant.point.id, entrant.next);
-        entrant.next += 1;
-        trial.id = self.store.append_trial(&trial)?;
-        observe(Event::Ended(&trial));
-        Ok(rate(&trial))
+        Ok(rate(&entrant.series.keep(trial)?))
     }
 
     fn judged(&self, sent: Result<Sent, String>, duration: Duration) -> Trial {
@@ -337,37 +311,12 @@ impl Contest<'_> {
             ..Books::default()
         };
         let noise = Noise { steal: sent.steal, ..Noise::default() };
-        let (mut verdict, mut reasons) = judge(&books, &noise, &self.settings.limits);
+        let sent_fps = sent.sent as f64 / sent.elapsed.as_secs_f64();
+        let mut trial = books.trial(&Load::full_speed(sent.elapsed), sent_fps, noise, &self.settings.limits);
         if let Some(why) = failure {
-            (verdict, reasons) = (Verdict::Invalid, vec![why]);
+            (trial.verdict, trial.reasons) = (Verdict::Invalid, vec![why]);
         }
-        let duration_s = sent.elapsed.as_secs_f64();
-        Trial {
-            id: 0,
-            point_id: 0,
-            index: 0,
-            purpose: Purpose::Ceiling,
-            started: String::new(),
-            duration_s,
-            overhead_s: 0.0,
-            offered_fps: sent.sent as f64 / duration_s,
-            load: Vec::new(),
-            rate_changed_ns: None,
-            broadcasts: None,
-            offered: sent.offered,
-            sent: sent.sent,
-            received: sent.received,
-            lost: books.lost(),
-            streams: Vec::new(),
-            unexplained: books.unexplained(),
-            ledger: books.ledger,
-            findings: Vec::new(),
-            capture: None,
-            verdict,
-            reasons,
-            cost: Cost::default(),
-            noise,
-        }
+        trial
     }
 
     fn result(&self, entrant: &Entrant, all: &[Entrant]) -> PointResult {

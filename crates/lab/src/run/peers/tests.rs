@@ -1,64 +1,14 @@
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-
+use super::super::testing::{is_root, run};
 use super::*;
-use crate::plan;
 use crate::record::RunState;
-use crate::run_data::RunData;
-
-/// A folder that is gone when the test is.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new() -> TempDir {
-        let path = std::env::temp_dir().join(format!("weir-peers-test-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        TempDir(path)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
-
-/// One short round with whatever is installed.
-fn short_run(sets: &[&str]) -> (RunData, Vec<String>) {
-    let dir = TempDir::new();
-    let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
-    let plan = plan::load("peers-generator", &sets).unwrap();
-    let store = Store::open(&dir.0.join("store.sqlite")).unwrap();
-    let notes = Mutex::new(Vec::new());
-    let observe = |event: Event| {
-        if let Event::Note(note) = event {
-            notes.lock().unwrap().push(note.to_string());
-        }
-    };
-    let options = Options {
-        seed: 7,
-        tester: TesterKind::Xdp,
-        tester_limits: Vec::new(),
-        stop: &AtomicBool::new(false),
-        observe: &observe,
-    };
-    let id = crate::run::run(&plan, &store, &options).unwrap();
-    (store.run_data(id).unwrap(), notes.into_inner().unwrap())
-}
 
 #[test]
 fn a_round_with_whatever_is_installed() {
-    if !is_root() {
-        println!("skipped: generators are compared as root only (network namespaces, eBPF)");
+    if !is_root(module_path!()) {
         return;
     }
-    let (data, notes) = short_run(&["peers.rounds=1", "peers.trial_s=0.1", "peers.flows=[1,1000]"]);
+    let sets = ["peers.rounds=1", "peers.trial_s=0.1", "peers.flows=[1,1000]"];
+    let (data, notes) = run("peers-generator", &sets);
     assert_eq!(data.run.state, RunState::Complete);
     notes.iter().filter(|n| n.contains("left out")).for_each(|note| println!("skipped: {note}"));
 

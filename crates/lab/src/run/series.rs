@@ -1,0 +1,164 @@
+//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each kept and told as
+//! it ends; and how a search without loss reads them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_load::Control;
+use weir_load::counts::Load;
+use weir_testbed::journal::measuring_lock;
+
+use super::past::is_same;
+use super::{Event, Options, RunError, Running};
+use crate::record::{Point, Purpose, Trial, Verdict};
+use crate::search::Measured;
+use crate::store::Store;
+use crate::time;
+
+/// The trials of one point.
+pub(super) struct Series<'a> {
+    store: &'a Store,
+    options: &'a Options<'a>,
+    run_id: i64,
+    point_id: i64,
+    /// Trials of an earlier part of this run that are still to be asked for.
+    kept: VecDeque<Trial>,
+    /// The number of the next trial.
+    next: usize,
+}
+
+impl<'a> Series<'a> {
+    /// Of a point that is in the store, with the trials that it has there.
+    pub(super) fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
+        let Running { store, options, record, .. } = *run;
+        Series { store, options, run_id: record.id, point_id: point.id, next: kept.len(), kept }
+    }
+
+    /// Have all trials of an earlier part been asked for?
+    pub(super) fn is_new(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Those that have not.
+    pub(super) fn kept(&mut self) -> &mut VecDeque<Trial> {
+        &mut self.kept
+    }
+
+    /// One trial, or the one that an earlier part of this run made in its place. `measure` has the machine to itself.
+    pub(super) fn one(
+        &mut self,
+        (load, purpose): (&Load, Purpose),
+        measure: impl FnOnce(&Control) -> Result<Trial, RunError>,
+    ) -> Result<Trial, RunError> {
+        let Options { observe, stop, .. } = self.options;
+        while let Some(trial) = self.kept.pop_front() {
+            if is_same(&trial, load, purpose) {
+                observe(Event::Ended(&trial));
+                return Ok(trial);
+            }
+        }
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
+            return Err(RunError::Interrupted(self.run_id));
+        };
+        let (begin, started) = (Instant::now(), time::now());
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        let mut trial = measure(&Control::new(stop, &progress))?;
+        trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
+        (trial.started, trial.purpose) = (started, purpose);
+        self.keep(trial)
+    }
+
+    /// Gives a trial its place in the store, and tells it; unless the run was stopped in it: cut short, it is no
+    /// measurement.
+    pub(super) fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {
+        let Options { observe, stop, .. } = self.options;
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted(self.run_id));
+        }
+        (trial.point_id, trial.index) = (self.point_id, self.next);
+        self.next += 1;
+        trial.id = self.store.append_trial(&trial)?;
+        observe(Event::Ended(&trial));
+        Ok(trial)
+    }
+}
+
+/// How often a load is tried before it counts as one without loss.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// Trials without loss.
+    pub(super) trials: u32,
+    /// Trials beside these that cannot be believed.
+    pub(super) retries: u32,
+}
+
+/// The worst of the trials at a load; the first that loses frames ends them. `next` makes one and says how many of its
+/// frames count as lost.
+pub(super) fn worst(
+    patience: Patience,
+    mut next: impl FnMut() -> Result<(Trial, u64), RunError>,
+) -> Result<Measured, RunError> {
+    let Patience { trials, mut retries } = patience;
+    let (mut good, mut effective) = (0, Duration::ZERO);
+    while good < trials {
+        let (trial, lost) = next()?;
+        match (lost, trial.verdict) {
+            (_, Verdict::TesterLimited) if retries == 0 => {
+                return Ok(Measured::TesterLimited { achieved_fps: trial.sent_fps() });
+            }
+            // What was captured in spite of a disturbance was captured.
+            (0, Verdict::Valid | Verdict::Noisy) => {
+                good += 1;
+                effective += Duration::from_secs_f64(trial.duration_s);
+            }
+            (lost, Verdict::Valid) => {
+                let effective = Duration::from_secs_f64(trial.duration_s + trial.overhead_s);
+                return Ok(Measured::Loss { loss_ratio: lost as f64 / trial.sent as f64, effective });
+            }
+            _ if retries == 0 => return Ok(Measured::Unusable),
+            _ => retries -= 1,
+        }
+    }
+    Ok(Measured::Loss { loss_ratio: 0.0, effective })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    /// Trials of a second with 100 frames, as verdict and loss; what is found, and how many were asked for.
+    fn check(list: &[(Verdict, u64)], expected: Measured, asked: usize) {
+        let trial = fixture::quick().points[1].trials[1].clone();
+        let mut left = list.iter();
+        let found = worst(Patience { trials: 2, retries: 1 }, || {
+            let &(verdict, lost) = left.next().expect("no more are needed");
+            let trial = Trial { verdict, sent: 100, duration_s: 1.0, overhead_s: 0.5, ..trial.clone() };
+            Ok((trial, lost))
+        });
+        assert_eq!(found.unwrap(), expected, "{list:?}");
+        assert_eq!(list.len() - left.len(), asked, "{list:?}");
+    }
+
+    #[test]
+    fn a_load_is_as_good_as_its_worst_trial_that_can_be_believed() {
+        use Verdict::{Invalid, Noisy, Valid};
+        let loss = |loss_ratio, s| Measured::Loss { loss_ratio, effective: Duration::from_secs_f64(s) };
+        check(&[(Valid, 0), (Noisy, 0), (Valid, 0)], loss(0.0, 2.0), 2);
+        check(&[(Valid, 0), (Valid, 7), (Valid, 0)], loss(0.07, 1.5), 2);
+        // A loss in a disturbed trial says nothing.
+        check(&[(Noisy, 7), (Valid, 0), (Valid, 0)], loss(0.0, 2.0), 3);
+        check(&[(Noisy, 7), (Invalid, 0)], Measured::Unusable, 2);
+    }
+
+    #[test]
+    fn a_tester_that_is_too_slow_twice_is_the_limit() {
+        let slow = Verdict::TesterLimited;
+        let trial = fixture::quick().points[1].trials[1].clone();
+        let next = || Ok((Trial { verdict: slow, ..trial.clone() }, 0));
+        let found = worst(Patience { trials: 2, retries: 1 }, next).unwrap();
+        assert_eq!(found, Measured::TesterLimited { achieved_fps: trial.sent_fps() });
+    }
+}

@@ -1,0 +1,49 @@
+//! Runs of plans that ship, for tests.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use weir_load::TesterKind;
+
+use super::{Event, Options};
+use crate::plan;
+use crate::run_data::RunData;
+use crate::store::Store;
+
+/// May tests make namespaces? If not, says so.
+pub(crate) fn is_root(test: &str) -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        println!("skipped: {test} needs root (network namespaces, XDP)");
+    }
+    root
+}
+
+/// Runs a plan with these options; what was measured, and what the user was told.
+pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("weir-{name}-test-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let plan = plan::load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+    let notes = Mutex::new(Vec::new());
+    let observe = |event: Event| {
+        if let Event::Note(note) = event {
+            notes.lock().unwrap().push(note.to_string());
+        }
+    };
+    let options = Options {
+        seed: 7,
+        tester: TesterKind::Xdp,
+        tester_limits: Vec::new(),
+        stop: &AtomicBool::new(false),
+        observe: &observe,
+    };
+    let store = Store::open(&folder.join("store.sqlite")).unwrap();
+    let id = super::run(&plan, &store, &options).unwrap();
+    let data = store.run_data(id).unwrap();
+    drop(store);
+    std::fs::remove_dir_all(&folder).unwrap();
+    (data, notes.into_inner().unwrap())
+}
