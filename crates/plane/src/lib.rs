@@ -26,6 +26,7 @@ mod reset;
 pub mod route;
 pub mod scenario;
 mod stage;
+mod table;
 pub mod text;
 mod time;
 

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::frame::{Frame, Kind};
-use crate::nat::secret::Secret;
-use crate::nat::timers::Tick;
+use crate::table::secret::Secret;
+use crate::table::timers::Tick;
 use crate::time::Time;
 
 /// Packets that are remembered.

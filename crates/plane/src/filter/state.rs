@@ -21,13 +21,12 @@ use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
 use crate::batch::{BATCH, Set};
 use crate::frame::{Fragment, Frame, Kind};
-use crate::nat::arena::Arena;
-use crate::nat::index::Index;
-use crate::nat::secret::Secret;
-use crate::nat::segment;
-use crate::nat::tcp::{ACK, RST, SYN, Segment, Side, Track, Verdict};
-use crate::nat::timers::{Ages, Class, Hand, Tick, Timeouts};
 use crate::stage::Step;
+use crate::table::arena::Arena;
+use crate::table::index::Index;
+use crate::table::secret::Secret;
+use crate::table::tcp::{ACK, RST, SYN, Segment, Side, Track, Verdict};
+use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
 use crate::time::Time;
 
 /// Connections at a time.
@@ -333,7 +332,7 @@ impl Connections {
         };
         let begins = frame.proto() != TCP
             || frame.fragment() == Fragment::Later
-            || Track::begin(Side::Inside, &segment(frame)).is_some();
+            || Track::begin(Side::Inside, &Segment::of(frame)).is_some();
         if is_answer || !begins { State::Invalid } else { State::New }
     }
 
@@ -374,7 +373,7 @@ impl Connections {
             return Ok(());
         }
         let mut track = match flow.kind {
-            KIND_TCP => Track::begin(Side::Inside, &segment(frame)).expect("it is in the state new"),
+            KIND_TCP => Track::begin(Side::Inside, &Segment::of(frame)).expect("it is in the state new"),
             _ => Track::plain(flow.class()),
         };
         track.flags = flow.kind | if flow.from_low { BEGUN_BY_LOW } else { 0 };
@@ -437,7 +436,7 @@ fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
         // Whoever opens it waits for the other end's answer.
         let by_low = (side == Side::Inside) == (entry.track.flags & BEGUN_BY_LOW != 0);
         entry.track.flags = entry.track.flags & KIND | if by_low { BEGUN_BY_LOW } else { 0 };
-        entry.track.segment(Side::Inside, &segment(frame));
+        entry.track.segment(Side::Inside, &Segment::of(frame));
         entry.seen = now;
         return;
     }
@@ -448,7 +447,7 @@ fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
         entry.seen = now;
         return;
     }
-    let segment = segment(frame);
+    let segment = Segment::of(frame);
     if entry.track.class == Class::TcpEstablished && Segment::is_plain(segment.flags) {
         entry.track.advance(side, &segment);
         entry.seen = now;

@@ -12,8 +12,8 @@ use super::outside::{Holder, Place, Space};
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot, mapped4};
 use super::table::Table;
-use super::tcp::Track;
-use super::timers::{Ages, Class, Tick};
+use crate::table::tcp::Track;
+use crate::table::timers::{Ages, Class, Tick};
 use crate::time::Time;
 
 impl Table {

@@ -35,8 +35,8 @@ use weir_packet::headers::{TCP, UDP};
 use super::deterministic::Deterministic;
 use super::nat64::Prefix64;
 use super::ports;
-use super::timers::{SETTINGS, Timeouts};
 use crate::prefix::{Prefix, mask4};
+use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
 
 /// What depends on the remote end (RFC 4787, sections 4.1 and 5).

@@ -8,9 +8,9 @@
 //! | question | file |
 //! |---|---|
 //! | Who may send what, which mapping comes and goes? | `table.rs` |
-//! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs`, `index.rs` |
-//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `deterministic.rs` |
-//! | When is a session over? | `timers.rs`, `tcp.rs` |
+//! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
+//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `held.rs`, `deterministic.rs` |
+//! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
 //! | What of protocols without ports? | `portless.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
@@ -20,24 +20,20 @@
 //! of up to 64 frames overlap, the second acts.
 
 mod apply;
-pub(crate) mod arena;
 mod config;
 mod deterministic;
 mod fragments;
+mod held;
 mod icmp;
-pub(crate) mod index;
 mod log;
 mod nat64;
 mod outside;
 mod portless;
 mod ports;
-pub(crate) mod secret;
 mod sessions;
 mod slot;
 mod subscribers;
 mod table;
-pub(crate) mod tcp;
-pub(crate) mod timers;
 mod unsolicited;
 
 use std::hint::black_box;
@@ -50,6 +46,7 @@ use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
 use crate::stage::{Dir, Step};
+use crate::table::tcp::{self, Segment};
 use crate::time::Time;
 
 pub(crate) use config::Config;
@@ -60,7 +57,6 @@ use outside::{Place, Space};
 use slot::{Inside, Kind, Remote, Slot, mapped4};
 use subscribers::Allowance;
 use table::{Arrival, Flow, Table};
-use tcp::Segment;
 use unsolicited::Unsolicited;
 
 /// Answers to those who get no port: so many at once, and one more each so often.
@@ -323,7 +319,7 @@ impl Nat {
     fn back_plain(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
         let Some(place) = self.place(&step.frames[i]) else { return self.stranger(step, i) };
         let frame = &mut step.frames[i];
-        let (remote, segment) = (remote(frame), segment(frame));
+        let (remote, segment) = (remote(frame), Segment::of(frame));
         let arrival = Arrival { place, proto: frame.proto(), remote, segment };
         match self.table.inbound(step.now, &arrival, guess) {
             Ok(number) => {
@@ -424,7 +420,7 @@ fn ends(frame: &Frame<'_>, dir: Dir) -> Flow {
 
 #[inline]
 fn flow(frame: &Frame<'_>) -> Flow {
-    Flow { segment: segment(frame), ..ends(frame, Dir::Outward) }
+    Flow { segment: Segment::of(frame), ..ends(frame, Dir::Outward) }
 }
 
 #[inline]
@@ -436,26 +432,6 @@ fn remote(frame: &Frame<'_>) -> Remote {
 fn clamp(frame: &mut Frame<'_>, mss: u16) {
     if frame.tcp_flags() & tcp::SYN != 0 {
         tcp::clamp_mss(frame.l4_mut(), mss);
-    }
-}
-
-/// What a frame says of its connection.
-#[inline]
-pub(crate) fn segment(frame: &Frame<'_>) -> Segment {
-    if frame.proto() != TCP {
-        return Segment::default();
-    }
-    let l4 = frame.l4();
-    let Some(header) = l4.first_chunk::<20>() else { return Segment::default() };
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let header_bytes = u32::from(header[12] >> 4) * 4;
-    Segment {
-        flags: header[13],
-        seq: word(4),
-        ack: word(8),
-        window: u16::from_be_bytes([header[14], header[15]]),
-        bytes: (l4.len() as u32).saturating_sub(header_bytes),
-        scale: if header[13] & tcp::SYN != 0 { tcp::scale(l4) } else { 0 },
     }
 }
 

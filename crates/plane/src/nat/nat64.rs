@@ -16,11 +16,12 @@ use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 use super::fragments::Change;
 use super::slot::{Address, Inside, Remote};
 use super::table::Flow;
-use super::{Nat, Next, segment};
+use super::{Nat, Next};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
 use crate::prefix::Prefix;
 use crate::stage::{Dir, Step};
+use crate::table::tcp::Segment;
 
 /// Smallest packet that every link of IPv6 carries; translated ones up to it may be cut (RFC 7915, section 5.1).
 const ALWAYS_FITS: usize = 1260;
@@ -257,7 +258,7 @@ impl Nat {
         if !is_whole && !is_piece || !super::has_ports(frame) {
             return Next::Drop(Drop::NatProtocol);
         }
-        let flow = Flow { inside, remote, segment: segment(frame) };
+        let flow = Flow { inside, remote, segment: Segment::of(frame) };
         let number = match self.table.outbound(step.now, &flow, hash, guess) {
             Ok(number) => number,
             Err(reason) => return self.refuse(step, i, reason),

@@ -5,8 +5,8 @@
 //! ```
 //! The same entry says whether a port is in use, and since when it is not: there is no second book of ports.
 
-use super::arena::Arena;
-use super::timers::Tick;
+use crate::table::arena::Arena;
+use crate::table::timers::Tick;
 
 /// Ports of a page.
 const PAGE: usize = 256;

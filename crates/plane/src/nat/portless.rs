@@ -8,11 +8,11 @@
 
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::table::{Flow, Table};
-use super::tcp::Segment;
-use super::timers::Tick;
 use super::{Nat, Next};
 use crate::drops::Drop;
 use crate::stage::Step;
+use crate::table::tcp::Segment;
+use crate::table::timers::Tick;
 use crate::time::Time;
 
 impl Table {

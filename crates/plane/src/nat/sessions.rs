@@ -1,9 +1,9 @@
 //! All slots, and how they are found from the inside.
 
-use super::arena::Arena;
-use super::index::Index;
-use super::secret::Secret;
 use super::slot::{Inside, Kind, Remote, Slot};
+use crate::table::arena::Arena;
+use crate::table::index::Index;
+use crate::table::secret::Secret;
 
 /// Slots by number. Number 0 is nobody's.
 pub(crate) struct Sessions {

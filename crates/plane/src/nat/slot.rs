@@ -10,8 +10,8 @@
 //! mapping that depends on its remote end ([`Kind::Private`]) has an outside port of its own and is found by all five.
 //! Addresses are of 128 bits, those of IPv4 mapped into them, so that NAT64 lives in the same table.
 
-use super::tcp::Track;
-use super::timers::Tick;
+use crate::table::tcp::Track;
+use crate::table::timers::Tick;
 
 /// An address of the inside.
 pub(crate) type Address = [u32; 4];

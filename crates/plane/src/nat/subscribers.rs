@@ -1,10 +1,10 @@
 //! Who is inside: an address with its outside address, its blocks of ports and what it may still do.
 
-use super::arena::Arena;
-use super::index::Index;
 use super::ports::Holding;
-use super::secret::Secret;
 use super::slot::Address;
+use crate::table::arena::Arena;
+use crate::table::index::Index;
+use crate::table::secret::Secret;
 use crate::time::Time;
 
 /// How often something may happen: so many times at once, and again by the rate (the virtual scheduling algorithm of

@@ -14,13 +14,13 @@ use super::config::{Config, Dependence, Detail};
 use super::log::{Event, Log, What};
 use super::outside::{Outside, Place, Space};
 use super::ports::{AtOnce, Granted, Pool, Refusal, Want};
-use super::secret::Secret;
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::subscribers::Subscribers;
-use super::tcp::{Segment, Side, Track, Verdict};
-use super::timers::{Ages, Class, Hand, Tick};
 use crate::drops::Drop;
+use crate::table::secret::Secret;
+use crate::table::tcp::{SYN, Segment, Side, Track, Verdict};
+use crate::table::timers::{Ages, Class, Hand, Tick};
 use crate::time::Time;
 
 /// Blocks that go back to the pool per call.
@@ -293,7 +293,7 @@ impl Table {
     fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, Drop> {
         match proto {
             // From outside, only a SYN begins a connection.
-            TCP if side == Side::Outside && segment.flags & super::tcp::SYN == 0 => Err(Drop::NatNoMapping),
+            TCP if side == Side::Outside && segment.flags & SYN == 0 => Err(Drop::NatNoMapping),
             TCP => Track::begin(side, segment).ok_or(Drop::NatNoMapping),
             UDP => Ok(Track::plain(Class::Udp)),
             ICMP => Ok(Track::plain(Class::Icmp)),

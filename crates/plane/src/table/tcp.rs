@@ -12,8 +12,10 @@
 //! of their own. A RST counts only if the other end would accept it, that is inside its window (RFC 5961 section 3);
 //! what lies outside is passed on, the end will judge it, but it changes nothing here.
 
+use weir_packet::headers::TCP;
+
 use super::timers::Class;
-use crate::frame::{adjust, delta16};
+use crate::frame::{Frame, adjust, delta16};
 
 /// Flags of a segment.
 pub(crate) const FIN: u8 = 0x01;
@@ -52,6 +54,27 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// What a frame says of its connection; of protocols other than TCP nothing.
+    #[inline]
+    pub(crate) fn of(frame: &Frame<'_>) -> Segment {
+        if frame.proto() != TCP {
+            return Segment::default();
+        }
+        let l4 = frame.l4();
+        let Some(header) = l4.first_chunk::<20>() else { return Segment::default() };
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let header_bytes = u32::from(header[12] >> 4) * 4;
+        Segment {
+            flags: header[13],
+            seq: word(4),
+            ack: word(8),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            bytes: (l4.len() as u32).saturating_sub(header_bytes),
+            scale: if header[13] & SYN != 0 { scale(l4) } else { 0 },
+        }
+    }
+
     /// The sequence number after its last: SYN and FIN take one each.
     #[inline]
     fn end(&self) -> u32 {
@@ -89,7 +112,7 @@ pub(crate) struct Track {
     /// Window scales, the inside's in the low half.
     scale: u8,
     pub(crate) class: Class,
-    /// For the slot that it is part of: see `slot.rs`.
+    /// For the slot that it is part of: see `nat/slot.rs` and `filter/state.rs`.
     pub(crate) flags: u8,
 }
 
@@ -228,7 +251,7 @@ impl Track {
 }
 
 /// The window scale of a SYN, 0 where it has none.
-pub(crate) fn scale(segment: &[u8]) -> u8 {
+fn scale(segment: &[u8]) -> u8 {
     option(segment, 3, 3).map_or(0, |at| segment[at + 2])
 }
 
