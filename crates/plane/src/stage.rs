@@ -72,6 +72,14 @@ impl Step<'_, '_> {
         }
     }
 
+    /// Where a frame comes to this stage once more on its way in `dir`.
+    pub(crate) fn again(&self, dir: Dir) -> Entry {
+        match dir {
+            Dir::Outward => Entry::Outward { above: self.stage },
+            Dir::Inward => Entry::Inward { below: self.stage + 1 },
+        }
+    }
+
     /// Where a frame goes on that this stage held on its way in `dir`.
     pub(crate) fn onward(&self, dir: Dir) -> Entry {
         match dir {

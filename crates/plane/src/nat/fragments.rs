@@ -4,15 +4,24 @@
 //! first fragment > translated as any packet > what changed is kept for its identification
 //! later fragment > known: changed alike        unknown: held until the first one comes, or too long
 //! ```
+//! Where a checksum of all fragments is to be made, as NAT64 must for ICMP and for UDP without one (RFC 6146,
+//! section 3.4), the first one waits as well, until all are there. What was held comes to the NAT once more, and finds
+//! what was missing.
+//!
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded; what does not fit is dropped, and packets that are whole never come here.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
+
+use weir_packet::checksum::sum;
+use weir_packet::headers::UDP;
 
 use super::{Nat, Next, nat64};
 use crate::drops::Drop;
-use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
+use crate::fragment;
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::{Dir, Step};
 use crate::time::Time;
 
@@ -38,12 +47,25 @@ struct Key {
 /// What the first fragment became.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change {
-    /// A packet of the same kind with these addresses and identification, which may have turned.
-    Rewritten { ends: (u32, u32), id: u16, turns: bool },
-    /// From IPv6 to IPv4.
-    ToV4 { ends: (u32, u32), id: u16 },
+    /// A packet of the same kind with these addresses and identification.
+    Rewritten { ends: (u32, u32), id: u16 },
+    /// From IPv6 to IPv4; the transport of the whole packet has so many bytes, which a checksum covers.
+    ToV4 { ends: (u32, u32), id: u16, bytes: usize },
     /// From IPv4 to IPv6.
-    ToV6 { ends: (u128, u128) },
+    ToV6 { ends: (u128, u128), bytes: usize },
+    /// Nothing yet: all are here, and come once more, the first one first.
+    Gathered { bytes: usize },
+}
+
+/// Fragments that wait.
+#[derive(Debug, PartialEq, Eq)]
+enum Stand {
+    /// Some are missing.
+    Waits,
+    /// All are here.
+    Whole,
+    /// They are not of one packet.
+    Wrong,
 }
 
 #[derive(Debug)]
@@ -51,7 +73,20 @@ struct Held {
     key: Key,
     at: Time,
     port: PortId,
+    /// Which bytes of the whole transport it carries, and whether more follow.
+    part: Range<usize>,
+    more: bool,
     buf: Vec<u8>,
+}
+
+impl Held {
+    /// What was held, as a frame.
+    fn frame(&mut self) -> Frame<'_> {
+        let end = self.buf.len();
+        let mut frame = Frame::new(&mut self.buf, HEAD_ROOM, end, self.port);
+        frame.read(ETHERNET - 2).expect("it was read when it came");
+        frame
+    }
 }
 
 /// What is known of fragments.
@@ -82,6 +117,36 @@ impl Fragments {
 
     fn known(&self, key: &Key, now: Time) -> Option<Change> {
         self.known.get(key).filter(|known| now - known.0 <= KNOWN).map(|known| known.1)
+    }
+
+    /// Takes all fragments of a packet out, in their order.
+    fn take(&mut self, key: &Key) -> Vec<Held> {
+        if self.held.iter().all(|held| held.key != *key) {
+            return Vec::new();
+        }
+        let (mut of_it, others): (Vec<_>, Vec<_>) = self.held.drain(..).partition(|held| held.key == *key);
+        self.held.extend(others);
+        of_it.sort_by_key(|held| held.part.start);
+        of_it
+    }
+
+    /// How a packet stands whose first fragment waits, too.
+    fn stand(&self, key: &Key) -> Stand {
+        let mut parts: Vec<_> = self.held.iter().filter(|held| held.key == *key).collect();
+        parts.sort_by_key(|held| held.part.start);
+        let mut next = 0;
+        let mut ended = false;
+        for held in &parts {
+            // What overlaps is no honest packet (RFC 5722, section 4), nor is what goes on behind its end.
+            if held.part.start < next || ended || held.part.end > usize::from(u16::MAX) {
+                return Stand::Wrong;
+            }
+            if held.part.start > next {
+                return Stand::Waits;
+            }
+            (next, ended) = (held.part.end, !held.more);
+        }
+        if ended { Stand::Whole } else { Stand::Waits }
     }
 
     /// Forgets what is too old; tells how many held fragments were given up.
@@ -117,22 +182,27 @@ pub(super) fn copy(frame: &Frame<'_>) -> Vec<u8> {
     [&[0; HEAD_ROOM][..], &frame.untagged()].concat()
 }
 
-impl Change {
-    /// Whether what follows goes on inward, though it was on its way out.
-    fn turns(self) -> bool {
-        matches!(self, Change::Rewritten { turns: true, .. })
-    }
+/// Where in the whole transport a fragment stands, and whether more follow.
+fn place(frame: &Frame<'_>) -> (usize, bool) {
+    let word = match frame.kind() {
+        Kind::V6 => nat64::fragment(frame).map_or(0, |fragment| fragment.place),
+        _ => u16::from_be_bytes([frame.ip()[6], frame.ip()[7]]),
+    };
+    (usize::from(word & 0x1fff) * 8, word & nat64::MORE != 0)
+}
 
+impl Change {
     /// Changes a fragment alike; false if its buffer has no room for that.
     fn apply(self, frame: &mut Frame<'_>) -> bool {
         match self {
-            Change::Rewritten { ends: (src, dst), id, .. } => {
+            Change::Rewritten { ends: (src, dst), id } => {
                 frame.set_src4(src);
                 frame.set_dst4(dst);
                 frame.set_id4(id);
             }
-            Change::ToV4 { ends, id } => nat64::to_v4(frame, ends, id),
-            Change::ToV6 { ends } => return nat64::to_v6(frame, ends),
+            Change::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes),
+            Change::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
+            Change::Gathered { .. } => unreachable!("the first fragment has made another of it"),
         }
         true
     }
@@ -150,15 +220,13 @@ impl Nat {
         let key = key(&step.frames[i], dir);
         let next = translate(self, step);
         let frame = &step.frames[i];
-        if matches!(next, Next::On | Next::Turn) && frame.kind() == Kind::V4 {
-            let turns = matches!(next, Next::Turn);
-            let change = Change::Rewritten { ends: frame.addresses4(), id: frame.id4(), turns };
-            self.follow(step, dir, key, change);
+        if matches!(next, Next::On | Next::Hairpin) && frame.kind() == Kind::V4 {
+            self.follow(step, dir, key, Change::Rewritten { ends: frame.addresses4(), id: frame.id4() });
         }
         next
     }
 
-    /// A first fragment that is about to become one of the other kind of IP.
+    /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
     pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, change: Change) {
         let key = key(&step.frames[i], dir);
         self.follow(step, dir, key, change);
@@ -167,39 +235,76 @@ impl Nat {
     /// All others of its packet are changed alike: those to come, and those that came before.
     fn follow(&mut self, step: &mut Step<'_, '_>, dir: Dir, key: Key, change: Change) {
         self.fragments.learn(step.now, key, change);
-        let entry = step.onward(if change.turns() { Dir::Inward } else { dir });
-        let held = &mut self.fragments.held;
-        while let Some(place) = held.iter().position(|held| held.key == key) {
-            let Held { port, mut buf, .. } = held.remove(place).expect("just found");
-            let end = buf.len();
-            buf.resize(end + nat64::LONGER, 0);
-            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
-            frame.read(ETHERNET - 2).expect("it was read when it came");
-            assert!(change.apply(&mut frame), "there is room");
-            let buf = copy(&frame);
+        let entry = step.again(dir);
+        for Held { port, buf, .. } in self.fragments.take(&key) {
             step.own.release(entry, port, buf);
+        }
+    }
+
+    /// The length of the whole transport of a first fragment, once all others are here; else it waits for them.
+    pub(super) fn gathered(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Result<usize, Next> {
+        let key = key(&step.frames[i], dir);
+        match self.fragments.known(&key, step.now) {
+            Some(Change::Gathered { bytes }) => Ok(bytes),
+            _ => {
+                // Another packet with the identification of an earlier one.
+                self.fragments.known.remove(&key);
+                Err(self.wait(step, i, dir, key))
+            }
         }
     }
 
     /// A later fragment.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
+        let key = key(&step.frames[i], dir);
+        let change = match self.fragments.known(&key, step.now) {
+            None => return self.wait(step, i, dir, key),
+            // The first one was refused.
+            Some(Change::Gathered { .. }) => return Next::Drop(Drop::NatFragment),
+            Some(change @ Change::ToV6 { .. }) => return self.send6(step, i, change),
+            Some(change) => change,
+        };
         let frame = &mut step.frames[i];
-        let key = key(frame, dir);
-        if let Some(change) = self.fragments.known(&key, step.now) {
-            if change.turns() {
-                change.apply(frame);
-                return Next::Turn;
-            }
-            return match change.apply(frame) {
-                true => Next::On,
-                false => self.apply_to_copy(step, i, change),
-            };
-        }
+        assert!(change.apply(frame), "it grows no longer");
+        let (_, dst) = frame.addresses4();
+        if dir == Dir::Outward && self.is_own(dst) { Next::Hairpin } else { Next::On }
+    }
+
+    /// A fragment without which, or with which, others are waited for.
+    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, key: Key) -> Next {
+        let frame = &step.frames[i];
         if self.fragments.held.len() >= MOST_HELD {
             return Next::Drop(Drop::NatFragment);
         }
-        self.fragments.held.push_back(Held { key, at: step.now, port: frame.port, buf: copy(frame) });
-        Next::Hold
+        let (start, more) = place(frame);
+        let part = start..start + frame.l4().len();
+        let held = Held { key, at: step.now, port: frame.port, part, more, buf: copy(frame) };
+        self.fragments.held.push_back(held);
+        step.hold(i);
+        match self.fragments.stand(&key) {
+            Stand::Waits => {}
+            Stand::Wrong => {
+                let lapsed = self.fragments.take(&key).len() as u64;
+                step.own.lapse(lapsed);
+                (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
+            }
+            Stand::Whole => self.gather(step, dir, key),
+        }
+        Next::Gone
+    }
+
+    /// All fragments of a packet are here.
+    fn gather(&mut self, step: &mut Step<'_, '_>, dir: Dir, key: Key) {
+        let mut all = self.fragments.take(&key);
+        let bytes = all.last().expect("it was pushed").part.end;
+        if key.proto == UDP && dir == Dir::Inward {
+            // Each but the last has whole words.
+            let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
+            nat64::give_checksum(&mut all[0].frame(), covered, bytes);
+        }
+        self.fragments.learn(step.now, key, Change::Gathered { bytes });
+        let entry = step.again(dir);
+        all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
     }
 
     /// What its port's memory has no room for goes on as a copy.
@@ -214,5 +319,30 @@ impl Nat {
         assert!(change.apply(&mut longer), "there is room");
         let buf = copy(&longer);
         self.send_on(step, i, buf)
+    }
+
+    /// A frame of IPv4 becomes one of IPv6, or several: what may be cut is, if not every link carries it (RFC 7915,
+    /// section 4).
+    pub(super) fn send6(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
+        let frame = &mut step.frames[i];
+        if let Some(mtu) = nat64::too_long(frame) {
+            let is_whole = frame.fragment() == Fragment::Whole;
+            let key = key(frame, Dir::Inward);
+            // Without tags.
+            let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
+            let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
+            frame.set_ethernet(dst, src, &[]);
+            let (port, later) = (frame.port, fragment::cut(frame, mtu));
+            if is_whole {
+                self.fragments.learn(step.now, key, change);
+            }
+            step.own.hold(later.len());
+            let entry = step.again(Dir::Inward);
+            later.into_iter().for_each(|buf| step.own.release(entry, port, buf));
+        }
+        match change.apply(&mut step.frames[i]) {
+            true => Next::On,
+            false => self.apply_to_copy(step, i, change),
+        }
     }
 }

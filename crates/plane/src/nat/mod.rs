@@ -105,10 +105,11 @@ pub struct Usage {
 /// Where a frame goes behind the stage.
 enum Next {
     On,
+    /// To an address of this NAT's: its source is translated, its destination not yet.
+    Hairpin,
     /// To another host inside.
     Turn,
     Drop(Drop),
-    Hold,
     /// Its fate is decided.
     Gone,
 }
@@ -245,8 +246,8 @@ impl Nat {
                 Next::On => continue,
                 Next::Turn => step.turn(i),
                 Next::Drop(reason) => step.drop(i, reason),
-                Next::Hold => step.hold(i),
                 Next::Gone => {}
+                Next::Hairpin => unreachable!("it was led back"),
             }
             on.remove(i);
         }
@@ -257,10 +258,11 @@ impl Nat {
     #[inline]
     fn out(&mut self, step: &mut Step<'_, '_>, i: usize, hash: u32, guess: u32) -> Next {
         let frame = &step.frames[i];
-        if !is_plain(frame) || self.table.config.is_special() {
-            return self.out_special(step, i, (hash, guess));
-        }
-        self.out_plain(step, i, (hash, guess))
+        let next = match !is_plain(frame) || self.table.config.is_special() {
+            true => self.out_special(step, i, (hash, guess)),
+            false => self.out_plain(step, i, (hash, guess)),
+        };
+        if let Next::Hairpin = next { self.hairpin(step, i) } else { next }
     }
 
     /// A frame with ports; what lies under its hash was looked up already.
@@ -287,7 +289,7 @@ impl Nat {
         if let Some(mss) = self.table.config.mss {
             clamp(frame, mss);
         }
-        if is_own { self.hairpin(step, i) } else { Next::On }
+        if is_own { Next::Hairpin } else { Next::On }
     }
 
     /// Whether a mapping awaits a frame, at an address that may be the node's, too.
@@ -461,7 +463,7 @@ impl Nat {
         }
         if let Some(pair) = self.table.config.pair_of(src) {
             frame.set_src4(pair.outside);
-            return if self.is_own(dst) { self.hairpin(step, i) } else { Next::On };
+            return if self.is_own(dst) { Next::Hairpin } else { Next::On };
         }
         match Space::of(frame.proto()) {
             Some(_) if has_ports(frame) => self.out_plain(step, i, lookup),

@@ -6,7 +6,8 @@
 //! ```
 //! The header is written in front of what it carried; going inward it is 20 bytes longer, so that the payload moves back
 //! where the port's memory has room behind it, else into a copy. Checksums change by the difference of what they cover.
-//! Fragments follow their first one, as those of IPv4 do; those of ICMP are dropped (RFC 7915, section 1.2).
+//! Fragments follow their first one, as those of IPv4 do; the checksum of ICMP covers the addresses on one side alone, so
+//! that its fragments wait until all are there.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -158,13 +159,13 @@ pub(super) const LONGER: usize = IPV6 - IPV4 + FRAGMENT;
 const FRAGMENT: usize = 8;
 const FRAGMENT_HEADER: u8 = 44;
 /// More fragments follow, in the header of IPv4.
-const MORE: u16 = 0x2000;
+pub(super) const MORE: u16 = 0x2000;
 
 /// What the fragment header of IPv6 says.
 pub(super) struct Piece {
     pub(super) id: u32,
     /// Offset and whether more follow, as IPv4 says it.
-    place: u16,
+    pub(super) place: u16,
 }
 
 /// The fragment header of a frame, if it follows the header at once.
@@ -176,8 +177,8 @@ pub(super) fn fragment(frame: &Frame<'_>) -> Option<Piece> {
     Some(Piece { id, place: place >> 3 | if place & 1 != 0 { MORE } else { 0 } })
 }
 
-/// Gives a frame a header of IPv4 in place of that of IPv6.
-pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
+/// Gives a frame a header of IPv4 in place of that of IPv6; the transport of the whole packet has `whole_bytes`.
+pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16, whole_bytes: usize) {
     let (proto, old) = (frame.proto(), sum(&frame.ip()[8..IPV6]));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
@@ -193,7 +194,7 @@ pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
             // Echo and its answer are all that comes here; the pseudo header is no longer covered.
             let (was, is) = (l4[0], if l4[0] == 128 { 8 } else { 0 });
             l4[0] = is;
-            adjust(l4, 2, delta16(fold(old + pseudo_header(&[], ICMP6, bytes)), 0));
+            adjust(l4, 2, delta16(fold(old + pseudo_header(&[], ICMP6, whole_bytes)), 0));
             adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
         }
         readdress(l4, proto, old, new);
@@ -202,8 +203,25 @@ pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16) {
     assert!(frame.replace_header(&header), "it is shorter");
 }
 
-/// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it.
-pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
+/// Gives UDP of IPv4 a checksum, which IPv6 wants (RFC 7915, section 4.5): `covered` is the sum of all `bytes` of the
+/// transport, of which the frame has the first.
+pub(super) fn give_checksum(frame: &mut Frame<'_>, covered: u64, bytes: usize) {
+    let checksum = !fold(covered + pseudo_header(&frame.ip()[12..IPV4], UDP, bytes));
+    let checksum = if checksum == 0 { 0xffff } else { checksum };
+    frame.l4_mut()[6..8].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Where a packet of IPv4 that may be cut would become longer than every link carries: the longest that does not.
+pub(super) fn too_long(frame: &Frame<'_>) -> Option<u16> {
+    let (header, bytes) = (frame.ip().len() - frame.l4().len(), frame.l4().len());
+    let extension = if frame.fragment() == Fragment::Whole { 0 } else { FRAGMENT };
+    let is_long = IPV6 + extension + bytes > MOST_V6;
+    (is_long && !frame.keeps_whole()).then_some((MOST_V6 - IPV6 - FRAGMENT + header) as u16)
+}
+
+/// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it. The transport of the whole
+/// packet has `whole_bytes`.
+pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128), whole_bytes: usize) -> bool {
     let (is_whole, is_later) = (frame.fragment() == Fragment::Whole, frame.fragment() == Fragment::Later);
     if !frame.has_room(if is_whole { IPV6 } else { IPV6 + FRAGMENT }) {
         return false;
@@ -218,14 +236,8 @@ pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128)) -> bool {
         ICMP => {
             let (was, is) = (l4[0], if l4[0] == 8 { 128 } else { 129 });
             l4[0] = is;
-            adjust(l4, 2, delta16(0, fold(new + pseudo_header(&[], ICMP6, bytes))));
+            adjust(l4, 2, delta16(0, fold(new + pseudo_header(&[], ICMP6, whole_bytes))));
             adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
-        }
-        UDP if l4[6..8] == [0, 0] => {
-            // IPv6 has no UDP without a checksum (RFC 7915, section 4.5).
-            let checksum = !fold(new + bytes as u64 + u64::from(UDP) + sum(l4));
-            let checksum = if checksum == 0 { 0xffff } else { checksum };
-            l4[6..8].copy_from_slice(&checksum.to_be_bytes());
         }
         _ => readdress(l4, proto, old, new),
     }
@@ -248,7 +260,7 @@ impl Nat {
             return Next::On;
         };
         let is_whole = frame.fragment() == Fragment::Whole;
-        let is_piece = fragment(frame).is_some() && frame.proto() != ICMP6 && !self.is_own(remote.address);
+        let is_piece = fragment(frame).is_some();
         if frame.fragment() == Fragment::Later && is_piece {
             return self.later(step, i, Dir::Outward);
         }
@@ -258,6 +270,14 @@ impl Nat {
         if !is_whole && !is_piece || !super::has_ports(frame) {
             return Next::Drop(Drop::NatProtocol);
         }
+        let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
+            false => frame.l4().len(),
+            true => match self.gathered(step, i, Dir::Outward) {
+                Ok(bytes) => bytes,
+                Err(next) => return next,
+            },
+        };
+        let frame = &mut step.frames[i];
         let flow = Flow { inside, remote, segment: Segment::of(frame) };
         let number = match self.table.outbound(step.now, &flow, hash, guess) {
             Ok(number) => number,
@@ -269,15 +289,15 @@ impl Nat {
         *id = id.wrapping_add(1);
         let (id, ends) = (*id, (self.table.outside.address(outside), remote.address));
         if is_piece {
-            self.first64(step, i, Dir::Outward, Change::ToV4 { ends, id });
+            self.first64(step, i, Dir::Outward, Change::ToV4 { ends, id, bytes });
         }
         let frame = &mut step.frames[i];
         frame.set_sport(port);
-        to_v4(frame, ends, id);
+        to_v4(frame, ends, id, bytes);
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
-        if self.is_own(remote.address) { self.hairpin(step, i) } else { Next::On }
+        if self.is_own(remote.address) { Next::Hairpin } else { Next::On }
     }
 
     /// A frame of IPv4 for an inside end with IPv6.
@@ -286,22 +306,29 @@ impl Nat {
         let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
         let is_whole = frame.fragment() == Fragment::Whole;
         let is_without_sum = frame.proto() == UDP && frame.l4()[6..8] == [0, 0];
-        if !is_whole && (frame.proto() == ICMP || is_without_sum) {
-            return Next::Drop(Drop::NatProtocol);
+        let mut bytes = frame.l4().len();
+        if is_whole && is_without_sum {
+            let covered = sum(frame.l4());
+            give_checksum(frame, covered, bytes);
         }
+        if !is_whole && (frame.proto() == ICMP || is_without_sum) {
+            bytes = match self.gathered(step, i, Dir::Inward) {
+                Ok(bytes) => bytes,
+                Err(next) => return next,
+            };
+        }
+        let frame = &mut step.frames[i];
         let ends = (prefix.embed(frame.addresses4().0), address6(inside.address));
+        let change = Change::ToV6 { ends, bytes };
         if !is_whole {
-            self.first64(step, i, Dir::Inward, Change::ToV6 { ends });
+            self.first64(step, i, Dir::Inward, change);
         }
         let frame = &mut step.frames[i];
         frame.set_dport(inside.port);
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
-        match to_v6(frame, ends) {
-            true => Next::On,
-            false => self.apply_to_copy(step, i, Change::ToV6 { ends }),
-        }
+        self.send6(step, i, change)
     }
 
     /// What a frame became goes on in its place.
@@ -543,17 +570,20 @@ mod tests {
                 let mut buf = [&before[..], &[0; IPV6]].concat();
                 let mut frame = Frame::new(&mut buf, HEAD_ROOM, before.len(), crate::frame::PortId(0));
                 frame.read(ETHERNET - 2).expect("a right frame");
-                assert!(to_v6(&mut frame, ends6));
+                assert!(to_v6(&mut frame, ends6, l4.len()));
                 assert_eq!(frame.addresses6(), ends6);
                 let proto6 = frame.proto();
                 let covered = sum(&frame.ip()[8..IPV6]) + frame.l4().len() as u64 + u64::from(proto6);
                 assert_eq!(fold(covered + sum(frame.l4())), 0xffff, "{proto} {bytes}");
-                to_v4(&mut frame, ends4, 7);
+                to_v4(&mut frame, ends4, 7, l4.len());
                 assert_eq!(frame.bytes(), &before[HEAD_ROOM..], "{proto} {bytes}");
                 let mut full = before.clone();
                 let mut frame = Frame::new(&mut full, HEAD_ROOM, before.len(), crate::frame::PortId(0));
                 frame.read(ETHERNET - 2).expect("a right frame");
-                assert!(!to_v6(&mut frame, ends6) && frame.bytes() == &before[HEAD_ROOM..], "no room");
+                assert!(
+                    !to_v6(&mut frame, ends6, l4.len()) && frame.bytes() == &before[HEAD_ROOM..],
+                    "no room"
+                );
             }
         }
     }

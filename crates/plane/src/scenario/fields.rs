@@ -6,7 +6,7 @@
 //! udp [2001:db8::1]:1111 > [2001:db8:9::9]:53               proto/47 198.18.0.1 > 198.19.0.9
 //! ```
 //!
-//! In a pattern `*` stands for anything and `$name` for what it stood for where it was first met; what is not named
+//! In a pattern `*` stands for anything, or nothing, and `$name` for what it stood for where it was first met; what is not named
 //! is not compared. In what is sent, `1000+` is one more with each repetition.
 
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ pub(super) fn counted(name: &str, text: &str, repetition: u32) -> String {
 pub(super) fn matches(pattern: &Fields, seen: &Fields, names: &mut Names) -> bool {
     let mut met = Names::new();
     let fits = pattern.iter().all(|(field, wanted)| {
-        let Some(value) = seen.get(field) else { return false };
+        let Some(value) = seen.get(field) else { return wanted == "*" };
         match wanted.strip_prefix('$') {
             Some(name) => match names.get(name).or_else(|| met.get(name)) {
                 Some(known) => known == value,

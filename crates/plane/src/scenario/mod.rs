@@ -5,6 +5,7 @@
 //! ```
 
 mod fields;
+mod pieces;
 mod run;
 mod suites;
 mod text;

@@ -258,6 +258,49 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     Ok(fields)
 }
 
+/// What fragments of a packet have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Origin {
+    ends: (IpAddr, IpAddr),
+    proto: u8,
+    id: u32,
+}
+
+/// A fragment.
+pub(super) struct Piece {
+    pub(super) origin: Origin,
+    pub(super) offset: u16,
+    pub(super) more: bool,
+    pub(super) l4: Vec<u8>,
+}
+
+/// The fragment that a packet is; `None` of a whole one.
+pub(super) fn piece(packet: &[u8]) -> Result<Option<Piece>, String> {
+    let mut fields = Fields::new();
+    let mut notes = Notes { fields: &mut fields, prefix: "" };
+    let v4 = packet.first().is_some_and(|first| first >> 4 == 4);
+    let ip = if v4 { describe4(packet, &mut notes)? } else { describe6(packet, &mut notes)? };
+    if ip.offset == 0 && !ip.more {
+        return Ok(None);
+    }
+    let id = if v4 { &packet[4..6] } else { &packet[44..48] };
+    let id = id.iter().fold(0, |id, byte| id << 8 | u32::from(*byte));
+    let l4 = packet.get(ip.at..).ok_or("it ends before its transport begins")?.to_vec();
+    let origin = Origin { ends: ip.ends, proto: ip.proto, id };
+    Ok(Some(Piece { origin, offset: ip.offset, more: ip.more, l4 }))
+}
+
+/// Whether the checksum of a transport is right.
+pub(super) fn judge(origin: &Origin, l4: &[u8]) -> Result<(), String> {
+    match origin.proto {
+        UDP if l4.get(6..8).is_some_and(|sum| sum == [0, 0]) => Ok(()),
+        UDP | TCP | ICMP | ICMP6 if fold(covered(origin.proto, l4, origin.ends)) != 0xffff => {
+            Err("the checksum of what its fragments make is wrong".to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Where the fields of a packet are noted: `in.` stands in front of those of a quoted one.
 struct Notes<'a> {
     fields: &'a mut Fields,
