@@ -27,6 +27,8 @@ impl Profile {
     pub const GENERATOR: &str = "generator";
     /// The kernel, receiving in the thread of the generator.
     pub const RECEIVE: &str = "receive softirq";
+    /// The kernel, receiving on another CPU what the generator's hands to it (RPS).
+    pub const RECEIVE_ELSEWHERE: &str = "receive softirq elsewhere";
     /// The threads that capture.
     pub const CAPTURE: &str = "capture thread";
     /// Everything else on this machine.

@@ -16,6 +16,8 @@ use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
 use crate::rtnl::{Mac, VethConfig};
 use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
+use crate::spread::{self, Mask, Spreading, Trees, Written};
+use crate::sys;
 use crate::topology::{self, End, Owner, Side, Wires};
 
 /// MTUs that a veth takes and IPv6 can use.
@@ -42,8 +44,28 @@ pub struct BedSpec {
     pub dut_cpus: Vec<usize>,
     /// Receive queues of each interface, see [`QUEUES`]; each has a ring of 256 frames.
     pub rx_queues: u32,
+    /// Who does the work of the DUT's interfaces, in place of the above; around a machine of its own, of this one's ports.
+    pub spreading: Spreading,
     /// Makes the namespaces visible to ip(8) as NAME-tester and NAME-dut while the bed stands.
     pub publish: Option<String>,
+}
+
+impl BedSpec {
+    /// A DUT on these CPUs without rules, for IPv4 packets as they usually are.
+    pub fn plain(dut: DutKind, dut_cpus: Vec<usize>) -> BedSpec {
+        BedSpec {
+            dut,
+            rules: 0,
+            form: RuleForm::NftChain,
+            networks: 1,
+            ip: IpVersion::V4,
+            mtu: 1500,
+            dut_cpus,
+            rx_queues: 1,
+            spreading: Spreading::default(),
+            publish: None,
+        }
+    }
 }
 
 /// One of the tester's two ports, or of the DUT's.
@@ -78,6 +100,8 @@ pub struct Bed {
     external: Option<External>,
     threads: Vec<NapiThread>,
     notes: Vec<String>,
+    /// Masks of this machine's interfaces.
+    _written: Option<Written>,
 }
 
 impl Bed {
@@ -95,7 +119,8 @@ impl Bed {
         if let Some(dut) = &dut {
             dut.run(|| topology::configure(spec.ip))?;
         }
-        let config = VethConfig { mtu: spec.mtu, queues: spec.rx_queues };
+        let queues = spec.rx_queues.max(spec.spreading.queues(&spec.dut_cpus)?);
+        let config = VethConfig { mtu: spec.mtu, queues };
         let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
         if let Some(dut) = &dut {
             dut.run(|| match spec.dut {
@@ -107,22 +132,66 @@ impl Bed {
             }
         }
         let (threads, notes) = (Vec::new(), Vec::new());
-        let mut bed = Bed { spec: spec.clone(), tester, dut, wires, rules, external: None, threads, notes };
+        let spec = spec.clone();
+        let mut bed = Bed { spec, tester, dut, wires, rules, external: None, threads, notes, _written: None };
         bed.place_receivers();
+        for end in bed.ends().filter(|end| end.owner == Owner::Dut) {
+            bed.spread_end(end, &bed.spec.spreading, &bed.spec.dut_cpus)?;
+        }
         bed.publish(journal)?;
         Ok(bed)
     }
 
     /// A bed around a machine of its own, between interfaces of the calling thread's namespace, or one of them and
-    /// `far` on another host.
+    /// `far` on another host. What is changed on them is written down beside `journal`, and undone with the bed.
     ///
     /// # Errors
     /// [`Error::Input`], [`Error::Hook`], or what the kernel refuses.
-    pub fn around(spec: &BedSpec, external: &ExternalSpec, far: Option<Arc<dyn PortEnd>>) -> Result<Bed> {
+    pub fn around(
+        spec: &BedSpec,
+        external: &ExternalSpec,
+        far: Option<Arc<dyn PortEnd>>,
+        journal: &Journal,
+    ) -> Result<Bed> {
         let tester = Namespace::current()?;
+        let masks = Bed::masks_of_ports(&spec.spreading, external)?;
+        let _written =
+            if masks.is_empty() { None } else { Some(spread::write_for_now(&masks, journal.another())?) };
         let external = Some(External::open(external, spec.ip, &tester, far)?);
-        let (wires, threads, notes) = (Wires::new(), Vec::new(), Vec::new());
-        Ok(Bed { spec: spec.clone(), tester, dut: None, wires, rules: None, external, threads, notes })
+        let (spec, wires, threads, notes) = (spec.clone(), Wires::new(), Vec::new(), Vec::new());
+        Ok(Bed { spec, tester, dut: None, wires, rules: None, external, threads, notes, _written })
+    }
+
+    /// What a bed around a machine of its own writes for this machine's ports.
+    ///
+    /// # Errors
+    /// [`Error::Input`]: they do not have what is to be spread.
+    pub fn masks_of_ports(spreading: &Spreading, external: &ExternalSpec) -> Result<Vec<Mask>> {
+        let cpus = sys::affinity(0).map_err(Error::os("list the CPUs of this process"))?;
+        let masks = external.ports.iter().map(|port| spreading.masks(port, &cpus, &Trees::default()));
+        Ok(masks.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Chooses who does the work of one of the tester's ports, among the CPUs `allowed`.
+    ///
+    /// # Errors
+    /// [`Error::Input`]: it does not have what is to be spread; or what the kernel refuses.
+    pub fn spread_port(&self, side: Side, spreading: &Spreading, allowed: &[usize]) -> Result<()> {
+        self.spread_end(self.tester_end(side), spreading, allowed)
+    }
+
+    fn spread_end(&self, end: &End, spreading: &Spreading, allowed: &[usize]) -> Result<()> {
+        if spreading.is_none() {
+            return Ok(());
+        }
+        if !end.namespace.has_sysfs() {
+            return Err(Error::Input(format!(
+                "/sys cannot be mounted in a namespace here, so that the work of {} cannot be spread: run as root, or \
+                 leave rps and xps out",
+                end.name
+            )));
+        }
+        end.namespace.run(|| spread::write(&spreading.masks(end.name, allowed, &Trees::default())?))
     }
 
     /// Whether such a bed could be built, as far as can be told without building it.
@@ -165,14 +234,18 @@ impl Bed {
         let ends = self.ends().filter(|end| end.owner == Owner::Dut);
         let threads: Vec<_> = ends.flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect();
         receive::place(&threads, &self.spec.dut_cpus, &mut notes);
-        if self.spread_by_rps() {
+        let asked = self.spec.spreading.rps_cpus(&self.spec.dut_cpus).unwrap_or_default();
+        let several = self.dut.is_some() && self.spec.dut_cpus.len() > 1;
+        if asked.is_none() && several {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {
                 receive::spread(end, &self.spec, &mut notes);
             });
+        }
+        let cpus = asked.unwrap_or_else(|| if several { self.spec.dut_cpus.clone() } else { Vec::new() });
+        if !cpus.is_empty() {
             notes.push(format!(
-                "RPS spreads the DUT's frames over CPUs {:?} by flow; it adds a queue of \
-                 net.core.netdev_max_backlog frames per CPU, which can overflow too.",
-                self.spec.dut_cpus
+                "RPS spreads the DUT's frames over CPUs {cpus:?} by flow; it adds a queue of \
+                 net.core.netdev_max_backlog frames per CPU, which can overflow too."
             ));
         }
         Receivers { threads, notes }
@@ -181,10 +254,14 @@ impl Bed {
     /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the
     /// CPU time of whoever sends to it. Call it after the last program was attached there.
     pub fn receive_on(&mut self, side: Side, cpus: &[usize]) {
-        let is_port = |end: &&End| end.owner == Owner::Tester && end.side == side;
-        let end = self.ends().find(is_port).expect("the tester has both ports").clone();
+        let end = self.tester_end(side).clone();
         let threads = receive::thread(&end, &self.threads, &mut self.notes);
         receive::place(&threads, cpus, &mut self.notes);
+    }
+
+    fn tester_end(&self, side: Side) -> &End {
+        let is_port = |end: &&End| end.owner == Owner::Tester && end.side == side;
+        self.ends().find(is_port).expect("the tester has both ports")
     }
 
     fn publish(&self, journal: &mut Journal) -> Result<()> {
@@ -296,11 +373,6 @@ impl Bed {
         CostSample::take(&threads.chain(others.iter().copied()).collect::<Vec<_>>())
     }
 
-    /// Whether frames of the DUT go through per-CPU backlogs.
-    pub(crate) fn spread_by_rps(&self) -> bool {
-        self.dut.is_some() && self.spec.dut_cpus.len() > 1
-    }
-
     pub(crate) fn rules(&self) -> Option<&RuleSet> {
         self.rules.as_ref()
     }
@@ -338,6 +410,8 @@ fn check(spec: &BedSpec) -> Result<Option<RuleSet>> {
     if let Some(cpu) = spec.dut_cpus.iter().find(|cpu| !exists(cpu)) {
         return input(format!("CPU {cpu} of the DUT does not exist: see /sys/devices/system/cpu/online"));
     }
+    spec.spreading.rps_cpus(&spec.dut_cpus)?;
+    spec.spreading.queues(&spec.dut_cpus)?;
     let rules = rule_set(spec)?;
     rules.as_ref().map_or(Ok(()), RuleSet::check_tools)?;
     Ok(rules)

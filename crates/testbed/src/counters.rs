@@ -193,6 +193,9 @@ impl Device {
     }
 }
 
+/// Name of frames that found a CPU's backlog full, to which RPS handed them.
+pub const BACKLOG: &str = "softnet backlog";
+
 /// Name of frames that the device took for itself.
 pub const TO_DUT: &str = "addressed to the dut";
 
@@ -246,7 +249,7 @@ impl Delta {
             sender.queues("tx_queue_", "xdp_xmit_errors") + sender.queues("rx_queue_", "xdp_tx_errors");
         let core = receiver.link.rx_dropped.saturating_sub(own + at_ring);
         let backlog = core.min(self.0.softnet.values().map(|cpu| cpu.dropped).sum());
-        add("softnet backlog", backlog, format!("rx_dropped of {to} beyond its ring, softnet_stat"));
+        add(BACKLOG, backlog, format!("rx_dropped of {to} beyond its ring, softnet_stat"));
         add("unwanted frame", core - backlog, format!("rx_dropped of {to} beyond its ring"));
     }
 

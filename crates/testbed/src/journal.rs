@@ -4,7 +4,7 @@
 //! write_down --fsync--> change ... undo_all / Drop           (orderly)
 //!                              ... SIGKILL ... clean(dir)    (by the next run)
 //! ```
-//! One file per process, `PID-STARTTIME.json`: the start time tells a dead process from a new one with
+//! One file per journal, `PID-STARTTIME-NUMBER.json`: the start time tells a dead process from a new one with
 //! the same number. The file exists only while there is something to undo. Undoing twice does no harm.
 
 use std::fmt;
@@ -15,6 +15,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -86,14 +87,16 @@ impl Journal {
     pub fn in_dir(dir: &Path) -> Journal {
         let pid = std::process::id();
         let start_time = start_time(pid).expect("this process runs");
-        let mut file = dir.join(format!("{pid}-{start_time}.json"));
         // A second journal of the same process has a file of its own.
-        let mut more = 1;
-        while file.exists() {
-            more += 1;
-            file = dir.join(format!("{pid}-{start_time}-{more}.json"));
-        }
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let file = dir.join(format!("{pid}-{start_time}-{number}.json"));
         Journal { file, entries: Vec::new(), next: 0 }
+    }
+
+    /// Another one in the same directory, for changes that are to be undone earlier.
+    pub fn another(&self) -> Journal {
+        Journal::in_dir(self.file.parent().expect("a file in a directory"))
     }
 
     /// Puts a change on disk. Call this before the change; it returns when the entry would survive a crash.

@@ -33,6 +33,7 @@ pub mod receive;
 pub mod rtnl;
 pub mod rules;
 pub mod setup;
+pub mod spread;
 mod sys;
 pub mod topology;
 pub mod updates;

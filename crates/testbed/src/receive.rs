@@ -15,6 +15,7 @@ use std::io;
 
 use crate::bed::BedSpec;
 use crate::napi;
+use crate::spread::cpu_mask;
 use crate::sys;
 use crate::topology::End;
 
@@ -96,27 +97,6 @@ pub(crate) fn spread(end: &End, spec: &BedSpec, notes: &mut Vec<String>) {
                 "Queue {queue} of {} is not spread over CPUs {:?} ({error}): one CPU does all of its work.",
                 end.name, spec.dut_cpus
             ));
-        }
-    }
-}
-
-/// A set of CPUs as rps_cpus takes it: 32-bit groups in hexadecimal, the highest first.
-fn cpu_mask(cpus: &[usize]) -> String {
-    let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
-    let group = |n: usize| cpus.iter().filter(|&&c| c / 32 == n).fold(0_u32, |bits, c| bits | 1 << (c % 32));
-    (0..groups).rev().map(|n| format!("{:x}", group(n))).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_are_groups_of_32() {
-        for (cpus, mask) in
-            [(&[][..], "0"), (&[0], "1"), (&[0, 1], "3"), (&[1, 33], "2,2"), (&[95], "80000000,0,0")]
-        {
-            assert_eq!(cpu_mask(cpus), mask, "{cpus:?}");
         }
     }
 }

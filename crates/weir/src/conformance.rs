@@ -6,12 +6,10 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use weir_lab::conformance::{Finding, Verdict, examine};
 use weir_lab::plan::{self, Experiment};
-use weir_packet::flow::IpVersion;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
-use weir_testbed::rules::RuleForm;
 
 use crate::{Outcome, cli, privilege};
 
@@ -50,20 +48,12 @@ fn bed(name: &str) -> Result<Bed> {
         }
     };
     privilege::obtain(cli::TesterKind::Packet)?;
-    let spec = BedSpec {
-        dut: if external.is_some() { DutKind::External } else { DutKind::KernelNat },
-        rules: 0,
-        form: RuleForm::NftChain,
-        networks: 1,
-        ip: IpVersion::V4,
-        mtu: 1500,
-        dut_cpus: CpuPlan::choose(DutCpus::Count(1))?.dut,
-        rx_queues: 1,
-        publish: None,
-    };
+    let dut = if external.is_some() { DutKind::External } else { DutKind::KernelNat };
+    let spec = BedSpec::plain(dut, CpuPlan::choose(DutCpus::Count(1))?.dut);
+    let mut journal = Journal::in_dir(&journal::default_dir());
     Ok(match external {
-        Some(external) => Bed::around(&spec, &external, None)?,
-        None => Bed::build(&spec, &mut Journal::in_dir(&journal::default_dir()))?,
+        Some(external) => Bed::around(&spec, &external, None, &journal)?,
+        None => Bed::build(&spec, &mut journal)?,
     })
 }
 

@@ -22,7 +22,6 @@ use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
-use weir_testbed::rules::RuleForm;
 
 use crate::{Outcome, cli, privilege, records};
 
@@ -234,17 +233,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 fn bed(dut: DutKind) -> Result<Bed> {
     let dut_cpus = CpuPlan::choose(DutCpus::Count(1))?.dut;
-    let spec = BedSpec {
-        dut,
-        rules: 1,
-        form: RuleForm::NftChain,
-        networks: 1,
-        ip: IpVersion::V4,
-        mtu: 1500,
-        dut_cpus,
-        rx_queues: 1,
-        publish: None,
-    };
+    let spec = BedSpec { rules: 1, ..BedSpec::plain(dut, dut_cpus) };
     Ok(Bed::build(&spec, &mut Journal::in_dir(&journal::default_dir()))?)
 }
 

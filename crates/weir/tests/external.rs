@@ -108,6 +108,14 @@ impl Lab {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// CPUs that the tester's interfaces hand frames to.
+    fn rps_masks(&self) -> [String; 2] {
+        ["eth1", "eth2"].map(|name| {
+            let path = format!("/sys/class/net/{name}/queues/rx-0/rps_cpus");
+            self.tester.run(|| fs::read_to_string(path)).unwrap().trim().to_string()
+        })
+    }
+
     fn refused(&self, arguments: &[&str], message: &str) {
         let output = self.weir(&[&["run", "--no-report", "--quiet"], arguments].concat());
         let words = String::from_utf8_lossy(&output.stderr);
@@ -216,6 +224,8 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     let Some(lab) = Lab::new(&[("box.toml", &plan)]) else { return };
     let refused = |set: &str, message: &str| lab.refused(&["box.toml", "--set", set], message);
     refused("external.ports=[\"eth1\",\"eth3\"]", "there is no interface eth3 in this network namespace");
+    refused("dut.interrupts=0", "eth1 has no interrupts of its own");
+    refused("dut.xps=0", "eth1 has one transmit queue");
     refused("traffic.frame_bytes=9000", "use traffic.frame_bytes = 1518 or less");
     refused(
         "external.setup=exit 7",
@@ -246,18 +256,21 @@ fn a_killed_run_leaves_the_interfaces_as_they_were() {
     lab.in_box(&lab.setup(""));
     let before = traces(&lab.tester);
     for tester in ["xdp", "packet"] {
-        let mut run = Watched::start(&lab.home, &lab.tester, &["box.toml", "--tester", tester]);
+        let arguments = ["box.toml", "--tester", tester, "--set", "dut.rps=0"];
+        let mut run = Watched::start(&lab.home, &lab.tester, &arguments);
         // Three of the ceiling, and a warm-up: the next one takes long.
         run.wait_for_trials(4);
         assert_ne!(traces(&lab.tester), before, "{tester}: nothing is there that could be left");
+        assert_eq!(lab.rps_masks(), ["1", "1"], "{tester}");
         run.kill();
         wait_for_traces(&lab.tester, &before);
         let cleaned = lab.weir(&["clean"]);
         let words = String::from_utf8_lossy(&cleaned.stdout);
         assert!(cleaned.status.success() && words.contains("was killed"), "{tester}: {cleaned:?}");
+        assert_eq!(lab.rps_masks(), ["0", "0"], "{tester}: {words}");
         assert_eq!(trials(&lab.home.record()).len(), 4, "{tester}: all trials that had ended are kept");
     }
     // A run after that finds all as it needs it.
-    lab.run(&["box.toml", "--set", "search.trial_s=0.1"]);
-    assert_eq!(traces(&lab.tester), before);
+    lab.run(&["box.toml", "--set", "search.trial_s=0.1", "--set", "dut.rps=[0,all]"]);
+    assert_eq!((traces(&lab.tester), lab.rps_masks()), (before, ["0".to_string(), "0".to_string()]));
 }

@@ -14,6 +14,9 @@ use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::rules::RuleForm;
+use weir_testbed::spread::{Spread, Spreading};
+
+use super::spreading::{self, SpreadAxes};
 
 /// Smallest IPv6 test frame in bytes: Ethernet 14, IPv6 40, UDP 8, signature 18, FCS 4.
 pub const MIN_IPV6_FRAME_BYTES: u16 = 84;
@@ -40,6 +43,8 @@ pub struct DutAxes {
     pub cpus: Vec<Cpus>,
     /// Routes added or removed per second while frames pass; 0 = none. Only routers have routes.
     pub route_changes_per_s: Vec<u32>,
+    /// Who does the work of its interfaces.
+    pub spreading: SpreadAxes,
 }
 
 /// `[traffic]`: each list is an axis with at least one value.
@@ -76,6 +81,8 @@ pub struct PointSpec {
     pub form: Option<RuleForm>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
+    /// Who does the work of its interfaces, or of this machine's before a machine of its own; `None`: as it is.
+    pub spreading: Option<Spreading>,
     /// What concerns the routes; `None` for a device without any.
     pub routing: Option<Routing>,
     /// Frame sizes.
@@ -113,6 +120,7 @@ impl PointSpec {
             rules: None,
             form: None,
             cpus: Cpus::Count(1),
+            spreading: None,
             routing: None,
             frame: FrameSizes::Fixed(frame_bytes),
             ip: IpVersion::V4,
@@ -132,6 +140,7 @@ impl PointSpec {
             rules: None,
             form: None,
             cpus: Cpus::Count(1),
+            spreading: None,
             routing: None,
             broadcast_every: None,
             ..self.clone()
@@ -147,6 +156,7 @@ impl PointSpec {
         list.extend(self.form.map(|form| ("filter", form.to_string())));
         // Those of a machine of its own are its own affair.
         list.extend((self.dut != DutKind::External).then(|| ("cpus", self.cpus.to_string())));
+        list.extend(self.spreading.iter().flat_map(spreading::settings));
         list.extend(self.routing.iter().flat_map(|routing| {
             [
                 ("route_changes_per_s", routing.changes_per_s.to_string()),
@@ -209,6 +219,7 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["flows", "networks"], why });
         }
+        list.extend(self.spreading.iter().flat_map(|spreading| spreading::conflicts(self.dut, spreading)));
         if self.groups > self.flows {
             let why =
                 format!("{0} groups need at least {0} flows: use more flows or fewer groups", self.groups);
@@ -219,11 +230,11 @@ impl PointSpec {
 }
 
 /// Why a combination has no meaning.
-struct Conflict {
+pub(super) struct Conflict {
     /// The options that do not go together.
-    axes: [&'static str; 2],
+    pub(super) axes: [&'static str; 2],
     /// The reason and the remedy.
-    why: String,
+    pub(super) why: String,
 }
 
 /// A value of an axis that no combination can use.
@@ -245,6 +256,9 @@ pub(super) fn points(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     combinations(dut, traffic).into_iter().filter(|point| point.conflicts().is_empty()).collect()
 }
 
+/// Picks one of the three.
+type Part = fn(&Spreading) -> &Spread;
+
 /// The values that are left in no combination. Each reason is told once.
 pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
     let all: Vec<_> =
@@ -259,6 +273,15 @@ pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
     let networks = |point: &PointSpec| point.routing.map(|routing| routing.networks);
     list.extend(without_point(&all, ("traffic", "networks"), &some, networks));
     list.extend(without_point(&all, ("traffic", "direction"), &traffic.direction, |point| point.direction));
+    let parts: [(_, &[Spread], Part); 3] = [
+        ("interrupts", &dut.spreading.interrupts, |spreading| &spreading.interrupts),
+        ("rps", &dut.spreading.rps, |spreading| &spreading.rps),
+        ("xps", &dut.spreading.xps, |spreading| &spreading.xps),
+    ];
+    for (key, values, part) in parts {
+        let values: Vec<_> = values.iter().map(Some).collect();
+        list.extend(without_point(&all, ("dut", key), &values, |point| point.spreading.as_ref().map(part)));
+    }
     let mut told = Vec::new();
     list.retain(|unused| {
         !told.contains(&unused.why) && {
@@ -270,11 +293,11 @@ pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
 }
 
 /// The values of one axis all of whose combinations have a conflict, where that is the fault of this axis.
-fn without_point<T: PartialEq>(
-    all: &[(Vec<Conflict>, PointSpec)],
+fn without_point<'p, T: PartialEq>(
+    all: &'p [(Vec<Conflict>, PointSpec)],
     (section, key): (&'static str, &'static str),
     values: &[T],
-    value_of: impl Fn(&PointSpec) -> T,
+    value_of: impl Fn(&'p PointSpec) -> T,
 ) -> Vec<Unused> {
     let mut list = Vec::new();
     for (index, value) in values.iter().enumerate() {
@@ -290,7 +313,7 @@ fn without_point<T: PartialEq>(
 
 fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     let mut list = Vec::new();
-    for (kind, (rules, form), cpus) in devices(dut) {
+    for Device { kind, filter: (rules, form), cpus, spreading } in devices(dut) {
         for (routing, (ip, flows, order, direction, broadcast_every)) in routed(kind, dut, traffic) {
             for frame in &traffic.frame_bytes {
                 list.push(PointSpec {
@@ -298,6 +321,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
                     rules,
                     form,
                     cpus,
+                    spreading: spreading.clone(),
                     routing,
                     frame: frame.clone(),
                     ip,
@@ -355,7 +379,15 @@ fn has_routes(kind: DutKind) -> bool {
 /// Number and form of the rules of a filter.
 type Filter = (Option<u32>, Option<RuleForm>);
 
-fn devices(dut: &DutAxes) -> Vec<(DutKind, Filter, Cpus)> {
+/// A device with what it is made of.
+struct Device {
+    kind: DutKind,
+    filter: Filter,
+    cpus: Cpus,
+    spreading: Option<Spreading>,
+}
+
+fn devices(dut: &DutAxes) -> Vec<Device> {
     let mut list = Vec::new();
     for &kind in &dut.kind {
         let rules = match kind {
@@ -369,7 +401,12 @@ fn devices(dut: &DutAxes) -> Vec<(DutKind, Filter, Cpus)> {
         // A wire has no CPU of its own: more of them make no other point.
         let cpus =
             if matches!(kind, DutKind::Wire | DutKind::External) { &dut.cpus[..1] } else { &dut.cpus[..] };
-        list.extend(rules.iter().flat_map(|&rules| cpus.iter().map(move |&cpus| (kind, rules, cpus))));
+        let all = dut.spreading.all(kind);
+        for &filter in &rules {
+            for &cpus in cpus {
+                list.extend(all.iter().cloned().map(|spreading| Device { kind, filter, cpus, spreading }));
+            }
+        }
     }
     list
 }
@@ -437,6 +474,7 @@ mod tests {
             filter: vec![RuleForm::NftChain],
             cpus: vec![Cpus::Count(1)],
             route_changes_per_s: vec![0],
+            spreading: SpreadAxes::default(),
         };
         let traffic = TrafficAxes {
             frame_bytes: vec![FrameSizes::Fixed(64), FrameSizes::Fixed(1518)],

@@ -7,6 +7,7 @@ use weir_config::{Section, value};
 use weir_packet::flow::MAX_FLOWS;
 use weir_packet::size::FrameSizes;
 use weir_port::capture::{BufferSize, Fanout, Rung};
+use weir_testbed::spread::Spread;
 
 use super::Cpus;
 
@@ -17,6 +18,8 @@ pub struct Ladder {
     pub rungs: Vec<Rung>,
     /// Threads of the fan-outs; the other rungs have one.
     pub threads: Vec<Cpus>,
+    /// CPUs that the capturing interface hands frames to.
+    pub rps: Vec<Spread>,
     /// How fan-outs spread frames.
     pub fanout: Fanout,
     /// Frame sizes.
@@ -44,6 +47,8 @@ pub struct Step {
     pub rung: Rung,
     /// By how many threads.
     pub threads: Cpus,
+    /// CPUs that the capturing interface hands frames to.
+    pub rps: Spread,
     /// Frame sizes.
     pub frame: FrameSizes,
     /// Flows.
@@ -58,16 +63,21 @@ impl Ladder {
     /// Loads that a search looks at, beyond those that halve its bounds once they are found.
     const FIRST_LOADS: f64 = 3.0;
 
-    /// All combinations, rungs fastest; a rung that is no fan-out is there once.
+    /// All combinations, rungs fastest; a rung that is no fan-out is there once, and so is one that takes frames before RPS
+    /// does.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for frame in &self.frames {
             for &flows in &self.flows {
-                for &rung in &self.rungs {
-                    let alone = [Cpus::Count(1)];
-                    let threads = if rung.fans_out() { &self.threads[..] } else { &alone[..] };
-                    let step = |&threads| Step { rung, threads, frame: frame.clone(), flows };
-                    steps.extend(threads.iter().map(step));
+                for (i, rps) in self.rps.iter().enumerate() {
+                    for &rung in self.rungs.iter().filter(|rung| i == 0 || !rung.steals()) {
+                        let alone = [Cpus::Count(1)];
+                        let threads = if rung.fans_out() { &self.threads[..] } else { &alone[..] };
+                        let rps = if rung.steals() { &Spread::AsIs } else { rps };
+                        let step =
+                            |&threads| Step { rung, threads, rps: rps.clone(), frame: frame.clone(), flows };
+                        steps.extend(threads.iter().map(step));
+                    }
                 }
             }
         }
@@ -86,6 +96,7 @@ impl Ladder {
 pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let rungs = section.axis("rungs", value::choice("rung", &Rung::ALL));
     let threads = section.axis("threads", value::parsed::<Cpus>);
+    let rps = section.axis("rps", value::parsed::<Spread>);
     let fanout = section.one("fanout", value::choice("fan-out", &Fanout::ALL));
     let frames = section.axis("frame_bytes", value::parsed::<FrameSizes>);
     let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
@@ -114,6 +125,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     Some(Ladder {
         rungs: rungs.unwrap_or(Rung::all().collect()),
         threads: threads.unwrap_or(vec![Cpus::Count(1), Cpus::All]),
+        rps: rps.unwrap_or(vec![Spread::AsIs]),
         fanout: fanout.unwrap_or(Fanout::Hash),
         frames: frames.unwrap_or(vec![FrameSizes::Fixed(64)]),
         flows: flows.unwrap_or(vec![10_000]),
@@ -163,6 +175,14 @@ mod tests {
     }
 
     #[test]
+    fn rungs_that_take_frames_in_the_driver_are_there_once_for_all_rps() {
+        let sets = ["capture.rungs=[ring,xdp]", "capture.frame_bytes=64", "capture.rps=[default,0-1]"];
+        let steps = ladder(&sets).unwrap().steps();
+        let list: Vec<_> = steps.iter().map(|s| format!("{} {}", s.rung, s.rps)).collect();
+        assert_eq!(list, ["ring default", "xdp default", "ring 0-1"]);
+    }
+
+    #[test]
     fn mistakes_have_remedies() {
         for (sets, text) in [
             (&["capture.rungs=rings"][..], "did you mean `ring`"),
@@ -171,6 +191,7 @@ mod tests {
             (&["capture.buffer_bytes=12"], "use 10000 to 1000G bytes"),
             (&["capture.max_fps=1k"], "must be above min_fps"),
             (&["capture.snap=3"], "14"),
+            (&["capture.rps=some"], "use numbers such as"),
         ] {
             let error = ladder(sets).unwrap_err();
             assert!(error.contains(text), "{sets:?}: {error}");

@@ -23,6 +23,7 @@ mod read_search;
 mod search_spec;
 mod set;
 mod short;
+mod spreading;
 
 use short::Form;
 
@@ -35,6 +36,7 @@ pub use procedures::{
     RecoverySpec, ResetKind, ResetSpec, SoakSpec,
 };
 pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
+pub use spreading::SpreadAxes;
 pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.

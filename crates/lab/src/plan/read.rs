@@ -19,6 +19,7 @@ use super::read_procedures::read_procedures;
 use super::read_search::read_search;
 use super::set::Set;
 use super::short::{self, Changes, Form};
+use super::spreading::SpreadAxes;
 use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Throughput};
 use weir_config::value;
 use weir_config::{Mistake, Mistakes, Notes};
@@ -203,6 +204,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
     let filter = section.axis("filter", value::choice("form of rules", &RuleForm::ALL));
     let cpus = section.axis("cpus", value::parsed::<Cpus>);
     let changes = section.axis("route_changes_per_s", value::count(0..=MAX_CHANGES_PER_S));
+    let spreading = SpreadAxes::read(section);
     // One value that is not used does no harm: `--set dut.kind=...` need not mind the rules of the plan.
     let lists = [
         ("rules", rules.as_ref().map_or(0, Vec::len) > 1),
@@ -222,6 +224,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
         filter: filter.unwrap_or(vec![RuleForm::NftChain]),
         cpus: cpus.unwrap_or(vec![Cpus::All]),
         route_changes_per_s: changes.unwrap_or(vec![0]),
+        spreading,
     })
 }
 

@@ -73,7 +73,8 @@ const METHOD: &str = "Without loss: the rate at full speed if three trials in a 
     counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
     it can. All rungs have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
-    captures nothing: it is what receiving costs anybody. At most: what the slower of the two parts would take if the \
+    captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
+    full, too. At most: what the slower of the two parts would take if the \
     generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
     lies between the two bounds, and a rung that loses at full speed has none. Frames are for somebody else, as at a \
     mirror port, and UDP of many flows: as small as those of a SYN flood, \
@@ -83,7 +84,7 @@ const COST: &str = "At 90 % of the rate without loss, or at full speed where not
     the time stamp counter, per captured frame. Receiving: the kernel's softirq, with the driver, the XDP program, the \
     stack and copies into rings. System: the capture thread within system calls. User: the rung's own code, and a \
     consumer that reads the first 64 bytes of each frame. Receiving is sampled, as \
-    a share of the exact time of the generator's thread; the capture thread's time is exact, its division into system and \
+    a share of the exact time of the generator's thread, and with RPS as time of other CPUs; the capture thread's time is exact, its division into system and \
     user is sampled by the tick.";
 
 /// A rung with its results.
@@ -122,7 +123,9 @@ impl Rung<'_> {
 
     fn traffic(&self) -> String {
         let flows = self.data.setting("flows").and_then(|n| n.parse().ok()).unwrap_or(1.0);
-        format!("{}, {} flows", frame_name(&self.data.point.frame), full(flows))
+        let rps = self.data.setting("rps").map(|cpus| format!(", RPS to {}", cpus_named(cpus)));
+        let frame = frame_name(&self.data.point.frame);
+        format!("{frame}, {} flows{}", full(flows), rps.unwrap_or_default())
     }
 
     fn lossless_fps(&self) -> Option<f64> {
@@ -196,6 +199,16 @@ impl Rung<'_> {
     fn wakeups_per_frame(&self) -> Option<f64> {
         let (trial, capture) = self.cost?;
         (trial.received > 0).then(|| capture.wakeups as f64 / trial.received as f64)
+    }
+}
+
+/// `CPU 1`, `CPUs 0-1`, `all CPUs`, `no CPU`.
+fn cpus_named(cpus: &str) -> String {
+    match cpus {
+        "all" => "all CPUs".into(),
+        "off" => "no CPU".into(),
+        one if one.parse::<usize>().is_ok() => format!("CPU {one}"),
+        several => format!("CPUs {several}"),
     }
 }
 
@@ -313,7 +326,7 @@ fn costs(rungs: &[Rung<'_>]) -> Table {
 // ---- where the time goes -------------------------------------------------------------------------------
 
 /// Whose time it is that capturing costs.
-const CAPTURING: [&str; 2] = [Profile::RECEIVE, Profile::CAPTURE];
+const CAPTURING: [&str; 3] = [Profile::RECEIVE, Profile::RECEIVE_ELSEWHERE, Profile::CAPTURE];
 /// Functions of each rung in the table.
 const TOP: usize = 5;
 

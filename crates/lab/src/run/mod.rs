@@ -344,8 +344,11 @@ impl Running<'_> {
         told: &mut Vec<String>,
     ) -> Result<Wire, RunError> {
         let outside = spec.dut == DutKind::External;
-        let spec =
-            if outside { PointSpec { broadcast_every: None, ..spec.clone() } } else { spec.over_the_wire() };
+        let spec = if outside {
+            PointSpec { broadcast_every: None, spreading: None, ..spec.clone() }
+        } else {
+            spec.over_the_wire()
+        };
         if let Some(data) = self.finished(index, None, count) {
             return Ok(Wire::of(data.goals(), &data.trials));
         }

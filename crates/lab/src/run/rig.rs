@@ -107,7 +107,7 @@ impl Rig {
             (DutKind::External, Some(external)) => {
                 let far = Far::open(external, spec.ip, spec.frame.max())?.map(Arc::new);
                 let end = far.clone().map(|far| far as Arc<dyn PortEnd>);
-                (Bed::around(&bed_spec(spec, &cpus), external, end)?, far)
+                (Bed::around(&bed_spec(spec, &cpus), external, end, journal)?, far)
             }
             _ => (Bed::build(&bed_spec(spec, &cpus), journal)?, None),
         };
@@ -558,15 +558,13 @@ fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan> {
 
 pub(super) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
     BedSpec {
-        dut: spec.dut,
         rules: spec.rules.unwrap_or(0),
         form: spec.form.unwrap_or(RuleForm::NftChain),
         networks: networks(spec),
         ip: spec.ip,
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
-        dut_cpus: cpus.dut.clone(),
-        rx_queues: 1,
-        publish: None,
+        spreading: spec.spreading.clone().unwrap_or_default(),
+        ..BedSpec::plain(spec.dut, cpus.dut.clone())
     }
 }
 

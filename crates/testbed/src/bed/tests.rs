@@ -6,6 +6,7 @@ use super::*;
 use crate::counters::Delta;
 use crate::device::Device;
 use crate::fault::Faults;
+use crate::spread::Spread;
 use crate::sys;
 use crate::testing::{TempDir, need_root};
 use crate::updates::Updates;
@@ -17,17 +18,7 @@ use frames::{Frame, PacketSocket};
 
 fn spec(dut: DutKind, ip: IpVersion) -> BedSpec {
     let cpus = sys::affinity(0).unwrap();
-    BedSpec {
-        dut,
-        rules: 25,
-        form: RuleForm::NftChain,
-        networks: 1,
-        ip,
-        mtu: 1500,
-        dut_cpus: vec![*cpus.last().unwrap()],
-        rx_queues: 1,
-        publish: None,
-    }
+    BedSpec { rules: 25, ip, ..BedSpec::plain(dut, vec![*cpus.last().unwrap()]) }
 }
 
 fn build(spec: &BedSpec) -> Bed {
@@ -504,6 +495,61 @@ fn several_cpus_share_a_queue_through_rps() {
     assert_eq!(pass(&bed, 0..50).len(), 50);
 }
 
+/// Counts frames by the CPU that has them at this hook, behind RPS and out of reach of others.
+fn count_by_cpu(namespace: &Namespace, [first, second]: [usize; 2], hook: &str) {
+    let rules = format!(
+        "add table netdev t; add counter netdev t cpu{first}; add counter netdev t cpu{second};
+         add chain netdev t c {{ type filter hook {hook} priority 0; }};
+         add rule netdev t c counter name meta cpu map {{ {first} : \"cpu{first}\", {second} : \"cpu{second}\" }}"
+    );
+    let output = namespace.run(|| std::process::Command::new("nft").arg(rules).output().unwrap());
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// What was counted there since.
+fn counted_by_cpu(namespace: &Namespace, cpus: [usize; 2]) -> [u64; 2] {
+    cpus.map(|cpu| {
+        let name = format!("cpu{cpu}");
+        let arguments = ["list", "counter", "netdev", "t", &name];
+        let output = namespace.run(|| std::process::Command::new("nft").args(arguments).output().unwrap());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let number = text.split_once("packets ").unwrap_or_else(|| panic!("{text}")).1;
+        number.split_whitespace().next().unwrap().parse().unwrap()
+    })
+}
+
+#[test]
+fn rps_and_xps_move_the_work_to_other_cpus_and_queues() {
+    need_root!();
+    let all = sys::affinity(0).unwrap();
+    let &[first, second, ..] = all.as_slice() else {
+        return eprintln!("skipped: {} needs two CPUs", module_path!());
+    };
+    let cpus = [first, second];
+    for (rps, expected) in [(first, [50, 0]), (second, [0, 50])] {
+        let rps = Spread::Over(vec![rps]);
+        let spreading =
+            Spreading { rps: rps.clone(), xps: Spread::Over(cpus.to_vec()), ..Default::default() };
+        let dut_cpus = cpus.to_vec();
+        let bed = build(&BedSpec { spreading, dut_cpus, ..spec(DutKind::KernelForward, V4) });
+        let dut = bed.dut().unwrap();
+        count_by_cpu(dut, cpus, "ingress device d0");
+        let before = bed.snapshot().unwrap();
+        pass(&bed, 0..50);
+        assert_eq!(counted_by_cpu(dut, cpus), expected, "RPS to CPU {rps}");
+        let received = &bed.snapshot().unwrap().since(&before).0.devices["t1"].driver;
+        let queues = [0, 1].map(|n| received[&format!("rx_queue_{n}_xdp_packets")]);
+        assert_eq!(queues, expected, "its transmit queue: {received:?}");
+
+        let wire = build(&spec(DutKind::Wire, V4));
+        let rps = Spreading { rps, ..Default::default() };
+        wire.spread_port(Side::B, &rps, &cpus).unwrap();
+        count_by_cpu(wire.tester(), cpus, "ingress device t1");
+        pass(&wire, 0..50);
+        assert_eq!(counted_by_cpu(wire.tester(), cpus), expected, "the tester's port");
+    }
+}
+
 #[test]
 fn what_cannot_be_built_is_refused_with_a_remedy() {
     let dir = TempDir::new();
@@ -519,6 +565,18 @@ fn what_cannot_be_built_is_refused_with_a_remedy() {
     check(BedSpec { mtu: 65_536, ..base() }, "use 1280 to 65535");
     check(BedSpec { rx_queues: 0, ..base() }, "use 1 to 64");
     check(BedSpec { dut_cpus: vec![100_000], ..base() }, "CPU 100000 of the DUT does not exist");
+    let spreading = |spreading| BedSpec { spreading, ..base() };
+    let nowhere = Spread::Over(vec![100_000]);
+    check(
+        spreading(Spreading { rps: nowhere, ..Default::default() }),
+        "rps = \"100000\": CPU 100000 is none of",
+    );
+    if sys::is_root() {
+        let interrupts = Spread::Over(base().dut_cpus);
+        check(spreading(Spreading { interrupts, ..Default::default() }), "d0 has no interrupts of its own");
+        let xps = Spread::Over(base().dut_cpus);
+        check(spreading(Spreading { xps, ..Default::default() }), "d0 has one transmit queue");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! CPU 0: generator > [t0] ---- veth ---- [t1] > receive softirq > rung's buffer > capture threads
 //!                                                                               threads = 1: CPU 1; all: every CPU
 //! ```
-//! A veth receives on the CPU of whoever sends: the kernel's part of the work takes turns with the generator, which so
+//! A veth receives on the CPU of whoever sends, unless RPS hands the frames to others: the kernel's part of the work takes turns with the generator, which so
 //! never sends more than the kernel receives. What is lost is lost in the buffer of the rung. A receive thread on the
 //! capture's CPU would compete with it, and the veth's ring of 256 frames would be what is measured.
 
@@ -17,9 +17,12 @@ use weir_load::xdp::{IdleLoopback, pin_to};
 use weir_load::{Control, TesterKind};
 use weir_port::capture::{Buffer, BufferSize, Options, Queue, Rung};
 use weir_testbed::bed::Bed;
+use weir_testbed::counters::{BACKLOG, Delta};
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus, ThreadTimes};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::Journal;
+use weir_testbed::spread::Spreading;
+use weir_testbed::topology::Side;
 
 use super::super::rig::{bed_spec, mirrored, own_times, traffic};
 use super::super::verdict::{Books, rate_error};
@@ -68,6 +71,8 @@ impl Bench {
         let plain = PointSpec::plain(DutKind::Wire, 64, step.flows);
         let spec = PointSpec { frame: step.frame.clone(), ..plain };
         let bed = Bed::build(&bed_spec(&spec, &cpus), journal)?;
+        let spreading = Spreading { rps: step.rps.clone(), ..Spreading::default() };
+        bed.spread_port(Side::B, &spreading, &all_cpus()?)?;
         let ports = bed.ports();
         let traffic = mirrored(traffic(&spec, &ports, seed));
         let generator = bed.tester().run(|| {
@@ -141,8 +146,7 @@ impl Bench {
         let ((stream, times, generator), (before, cost, from), (after, cost_after, to)) =
             (sent?, before?, after?);
         let cost = cost_after.since(&cost);
-        let ring_full = after.since(&before).0.devices["t0"].link.tx_dropped;
-        let books = books(&stream, &reads, ring_full);
+        let books = books(&stream, &reads, &after.since(&before));
         let cpus = cost.cpus.values();
         let steal = cpus.map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64;
         let noise = Noise {
@@ -154,13 +158,15 @@ impl Bench {
             ..Noise::default()
         };
         let threads = Threads { generator, readers: reads.iter().map(|read| read.thread).collect() };
+        let handed_over = seen.as_ref().map(|seen| seen.handed_over(&threads)).unwrap_or_default();
         let profile = seen.map(|seen| seen.profile(&threads));
         let receive_ns =
             profile.as_ref().map_or(0.0, |profile| profile.receive_share() * times.run_ns as f64) as u64;
+        let system_ns: u64 = reads.iter().map(|read| read.system_ns).sum();
         let time = CaptureTime {
             generator_ns: times.run_ns - receive_ns,
-            receive_ns,
-            system_ns: reads.iter().map(|read| read.system_ns).sum(),
+            receive_ns: receive_ns + handed_over.all_ns,
+            system_ns: system_ns.saturating_sub(handed_over.in_readers_ns),
             user_ns: reads.iter().map(|read| read.user_ns).sum(),
         };
         let sent_fps = stream.sent as f64 / (stream.last_ns.max(1) as f64 / 1e9);
@@ -180,6 +186,11 @@ impl Bench {
         });
         Ok((stream?.0, times, thread))
     }
+}
+
+/// CPUs that a receive queue may hand its frames to.
+pub(super) fn all_cpus() -> Result<Vec<usize>, RunError> {
+    Ok(CpuPlan::choose(DutCpus::All)?.dut)
 }
 
 /// The same buffer for every rung, of frames as they come.
@@ -211,14 +222,18 @@ fn block_bytes(ladder: &Ladder, frame_bytes: u32, threads: usize) -> u32 {
 }
 
 /// Where all frames are.
-fn books(stream: &StreamCounts, reads: &[Read], ring_full: u64) -> Books {
+fn books(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Books {
     let line = |name: &str, frames, source: &str| LedgerLine {
         name: name.into(),
         owner: Owner::Dut,
         frames,
         source: source.into(),
     };
+    let ring_full = delta.0.devices["t0"].link.tx_dropped;
     let mut ledger = vec![line(RING_FULL, ring_full, "tx_dropped of t0")];
+    // Where RPS hands frames to another CPU.
+    let backlog = delta.drops().into_iter().filter(|drop| drop.name == BACKLOG);
+    ledger.extend(backlog.map(|drop| line("backlog full", drop.frames, &drop.source)));
     for drops in reads.iter().flat_map(|read| &read.account.drops) {
         match ledger.iter_mut().find(|line| line.name == drops.name) {
             Some(line) => line.frames += drops.frames,
@@ -258,6 +273,7 @@ mod tests {
 
     use weir_packet::size::FrameSizes;
     use weir_port::capture::Fanout;
+    use weir_testbed::spread::Spread;
 
     use super::*;
 
@@ -265,6 +281,7 @@ mod tests {
         Ladder {
             rungs: vec![Rung::Ring],
             threads: vec![Cpus::Count(1)],
+            rps: vec![Spread::AsIs],
             fanout: Fanout::Hash,
             frames: vec![FrameSizes::Fixed(64)],
             flows: vec![1],
@@ -279,7 +296,8 @@ mod tests {
 
     #[test]
     fn blocks_are_small_where_the_buffer_is() {
-        let step = Step { rung: Rung::Ring, threads: Cpus::Count(1), frame: FrameSizes::Fixed(64), flows: 1 };
+        let (threads, rps, frame) = (Cpus::Count(1), Spread::AsIs, FrameSizes::Fixed(64));
+        let step = Step { rung: Rung::Ring, threads, rps, frame, flows: 1 };
         let sizes = [1e4, 1e6, 1e8].map(|rate| options(&step, &ladder(rate), 1).block_bytes);
         assert_eq!(sizes, [1 << 16, 1 << 20, 1 << 20]);
         let one = options(&step, &ladder(1e6), 4);

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use weir_load::counts::Load;
 
+use weir_testbed::spread::{Spread, Spreading};
+
 use bench::{Bench, Outcome, RING_FULL};
 use observer::Look;
 
@@ -37,7 +39,10 @@ type Climb<'a> = Running<'a, Ladder>;
 
 impl Climb<'_> {
     pub(super) fn all_steps(mut self) -> Result<(), RunError> {
-        let steps = self.experiment.steps();
+        let (steps, cpus) = (self.experiment.steps(), bench::all_cpus()?);
+        for step in &steps {
+            Spreading { rps: step.rps.clone(), ..Spreading::default() }.rps_cpus(&cpus)?;
+        }
         for (index, step) in steps.iter().enumerate() {
             self.step(step, index, steps.len())?;
         }
@@ -69,11 +74,13 @@ impl Climb<'_> {
             ("frame_bytes", step.frame.to_string()),
             ("flows", step.flows.to_string()),
         ];
+        let rps = (step.rps != Spread::AsIs).then(|| ("rps".to_string(), step.rps.to_string()));
+        let settings = settings.map(|(name, value)| (name.to_string(), value)).into_iter().chain(rps);
         Point {
             id: 0,
             run_id: self.record.id,
             index,
-            settings: settings.map(|(name, value)| (name.to_string(), value)).to_vec(),
+            settings: settings.collect(),
             dut: step.rung.to_string(),
             frame: step.frame.to_string(),
             frame_bytes_mean: step.frame.mean(),

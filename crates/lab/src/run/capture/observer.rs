@@ -24,6 +24,9 @@ const IDLE: [&str; 8] = [
 /// What runs when the kernel receives.
 const RECEIVING: &str = "net_rx_action";
 
+/// What runs when a CPU receives what another one hands to it.
+const HANDED_OVER: &str = "process_backlog";
+
 /// How a trial is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
@@ -46,6 +49,7 @@ impl Threads {
             // The kernel receives in the thread that sends.
             _ if thread == self.generator && functions.contains(&RECEIVING) => Profile::RECEIVE,
             _ if thread == self.generator => Profile::GENERATOR,
+            _ if functions.contains(&HANDED_OVER) => Profile::RECEIVE_ELSEWHERE,
             _ if self.readers.contains(&thread) => Profile::CAPTURE,
             _ => Profile::OTHER,
         }
@@ -57,6 +61,14 @@ pub(super) struct Observer {
     sampler: Sampler,
     /// Read while the eBPF programs are loaded.
     symbols: Symbols,
+}
+
+/// Time of receiving what the generator's CPU hands to others, by samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct HandedOver {
+    pub(super) all_ns: u64,
+    /// The part of it that the kernel takes from the threads that capture, and counts as theirs.
+    pub(super) in_readers_ns: u64,
 }
 
 /// Stacks of each thread, by address.
@@ -85,6 +97,20 @@ impl Observer {
 }
 
 impl Seen {
+    /// What other CPUs than the generator's do to receive.
+    pub(super) fn handed_over(&self, threads: &Threads) -> HandedOver {
+        let mut found = HandedOver::default();
+        for (sample, n) in self.samples.iter().filter(|(sample, _)| !sample.user) {
+            let names: Vec<_> = sample.stack.iter().map(|&address| self.symbols.name(address)).collect();
+            if threads.name(sample.thread, &names) == Profile::RECEIVE_ELSEWHERE {
+                let ns = n * (1_000_000_000 / HZ);
+                found.all_ns += ns;
+                found.in_readers_ns += if threads.readers.contains(&sample.thread) { ns } else { 0 };
+            }
+        }
+        found
+    }
+
     /// The profile of a trial of these threads.
     pub(super) fn profile(&self, threads: &Threads) -> Profile {
         let mut stacks = Stacks::default();
@@ -98,5 +124,27 @@ impl Seen {
             stacks.add(threads.name(sample.thread, names), names.iter().copied(), *n);
         }
         Profile { hz: HZ, lost: self.lost, stacks: stacks.finish() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_cpus_receive_is_no_work_of_those_that_it_interrupts() {
+        let threads = Threads { generator: 1, readers: vec![2] };
+        let backlog = ["memcpy", "process_backlog", RECEIVING];
+        for (thread, functions, name) in [
+            (1, &["bpf_test_run"][..], Profile::GENERATOR),
+            (1, &["veth_poll", RECEIVING], Profile::RECEIVE),
+            (1, &backlog, Profile::RECEIVE),
+            (2, &backlog, Profile::RECEIVE_ELSEWHERE),
+            (0, &backlog, Profile::RECEIVE_ELSEWHERE),
+            (2, &["do_syscall_64"], Profile::CAPTURE),
+            (0, &["virtnet_poll", RECEIVING], Profile::OTHER),
+        ] {
+            assert_eq!(threads.name(thread, functions), name, "{thread} {functions:?}");
+        }
     }
 }

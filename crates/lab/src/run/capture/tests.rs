@@ -44,6 +44,27 @@ fn every_rung_is_measured_and_its_books_close() {
 }
 
 #[test]
+fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
+    let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::All).unwrap().dut;
+    if !is_root(module_path!()) || cpus.len() < 2 {
+        return println!("skipped: {} needs root and two CPUs", module_path!());
+    }
+    let rps = format!("capture.rps=[off,{}]", cpus[1]);
+    let more = ["capture.rungs=[ring,xdp]", "capture.frame_bytes=64", "capture.max_fps=15k", rps.as_str()];
+    let (data, _) = run("capture", &[&SHORT[..], &more].concat());
+    let rps: Vec<_> = data.points.iter().map(|point| point.setting("rps").unwrap_or("-")).collect();
+    assert_eq!(rps, ["off", "-", cpus[1].to_string().as_str()]);
+    for trial in data.points.iter().flat_map(|point| point.measured()) {
+        assert!(trial.unexplained == 0 && trial.received > 0, "{trial:?}");
+    }
+    let steps = data.points.last().unwrap();
+    assert!(
+        crate::report::html(std::slice::from_ref(&data)).contains(&format!("RPS to CPU {}", cpus[1])),
+        "{steps:?}"
+    );
+}
+
+#[test]
 fn a_rung_keeps_up_if_all_that_is_lost_is_lost_before_it() {
     let trial = crate::report::fixture::quick().points[1].trials[1].clone();
     for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {

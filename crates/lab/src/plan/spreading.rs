@@ -1,0 +1,135 @@
+//! The axes of who does the work of an interface: `interrupts`, `rps` and `xps` of `[dut]`.
+
+use toml_edit::Value;
+use weir_config::{Section, value};
+use weir_testbed::dut::DutKind;
+use weir_testbed::spread::{Spread, Spreading};
+
+use super::axes::Conflict;
+
+/// Each list is an axis; empty where the plan says nothing, so that everything is as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SpreadAxes {
+    /// CPUs of the interrupts.
+    pub interrupts: Vec<Spread>,
+    /// CPUs that receive queues hand frames to.
+    pub rps: Vec<Spread>,
+    /// CPUs that transmit queues belong to.
+    pub xps: Vec<Spread>,
+}
+
+impl SpreadAxes {
+    pub(super) fn read(section: &Section<'_>) -> SpreadAxes {
+        let interrupts = |value: &Value| match value::parsed(value)? {
+            Spread::Off => {
+                Err("an interrupt needs a CPU: use numbers such as \"0-1\", \"all\" or \"default\"".into())
+            }
+            spread => Ok(spread),
+        };
+        let of = |key| section.axis(key, value::parsed::<Spread>).unwrap_or_default();
+        let interrupts = section.axis("interrupts", interrupts).unwrap_or_default();
+        SpreadAxes { interrupts, rps: of("rps"), xps: of("xps") }
+    }
+
+    /// All combinations; `None` where the plan says nothing, or the device has no interfaces of its own.
+    pub(super) fn all(&self, kind: DutKind) -> Vec<Option<Spreading>> {
+        if *self == SpreadAxes::default() || kind == DutKind::Wire {
+            return vec![None];
+        }
+        let or_as_is = |list: &[Spread]| if list.is_empty() { vec![Spread::AsIs] } else { list.to_vec() };
+        let [interrupts, rps, xps] = [&self.interrupts, &self.rps, &self.xps].map(|list| or_as_is(list));
+        let mut list = Vec::new();
+        for interrupts in &interrupts {
+            for rps in &rps {
+                list.extend(xps.iter().map(|xps| {
+                    let (interrupts, rps, xps) = (interrupts.clone(), rps.clone(), xps.clone());
+                    Some(Spreading { interrupts, rps, xps })
+                }));
+            }
+        }
+        list
+    }
+}
+
+/// As name and value, in the order of the plan.
+pub(super) fn settings(spreading: &Spreading) -> [(&'static str, String); 3] {
+    let Spreading { interrupts, rps, xps } = spreading;
+    [("interrupts", interrupts.to_string()), ("rps", rps.to_string()), ("xps", xps.to_string())]
+}
+
+/// Why this has no meaning for a device; empty if it has one.
+pub(super) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
+    let mut list = Vec::new();
+    let mut add = |key, why: String| list.push(Conflict { axes: [key, "kind"], why });
+    if spreading.interrupts != Spread::AsIs && kind != DutKind::External {
+        add(
+            "interrupts",
+            format!(
+                "{kind} is behind a veth, which has no interrupts: leave this out, or measure a machine of its own \
+                 (kind = \"external\") behind interfaces that have"
+            ),
+        );
+    }
+    let in_driver = kind == DutKind::XdpForward || kind.takes_by_xdp();
+    if in_driver && !matches!(spreading.rps, Spread::AsIs | Spread::Off) {
+        add("rps", format!("{kind} takes frames in the driver, before RPS: leave this out"));
+    }
+    if in_driver && !matches!(spreading.xps, Spread::AsIs | Spread::Off) {
+        add("xps", format!("{kind} sends past XPS: leave this out"));
+    }
+    if matches!(&spreading.xps, Spread::Over(cpus) if cpus.len() < 2) && kind != DutKind::External {
+        let text = "each CPU has a transmit queue of its own, and with one there is no choice: name two CPUs or more";
+        add("xps", text.into());
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Experiment, PointSpec, load};
+
+    fn points(sets: &[&str]) -> Result<Vec<PointSpec>, String> {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        let plan = load("router", &sets).map_err(|error| error.to_string())?;
+        assert!(matches!(plan.experiment, Experiment::Throughput(_)));
+        Ok(plan.points())
+    }
+
+    const ONE: [&str; 3] = ["dut.kind=kernel-forward", "traffic.frame_bytes=64", "traffic.ip=4"];
+
+    fn rps(point: &PointSpec) -> Option<String> {
+        point.settings().into_iter().find(|(name, _)| name == "rps").map(|(_, value)| value)
+    }
+
+    #[test]
+    fn each_combination_is_a_point_and_says_all_three() {
+        let plain = points(&ONE).unwrap();
+        assert!(plain.iter().all(|point| rps(point).is_none()));
+        let sets =
+            [&ONE[..], &["dut.rps=[\"default\",\"off\",0,\"0-1\"]", "dut.xps=[\"off\",\"all\"]"]].concat();
+        let all = points(&sets).unwrap();
+        assert_eq!(all.len(), plain.len() * 8);
+        let first: Vec<_> = all.iter().filter_map(rps).take(2).collect();
+        assert!(all.iter().all(|point| rps(point).is_some()), "{first:?}");
+        let wires = points(&["dut.kind=[wire,kernel-forward]", "dut.cpus=1", "dut.rps=[off,all]"]).unwrap();
+        let of = |kind: &str| wires.iter().filter(|point| point.dut.to_string() == kind).count();
+        assert_eq!(of("wire") * 2, of("kernel-forward"), "a wire is there once");
+    }
+
+    #[test]
+    fn mistakes_have_remedies() {
+        for (set, text) in [
+            ("dut.rps=1-0", "use numbers such as"),
+            ("dut.interrupts=off", "an interrupt needs a CPU"),
+            ("dut.interrupts=0", "a veth, which has no interrupts"),
+            ("dut.xps=0", "name two CPUs or more"),
+        ] {
+            let error = points(&[&ONE[..], &[set]].concat()).unwrap_err();
+            assert!(error.contains(text), "{set}: {error}");
+        }
+        for set in ["dut.rps=0", "dut.xps=0-1"] {
+            let error = points(&["dut.kind=xdp-forward", set]).unwrap_err();
+            assert!(error.contains("leave this out"), "{set}: {error}");
+        }
+    }
+}

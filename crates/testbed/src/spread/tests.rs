@@ -1,0 +1,202 @@
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::journal::clean;
+use crate::testing::TempDir;
+
+/// A machine in files: eth0 with three interrupts and queues, a virtio interface, one with a line of its own, a veth.
+fn machine(dir: &Path) -> Trees {
+    let trees = Trees { sys: dir.join("sys"), proc: dir.join("proc") };
+    let file = |path: PathBuf, content: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    let interface = |name: &str, device: Option<&str>, queues: u32| {
+        let folder = trees.sys.join("class/net").join(name);
+        for n in 0..queues {
+            file(folder.join(format!("queues/rx-{n}/rps_cpus")), "0\n");
+            file(folder.join(format!("queues/tx-{n}/xps_cpus")), "0\n");
+        }
+        device.into_iter().for_each(|path| symlink(trees.sys.join(path), folder.join("device")).unwrap());
+    };
+    interface("eth0", Some("devices/pci/0000:01:00.0"), 2);
+    for irq in [30, 9, 31] {
+        file(trees.sys.join(format!("devices/pci/0000:01:00.0/msi_irqs/{irq}")), "msix");
+    }
+    // The bridge that it is behind has interrupts too.
+    file(trees.sys.join("devices/pci/msi_irqs/40"), "msi");
+    interface("ens3", Some("devices/pci/0000:02:00.0/virtio0"), 1);
+    fs::create_dir_all(trees.sys.join("devices/pci/0000:02:00.0/virtio0")).unwrap();
+    file(trees.sys.join("devices/pci/0000:02:00.0/msi_irqs/50"), "msix");
+    interface("old0", Some("devices/pci/0000:03:00.0"), 1);
+    file(trees.sys.join("devices/pci/0000:03:00.0/irq"), "11\n");
+    interface("v0", None, 1);
+    for irq in [9, 11, 30, 31, 40, 50] {
+        file(trees.proc.join(format!("irq/{irq}/smp_affinity")), "f\n");
+    }
+    trees
+}
+
+fn spreading(interrupts: &str, rps: &str, xps: &str) -> Spreading {
+    Spreading {
+        interrupts: interrupts.parse().unwrap(),
+        rps: rps.parse().unwrap(),
+        xps: xps.parse().unwrap(),
+    }
+}
+
+/// What would be written for an interface, as `file value`, or why nothing can be.
+fn plan(dir: &Path, interface: &str, spreading: &Spreading) -> Vec<String> {
+    match spreading.masks(interface, &[0, 1, 2, 3], &machine(dir)) {
+        Err(error) => vec![error.to_string()],
+        Ok(masks) => masks
+            .iter()
+            .map(|mask| {
+                let name = mask.path.strip_prefix(dir).unwrap().display().to_string();
+                format!("{name} {}", mask.value)
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn work_is_shared_out_over_files() {
+    for (interface, [interrupts, rps, xps], expected) in [
+        ("eth0", ["default", "default", "default"], &[][..]),
+        (
+            "eth0",
+            ["2-3", "default", "default"],
+            &["proc/irq/9/smp_affinity 4", "proc/irq/30/smp_affinity 8", "proc/irq/31/smp_affinity 4"],
+        ),
+        (
+            "eth0",
+            ["default", "all", "1,3"],
+            &[
+                "sys/class/net/eth0/queues/rx-0/rps_cpus f",
+                "sys/class/net/eth0/queues/rx-1/rps_cpus f",
+                "sys/class/net/eth0/queues/tx-0/xps_cpus 2",
+                "sys/class/net/eth0/queues/tx-1/xps_cpus 8",
+            ],
+        ),
+        (
+            "eth0",
+            ["default", "off", "off"],
+            &[
+                "sys/class/net/eth0/queues/rx-0/rps_cpus 0",
+                "sys/class/net/eth0/queues/rx-1/rps_cpus 0",
+                "sys/class/net/eth0/queues/tx-0/xps_cpus 0",
+                "sys/class/net/eth0/queues/tx-1/xps_cpus 0",
+            ],
+        ),
+        ("ens3", ["1", "default", "default"], &["proc/irq/50/smp_affinity 2"]),
+        ("old0", ["1", "default", "default"], &["proc/irq/11/smp_affinity 2"]),
+    ] {
+        let dir = TempDir::new();
+        assert_eq!(plan(dir.path(), interface, &spreading(interrupts, rps, xps)), expected, "{interface}");
+    }
+}
+
+#[test]
+fn what_cannot_be_spread_is_refused_with_a_remedy() {
+    for (interface, [interrupts, rps, xps], words) in [
+        ("v0", ["0", "default", "default"], "v0 has no interrupts of its own"),
+        ("eth0", ["off", "default", "default"], "an interrupt needs a CPU"),
+        ("v0", ["default", "default", "0-1"], "v0 has one transmit queue"),
+        (
+            "eth0",
+            ["default", "3-4", "default"],
+            "rps = \"3-4\": CPU 4 is none of those that can have this work, 0-3",
+        ),
+        ("none", ["default", "0", "default"], "queues"),
+    ] {
+        let dir = TempDir::new();
+        let found = plan(dir.path(), interface, &spreading(interrupts, rps, xps));
+        assert!(found.len() == 1 && found[0].contains(words), "{interface}: {found:?}");
+    }
+}
+
+#[test]
+fn sets_of_cpus_are_read_and_written() {
+    for (text, written) in [
+        ("0", "0"),
+        ("3,0-1", "0-1,3"),
+        ("1,2,3,2", "1-3"),
+        ("all", "all"),
+        ("off", "off"),
+        ("default", "default"),
+    ] {
+        assert_eq!(text.parse::<Spread>().unwrap().to_string(), written);
+    }
+    for text in ["", "a", "2-1", "1-", "9999", "0;1"] {
+        assert!(text.parse::<Spread>().unwrap_err().contains("use numbers such as"), "{text}");
+    }
+}
+
+#[test]
+fn masks_are_groups_of_32() {
+    for (cpus, mask) in
+        [(&[][..], "0"), (&[0], "1"), (&[0, 1], "3"), (&[1, 33], "2,2"), (&[95], "80000000,0,0")]
+    {
+        assert_eq!(cpu_mask(cpus), mask, "{cpus:?}");
+    }
+}
+
+fn contents(masks: &[Mask]) -> Vec<String> {
+    masks.iter().map(|mask| fs::read_to_string(&mask.path).unwrap().trim().to_string()).collect()
+}
+
+#[test]
+fn files_of_the_host_get_their_content_back() {
+    let dir = TempDir::new();
+    let masks = spreading("1", "0-1", "default").masks("eth0", &[0, 1], &machine(dir.path())).unwrap();
+    let journal = dir.path().join("journal");
+    let written = write_for_now(&masks, Journal::in_dir(&journal)).unwrap();
+    assert_eq!(contents(&masks), ["2", "2", "2", "3", "3"]);
+    assert_eq!(fs::read_dir(&journal).unwrap().count(), 1);
+    drop(written);
+    assert_eq!(contents(&masks), ["f", "f", "f", "0", "0"]);
+    assert_eq!(fs::read_dir(&journal).unwrap().count(), 0);
+
+    // The second file cannot be written: the first one is as it was.
+    fs::remove_file(&masks[1].path).unwrap();
+    let error = write_for_now(&masks, Journal::in_dir(&journal)).unwrap_err().to_string();
+    assert!(error.contains("irq/30/smp_affinity"), "{error}");
+    assert_eq!(fs::read_to_string(&masks[0].path).unwrap(), "f\n");
+}
+
+/// The other half of the next test, run in a process of its own: writes masks and waits to be killed.
+#[test]
+fn child_that_is_killed() {
+    let Some(dir) = std::env::var_os("WEIR_TEST_SPREAD") else { return };
+    let dir = Path::new(&dir);
+    let masks = spreading("1", "default", "default").masks("eth0", &[0, 1], &machine(dir)).unwrap();
+    let _written = write_for_now(&masks, Journal::in_dir(&dir.join("journal"))).unwrap();
+    println!("\nready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    unreachable!("killed before its input ends");
+}
+
+#[test]
+fn a_killed_run_is_undone_at_the_next_start() {
+    let dir = TempDir::new();
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "spread::tests::child_that_is_killed", "--nocapture"])
+        .env("WEIR_TEST_SPREAD", dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(victim.stdout.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != "ready" {
+        line.clear();
+        assert_ne!(std::io::BufRead::read_line(&mut said, &mut line).unwrap(), 0, "it ended");
+    }
+    let file = dir.path().join("proc/irq/9/smp_affinity");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "2");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert_eq!(clean(&dir.path().join("journal")).unwrap().len(), 3);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "f\n");
+}
