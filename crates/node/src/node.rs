@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use weir_packet::frame::Mac;
-use weir_plane::{BATCH, Count, Event, Plane};
+use weir_plane::{BATCH, Change, Count, Event, Plane};
 use weir_port::duplex::{Pool, Port, Tap};
 use weir_port::thread;
 
@@ -241,9 +241,14 @@ impl Node {
                 "a port or how it is run changes only when the node begins anew".into(),
             ));
         }
-        let (old, new) = (kind.config.clone(), config.plane.clone());
-        let changed = self.ask(move |worker| worker.apply(&old, &new))?;
-        changed.map_err(NodeError::Change)?;
+        let change = Change::prepare(&kind.config, &config.plane).map_err(NodeError::Change)?;
+        let (accepted, mut change) = self.ask(move |worker| (worker.plane.accept(&change), change))?;
+        accepted.map_err(NodeError::Change)?;
+        let mut more = true;
+        while more {
+            // The thread gives back what it needs no more, so that it is freed here.
+            (more, change) = self.ask(move |worker| (worker.commit(&mut change), change))?;
+        }
         kind.config = config.plane.clone();
         Ok(())
     }

@@ -276,9 +276,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Becomes what another text says.
-    pub(crate) fn apply(&mut self, old: &weir_plane::Config, new: &weir_plane::Config) -> Result<(), String> {
-        self.plane.apply(self.now, old, new)
+    /// Takes a piece of what is to change; `true`: there is more.
+    pub(crate) fn commit(&mut self, change: &mut weir_plane::Change) -> bool {
+        self.plane.commit(self.now, change)
     }
 
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {

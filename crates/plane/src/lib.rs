@@ -8,6 +8,7 @@
 
 mod batch;
 mod chain;
+mod change;
 mod config;
 mod drops;
 mod filter;
@@ -31,6 +32,7 @@ pub mod text;
 mod time;
 
 pub use batch::{BATCH, Batch, Fate, Set};
+pub use change::Change;
 pub use config::{Beside, Config};
 pub use drops::{Drop, Drops};
 pub use filter::{Count, Logged};

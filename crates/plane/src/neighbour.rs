@@ -145,13 +145,20 @@ impl Neighbours {
         self.links.iter().position(holds).map(|port| PortId(port as u8))
     }
 
-    /// From now on a port answers for these addresses of IPv4 beside its own, each from the first to the last.
-    pub(crate) fn answer_for(&mut self, port: PortId, addresses: Vec<(u32, u32)>) {
-        self.links[usize::from(port.0)].answers_for = addresses;
+    /// From now on a port answers for these addresses of IPv4 beside its own, each from the first to the last; those of
+    /// before take their place.
+    pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
+        std::mem::swap(&mut self.links[port].answers_for, addresses);
     }
 
     pub(crate) fn link(&self, port: PortId) -> &Link {
         &self.links[usize::from(port.0)]
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.by_address.len()
     }
 
     /// The neighbour with this address, new if need be; `None` if there are too many.
@@ -214,8 +221,9 @@ impl Neighbours {
 
     /// One route less leads to it.
     pub(crate) fn unpin(&mut self, slot: Slot) {
-        self.slots[slot.0 as usize].routes -= 1;
-        if self.slots[slot.0 as usize].state == State::Unknown {
+        let neighbour = &mut self.slots[slot.0 as usize];
+        neighbour.routes -= 1;
+        if neighbour.state == State::Unknown && neighbour.routes == 0 {
             self.forget(slot);
         }
     }

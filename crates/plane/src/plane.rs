@@ -29,9 +29,9 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Plane {
     ports: Vec<Gate>,
-    left: usize,
-    stages: Vec<Stage>,
-    exit: Exit,
+    pub(crate) left: usize,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) exit: Exit,
     own: Own,
     departures: Vec<Departure>,
     books: Books,
@@ -39,7 +39,7 @@ pub struct Plane {
 
 /// What is behind the chain.
 #[derive(Debug)]
-enum Exit {
+pub(crate) enum Exit {
     /// The port at the other end: a bump in the wire.
     Across,
     /// The port and the neighbour that a route says.
@@ -124,47 +124,6 @@ impl Plane {
     /// Frames of the node's own that leave since the last call.
     pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
         self.departures.drain(..)
-    }
-
-    /// Becomes what `new` says, where `old` is what it was, between two batches: sessions, neighbours and frames that wait
-    /// stay.
-    ///
-    /// # Errors
-    /// What cannot be changed while the node runs; the rest may have been changed already.
-    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<(), String> {
-        if (&old.ports, old.left) != (&new.ports, new.left) {
-            return Err("ports change only when the node begins anew".to_string());
-        }
-        if self.stages.len() != new.stages.len() {
-            return Err("stages come and go only when the node begins anew".to_string());
-        }
-        let changed = old.stages.iter().zip(&new.stages).map(|(old, new)| (old != new).then_some(new));
-        for (stage, change) in self.stages.iter_mut().zip(changed) {
-            match (stage, change) {
-                (_, None) => {}
-                (Stage::Nat(nat), Some(StageConfig::Nat(config))) => nat.apply(now, (**config).clone())?,
-                (Stage::Filter(filter), Some(StageConfig::Filter(config))) => filter.apply(config),
-                _ => return Err("stages change places only when the node begins anew".to_string()),
-            }
-        }
-        if let Exit::Router(router) = &mut self.exit {
-            answer_for_translated(router, new);
-        }
-        let (Some(before), Some(after)) = (&old.routes, &new.routes) else {
-            return match old.routes == new.routes {
-                true => Ok(()),
-                false => Err("a bump becomes a router only when the node begins anew".to_string()),
-            };
-        };
-        for gone in before.iter().filter(|route| after.iter().all(|other| other.prefix != route.prefix)) {
-            self.remove_route(gone.prefix);
-        }
-        for route in after.iter().filter(|route| !before.contains(route)) {
-            let far =
-                |NoLink(address)| format!("{address} is no neighbour of a port: give a port its network");
-            self.add_route(route).map_err(far)?;
-        }
-        Ok(())
     }
 
     /// What the NATs of the node hold.
@@ -420,15 +379,11 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
     for route in routes {
         router.add(route).expect("the next hops of a text are neighbours");
     }
-    answer_for_translated(&mut router, config);
-    Exit::Router(Box::new(router))
-}
-
-/// The right end is where the addresses are known that the node translates to.
-fn answer_for_translated(router: &mut Router, config: &Config) {
+    // The right end is where the addresses are known that the node translates to.
     for port in config.left..config.ports.len() {
-        router.answer_for(PortId(port as u8), config.translated());
+        router.answer_for(port, &mut config.translated());
     }
+    Exit::Router(Box::new(router))
 }
 
 fn own_addresses(port: &Port) -> Vec<IpAddr> {

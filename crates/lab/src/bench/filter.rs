@@ -9,7 +9,7 @@ use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, m
 use super::probe::{Bench, headers};
 use crate::rng::Rng;
 
-const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+pub(super) const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// What a rule asks and a frame has.
 #[derive(Clone, Copy)]
@@ -104,6 +104,11 @@ pub(super) fn node(text: &str, rules: &str) -> Plane {
     let config =
         Config::read_with("bench", text, &mut beside).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     Plane::new(&config, &MACS)
+}
+
+/// So many rules as those of firewalls are, a line each.
+pub(super) fn lines(count: usize, random: &mut Rng) -> Vec<String> {
+    (0..count).map(|_| line(rule(random))).collect()
 }
 
 /// A rule as those of firewalls are: most name a server or a network behind it and a port, many where it is asked from,

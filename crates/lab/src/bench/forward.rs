@@ -77,7 +77,7 @@ pub(super) fn router() -> Plane {
     Plane::new(&config, &MACS)
 }
 
-fn routes(count: usize, v6: bool, random: &mut Rng) -> Vec<Route> {
+pub(super) fn routes(count: usize, v6: bool, random: &mut Rng) -> Vec<Route> {
     let gateway = |random: &mut Rng| -> IpAddr {
         let n = 2 + random.below(GATEWAYS) as u8;
         if v6 {

@@ -7,6 +7,7 @@
 
 use std::io::{self, Write};
 
+mod change;
 mod filter;
 mod forward;
 mod nat;
@@ -30,5 +31,6 @@ pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     bench.heading()?;
     forward::rows(&mut bench)?;
     filter::rows(&mut bench)?;
-    nat::rows(&mut bench)
+    nat::rows(&mut bench)?;
+    change::rows(&mut bench)
 }

@@ -20,9 +20,10 @@ mod classify;
 mod compile;
 mod pieces;
 mod rules;
+mod ruleset;
 mod state;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -31,9 +32,10 @@ use weir_packet::headers::{self, Headers, ICMP, ICMP6, TCP, UDP};
 
 use self::boxes::{LATER, STATES};
 use self::classify::{BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
-use self::compile::{Boxes, Program};
+use self::compile::Boxes;
 use self::pieces::Pieces;
-use self::rules::{Action, Rules};
+use self::rules::Rules;
+use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, Set};
 use crate::config::FileOf;
@@ -45,6 +47,8 @@ use crate::reset;
 use crate::stage::{Dir, Step};
 use crate::text::{Arg, Item};
 use crate::time::Time;
+
+pub(crate) use self::ruleset::Change;
 
 /// What a text says of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,16 +93,6 @@ impl Config {
             }
         }
     }
-}
-
-/// What is done when a rule holds for a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
-    Accept,
-    Drop,
-    Reject,
-    Count,
-    Log { every: u64 },
 }
 
 /// Frames and bytes that a rule held for.
@@ -150,12 +144,7 @@ const LOGGED_BYTES: usize = 96;
 /// A filter.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    rules: Rules,
-    program: Program,
-    acts: Vec<Act>,
-    counts: Vec<Count>,
-    /// What the policy was used for.
-    policy: (Act, Count),
+    rules: Ruleset,
     logged: VecDeque<Logged>,
     /// Where a rule asks for states.
     connections: Option<Box<Connections>>,
@@ -175,40 +164,28 @@ struct Asked {
 impl Filter {
     /// A filter as the text says; what nobody is to foresee follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64) -> Filter {
-        let rules = config.rules.clone();
-        let boxes = Boxes::of(&rules).expect("the text was refused otherwise");
-        let program = Program::new(&boxes);
-        let acts: Vec<Act> = rules.rules.iter().map(|rule| act(&rule.action)).collect();
-        let stateful = rules.rules.iter().any(|rule| rule.states != 0);
+        let rules = Ruleset::new(config);
+        let stateful = rules.is_stateful;
         Filter {
-            program,
-            counts: vec![Count::default(); acts.len()],
-            acts,
-            policy: (act(&rules.policy), Count::default()),
+            rules,
             logged: VecDeque::new(),
             connections: stateful.then(|| Box::new(Connections::new(seed))),
             pieces: Pieces::new(seed),
             seed,
-            rules,
             asked: Some(Box::default()),
         }
     }
 
-    /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay.
-    pub(crate) fn apply(&mut self, config: &Config) {
-        let new = Filter::new(config, self.seed);
-        let old = std::mem::replace(self, new);
-        let mut counted: HashMap<&str, Count> = HashMap::new();
-        for (rule, count) in old.rules.rules.iter().zip(&old.counts) {
-            counted.entry(&rule.text).or_insert(*count);
+    /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay where
+    /// the new rules ask for them. What is of no more use is left in `change`.
+    pub(crate) fn take(&mut self, change: &mut Change) {
+        change.carry(&self.rules);
+        std::mem::swap(&mut self.rules, &mut change.rules);
+        let (is_stateful, seed) = (self.rules.is_stateful, self.seed);
+        match is_stateful {
+            true => _ = self.connections.get_or_insert_with(|| Box::new(Connections::new(seed))),
+            false => change.connections = self.connections.take(),
         }
-        for (rule, count) in self.rules.rules.iter().zip(&mut self.counts) {
-            *count = counted.remove(rule.text.as_str()).unwrap_or_default();
-        }
-        self.policy.1 = old.policy.1;
-        self.logged = old.logged;
-        self.pieces = old.pieces;
-        self.connections = self.connections.take().map(|none| old.connections.unwrap_or(none));
     }
 
     /// Does what is due at `now`.
@@ -230,13 +207,14 @@ impl Filter {
 
     /// The rules as they were written, with what they held for, and the policy.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, Count)> {
-        let rules = self.rules.rules.iter().map(|rule| rule.text.as_str());
-        let policy = match self.policy.0 {
+        let Ruleset { source, counts, policy, .. } = &self.rules;
+        let rules = source.rules.iter().map(|rule| rule.text.as_str());
+        let name = match policy.0 {
             Act::Accept => "policy accept",
             Act::Reject => "policy reject",
             _ => "policy drop",
         };
-        rules.zip(self.counts.iter().copied()).chain([(policy, self.policy.1)])
+        rules.zip(counts.iter().copied()).chain([(name, policy.1)])
     }
 
     /// Frames that were written down since the last call.
@@ -247,7 +225,7 @@ impl Filter {
     /// Memory that frames read, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let connections = self.connections.as_ref().map_or(0, |connections| connections.bytes());
-        self.program.bytes() + size_of_val(&*self.acts) + size_of_val(&*self.counts) + connections
+        self.rules.bytes() + connections
     }
 
     /// Decides about frames; returns those that pass.
@@ -266,8 +244,8 @@ impl Filter {
             asked.fill(step, dir, set, v4, found.as_ref());
             while asked.rules.len > 0 {
                 match v4 {
-                    true => self.program.first_v4(&mut asked.rules),
-                    false => self.program.first_v6(&mut asked.rules),
+                    true => self.rules.program.first_v4(&mut asked.rules),
+                    false => self.rules.program.first_v6(&mut asked.rules),
                 }
                 self.act(step, dir, &mut asked, &mut passed);
             }
@@ -288,8 +266,8 @@ impl Filter {
             let (i, rule) = (usize::from(frames[n]) % BATCH, rules.found[n]);
             let bytes = step.frames[i].ip().len() as u64;
             let (act, count) = match rule {
-                NONE => (self.policy.0, &mut self.policy.1),
-                rule => (self.acts[rule as usize], &mut self.counts[rule as usize]),
+                NONE => (self.rules.policy.0, &mut self.rules.policy.1),
+                rule => (self.rules.acts[rule as usize], &mut self.rules.counts[rule as usize]),
             };
             count.frames += 1;
             count.bytes += bytes;
@@ -340,7 +318,7 @@ impl Filter {
         let packet = step.frames[i].ip();
         self.logged.push_back(Logged {
             time: step.now,
-            rule: self.rules.rules[rule as usize].text.clone(),
+            rule: self.rules.source.rules[rule as usize].text.clone(),
             packet: packet[..packet.len().min(LOGGED_BYTES)].to_vec(),
         });
     }
@@ -393,16 +371,6 @@ fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
     let later = if frame.fragment() == Fragment::Later { LATER } else { 0 };
     let meta = 1 << state | 1 << (STATES + key.words[DIR]) | later;
     key.words[BITS] = boxes::bits(frame.tcp_flags(), meta);
-}
-
-fn act(action: &Action) -> Act {
-    match action {
-        Action::Accept => Act::Accept,
-        Action::Drop => Act::Drop,
-        Action::Reject => Act::Reject,
-        Action::Count(_) => Act::Count,
-        Action::Log(every) => Act::Log { every: *every },
-    }
 }
 
 /// The frame goes no further, and its sender is told as if nobody listened there.

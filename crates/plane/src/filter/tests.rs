@@ -206,15 +206,7 @@ fn a_share_of_frames_is_written_down() {
     let config = Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
     for ms in 1..=7 {
-        let ends = Ends {
-            ip: IpVersion::V4,
-            src_mac: [2; 6],
-            dst_mac: [4; 6],
-            src_prefix: [0; 12],
-            dst_prefix: [0; 12],
-        };
-        let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport: ms as u16, dport: 53, group: 0 };
-        let mut buf = [&[0; HEAD_ROOM][..], &ends.frame(&flow, 64, Signature::default())].concat();
+        let mut buf = [&[0; HEAD_ROOM][..], &datagram(ms as u16, 53)].concat();
         let end = buf.len();
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
@@ -226,4 +218,45 @@ fn a_share_of_frames_is_written_down() {
     assert!(plane.logged().is_empty());
     let frames: Vec<u64> = plane.filter_counts()[0].iter().map(|(_, count)| count.frames).collect();
     assert_eq!(frames, [7, 7]);
+}
+
+#[test]
+fn rules_that_stay_go_on_counting() {
+    let text = |rules: &str| format!("lan > filter({rules}) > wan");
+    let config =
+        |rules: &str| Config::read("n", &text(rules)).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let old = config("count all, count dns udp to any port 53, count all, policy accept");
+    let mut plane = Plane::new(&old, &[[2; 6], [4; 6]]);
+    let one = |plane: &mut Plane, ms: u64, dport: u16| {
+        let mut buf = [&[0; HEAD_ROOM][..], &datagram(ms as u16, dport)].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+        plane.run(Time::from_ms(ms), &mut batch);
+    };
+    one(&mut plane, 1, 53);
+    one(&mut plane, 2, 54);
+    let counts = |plane: &Plane| -> Vec<u64> {
+        plane.filter_counts()[0].iter().map(|(_, count)| count.frames).collect()
+    };
+    assert_eq!(counts(&plane), [2, 1, 2, 2]);
+    // Another order, one rule more, one of two that are alike is gone; the policy is another.
+    let new = config("count others udp, count dns udp to any port 53, count all, policy drop");
+    plane.apply(Time::from_ms(3), &old, &new).expect("rules");
+    assert_eq!(counts(&plane), [0, 1, 2, 0]);
+    one(&mut plane, 4, 53);
+    assert_eq!(counts(&plane), [1, 2, 3, 1]);
+}
+
+/// A datagram from inside.
+fn datagram(sport: u16, dport: u16) -> Vec<u8> {
+    let ends = Ends {
+        ip: IpVersion::V4,
+        src_mac: [2; 6],
+        dst_mac: [4; 6],
+        src_prefix: [0; 12],
+        dst_prefix: [0; 12],
+    };
+    let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport, dport, group: 0 };
+    ends.frame(&flow, 64, Signature::default())
 }

@@ -330,6 +330,17 @@ impl Draft {
                 wrong(format!("{address} is one-to-one and in the pool: take it out of `public`"));
             }
         }
+        for (n, forward) in config.forwards.iter().enumerate() {
+            let clash = |other: &&Forward| {
+                other.proto == forward.proto
+                    && (other.inside == forward.inside || other.outside == forward.outside)
+            };
+            if let Some(other) = config.forwards[..n].iter().find(clash) {
+                let shown = |(address, port): (u32, u16)| format!("{}:{port}", Ipv4Addr::from(address));
+                let end = if other.inside == forward.inside { forward.inside } else { forward.outside };
+                wrong(format!("two forwards have the end {}: each end has one, so leave one", shown(end)));
+            }
+        }
         if config.mapping == Dependence::AddressAndPort {
             // Such a mapping has one remote end: nobody else can be let in.
             config.filtering = Dependence::AddressAndPort;
@@ -486,6 +497,10 @@ mod tests {
             ("nat(public 192.0.2.1, deterministic 10.0.0.0/8)", "cannot share 64512 ports"),
             ("nat(public 10.0.0.0/8)", "public addresses are too many"),
             ("nat(public 10.0.0.0/24, block 1)", "write a larger `block`"),
+            (
+                "nat(public 192.0.2.1, forward tcp 192.0.2.1:1 to 10.0.0.1:1, forward tcp 192.0.2.1:2 to 10.0.0.1:1)",
+                "two forwards have the end 10.0.0.1:1",
+            ),
             ("nat(public 192.0.2.1, forward icmp 192.0.2.1:1 to 10.0.0.1:1)", "use tcp or udp"),
         ] {
             let error = read(text).expect_err(text);

@@ -49,6 +49,7 @@ use crate::stage::{Dir, Step};
 use crate::table::tcp::{self, Segment};
 use crate::time::Time;
 
+pub(crate) use apply::Change;
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
@@ -147,15 +148,19 @@ impl Nat {
         self.answer_unsolicited(step);
     }
 
-    /// Takes another configuration, without losing what lives.
+    /// Whether there is room for a change.
     ///
     /// # Errors
-    /// What cannot be changed while sessions live.
-    pub(crate) fn apply(&mut self, now: Time, config: Config) -> Result<(), String> {
-        self.table.apply(now, config)?;
+    /// There is none; nothing has changed.
+    pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
+        self.table.accepts(change)
+    }
+
+    /// Takes another configuration, without losing what lives.
+    pub(crate) fn take(&mut self, now: Time, change: &mut Change) {
+        self.table.apply(now, change);
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.table.outside.len(), first);
-        Ok(())
     }
 
     /// What it holds.

@@ -201,14 +201,10 @@ impl Pool {
         }
     }
 
-    /// Other rules for ports; false if the blocks would be others.
-    pub(crate) fn apply(&mut self, config: Config) -> bool {
-        let is_alike = (&config.ports, config.block) == (&self.config.ports, self.config.block);
-        if is_alike {
-            self.held = Held::new(config.hold, config.held);
-            self.config = config;
-        }
-        is_alike
+    /// Other rules for the same blocks.
+    pub(crate) fn apply(&mut self, config: &Config) {
+        self.held = Held::new(config.hold, config.held);
+        self.config = config.clone();
     }
 
     /// Gives a subscriber one of the blocks that are somebody's for good (RFC 7422).

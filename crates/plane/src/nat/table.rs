@@ -8,9 +8,11 @@
 //! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
 //! subscriber; `dependents` of a mapping counts its further sessions.
 
+use std::collections::VecDeque;
+
 use weir_packet::headers::{ICMP, TCP, UDP};
 
-use super::config::{Config, Dependence, Detail};
+use super::config::{Config, Dependence, Detail, Forward};
 use super::log::{Event, Log, What};
 use super::outside::{Outside, Place, Space};
 use super::ports::{AtOnce, Granted, Pool, Refusal, Want};
@@ -55,6 +57,10 @@ pub(crate) struct Table {
     pub(super) pool: Pool,
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
+    /// Configured mappings that wait until nobody is in their way.
+    pub(super) awaited: VecDeque<Forward>,
+    /// The slot that the walk for those in the way has come to.
+    pub(super) walked: u32,
     hand: Hand,
     pub(crate) log: Log,
 }
@@ -69,6 +75,8 @@ impl Table {
             outside: Outside::new(),
             pool: Pool::new(config.ports.clone()),
             was_private: false,
+            awaited: VecDeque::new(),
+            walked: 0,
             hand: Hand::default(),
             log: Log::default(),
             config,
@@ -79,9 +87,9 @@ impl Table {
                 table.pool.add_address(table.outside.add(address), fixed);
             }
         }
-        for forward in table.config.forwards.clone() {
-            table.forward(Time::default(), forward);
-        }
+        let forwards = table.config.forwards.clone();
+        table.await_forwards(forwards.into_iter());
+        table.place_forwards(Time::default());
         table
     }
 
@@ -304,6 +312,10 @@ impl Table {
     /// One more session of a mapping.
     fn join(&mut self, now: Time, mapping: u32, side: Side, flow: &Flow) -> Result<(), Drop> {
         let track = Table::begin(flow.inside.proto, side, &flow.segment)?;
+        if self.sessions[mapping].is_retired() && !self.sessions[mapping].is_fixed() {
+            // Its port is about to be somebody else's.
+            return Err(Drop::NatNoMapping);
+        }
         let (tick, end) = (Tick::of(now), self.end(flow.inside.proto, flow.remote));
         let slot = &mut self.sessions[mapping];
         if slot.track.class == Class::Lasting && !slot.is_fixed() {
@@ -448,6 +460,9 @@ impl Table {
     /// Ends what is too old, a piece of it.
     pub(crate) fn expire(&mut self, now: Time) {
         let tick = Tick::of(now);
+        if !self.awaited.is_empty() {
+            self.place_forwards(now);
+        }
         for number in self.hand.walk(tick, self.sessions.numbers()).into_iter().flatten() {
             let slot = &self.sessions[number];
             if self.ages.over(slot.track.class, slot.seen, tick) {

@@ -10,6 +10,7 @@
 //! neighbour's state says.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::frame::Mac;
@@ -98,6 +99,14 @@ pub(crate) struct Router {
 /// No port's network holds the address of a next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoLink(pub IpAddr);
+
+impl fmt::Display for NoLink {
+    /// What is wrong, and what to do about it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoLink(address) = self;
+        write!(f, "{address} is no neighbour of a port, or there are too many: give a port its network")
+    }
+}
 
 impl Router {
     /// A router with these links and the longest packet of each; `stages` stand between its ends.
@@ -191,6 +200,33 @@ impl Router {
         true
     }
 
+    /// Keeps these next hops until they are let go, so that routes by them can be added.
+    ///
+    /// # Errors
+    /// A next hop that is no neighbour; nothing has changed then.
+    pub(crate) fn keep(&mut self, gateways: &[IpAddr]) -> Result<(), NoLink> {
+        for (n, &gateway) in gateways.iter().enumerate() {
+            let port = self.neighbours.port_of(gateway);
+            match port.and_then(|port| self.neighbours.slot(port, gateway)) {
+                Some(slot) => self.neighbours.pin(slot),
+                None => {
+                    self.let_go(&gateways[..n]);
+                    return Err(NoLink(gateway));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// No longer keeps them but for the routes that need them.
+    pub(crate) fn let_go(&mut self, gateways: &[IpAddr]) {
+        for &gateway in gateways {
+            let slot = self.neighbours.port_of(gateway).and_then(|port| self.neighbours.find(port, gateway));
+            self.neighbours.unpin(slot.expect("it was kept"));
+        }
+        self.settle();
+    }
+
     /// A neighbour whose Ethernet address is given.
     pub(crate) fn fix(&mut self, port: PortId, ip: IpAddr, mac: Mac) {
         if let Some(slot) = self.neighbours.slot(port, ip) {
@@ -200,8 +236,14 @@ impl Router {
     }
 
     /// See [`Neighbours::answer_for`].
-    pub(crate) fn answer_for(&mut self, port: PortId, addresses: Vec<(u32, u32)>) {
+    pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
         self.neighbours.answer_for(port, addresses);
+    }
+
+    /// How many neighbours it knows or asks for.
+    #[cfg(test)]
+    pub(crate) fn neighbours(&self) -> usize {
+        self.neighbours.len()
     }
 
     /// Memory that look-ups read, in bytes.

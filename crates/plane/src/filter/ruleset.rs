@@ -1,0 +1,99 @@
+//! Rules as they are asked, and other rules for a filter that runs: they are compiled beside it, and take their place at
+//! once.
+
+use std::collections::HashMap;
+
+use super::compile::{Boxes, Program};
+use super::rules::{Action, Rule, Rules};
+use super::state::Connections;
+use super::{Config, Count};
+
+/// What is done when a rule holds for a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    Accept,
+    Drop,
+    Reject,
+    Count,
+    Log { every: u64 },
+}
+
+/// Rules with what they held for.
+#[derive(Debug)]
+pub(super) struct Ruleset {
+    pub(super) source: Rules,
+    pub(super) program: Program,
+    pub(super) acts: Vec<Act>,
+    pub(super) counts: Vec<Count>,
+    /// What the policy was used for.
+    pub(super) policy: (Act, Count),
+    /// A rule asks for the state of a connection.
+    pub(super) is_stateful: bool,
+}
+
+impl Ruleset {
+    /// Compiles the rules of a text: some 100 us for a rule where there are many.
+    pub(super) fn new(config: &Config) -> Ruleset {
+        let source = config.rules.clone();
+        let boxes = Boxes::of(&source).expect("the text was refused otherwise");
+        let acts: Vec<Act> = source.rules.iter().map(|rule| act(&rule.action)).collect();
+        Ruleset {
+            program: Program::new(&boxes),
+            counts: vec![Count::default(); acts.len()],
+            acts,
+            policy: (act(&source.policy), Count::default()),
+            is_stateful: source.rules.iter().any(|rule| rule.states != 0),
+            source,
+        }
+    }
+
+    /// Memory that frames read, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.program.bytes() + size_of_val(&*self.acts) + size_of_val(&*self.counts)
+    }
+}
+
+fn act(action: &Action) -> Act {
+    match action {
+        Action::Accept => Act::Accept,
+        Action::Drop => Act::Drop,
+        Action::Reject => Act::Reject,
+        Action::Count(_) => Act::Count,
+        Action::Log(every) => Act::Log { every: *every },
+    }
+}
+
+/// Other rules, ready to take; afterwards what they took the place of.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(super) rules: Ruleset,
+    /// Connections that no rule asks for any more.
+    pub(super) connections: Option<Box<Connections>>,
+    /// Rules of the new text, and the same ones of the old.
+    same: Vec<(u32, u32)>,
+}
+
+impl Change {
+    /// What it takes to become `new`, where `old` is what the filter is.
+    pub(crate) fn prepare(old: &Config, new: &Config) -> Change {
+        let mut places: HashMap<&str, Vec<u32>> = HashMap::new();
+        for (place, rule) in old.rules.rules.iter().enumerate().rev() {
+            places.entry(&rule.text).or_default().push(place as u32);
+        }
+        // The first of several that are alike is the first of those before.
+        let before = |rule: &Rule| places.get_mut(rule.text.as_str()).and_then(Vec::pop);
+        let found = new.rules.rules.iter().map(before);
+        let same = found.zip(0..).filter_map(|(before, place)| Some((place, before?))).collect();
+        Change { rules: Ruleset::new(new), connections: None, same }
+    }
+
+    /// Goes on counting from what `old` has counted.
+    pub(super) fn carry(&mut self, old: &Ruleset) {
+        for &(place, before) in &self.same {
+            self.rules.counts[place as usize] = old.counts[before as usize];
+        }
+        if self.rules.policy.0 == old.policy.0 {
+            self.rules.policy.1 = old.policy.1;
+        }
+    }
+}
