@@ -1,6 +1,6 @@
 //! What a port of the text stands for: an interface, a TAP device, capture files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use weir_packet::frame::Mac;
 use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, Tap, Xdp, mac_of};
@@ -27,6 +27,12 @@ pub enum OpenError {
     /// Capture files.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A TAP device for several threads.
+    #[error("sharing it between threads: {0}")]
+    Descriptors(std::io::Error),
+    /// AF_XDP.
+    #[error("AF_XDP at {0} is for a node with one thread: write `io packet`, or leave out `threads`")]
+    OneThread(String),
 }
 
 /// What is asked of a port.
@@ -71,20 +77,32 @@ impl Backend {
         }
     }
 
-    /// Opens it in the calling thread's network namespace.
-    pub(crate) fn open(&self, pool: &mut Pool, wanted: Wanted) -> Result<Box<dyn Port>, OpenError> {
+    /// Opens it in the calling thread's network namespace: a part for each thread, whose pools these are.
+    pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let Wanted { longest, promiscuous } = wanted;
-        Ok(match self {
-            Backend::Xdp(name) => Box::new(Xdp::open(name, pool, promiscuous)?),
-            Backend::Packet(name) => Box::new(Packet::open(name, longest, promiscuous)?),
-            Backend::Tap(name) => Box::new(Tap::open(name, None)?),
-            Backend::Files(from, to) => {
-                let path = |file: &Option<PathBuf>| file.clone();
-                let (from, to) = (path(from), path(to));
-                Box::new(File::open(from.as_deref().map(Path::new), to.as_deref())?)
+        Ok(match (self, pools) {
+            (Backend::Xdp(name), [pool]) => vec![Box::new(Xdp::open(name, pool, promiscuous)?)],
+            (Backend::Xdp(name), _) => return Err(OpenError::OneThread(name.clone())),
+            (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, promiscuous)?)],
+            (Backend::Packet(name), pools) => {
+                boxed(Packet::open_several(name, longest, promiscuous, pools.len())?)
             }
+            (Backend::Tap(name), pools) => boxed(taps(name, None, pools.len())?),
+            (Backend::Files(from, to), _) => vec![Box::new(File::open(from.as_deref(), to.as_deref())?)],
         })
     }
+}
+
+fn boxed<P: Port + 'static>(ports: Vec<P>) -> Vec<Box<dyn Port>> {
+    ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect()
+}
+
+/// A TAP device for so many threads: what the machine says there comes to the first.
+pub(crate) fn taps(name: &str, mac: Option<Mac>, threads: usize) -> Result<Vec<Tap>, OpenError> {
+    let first = Tap::open(name, mac)?;
+    let others = (1..threads).map(|_| first.sender()).collect::<Result<Vec<_>, _>>();
+    let others = others.map_err(OpenError::Descriptors)?;
+    Ok([first].into_iter().chain(others).collect())
 }
 
 #[cfg(test)]

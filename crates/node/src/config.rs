@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! node lan(192.168.0.1/16, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
-//! run(io packet, cpu 2, wait poll, host tap0)
+//! run(io packet, cpu 2-3, wait poll, host tap0)
 //! ```
 //!
 //! | argument of `run` | meaning | else |
 //! |---|---|---|
 //! | `io xdp` | frames of interfaces go past the machine's own stack (AF_XDP) | this |
 //! | `io packet` | AF_PACKET: slower, for interfaces whose driver does not get on with XDP | |
-//! | `cpu N` | the CPU of the node's thread | any |
-//! | `wait sleep` | without frames the node sleeps | this |
+//! | `cpu N`, `cpu 2-5 7` | a thread on each of these CPUs | one thread, on any |
+//! | `threads N` | so many threads, on any CPUs, which share nothing: each has its queue of each port, and its sessions | 1 |
+//! | `wait sleep` | without frames a thread sleeps | this |
 //! | `wait poll` | it looks again at once, and takes all of its CPU | |
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
 //! | `host NAME` | it goes to this TAP device, which has the first port's Ethernet address; what the machine sends there leaves by that port | |
 //! | `host none` | it is counted and goes no further | |
 
 use weir_config::{Mistakes, Notes, did_you_mean};
-use weir_plane::Beside;
 use weir_plane::text::{Arg, Item};
+use weir_plane::{Beside, MOST_THREADS};
 
 use crate::backend::Backend;
 
@@ -36,8 +37,8 @@ pub struct Config {
 /// How a node is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The CPU of its thread.
-    pub cpu: Option<usize>,
+    /// The CPU of each of its threads, where it is to have a certain one.
+    pub threads: Vec<Option<usize>>,
     /// What it does without frames.
     pub wait: Wait,
     /// Where frames go that are for the node itself.
@@ -64,12 +65,14 @@ pub enum Host {
     Nobody,
 }
 
-const ARGS: &[&str] = &["io", "cpu", "wait", "host"];
+const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host"];
 
 /// What is read of `run`.
 struct Run {
     usual: fn(String) -> Backend,
     settings: Settings,
+    /// The argument that said how many threads there are.
+    threads_said: Option<&'static str>,
 }
 
 impl Config {
@@ -82,8 +85,8 @@ impl Config {
         text: &str,
         beside: &dyn Fn(&str) -> Result<String, String>,
     ) -> Result<Config, Mistakes> {
-        let settings = Settings { cpu: None, wait: Wait::Sleep, host: Host::Kernel };
-        let mut run = Run { usual: Backend::Xdp, settings };
+        let settings = Settings { threads: vec![None], wait: Wait::Sleep, host: Host::Kernel };
+        let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
         let mut own = |item: &Item, notes: &Notes<'_>| {
             let is_run = item.name.text == "run";
             for arg in item.args.iter().filter(|_| is_run) {
@@ -99,10 +102,28 @@ impl Config {
         let backends =
             backends.filter_map(|backend| backend.map_err(|text| notes.add(Some(0..0), "", text)).ok());
         let backends: Vec<_> = backends.collect();
-        if !notes.is_empty() {
-            return Err(notes.to_mistakes(file));
+        let config = Config { plane, backends, settings: run.settings };
+        if let Err(text) = config.check_threads() {
+            notes.add(Some(0..0), "", text);
         }
-        Ok(Config { plane, backends, settings: run.settings })
+        if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
+    }
+
+    /// Whether so many threads can be this node.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub fn check_threads(&self) -> Result<(), String> {
+        if self.settings.threads.len() == 1 {
+            return Ok(());
+        }
+        self.plane.may_share()?;
+        match self.backends.iter().any(|backend| matches!(backend, Backend::Files(..))) {
+            true => {
+                Err("a node between capture files has one thread: give it one CPU, and no `threads`".into())
+            }
+            false => Ok(()),
+        }
     }
 }
 
@@ -112,9 +133,15 @@ impl Run {
         match arg.words()[..] {
             ["io", "xdp"] => self.usual = Backend::Xdp,
             ["io", "packet"] => self.usual = Backend::Packet,
-            ["cpu", number] => {
-                let wrong = || format!("`{number}` is no CPU: write its number, from 0");
-                settings.cpu = Some(number.parse().map_err(|_| wrong())?);
+            ["cpu", ref cpus @ ..] if !cpus.is_empty() => {
+                self.threads_from("cpu")?;
+                self.settings.threads = cpus_of(cpus)?.into_iter().map(Some).collect();
+            }
+            ["threads", number] => {
+                self.threads_from("threads")?;
+                let threads = number.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+                let wrong = || format!("threads takes a number from 1 to {MOST_THREADS}");
+                self.settings.threads = vec![None; usize::from(threads.ok_or_else(wrong)?)];
             }
             ["wait", "sleep"] => settings.wait = Wait::Sleep,
             ["wait", "poll"] => settings.wait = Wait::Poll,
@@ -131,6 +158,41 @@ impl Run {
         }
         Ok(())
     }
+
+    /// The number of threads is said once.
+    fn threads_from(&mut self, word: &'static str) -> Result<(), String> {
+        match self.threads_said.replace(word) {
+            Some(other) => Err(format!("{other} has said already how many threads there are")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The CPUs of a list, each one once: `2-5 7`.
+///
+/// # Errors
+/// What is no CPU in it, and what to write.
+pub fn cpus_of(list: &[&str]) -> Result<Vec<usize>, String> {
+    let mut cpus = Vec::new();
+    for &text in list {
+        let wrong =
+            || format!("`{text}` is no CPU: write its number, from 0, or the first and the last: 2-5");
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let [first, last] = [first, last].map(str::parse::<usize>);
+        let (first, last) = first.and_then(|first| last.map(|last| (first, last))).map_err(|_| wrong())?;
+        if first > last || last > 1 << 16 {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    let all = cpus.len();
+    if all > usize::from(MOST_THREADS) {
+        return Err(format!("a node has at most {MOST_THREADS} threads: these are {all} CPUs"));
+    }
+    if (1..all).any(|n| cpus[..n].contains(&cpus[n])) {
+        return Err(format!("`{}` names a CPU twice: each has one thread", list.join(" ")));
+    }
+    Ok(cpus)
 }
 
 #[cfg(test)]
@@ -146,11 +208,30 @@ mod tests {
         let config = read("node lan(on a) > wan(on packet:b)\nrun(cpu 3, wait poll, host tap0)");
         let config = config.expect("right");
         assert_eq!(config.backends, [Backend::Xdp("a".into()), Backend::Packet("b".into())]);
-        let settings = Settings { cpu: Some(3), wait: Wait::Poll, host: Host::Tap("tap0".into()) };
+        let settings = Settings { threads: vec![Some(3)], wait: Wait::Poll, host: Host::Tap("tap0".into()) };
         assert_eq!(config.settings, settings);
         let config = read("lan > wan run(io packet)").expect("right");
         assert_eq!(config.backends, [Backend::Packet("lan".into()), Backend::Packet("wan".into())]);
-        assert_eq!(config.settings.host, Host::Kernel);
+        assert_eq!((config.settings.host, config.settings.threads), (Host::Kernel, vec![None]));
+    }
+
+    #[test]
+    fn threads_are_a_number_or_a_list_of_cpus() {
+        let threads = |text: &str| read(&format!("lan > wan run({text})")).map(|read| read.settings.threads);
+        assert_eq!(threads("threads 3"), Ok(vec![None; 3]));
+        assert_eq!(threads("cpu 2-4 7"), Ok([2, 3, 4, 7].map(Some).to_vec()));
+        for (text, wrong) in [
+            ("threads 0", "threads takes a number from 1 to 64"),
+            ("threads 65", "threads takes a number from 1 to 64"),
+            ("cpu 4-2", "`4-2` is no CPU: write its number, from 0, or the first and the last: 2-5"),
+            ("cpu 0-64", "a node has at most 64 threads: these are 65 CPUs"),
+            ("cpu 1-3 2", "`1-3 2` names a CPU twice: each has one thread"),
+            ("cpu 1-3, threads 3", "cpu has said already how many threads there are"),
+        ] {
+            assert_eq!(threads(text).expect_err(text).to_string(), format!("n:1: {wrong}"), "{text}");
+        }
+        let wrong = read("lan(on pcapng:a:) > wan run(threads 2)").expect_err("wrong").to_string();
+        assert!(wrong.contains("between capture files has one thread: give it one CPU"), "{wrong}");
     }
 
     #[test]
@@ -162,7 +243,7 @@ mod tests {
             lines,
             [
                 "n:1: mtu takes bytes from 68 to 9216",
-                "n:2: `x` is no CPU: write its number, from 0",
+                "n:2: `x` is no CPU: write its number, from 0, or the first and the last: 2-5",
                 "n:3: `wiat` is no argument of run: did you mean `wait`?",
                 "n:3: host takes one word",
                 "n:3: io takes one word: xdp or packet",

@@ -20,6 +20,31 @@ pub struct Snapshot {
     /// Frames for the machine that were more at once than it is given, and own ones for which there was no memory; the
     /// books have them as local and as left.
     pub withheld: u64,
+    /// What threads were to hear of neighbours and had no room for; they ask again.
+    pub unheard: u64,
+}
+
+impl Snapshot {
+    /// Those of a node, of which these are all threads'.
+    pub fn sum(threads: &[Snapshot]) -> Snapshot {
+        let (first, others) = threads.split_first().expect("a node has a thread");
+        let mut all = first.clone();
+        others.iter().for_each(|other| all.add(other));
+        all
+    }
+
+    fn add(&mut self, other: &Snapshot) {
+        self.books.add(&other.books);
+        for (to, from) in self.ports.iter_mut().zip(&other.ports) {
+            to.received += from.received;
+            to.sent += from.sent;
+            to.drops.iter_mut().zip(&from.drops).for_each(|(to, from)| to.frames += from.frames);
+        }
+        self.batches += other.batches;
+        self.sleeps += other.sleeps;
+        self.withheld += other.withheld;
+        self.unheard += other.unheard;
+    }
 }
 
 /// Counters of a port.
@@ -43,7 +68,7 @@ pub(crate) struct Shown {
 }
 
 /// Numbers of a snapshot beside drops and ports.
-const PLAIN: usize = 8;
+const PLAIN: usize = 11;
 
 impl Shown {
     /// Room for a snapshot like this one.
@@ -92,17 +117,19 @@ impl Shown {
             drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
         };
         let ports = self.names.iter().map(port).collect();
-        let [entered, own, left, local, held, batches, sleeps, withheld] =
+        let [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard] =
             *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
-        Snapshot { books: Books { entered, own, left, local, held, drops }, ports, batches, sleeps, withheld }
+        let books = Books { entered, own, left, local, held, taken, handed, drops };
+        Snapshot { books, ports, batches, sleeps, withheld, unheard }
     }
 }
 
 fn numbers(snapshot: &Snapshot) -> Vec<u64> {
-    let Books { entered, own, left, local, held, drops } = &snapshot.books;
+    let Books { entered, own, left, local, held, taken, handed, drops } = &snapshot.books;
+    let Snapshot { batches, sleeps, withheld, unheard, .. } = snapshot;
     let plain: [u64; PLAIN] =
-        [*entered, *own, *left, *local, *held, snapshot.batches, snapshot.sleeps, snapshot.withheld];
+        [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard].map(|n| *n);
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
     });
@@ -120,8 +147,8 @@ mod tests {
             vec![PortDrops { name: "ring full", frames: 3 * n }, PortDrops { name: "too long", frames: n }];
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
         let drops = Drop::ALL.iter().map(|_| n).collect();
-        let books = Books { entered: n, own: n, left: n, local: n, held: n, drops };
-        Snapshot { books, ports, batches: n, sleeps: 2 * n, withheld: n }
+        let books = Books { entered: n, own: n, left: n, local: n, held: n, taken: n, handed: n, drops };
+        Snapshot { books, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n }
     }
 
     #[test]

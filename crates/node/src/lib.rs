@@ -1,19 +1,28 @@
-//! A node that runs: a plane, its ports, and the thread that leads frames from one to the other.
+//! A node that runs: a plane, its ports, and the thread that leads frames from one to the other; or several of these,
+//! which share nothing.
 //!
 //! ```text
-//!   port > batch > [ plane ] > fates > port           all on one thread, which shares nothing
+//!   port > batch > [ plane ] > fates > port           one thread, with its own queue of each port
+//!                     | handed over                   what belongs to another thread, by a ring
+//!   port > batch > [ plane ] > fates > port           that thread
 //!            counters > snapshot      text > change, between two batches
 //! ```
-//! Invariant: entered + own = left + held + local + dropped, in each snapshot and when the node has ended.
+//! Invariant: entered + own = left + held + local + dropped over all threads when the node has ended; a thread's books
+//! have what it handed over and what it took beside.
 #![forbid(unsafe_code)]
 
 mod backend;
 mod config;
 mod counters;
+mod handover;
 mod node;
+mod opened;
+#[cfg(test)]
+mod threads_tests;
 mod worker;
 
 pub use backend::{Backend, OpenError};
-pub use config::{Config, Host, Settings, Wait};
+pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
-pub use node::{Node, NodeError, Opened};
+pub use node::{Node, NodeError};
+pub use opened::Opened;

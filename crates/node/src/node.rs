@@ -1,28 +1,21 @@
-//! A node from outside: opened with all privileges, started, asked, changed, ended.
+//! A node that runs, from outside: asked, changed, ended.
 
-use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_packet::frame::Mac;
-use weir_plane::{BATCH, Change, Count, Event, Plane};
-use weir_port::duplex::{Pool, Port, Tap};
+use weir_plane::{Change, Count, Event, Logged};
 use weir_port::thread;
 
-use crate::backend::{Backend, OpenError, Wanted};
-use crate::config::{Config, Host, Settings};
+use crate::backend::OpenError;
+use crate::config::Config;
 use crate::counters::{Shown, Snapshot};
-use crate::worker::{Machine, Request, Strings, Worker};
-
-/// Chunks beside those that ports have with the kernel.
-const SPARE_CHUNKS: u32 = 1024;
-/// Ethernet header with two tags.
-const ETHERNET: usize = 22;
+use crate::handover::Bell;
+use crate::opened::Blueprint;
+use crate::worker::{Request, Strings, Worker};
 
 /// What goes wrong with a node.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +28,7 @@ pub enum NodeError {
         /// Why.
         source: OpenError,
     },
-    /// The node's thread.
+    /// A thread of the node.
     #[error("{step}: {source}")]
     Thread {
         /// What was to be done.
@@ -51,130 +44,28 @@ pub enum NodeError {
     Stopped(io::Error),
 }
 
-fn thread_error(step: &'static str) -> impl Fn(io::Error) -> NodeError {
+pub(crate) fn thread_error(step: &'static str) -> impl Fn(io::Error) -> NodeError {
     move |source| NodeError::Thread { step, source }
 }
 
-/// What its plane is made of.
-#[derive(Debug, Clone)]
-struct Blueprint {
-    backends: Vec<Backend>,
-    settings: Settings,
-    config: weir_plane::Config,
-    macs: Vec<Mac>,
+/// What is held of a thread.
+struct Thread {
+    requests: Option<Sender<Request>>,
+    asked: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+    shown: Arc<Shown>,
+    handle: Option<JoinHandle<io::Result<Snapshot>>>,
+    number: u32,
 }
 
-impl Blueprint {
-    fn new(config: &Config, macs: Vec<Mac>) -> Blueprint {
-        let Config { plane, backends, settings } = config.clone();
-        Blueprint { backends, settings, config: plane, macs }
-    }
-
-    /// A plane that nobody can foretell the ports of.
-    fn plane(&self) -> Plane {
-        let mut config = self.config.clone();
-        config.seed = RandomState::new().hash_one(0);
-        Plane::new(&config, &self.macs)
-    }
-}
-
-/// A node whose ports are open, and which does not run yet: the place to give privileges up.
-pub struct Opened {
-    worker: Worker,
-    began: SystemTime,
-    kind: Blueprint,
-    methods: Vec<String>,
-    obstacles: Vec<String>,
-}
-
-impl Opened {
-    /// Opens the ports in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// A port that cannot be opened.
-    pub fn new(config: &Config) -> Result<Opened, NodeError> {
-        let ports = &config.plane.ports;
-        let named =
-            |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
-        let longest = ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
-        let mut chunks = SPARE_CHUNKS;
-        let mut macs = Vec::new();
-        for (n, backend) in config.backends.iter().enumerate() {
-            chunks += backend.chunks().map_err(named(n))? + 2 * BATCH as u32;
-            macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
-        }
-        let mut pool = Pool::new(chunks, longest).map_err(thread_error("memory for frames"))?;
-        let mut open = Vec::new();
-        for (n, backend) in config.backends.iter().enumerate() {
-            // A bump in the wire takes what is for others.
-            let promiscuous =
-                ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
-            open.push(backend.open(&mut pool, Wanted { longest, promiscuous }).map_err(named(n))?);
-        }
-        let host = match &config.settings.host {
-            Host::Kernel => Machine::Kernel,
-            Host::Nobody => Machine::Nobody,
-            Host::Tap(name) => {
-                let failed = |source: weir_port::duplex::CaptureError| NodeError::Open {
-                    port: name.clone(),
-                    source: source.into(),
-                };
-                Machine::Tap(Box::new(Tap::open(name, Some(macs[0])).map_err(failed)?))
-            }
-        };
-        Ok(Opened::of(Blueprint::new(config, macs), open, pool, host))
-    }
-
-    /// A node between ports that are open.
-    pub fn between(config: &Config, ports: Vec<Box<dyn Port>>) -> Result<Opened, NodeError> {
-        let mac = |n: usize| config.plane.ports[n].mac.unwrap_or([2, 0, 0, 0, 0x77, n as u8]);
-        let macs: Vec<_> = (0..ports.len()).map(mac).collect();
-        let longest =
-            ETHERNET + config.plane.ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
-        let pool = Pool::new(SPARE_CHUNKS, longest).map_err(thread_error("memory for frames"))?;
-        let kind = Blueprint::new(config, macs);
-        Ok(Opened::of(kind, ports, pool, Machine::Nobody))
-    }
-
-    fn of(kind: Blueprint, ports: Vec<Box<dyn Port>>, pool: Pool, host: Machine) -> Opened {
-        let methods = ports.iter().map(|port| port.method()).collect();
-        let obstacles = ports.iter().filter_map(|port| port.obstacle()).collect();
-        let worker = Worker::new(kind.plane(), ports, pool, host, kind.settings.wait);
-        Opened { worker, began: SystemTime::now(), kind, methods, obstacles }
-    }
-
-    /// How frames come and go, by port.
-    pub fn methods(&self) -> &[String] {
-        &self.methods
-    }
-
-    /// What is in the way of frames, and what to do about it.
-    pub fn obstacles(&self) -> &[String] {
-        &self.obstacles
-    }
-
-    /// Capabilities that its thread needs, as bits of capabilities(7): to give frames of AF_XDP to the machine.
-    pub fn needs(&self) -> u64 {
-        const CAP_BPF: u64 = 1 << 39;
-        let by_xdp = self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)));
-        if by_xdp && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
-    }
-
-    /// Starts its thread, in the namespaces of the calling one.
-    ///
-    /// # Errors
-    /// There is no such CPU, or no thread.
-    pub fn start(mut self) -> Result<Node, NodeError> {
-        let first = self.worker.snapshot().map_err(thread_error("asking the ports"))?;
+impl Thread {
+    fn start(mut worker: Worker, bell: Arc<Bell>, cpu: Option<usize>) -> Result<Thread, NodeError> {
+        let first = worker.snapshot().map_err(thread_error("asking the ports"))?;
         let shown = Arc::new(Shown::new(&first));
-        let (wake, woken) = UnixStream::pair().map_err(thread_error("making a socket"))?;
-        wake.set_nonblocking(true).map_err(thread_error("making a socket"))?;
         let (requests, queue) = channel();
         let asked = Arc::new(AtomicBool::new(false));
-        let strings = Strings { requests: queue, asked: asked.clone(), wake: woken, shown: shown.clone() };
+        let strings = Strings { requests: queue, asked: asked.clone(), shown: shown.clone() };
         let (ready, placed) = channel();
-        let Opened { mut worker, began, kind, .. } = self;
-        let cpu = kind.settings.cpu;
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
@@ -182,20 +73,42 @@ impl Opened {
             let _ = ready.send(done);
             if failed { Ok(first) } else { worker.run(strings) }
         };
-        let thread = std::thread::Builder::new().name("node".into()).spawn(run);
-        let thread = thread.map_err(thread_error("starting the node's thread"))?;
+        let handle = std::thread::Builder::new().name("node".into()).spawn(run);
+        let handle = Some(handle.map_err(thread_error("starting a thread of the node"))?);
         let number = placed.recv().expect("the thread says how it began");
-        let number = number.map_err(thread_error("moving the node's thread to its CPU"))?;
-        Ok(Node {
-            began,
-            kind: Mutex::new(kind),
-            requests: Some(requests),
-            asked,
-            wake,
-            shown,
-            thread: Some(thread),
-            number,
-        })
+        let number = number.map_err(thread_error("moving a thread of the node to its CPU"))?;
+        Ok(Thread { requests: Some(requests), asked, bell, shown, handle, number })
+    }
+
+    /// Has it do something between two batches; what comes of it can be received.
+    fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Worker) -> T + Send + 'static) -> Receiver<T> {
+        let (reply, answer) = channel();
+        let request: Request = Box::new(move |worker| {
+            // Whoever asked may have gone.
+            let _ = reply.send(what(worker));
+        });
+        let requests = self.requests.as_ref().expect("until the end");
+        // Without a thread there is no answer.
+        if requests.send(request).is_ok() {
+            self.tell();
+        }
+        answer
+    }
+
+    fn tell(&self) {
+        self.asked.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Nobody asks any more, so that it ends.
+    fn let_go(&mut self) {
+        self.requests = None;
+        self.tell();
+    }
+
+    fn join(&mut self) -> Option<io::Result<Snapshot>> {
+        let done = self.handle.take()?.join();
+        Some(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }
 
@@ -203,31 +116,40 @@ impl Opened {
 pub struct Node {
     began: SystemTime,
     kind: Mutex<Blueprint>,
-    requests: Option<Sender<Request>>,
-    asked: Arc<AtomicBool>,
-    wake: UnixStream,
-    shown: Arc<Shown>,
-    thread: Option<JoinHandle<io::Result<Snapshot>>>,
-    number: u32,
+    threads: Vec<Thread>,
 }
 
 impl Node {
-    /// The number of its thread.
-    pub fn thread(&self) -> u32 {
-        self.number
+    /// Starts its threads; one that cannot start ends those that have.
+    pub(crate) fn start(
+        kind: Blueprint,
+        began: SystemTime,
+        workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
+    ) -> Result<Node, NodeError> {
+        let cpus = kind.settings.threads.clone();
+        let mut node = Node { began, kind: Mutex::new(kind), threads: Vec::new() };
+        for ((worker, bell), cpu) in workers.zip(cpus) {
+            node.threads.push(Thread::start(worker, bell, cpu)?);
+        }
+        Ok(node)
     }
 
-    /// Its counters, not older than some 50 ms.
-    pub fn snapshot(&self) -> Snapshot {
-        self.shown.look()
+    /// The numbers of its threads.
+    pub fn threads(&self) -> Vec<u32> {
+        self.threads.iter().map(|thread| thread.number).collect()
     }
 
-    /// Its counters now.
+    /// The counters of each thread, not older than some 50 ms.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        self.threads.iter().map(|thread| thread.shown.look()).collect()
+    }
+
+    /// The counters of each thread now.
     ///
     /// # Errors
     /// It has ended, or a port is of no more use.
-    pub fn count(&self) -> Result<Snapshot, NodeError> {
-        self.ask(Worker::snapshot)?.map_err(NodeError::Stopped)
+    pub fn count(&self) -> Result<Vec<Snapshot>, NodeError> {
+        self.ask(Worker::snapshot)?.into_iter().map(|counted| counted.map_err(NodeError::Stopped)).collect()
     }
 
     /// Becomes what another text says, between two batches; sessions stay.
@@ -241,15 +163,42 @@ impl Node {
                 "a port or how it is run changes only when the node begins anew".into(),
             ));
         }
-        let change = Change::prepare(&kind.config, &config.plane).map_err(NodeError::Change)?;
-        let (accepted, mut change) = self.ask(move |worker| (worker.plane.accept(&change), change))?;
-        accepted.map_err(NodeError::Change)?;
+        config.check_threads().map_err(NodeError::Change)?;
+        let change = |_: &Thread| Change::prepare(&kind.config, &config.plane).map_err(NodeError::Change);
+        let changes = self.threads.iter().map(change).collect::<Result<Vec<_>, _>>()?;
+        self.commit(self.accept(changes)?)?;
+        kind.config = config.plane.clone();
+        Ok(())
+    }
+
+    /// All threads keep room for their changes, or none does.
+    fn accept(&self, changes: Vec<Change>) -> Result<Vec<Change>, NodeError> {
+        let accept = |(thread, change): (&Thread, Change)| {
+            thread.ask(move |worker| (worker.plane.accept(&change), change))
+        };
+        let asked = answers(self.threads.iter().zip(changes).map(accept).collect())?;
+        let Some(why) = asked.iter().find_map(|(accepted, _)| accepted.clone().err()) else {
+            return Ok(asked.into_iter().map(|(_, change)| change).collect());
+        };
+        let decline = |(thread, (accepted, change)): (&Thread, (Result<(), String>, Change))| {
+            accepted.is_ok().then(|| thread.ask(move |worker| worker.plane.decline(&change)))
+        };
+        answers(self.threads.iter().zip(asked).filter_map(decline).collect())?;
+        Err(NodeError::Change(why))
+    }
+
+    /// Each thread takes its change, a piece behind each batch.
+    fn commit(&self, mut changes: Vec<Change>) -> Result<(), NodeError> {
         let mut more = true;
         while more {
-            // The thread gives back what it needs no more, so that it is freed here.
-            (more, change) = self.ask(move |worker| (worker.commit(&mut change), change))?;
+            // A thread gives back what it needs no more, so that it is freed here.
+            let piece = |(thread, mut change): (&Thread, Change)| {
+                thread.ask(move |worker| (worker.commit(&mut change), change))
+            };
+            let taken = answers(self.threads.iter().zip(changes).map(piece).collect())?;
+            more = taken.iter().any(|(more, _)| *more);
+            changes = taken.into_iter().map(|(_, change)| change).collect();
         }
-        kind.config = config.plane.clone();
         Ok(())
     }
 
@@ -265,8 +214,13 @@ impl Node {
     /// It has ended.
     pub fn rules(&self) -> Result<Vec<Vec<(String, u64)>>, NodeError> {
         let frames = |(rule, count): (String, Count)| (rule, count.frames);
-        let counts = self.ask(|worker| worker.plane.filter_counts())?;
-        Ok(counts.into_iter().map(|filter| filter.into_iter().map(frames).collect()).collect())
+        let mut counts = self.ask(|worker| worker.plane.filter_counts())?.into_iter();
+        let mut all = counts.next().expect("a node has a thread");
+        for other in counts {
+            let more = other.into_iter().flatten();
+            all.iter_mut().flatten().zip(more).for_each(|((_, to), (_, from))| to.frames += from.frames);
+        }
+        Ok(all.into_iter().map(|filter| filter.into_iter().map(frames).collect()).collect())
     }
 
     /// Frames that rules of its filters have written down since the last call, in words.
@@ -274,7 +228,9 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn logged(&self) -> Result<Vec<String>, NodeError> {
-        self.ask(|worker| worker.plane.logged().iter().map(ToString::to_string).collect())
+        let mut all: Vec<Logged> = self.ask(|worker| worker.plane.logged())?.into_iter().flatten().collect();
+        all.sort_by_key(|logged| logged.time);
+        Ok(all.iter().map(ToString::to_string).collect())
     }
 
     /// How many sessions there are, and the first of them, at most `most`, in words.
@@ -282,18 +238,24 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn sessions(&self, most: usize) -> Result<(u64, Vec<String>), NodeError> {
-        self.ask(move |worker| {
+        let of_threads = self.ask(move |worker| {
             let plane = &worker.plane;
             (u64::from(plane.nat_usage().sessions) + u64::from(plane.connections()), plane.sessions(most))
-        })
+        })?;
+        let live = of_threads.iter().map(|(live, _)| live).sum();
+        Ok((live, of_threads.into_iter().flat_map(|(_, shown)| shown).take(most).collect()))
     }
 
-    /// What its NATs wrote down since the last call, and how many events there was no room for, ever.
+    /// What its NATs wrote down since the last call, in the order of time, and how many events there was no room for, ever.
     ///
     /// # Errors
     /// It has ended.
     pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
-        self.ask(|worker| worker.plane.events())
+        let of_threads = self.ask(|worker| worker.plane.events())?;
+        let lost = of_threads.iter().map(|(_, lost)| lost).sum();
+        let mut all: Vec<Event> = of_threads.into_iter().flat_map(|(events, _)| events).collect();
+        all.sort_by_key(|event| event.at);
+        Ok((all, lost))
     }
 
     /// When its time began.
@@ -301,60 +263,52 @@ impl Node {
         self.began
     }
 
-    /// Begins anew with its plane: sessions, neighbours and counters are gone.
+    /// Begins anew with its planes: sessions, neighbours and counters are gone.
     ///
     /// # Errors
     /// It has ended.
     pub fn forget(&self) -> Result<(), NodeError> {
-        let plane = self.kind.lock().expect("nobody panics with it").plane();
-        self.ask(move |worker| worker.plane = plane)
+        let planes = self.kind.lock().expect("nobody panics with it").planes();
+        let mut planes = planes.into_iter();
+        let new = |thread: &Thread| {
+            let plane = planes.next().expect("one for each thread");
+            thread.ask(move |worker| worker.plane = plane)
+        };
+        answers(self.threads.iter().map(new).collect()).map(drop)
     }
 
-    /// Has its thread do something between two batches, and waits for what comes of it.
+    /// Has each thread do something between two batches, and waits for what comes of it.
     fn ask<T: Send + 'static>(
         &self,
-        what: impl FnOnce(&mut Worker) -> T + Send + 'static,
-    ) -> Result<T, NodeError> {
-        let (reply, answer) = channel();
-        let request: Request = Box::new(move |worker| {
-            // Whoever asked may have gone.
-            let _ = reply.send(what(worker));
-        });
-        let requests = self.requests.as_ref().expect("until the end");
-        if requests.send(request).is_ok() {
-            self.tell();
-            if let Ok(answer) = answer.recv() {
-                return Ok(answer);
-            }
-        }
-        Err(NodeError::Stopped(io::Error::other("its thread has ended")))
+        what: impl Fn(&mut Worker) -> T + Clone + Send + 'static,
+    ) -> Result<Vec<T>, NodeError> {
+        // All of them at once, then one after the other.
+        answers(self.threads.iter().map(|thread| thread.ask(what.clone())).collect())
     }
 
     /// Whether it has ended by itself: its files are at their end, or a port is gone.
     pub fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.threads.iter().any(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Ends it: nothing new comes in, what is there leaves. Its last counters.
+    /// Ends it: nothing new comes in, what is there leaves. Its last counters, by thread.
     ///
     /// # Errors
     /// A port was of no more use.
-    pub fn stop(mut self) -> Result<Snapshot, NodeError> {
-        self.let_go().expect("it runs until now").map_err(NodeError::Stopped)
+    pub fn stop(mut self) -> Result<Vec<Snapshot>, NodeError> {
+        self.let_go().into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped)
     }
 
-    fn tell(&self) {
-        self.asked.store(true, Ordering::Release);
-        // When the socket is full the thread has reason enough to wake.
-        let _ = (&self.wake).write(&[0]);
+    fn let_go(&mut self) -> Vec<io::Result<Snapshot>> {
+        self.threads.iter_mut().for_each(Thread::let_go);
+        self.threads.iter_mut().filter_map(Thread::join).collect()
     }
+}
 
-    fn let_go(&mut self) -> Option<io::Result<Snapshot>> {
-        self.requests = None;
-        self.tell();
-        let thread = self.thread.take()?;
-        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    }
+/// What threads were asked for.
+fn answers<T>(answers: Vec<Receiver<T>>) -> Result<Vec<T>, NodeError> {
+    let gone = |_| NodeError::Stopped(io::Error::other("a thread of it has ended"));
+    answers.into_iter().map(|answer| answer.recv().map_err(gone)).collect()
 }
 
 impl Drop for Node {

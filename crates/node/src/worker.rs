@@ -1,23 +1,25 @@
-//! The thread of a node: frames from the ports through the plane to the ports, in turn, until it is told to end.
+//! A thread of a node: frames from the ports and from other threads through the plane to the ports, in turn, until it is
+//! told to end.
 //!
 //! ```text
-//!   receive <= 64 > plane > by fate: out[port] > send;   local > host;   held, dropped > chunk back
+//!   receive <= 64 > plane > by fate: out[port] > send;   local > host;   handed > another thread
+//!                                    held, dropped > chunk back
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use weir_plane::{BATCH, Batch, Departure, Fate, Frame, Plane, PortId, Time};
+use weir_plane::{BATCH, Batch, Departure, Fate, Frame, Plane, PortId, Time, Way};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
+use crate::handover::{Arrival, Exchange};
 
 /// Longest sleep: what is due in the plane is late by no more.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -41,15 +43,18 @@ pub(crate) struct Worker {
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
     host: Machine,
+    exchange: Exchange,
     wait: Wait,
     /// When the node began.
     start_ns: u64,
     now: Time,
     /// Frames that leave, by port.
     out: Vec<Vec<Chunk>>,
-    /// Frames of the present batch.
+    /// Frames of the present batch, and how each came.
     arrived: Vec<Chunk>,
-    local: Vec<Chunk>,
+    ways: Vec<(PortId, Way)>,
+    /// Frames for the machine, by the port they came in by.
+    local: Vec<Vec<Chunk>>,
     batches: u64,
     sleeps: u64,
     /// Frames for the machine that were more than it takes, and own ones for which no chunk was free.
@@ -69,13 +74,23 @@ pub(crate) enum Machine {
     Nobody,
 }
 
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) plane: Plane,
+    pub(crate) ports: Vec<Box<dyn Port>>,
+    pub(crate) pool: Pool,
+    pub(crate) host: Machine,
+    pub(crate) exchange: Exchange,
+    pub(crate) wait: Wait,
+    /// When the node begins.
+    pub(crate) start_ns: u64,
+}
+
 /// What the rest of the program holds of a worker.
 pub(crate) struct Strings {
     pub(crate) requests: Receiver<Request>,
     /// There are requests.
     pub(crate) asked: Arc<AtomicBool>,
-    /// Wakes the worker.
-    pub(crate) wake: UnixStream,
     pub(crate) shown: Arc<Shown>,
 }
 
@@ -83,24 +98,21 @@ pub(crate) struct Strings {
 type Outcome = (Fate, u16, u16);
 
 impl Worker {
-    pub(crate) fn new(
-        plane: Plane,
-        ports: Vec<Box<dyn Port>>,
-        pool: Pool,
-        host: Machine,
-        wait: Wait,
-    ) -> Worker {
+    pub(crate) fn new(parts: Parts) -> Worker {
+        let Parts { plane, ports, pool, host, exchange, wait, start_ns } = parts;
         Worker {
             plane,
             out: ports.iter().map(|_| Vec::with_capacity(4 * BATCH)).collect(),
+            local: ports.iter().map(|_| Vec::with_capacity(BATCH)).collect(),
             ports,
             pool,
             host,
+            exchange,
             wait,
-            start_ns: now_ns(),
+            start_ns,
             now: Time::default(),
             arrived: Vec::with_capacity(BATCH),
-            local: Vec::with_capacity(BATCH),
+            ways: Vec::with_capacity(BATCH),
             batches: 0,
             sleeps: 0,
             withheld: 0,
@@ -111,7 +123,6 @@ impl Worker {
 
     /// Works until the strings are let go, or nothing can arrive any more; then takes what is there, and sends it.
     pub(crate) fn run(&mut self, mut strings: Strings) -> io::Result<Snapshot> {
-        strings.wake.set_nonblocking(true)?;
         loop {
             if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
                 break;
@@ -126,7 +137,7 @@ impl Worker {
                 strings.shown.show(&self.snapshot()?);
             }
             if idle && self.wait == Wait::Sleep {
-                self.sleep(&strings)?;
+                self.sleep()?;
             }
         }
         self.drain()?;
@@ -138,8 +149,8 @@ impl Worker {
     /// Does what was asked for; false when nobody can ask any more.
     fn answer(&mut self, strings: &mut Strings) -> bool {
         strings.asked.store(false, Ordering::Release);
-        // Emptied before the requests are looked at, so that a later one wakes us again.
-        while io::Read::read(&mut strings.wake, &mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+        // Before the requests are looked at, so that a later one wakes us again.
+        self.exchange.silence();
         loop {
             match strings.requests.try_recv() {
                 Ok(request) => request(self),
@@ -149,22 +160,32 @@ impl Worker {
         }
     }
 
-    /// One look at each port; false if there was nothing.
-    fn turn(&mut self) -> io::Result<bool> {
+    /// One look at each port, and at what other threads have; false if there was nothing.
+    pub(crate) fn turn(&mut self) -> io::Result<bool> {
         let mut any = false;
         for n in 0..self.ports.len() {
             self.ports[n].receive(&mut self.pool, &mut self.arrived)?;
             if !self.arrived.is_empty() {
                 any = true;
-                self.pass(n)?;
+                self.ways.resize(self.arrived.len(), (PortId(n as u8), Way::Wire));
+                self.pass()?;
             }
         }
         any |= self.hear_machine()?;
+        any |= self.turn_to_threads()?;
+        Ok(any)
+    }
+
+    /// One look at what other threads have, and all leaves; false if there was nothing.
+    fn turn_to_threads(&mut self) -> io::Result<bool> {
+        let any = self.take_over()?;
         if !any {
             self.now = Time::from_ns(now_ns() - self.start_ns);
         }
         self.plane.tick(self.now);
         self.depart()?;
+        self.exchange.landed();
+        self.exchange.flush();
         for (port, out) in self.ports.iter_mut().zip(&mut self.out) {
             if !out.is_empty() {
                 port.send(&mut self.pool, out)?;
@@ -173,30 +194,70 @@ impl Worker {
         Ok(any)
     }
 
-    /// Leads the batch that has arrived at port `n` through the plane.
-    fn pass(&mut self, n: usize) -> io::Result<()> {
+    /// Leads a batch of what other threads have handed over through the plane.
+    fn take_over(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        for _ in 0..BATCH {
+            let Some(arrival) = self.exchange.take(&mut self.pool) else { break };
+            any = true;
+            match arrival {
+                Arrival::Frame(chunk, port, way) => {
+                    self.arrived.push(chunk);
+                    self.ways.push((port, way));
+                }
+                Arrival::News(news) => self.plane.overhear(self.now, &news),
+                Arrival::NoChunk => self.plane.lost_on_the_way(),
+            }
+        }
+        if !self.arrived.is_empty() {
+            self.pass()?;
+        }
+        Ok(any)
+    }
+
+    /// Leads the batch that has arrived through the plane.
+    fn pass(&mut self) -> io::Result<()> {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         self.batches += 1;
-        let outcome = self.judge(n);
-        for (mut chunk, (fate, start, end)) in self.arrived.drain(..).zip(outcome) {
+        let (outcome, mut any_local) = (self.judge(), false);
+        for ((mut chunk, (from, _)), (fate, start, end)) in
+            self.arrived.drain(..).zip(self.ways.drain(..)).zip(outcome)
+        {
             match fate {
                 Fate::Out(port) => {
                     chunk.set_range(start.into()..end.into());
                     self.out[usize::from(port.0)].push(chunk);
                 }
-                Fate::Local => self.local.push(chunk),
+                Fate::Local => {
+                    any_local = true;
+                    self.local[usize::from(from.0)].push(chunk);
+                }
+                Fate::Handed(to) => {
+                    chunk.set_range(start.into()..end.into());
+                    if !self.exchange.hand(to.to, from, to.way, self.pool.bytes(&chunk)) {
+                        self.plane.handover_failed();
+                    }
+                    self.pool.give_back(chunk);
+                }
                 Fate::Held | Fate::Dropped(_) => self.pool.give_back(chunk),
                 Fate::Live => unreachable!("each frame has a fate behind the plane"),
             }
         }
-        if self.local.is_empty() { Ok(()) } else { self.leave_to_machine(n) }
+        for news in self.plane.news() {
+            self.exchange.tell(&news);
+        }
+        if any_local { self.leave_to_machine() } else { Ok(()) }
     }
 
-    fn judge(&mut self, n: usize) -> [Outcome; BATCH] {
+    fn judge(&mut self) -> [Outcome; BATCH] {
         let mut outcome = [(Fate::Live, 0, 0); BATCH];
         let mut batch = Batch::default();
-        for (bytes, range) in self.pool.all_mut(&self.arrived) {
-            batch.push(Frame::new(bytes, range.start, range.end, PortId(n as u8)));
+        for ((bytes, range), &(port, way)) in self.pool.all_mut(&self.arrived).zip(&self.ways) {
+            let frame = Frame::new(bytes, range.start, range.end, port);
+            match way {
+                Way::Wire => batch.push(frame),
+                way => batch.push_handed(frame, way),
+            }
         }
         self.plane.run(self.now, &mut batch);
         for (slot, (frame, fate)) in outcome.iter_mut().zip(batch.outcome()) {
@@ -207,19 +268,20 @@ impl Worker {
     }
 
     /// Gives the machine what is its own.
-    fn leave_to_machine(&mut self, n: usize) -> io::Result<()> {
-        while self.local.len() > MOST_LOCAL {
-            self.withheld += 1;
-            self.pool.give_back(self.local.pop().expect("there are more"));
-        }
-        match &mut self.host {
-            Machine::Kernel => self.ports[n].leave_to_machine(&mut self.pool, &mut self.local),
-            Machine::Tap(tap) => tap.send(&mut self.pool, &mut self.local),
-            Machine::Nobody => {
-                self.local.drain(..).for_each(|chunk| self.pool.give_back(chunk));
-                Ok(())
+    fn leave_to_machine(&mut self) -> io::Result<()> {
+        for (port, local) in self.ports.iter_mut().zip(&mut self.local).filter(|(_, local)| !local.is_empty())
+        {
+            while local.len() > MOST_LOCAL {
+                self.withheld += 1;
+                self.pool.give_back(local.pop().expect("there are more"));
+            }
+            match &mut self.host {
+                Machine::Kernel => port.leave_to_machine(&mut self.pool, local)?,
+                Machine::Tap(tap) => tap.send(&mut self.pool, local)?,
+                Machine::Nobody => local.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
             }
         }
+        Ok(())
     }
 
     /// What the machine says by its TAP device leaves by the first port.
@@ -243,23 +305,28 @@ impl Worker {
             match port {
                 Some(port) => self.out[usize::from(port.0)].push(chunk),
                 None => {
-                    self.local.push(chunk);
-                    self.leave_to_machine(0)?;
+                    self.local[0].push(chunk);
+                    self.leave_to_machine()?;
                 }
             }
         }
         Ok(())
     }
 
-    fn sleep(&mut self, strings: &Strings) -> io::Result<()> {
+    fn sleep(&mut self) -> io::Result<()> {
+        if !self.exchange.may_sleep() {
+            return Ok(());
+        }
         self.sleeps += 1;
         let tap = match &self.host {
             Machine::Tap(tap) => tap.descriptor(),
             _ => None,
         };
         let ports = self.ports.iter().filter_map(|port| port.descriptor());
-        let all: Vec<BorrowedFd<'_>> = [strings.wake.as_fd()].into_iter().chain(ports).chain(tap).collect();
+        let all: Vec<BorrowedFd<'_>> =
+            [self.exchange.descriptor()].into_iter().chain(ports).chain(tap).collect();
         let failed = duplex::wait(&all, LONGEST_SLEEP)?;
+        self.exchange.woke();
         // Not every kind of port says by itself that its interface has gone.
         if !failed.is_empty() || self.now - self.checked > CHECK {
             self.checked = self.now;
@@ -268,17 +335,31 @@ impl Worker {
         Ok(())
     }
 
-    /// Nothing new comes in; what is there leaves.
+    /// Nothing new comes in; what is there leaves, and what other threads have handed over until they are done as well.
     fn drain(&mut self) -> io::Result<()> {
         self.ports.iter_mut().try_for_each(|port| port.stop())?;
         let end_ns = now_ns() + DRAIN.as_nanos() as u64;
         while self.turn()? && now_ns() < end_ns {}
+        self.exchange.done();
+        // A thread that has failed is never done.
+        let end_ns = now_ns() + DRAIN.as_nanos() as u64;
+        while !self.exchange.is_over() && now_ns() < end_ns {
+            if !self.turn_to_threads()? {
+                std::thread::yield_now();
+            }
+        }
         Ok(())
     }
 
     /// Takes a piece of what is to change; `true`: there is more.
     pub(crate) fn commit(&mut self, change: &mut weir_plane::Change) -> bool {
         self.plane.commit(self.now, change)
+    }
+
+    /// Takes all of its free memory away.
+    #[cfg(test)]
+    pub(crate) fn starve(&mut self) {
+        while self.pool.take().is_some() {}
     }
 
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
@@ -288,6 +369,7 @@ impl Worker {
         };
         let ports = self.ports.iter_mut().map(port).collect::<io::Result<_>>()?;
         let (batches, sleeps, withheld) = (self.batches, self.sleeps, self.withheld);
-        Ok(Snapshot { books: self.plane.books(), ports, batches, sleeps, withheld })
+        let (books, unheard) = (self.plane.books(), self.exchange.unheard());
+        Ok(Snapshot { books, ports, batches, sleeps, withheld, unheard })
     }
 }

@@ -39,7 +39,7 @@ fn frames(n: u32) -> Vec<Vec<u8>> {
 fn until(node: &Node, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let seen = node.snapshot();
+        let seen = Snapshot::sum(&node.snapshots());
         if wanted(&seen) || Instant::now() > deadline {
             return seen;
         }
@@ -65,7 +65,8 @@ fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
         let config = config(&format!("lan > wan run(wait {wait})"));
         let wires = [(); 2].map(|()| Memory::new().unwrap());
         let [(left, a), (right, b)] = wires;
-        let node = Opened::between(&config, vec![Box::new(left) as Box<dyn Port>, Box::new(right)]).unwrap();
+        let node =
+            Opened::between(&config, vec![vec![Box::new(left) as Box<dyn Port>, Box::new(right)]]).unwrap();
         let node = node.start().unwrap();
         let sent = frames(300);
         for frame in &sent {
@@ -81,11 +82,59 @@ fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
         }
         // What waits when it is told to end still leaves, or never came in.
         sent.iter().for_each(|frame| assert!(a.send(frame)));
-        let last = node.stop().unwrap();
+        let last = Snapshot::sum(&node.stop().unwrap());
         assert!(last.books.balance(), "{wait}: {last:?}");
         assert_eq!(last.books.entered, last.ports.iter().map(|port| port.received).sum::<u64>(), "{wait}");
         let left = std::iter::from_fn(|| b.receive()).count() as u64;
         assert_eq!(left + 300, last.ports[1].sent, "{wait}: {last:?}");
+    }
+}
+
+#[test]
+fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
+    for wait in ["sleep", "poll"] {
+        let text = format!("lan filter(count all state new, accept) > wan run(wait {wait}, threads 3)");
+        let mut ends = Vec::new();
+        let part = |_| {
+            let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
+            ends.push([a, b]);
+            vec![Box::new(left) as Box<dyn Port>, Box::new(right)]
+        };
+        let parts = (0..3).map(part).collect();
+        let node = Opened::between(&config(&text), parts).unwrap().start().unwrap();
+        assert_eq!(node.threads().len(), 3);
+        let flow = |n: u32| {
+            let mut frame = frames(1).remove(0);
+            frame[26..30].copy_from_slice(&(0xc612_0000 + n).to_be_bytes());
+            frame[24..26].fill(0);
+            let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&frame[14..34]));
+            frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+            frame
+        };
+        // Each flow is of one thread, wherever its frames come in.
+        for n in 0..100 {
+            ends.iter().for_each(|[a, _]| assert!(a.send(&flow(n))));
+        }
+        let total = |node: &Node| Snapshot::sum(&node.count().unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        while total(&node).books.left < 300 && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(node.sessions(1000).unwrap().0, 100, "{wait}: each is known to one thread");
+        let rules = node.rules().unwrap();
+        assert_eq!(rules[0][1].1, 300, "{wait}: all threads count");
+        // What is in a ring when it is told to end still leaves.
+        for n in 0..250 {
+            assert!(ends[n as usize % 3][0].send(&flow(n)));
+        }
+        let threads = node.stop().unwrap();
+        let last = Snapshot::sum(&threads);
+        assert!(threads.iter().all(|thread| thread.books.balance() && thread.books.left > 50), "{threads:?}");
+        let (books, sent) = (&last.books, last.ports[1].sent);
+        assert_eq!((books.entered, books.handed), (books.left, books.taken), "{wait}: {last:?}");
+        assert!(books.handed > 150 && books.left >= 300, "{wait}: {last:?}");
+        let came = ends.iter().map(|[_, b]| std::iter::from_fn(|| b.receive()).count() as u64).sum::<u64>();
+        assert_eq!((came, books.left), (sent, sent), "{wait}");
     }
 }
 
@@ -108,7 +157,7 @@ fn a_node_with_files_ends_with_them() {
     while !node.has_ended() && Instant::now() < deadline {
         std::thread::yield_now();
     }
-    let last = node.stop().unwrap();
+    let last = Snapshot::sum(&node.stop().unwrap());
     assert_eq!((last.books.entered, last.books.left, last.ports[1].sent), (200, 200, 200), "{last:?}");
     assert!(std::fs::read(&to).unwrap().len() > 200 * 64);
 }
@@ -164,7 +213,7 @@ impl Street {
 #[test]
 fn frames_pass_a_node_between_wires_of_the_kernel() {
     need_root!();
-    for io in ["xdp", "packet"] {
+    for io in ["xdp", "packet", "packet, threads 2"] {
         let street = Street::new();
         let config = config(&format!("lan(on n0) > wan(on n1) run(io {io}, host none)"));
         let node = street.node.run(|| Opened::new(&config).unwrap().start().unwrap());
@@ -181,7 +230,7 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
             }
             assert!(came == some, "{io}: {} of 60 frames, or others", came.len());
         }
-        let last = node.stop().unwrap();
+        let last = Snapshot::sum(&node.stop().unwrap());
         assert!(last.books.balance() && last.books.left == 900, "{io}: {last:?}");
         // Nothing of it is left at the interfaces.
         let again = street.node.run(|| Opened::new(&config).map(drop));
@@ -192,7 +241,7 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
 #[test]
 fn a_node_ends_when_an_interface_of_its_own_has_gone() {
     need_root!();
-    for io in ["xdp", "packet"] {
+    for io in ["xdp", "packet", "packet, threads 2"] {
         let Street { hosts: [left, right], node } = Street::new();
         let config = config(&format!("lan(on n0) > wan(on n1) run(io {io})"));
         let running = node.run(|| Opened::new(&config).unwrap().start().unwrap());

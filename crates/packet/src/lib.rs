@@ -8,3 +8,4 @@ pub mod frame;
 pub mod headers;
 pub mod neighbour;
 pub mod size;
+pub mod steer;

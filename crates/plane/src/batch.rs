@@ -2,6 +2,7 @@
 
 use crate::drops::Drop;
 use crate::frame::{Frame, PortId};
+use crate::steer::{Handover, Way};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
 /// memory together.
@@ -91,6 +92,8 @@ pub enum Fate {
     Local,
     /// A copy waits inside the node.
     Held,
+    /// Goes on in another thread of the node, which is the caller's to do.
+    Handed(Handover),
     /// Goes no further.
     Dropped(Drop),
 }
@@ -100,11 +103,12 @@ pub enum Fate {
 pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
     pub(crate) fates: [Fate; BATCH],
+    pub(crate) ways: [Way; BATCH],
 }
 
 impl Default for Batch<'_> {
     fn default() -> Self {
-        Batch { frames: Vec::with_capacity(BATCH), fates: [Fate::Live; BATCH] }
+        Batch { frames: Vec::with_capacity(BATCH), fates: [Fate::Live; BATCH], ways: [Way::Wire; BATCH] }
     }
 }
 
@@ -116,6 +120,15 @@ impl<'a> Batch<'a> {
     pub fn push(&mut self, frame: Frame<'a>) {
         assert!(self.frames.len() < BATCH, "room in the batch");
         self.frames.push(frame);
+    }
+
+    /// Takes one more frame, which another thread of the node has handed over.
+    ///
+    /// # Panics
+    /// If there are [`BATCH`] already.
+    pub fn push_handed(&mut self, frame: Frame<'a>, way: Way) {
+        self.ways[self.frames.len()] = way;
+        self.push(frame);
     }
 
     /// How many frames there are.

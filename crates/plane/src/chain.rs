@@ -85,7 +85,7 @@ pub(crate) fn run(
     own: &mut Own,
     drops: &mut Drops,
 ) -> Through {
-    let Batch { frames, fates } = batch;
+    let Batch { frames, fates, .. } = batch;
     let mut step = Step { now, frames, own, drops, fates, turned: Set::EMPTY, stage: 0 };
     let mut outward = Set::EMPTY;
     for (k, stage) in stages.iter_mut().enumerate() {

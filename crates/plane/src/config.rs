@@ -7,6 +7,7 @@ use crate::filter;
 use crate::nat;
 use crate::port::Port;
 use crate::route::{self, Route};
+use crate::steer::Share;
 use crate::text::{self, Item};
 
 /// A node as its text describes it.
@@ -22,6 +23,8 @@ pub struct Config {
     pub routes: Option<Vec<Route>>,
     /// What nobody outside is to foresee follows from it: set it by chance where that matters. The text does not tell.
     pub seed: u64,
+    /// Which of a node's threads the plane is for. The text does not tell.
+    pub share: Share,
 }
 
 /// What a stage is to be.
@@ -60,6 +63,19 @@ impl Config {
 }
 
 impl Config {
+    /// Whether several threads can be the node together.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_share(&self) -> Result<(), String> {
+        match self.stages.iter().any(|stage| matches!(stage, StageConfig::Nat(_))) {
+            true => {
+                Err("a node that translates has one thread: give it one CPU, and no `threads`".to_string())
+            }
+            false => Ok(()),
+        }
+    }
+
     /// The addresses of IPv4 that the node translates to, each from the first to the last.
     pub(crate) fn translated(&self) -> Vec<(u32, u32)> {
         let mut all = Vec::new();
@@ -111,7 +127,7 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
-    Config { ports, left, stages, routes, seed: 0 }
+    Config { ports, left, stages, routes, seed: 0, share: Share::default() }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {

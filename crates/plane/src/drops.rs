@@ -1,6 +1,6 @@
 //! Why a frame goes no further: one name for each reason, in code, counters, reports and scenarios alike.
 
-use std::ops::Index;
+use std::ops::{AddAssign, Index};
 
 macro_rules! reasons {
     ($($variant:ident $name:literal $meaning:literal,)*) => {
@@ -59,6 +59,7 @@ reasons! {
     NatBadIcmp "nat_bad_icmp" "an error of ICMP that is broken or quotes what is broken (RFC 5508 REQ-3)",
     NatFragment "nat_fragment" "its first fragment did not come, or too many wait for theirs (RFC 4787 REQ-14)",
     NoLocal "no_local" "it is for the node itself, and nobody takes such frames",
+    HandoverFull "handover_full" "the thread of the node that it belongs to has no room for more",
     OwnLimit "own_limit" "the node had too much to say of its own in this batch",
 }
 
@@ -74,6 +75,12 @@ impl FromIterator<u64> for Drops {
         let mut drops = Drops::default();
         drops.0.iter_mut().zip(counts).for_each(|(to, from)| *to = from);
         drops
+    }
+}
+
+impl AddAssign for Drops {
+    fn add_assign(&mut self, other: Drops) {
+        self.0.iter_mut().zip(other.0).for_each(|(to, from)| *to += from);
     }
 }
 

@@ -157,31 +157,39 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
     true
 }
 
-impl Default for Limiter {
-    fn default() -> Limiter {
-        Limiter { tokens: Limiter::BURST, filled: Time::default() }
-    }
-}
-
 /// How many errors the node may send: a token bucket.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     tokens: u64,
     filled: Time,
+    burst: u64,
+    ns_per_token: u64,
+}
+
+impl Default for Limiter {
+    fn default() -> Limiter {
+        Limiter::new(1)
+    }
 }
 
 impl Limiter {
     /// Errors per second, and at once: what Linux sends (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
     const PER_S: u64 = 1000;
     const BURST: u64 = 50;
-    const NS_PER_TOKEN: u64 = 1_000_000_000 / Limiter::PER_S;
+
+    /// A part of so many that these are shared by.
+    pub(crate) fn new(parts: u8) -> Limiter {
+        let burst = Limiter::BURST.div_ceil(parts.into());
+        let ns_per_token = 1_000_000_000 * u64::from(parts) / Limiter::PER_S;
+        Limiter { tokens: burst, filled: Time::default(), burst, ns_per_token }
+    }
 
     /// Whether one more may be sent at `now`.
     pub(crate) fn allows(&mut self, now: Time) -> bool {
-        let earned = now.ns().saturating_sub(self.filled.ns()) / Limiter::NS_PER_TOKEN;
+        let earned = now.ns().saturating_sub(self.filled.ns()) / self.ns_per_token;
         if earned > 0 {
-            self.tokens = (self.tokens + earned).min(Limiter::BURST);
-            self.filled = Time::from_ns(self.filled.ns() + earned * Limiter::NS_PER_TOKEN);
+            self.tokens = (self.tokens + earned).min(self.burst);
+            self.filled = Time::from_ns(self.filled.ns() + earned * self.ns_per_token);
         }
         let allowed = self.tokens > 0;
         self.tokens -= u64::from(allowed);

@@ -260,30 +260,41 @@ impl Neighbours {
     /// Understands a frame about neighbours that came in by `port`, and answers it; false if it was a question for
     /// somebody else.
     pub(crate) fn hear(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) -> bool {
+        let Heard::Question { from, target } = heard else {
+            self.overhear(port, heard, now, own);
+            return true;
+        };
+        let answers = self.answers(port, target);
+        if answers {
+            let answer = neighbour::answer(Host { mac: self.link(port).mac, ip: target }, from);
+            self.say(port, &answer, own);
+        }
+        self.overhear(port, heard, now, own);
+        answers
+    }
+
+    /// Learns from a frame about neighbours that came in by `port`, and leaves the answer to whoever received it.
+    pub(crate) fn overhear(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) {
         match heard {
             Heard::Question { from, target } => {
-                let link = self.link(port);
-                let translated = |target: Ipv4Addr| {
-                    link.answers_for.iter().any(|&(first, last)| (first..=last).contains(&target.into()))
-                };
-                let answers = link.addresses.iter().any(|own| own.address == target)
-                    || matches!(target, IpAddr::V4(target) if translated(target));
-                if answers {
-                    let answer = neighbour::answer(Host { mac: link.mac, ip: target }, from);
-                    self.say(port, &answer, own);
-                }
                 // Who asks us will be talked to; of others only what is known is kept true (RFC 826).
-                if answers && self.is_host(port, from) {
+                if self.answers(port, target) && self.is_host(port, from) {
                     self.slot(port, from.ip);
                 }
                 self.learn(port, from, false, now, own);
-                answers
             }
-            Heard::Answer(from) => {
-                self.learn(port, from, true, now, own);
-                true
-            }
+            Heard::Answer(from) => self.learn(port, from, true, now, own),
         }
+    }
+
+    /// Whether it answers at `port` for an address.
+    fn answers(&self, port: PortId, target: IpAddr) -> bool {
+        let link = self.link(port);
+        let translated = |target: Ipv4Addr| {
+            link.answers_for.iter().any(|&(first, last)| (first..=last).contains(&target.into()))
+        };
+        link.addresses.iter().any(|own| own.address == target)
+            || matches!(target, IpAddr::V4(target) if translated(target))
     }
 
     /// Whether this can be a neighbour at the port.

@@ -47,9 +47,9 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Nothing to say yet; these are the node's addresses by port.
-    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>) -> Own {
-        Own { addresses, ..Own::default() }
+    /// Nothing to say yet; these are the node's addresses by port, and so many threads share what it may say.
+    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, threads: u8) -> Own {
+        Own { addresses, limiter: Limiter::new(threads), ..Own::default() }
     }
 
     /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.

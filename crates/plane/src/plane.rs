@@ -4,7 +4,8 @@
 //! batch > admit (headers, tags, neighbours) > chain of stages > egress > fates
 //! ```
 //!
-//! Invariant: entered + own = left + held + local + dropped, at any time between two batches.
+//! Invariant: entered + own + taken = left + held + local + handed + dropped, at any time between two batches; what
+//! is handed over and taken is the same for all threads of a node together.
 
 use std::net::IpAddr;
 
@@ -23,6 +24,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::route::{NoLink, Route, Router};
 use crate::stage::{Dir, Step};
+use crate::steer::{News, Steering, Way};
 use crate::time::Time;
 
 /// A node's data plane.
@@ -34,6 +36,8 @@ pub struct Plane {
     pub(crate) exit: Exit,
     own: Own,
     departures: Vec<Departure>,
+    pub(crate) steering: Steering,
+    news: Vec<News>,
     books: Books,
 }
 
@@ -74,6 +78,10 @@ pub struct Books {
     pub local: u64,
     /// Frames that wait inside.
     pub held: u64,
+    /// Frames that other threads of the node handed over.
+    pub taken: u64,
+    /// Frames that other threads went on with.
+    pub handed: u64,
     /// Frames that went no further, by reason.
     pub drops: Drops,
 }
@@ -81,7 +89,20 @@ pub struct Books {
 impl Books {
     /// Whether each frame is accounted for.
     pub fn balance(&self) -> bool {
-        self.entered + self.own == self.left + self.local + self.held + self.drops.total()
+        let gone = self.left + self.local + self.handed + self.drops.total();
+        self.entered + self.own + self.taken == gone + self.held
+    }
+
+    /// Adds those of another thread of the same node.
+    pub fn add(&mut self, other: &Books) {
+        self.entered += other.entered;
+        self.own += other.own;
+        self.left += other.left;
+        self.local += other.local;
+        self.held += other.held;
+        self.taken += other.taken;
+        self.handed += other.handed;
+        self.drops += other.drops;
     }
 }
 
@@ -90,20 +111,25 @@ impl Plane {
     pub fn new(config: &Config, macs: &[Mac]) -> Plane {
         assert_eq!(macs.len(), config.ports.len(), "a port has an Ethernet address");
         let gate = |port: &Port| Gate { tags: port.tags() };
+        let stages: Vec<Stage> = config.stages.iter().map(|stage| stage_of(stage, config)).collect();
         Plane {
             ports: config.ports.iter().map(gate).collect(),
             left: config.left,
-            stages: config.stages.iter().map(|stage| stage_of(stage, config)).collect(),
+            steering: Steering::new(config.share, &stages),
+            stages,
             exit: exit(config, macs),
-            own: Own::new(config.ports.iter().map(own_addresses).collect()),
+            own: Own::new(config.ports.iter().map(own_addresses).collect(), config.share.of),
             departures: Vec::new(),
+            news: Vec::new(),
             books: Books::default(),
         }
     }
 
     /// Decides what becomes of the frames of a batch that came in at `now`.
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
-        self.books.entered += batch.len() as u64;
+        let taken = batch.ways[..batch.len()].iter().filter(|way| **way != Way::Wire).count() as u64;
+        self.books.taken += taken;
+        self.books.entered += batch.len() as u64 - taken;
         let entries = self.admit(now, batch);
         self.pass(now, batch, entries);
         for (_, fate) in batch.outcome() {
@@ -124,6 +150,31 @@ impl Plane {
     /// Frames of the node's own that leave since the last call.
     pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
         self.departures.drain(..)
+    }
+
+    /// What it has heard of neighbours since the last call, where other threads of the node are to hear it.
+    pub fn news(&mut self) -> impl Iterator<Item = News> {
+        self.news.drain(..)
+    }
+
+    /// Hears what another thread of the node has heard of neighbours.
+    pub fn overhear(&mut self, now: Time, news: &News) {
+        if let Exit::Router(router) = &mut self.exit {
+            router.overhear(news, now, &mut self.own);
+        }
+        self.run_own(now);
+    }
+
+    /// A frame that it gave the fate of being handed over was not: the other thread had no room for it.
+    pub fn handover_failed(&mut self) {
+        self.books.handed -= 1;
+        self.books.drops.count(Drop::HandoverFull);
+    }
+
+    /// A frame that another thread handed over had no memory here.
+    pub fn lost_on_the_way(&mut self) {
+        self.books.taken += 1;
+        self.books.drops.count(Drop::HandoverFull);
     }
 
     /// What the NATs of the node hold.
@@ -209,18 +260,25 @@ impl Plane {
         for i in 0..batch.len() {
             let port = batch.frames[i].port;
             let gate = &self.ports[usize::from(port.0)];
-            let entry = match usize::from(port.0) < self.left {
-                true => Entry::Outward { above: 0 },
-                false => Entry::Inward { below: self.stages.len() },
+            let (dir, entry) = match usize::from(port.0) < self.left {
+                true => (Dir::Outward, Entry::Outward { above: 0 }),
+                false => (Dir::Inward, Entry::Inward { below: self.stages.len() }),
             };
             match untag(&batch.frames[i], &gate.tags).and_then(|at| batch.frames[i].read(at)) {
                 Ok(()) => {
-                    if let Some(fate) = self.greet(now, &batch.frames[i]) {
+                    let is_ip = matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6);
+                    // Whoever hands a frame over has greeted it.
+                    let is_new = batch.ways[i] == Way::Wire;
+                    if let Some(fate) = is_new.then(|| self.greet(now, &batch.frames[i])).flatten() {
                         batch.fates[i] = fate;
-                    } else if matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) {
-                        entries.insert(i, entry);
-                    } else {
+                    } else if !is_ip {
                         self.across(batch, i);
+                    } else if let Some(to) =
+                        is_new.then(|| self.steering.elsewhere(&batch.frames[i], dir)).flatten()
+                    {
+                        batch.fates[i] = Fate::Handed(to);
+                    } else {
+                        entries.insert(i, entry);
                     }
                 }
                 Err(reason) => batch.fates[i] = Fate::Dropped(reason),
@@ -245,12 +303,18 @@ impl Plane {
             Kind::V4 => None,
             Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
             Kind::Other => Some(Fate::Dropped(Drop::NoProtocol)),
-            _ => match router.hear(frame, now, &mut self.own) {
-                Some(true) => Some(Fate::Local),
-                Some(false) => Some(Fate::Dropped(Drop::NotForUs)),
-                None if frame.kind() == Kind::Arp => Some(Fate::Dropped(Drop::NoProtocol)),
-                None => Some(Fate::Local),
-            },
+            _ => {
+                let heard = router.hear(frame, now, &mut self.own);
+                if heard.is_some() && self.steering.share.of > 1 {
+                    self.news.push(News { port: frame.port, frame: frame.untagged() });
+                }
+                match heard {
+                    Some(true) => Some(Fate::Local),
+                    Some(false) => Some(Fate::Dropped(Drop::NotForUs)),
+                    None if frame.kind() == Kind::Arp => Some(Fate::Dropped(Drop::NoProtocol)),
+                    None => Some(Fate::Local),
+                }
+            }
         }
     }
 
@@ -258,7 +322,7 @@ impl Plane {
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let through = chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.books.drops);
         if let Exit::Router(router) = &mut self.exit {
-            let Batch { frames, fates } = batch;
+            let Batch { frames, fates, .. } = batch;
             let (own, drops, stage) = (&mut self.own, &mut self.books.drops, self.stages.len());
             let mut step = Step { now, frames, own, drops, fates, turned: Set::EMPTY, stage };
             router.run(&mut step, Dir::Outward, through.outward);
@@ -354,6 +418,7 @@ impl Plane {
         match fate {
             Fate::Out(_) => self.books.left += 1,
             Fate::Local => self.books.local += 1,
+            Fate::Handed(_) => self.books.handed += 1,
             // Counted where they were decided.
             Fate::Held | Fate::Dropped(_) => {}
             Fate::Live => unreachable!("each frame has a fate behind the chain"),

@@ -16,7 +16,7 @@
 
 pub(crate) mod attached;
 mod count;
-mod fanout;
+pub(crate) mod fanout;
 mod filter;
 mod interface;
 mod libpcap;

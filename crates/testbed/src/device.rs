@@ -12,7 +12,7 @@ use weir_port::packet::{BATCH, PacketError, Receiver, Sender};
 use crate::bed::{Bed, Port};
 use crate::dut::DutKind;
 use crate::fault::{FaultLine, Faults};
-use weir_node::{Node, NodeError};
+use weir_node::{Node, NodeError, Snapshot};
 
 mod node;
 
@@ -78,7 +78,7 @@ impl Device {
     /// The threads that work for it, beside the kernel's.
     pub fn threads(&self) -> Vec<u32> {
         match self {
-            Device::Node(node) => vec![node.thread()],
+            Device::Node(node) => node.threads(),
             _ => Vec::new(),
         }
     }
@@ -112,7 +112,7 @@ impl Device {
                 let dropped = pumps.dropped.iter().map(|n| n.load(Ordering::Relaxed)).sum();
                 vec![("dropped by the faulty device".to_string(), dropped)]
             }
-            Device::Node(node) => node::drops(&node.count()?),
+            Device::Node(node) => node::drops(&Snapshot::sum(&node.count()?)),
             Device::Kernel | Device::Xdp { .. } => Vec::new(),
         })
     }

@@ -17,9 +17,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use weir_capture::privilege;
-use weir_node::{Config, Node, Opened};
+use weir_node::{Config, Node, Opened, cpus_of};
 
 use crate::cli::{NodeApply, NodeCommand, NodeRun, NodeShow};
 use crate::prometheus::Server;
@@ -54,6 +54,20 @@ fn read(file: &Path) -> Result<Config> {
     Ok(Config::read(&name, &text, &|other| beside(file, other))?)
 }
 
+/// The CPUs of a command line.
+fn cpus(list: &str) -> Result<Vec<usize>> {
+    let words: Vec<&str> = list.split(',').collect();
+    cpus_of(&words).map_err(|wrong| anyhow!("--cpus: {wrong}"))
+}
+
+/// The node with a thread on each of these, if there are any.
+fn placed(mut config: Config, cpus: Option<&[usize]>) -> Config {
+    if let Some(cpus) = cpus {
+        config.settings.threads = cpus.iter().copied().map(Some).collect();
+    }
+    config
+}
+
 /// The text of a file that stands in a node's file, beside which it is.
 fn beside(file: &Path, other: &str) -> Result<String, String> {
     let path = file.parent().unwrap_or(Path::new("")).join(other);
@@ -61,7 +75,9 @@ fn beside(file: &Path, other: &str) -> Result<String, String> {
 }
 
 fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
-    let config = read(&arguments.file)?;
+    let cpus = arguments.cpus.as_deref().map(cpus).transpose()?;
+    let config = placed(read(&arguments.file)?, cpus.as_deref());
+    config.check_threads().map_err(anyhow::Error::msg)?;
     let stop = stop_flag()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
     let events = arguments.events.as_deref().map(open_log).transpose()?;
@@ -79,16 +95,19 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let mut told = Instant::now();
     if let Some(server) = &prometheus {
-        server.tell(told::prometheus(&node.snapshot(), &names));
+        server.tell(told::prometheus(&node.snapshots(), &names));
     }
     while !stop.load(Ordering::Relaxed) && !node.has_ended() {
-        control.answer(LOOK, |question| control::answer(&node, &names, question));
+        control.answer(LOOK, |question| {
+            let placed = |config| placed(config, cpus.as_deref());
+            control::answer(&node, &names, question, &placed)
+        });
         if let Some(file) = &events {
             write_events(&node, file)?;
         }
         if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
             told = Instant::now();
-            server.tell(told::prometheus(&node.snapshot(), &names));
+            server.tell(told::prometheus(&node.snapshots(), &names));
         }
     }
     end(node, &names, arguments.json, out)

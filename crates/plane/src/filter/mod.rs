@@ -200,6 +200,11 @@ impl Filter {
         self.connections.as_ref().map_or(Vec::new(), |connections| connections.shown(most))
     }
 
+    /// Whether it remembers connections.
+    pub(crate) fn is_stateful(&self) -> bool {
+        self.connections.is_some()
+    }
+
     /// Connections that are remembered.
     pub(crate) fn connections(&self) -> u32 {
         self.connections.as_ref().map_or(0, |connections| connections.live())

@@ -28,6 +28,7 @@ use crate::neighbour::{Known, Link, Neighbours, Slot, State, Waiting};
 use crate::own::{Entry, Own};
 use crate::prefix::Prefix;
 use crate::stage::{Dir, Step};
+use crate::steer::News;
 use crate::time::Time;
 
 /// What a hop means.
@@ -360,6 +361,14 @@ impl Router {
         let answered = self.neighbours.hear(frame.port, heard, now, own);
         self.settle();
         Some(answered)
+    }
+
+    /// Learns from a frame about neighbours that another thread of the node has received and answered.
+    pub(crate) fn overhear(&mut self, news: &News, now: Time, own: &mut Own) {
+        if let Some(heard) = neighbour::parse(&news.frame) {
+            self.neighbours.overhear(news.port, heard, now, own);
+            self.settle();
+        }
     }
 
     /// The Ethernet address of a port.

@@ -38,13 +38,13 @@ pub(super) fn open<Q: Queue + 'static>(
 }
 
 /// A group in the making.
-struct Group {
+pub(crate) struct Group {
     number: u16,
     mode: Fanout,
 }
 
 impl Group {
-    fn new(mode: Fanout) -> Group {
+    pub(crate) fn new(mode: Fanout) -> Group {
         // Numbers are of a network namespace, and other programs take the number of their process.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let number = (std::process::id() as u16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -52,7 +52,7 @@ impl Group {
     }
 
     /// Makes a socket that is bound to the interface a member.
-    fn join(&self, tap: &Tap) -> Result<(), CaptureError> {
+    pub(crate) fn join(&self, tap: &Tap) -> Result<(), CaptureError> {
         let mode = match self.mode {
             Fanout::Hash => libc::PACKET_FANOUT_HASH,
             Fanout::Lb => libc::PACKET_FANOUT_LB,

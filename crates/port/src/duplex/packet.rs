@@ -17,9 +17,10 @@ use weir_packet::checksum::{fold, sum};
 use weir_packet::headers::{TCP, UDP};
 
 use super::{Account, BATCH, CaptureError, Chunk, FRONT, Lost, Pool, Port};
+use crate::capture::fanout::Group;
 use crate::capture::tag::{self, Tag};
 use crate::capture::tap::{Tap, pending_error};
-use crate::capture::{Drops, Interface, Options};
+use crate::capture::{Drops, Fanout, Interface, Options};
 use crate::mapping::Mapping;
 use crate::packet::{Sender, set};
 
@@ -43,14 +44,41 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// At an interface of the calling thread's network namespace. With `fanout`, one of several sockets of which each
-    /// frame reaches one; it receives nothing before [`Packet::admit`].
+    /// At an interface of the calling thread's network namespace.
     ///
     /// # Errors
     /// No such interface, no permission.
     pub fn open(interface: &str, longest: usize, promiscuous: bool) -> Result<Packet, CaptureError> {
-        let interface = Interface::named(interface)?;
-        let tap = Tap::open(&interface, &Options { promiscuous, ..Options::default() })?;
+        let packet = Packet::bound(&Interface::named(interface)?, longest, promiscuous)?;
+        packet.tap.admit()?;
+        Ok(packet)
+    }
+
+    /// Several at one interface, each for a thread of its own: a frame reaches one of them, the same for all of a flow.
+    ///
+    /// # Errors
+    /// No such interface, no permission.
+    pub fn open_several(
+        interface: &str,
+        longest: usize,
+        promiscuous: bool,
+        sockets: usize,
+    ) -> Result<Vec<Packet>, CaptureError> {
+        let (interface, group) = (Interface::named(interface)?, Group::new(Fanout::Hash));
+        let join = |_| {
+            let packet = Packet::bound(&interface, longest, promiscuous)?;
+            group.join(&packet.tap)?;
+            Ok(packet)
+        };
+        // Each would hear all frames until the last has joined.
+        let all = (0..sockets).map(join).collect::<Result<Vec<_>, CaptureError>>()?;
+        all.iter().try_for_each(|packet| packet.tap.admit())?;
+        Ok(all)
+    }
+
+    /// Bound to the interface, and deaf until it is admitted.
+    fn bound(interface: &Interface, longest: usize, promiscuous: bool) -> Result<Packet, CaptureError> {
+        let tap = Tap::open(interface, &Options { promiscuous, ..Options::default() })?;
         let version = libc::tpacket_versions::TPACKET_V2;
         set(&tap.fd, libc::PACKET_VERSION, &version)
             .map_err(interface.refused("choosing rings of frames"))?;
@@ -68,7 +96,6 @@ impl Packet {
         let refused = |error: crate::packet::PacketError| interface.refused(error.step)(error.source);
         let sender = Sender::open(interface.index).map_err(refused)?;
         tap.bind()?;
-        tap.admit()?;
         let lost = Lost::default();
         Ok(Packet { tap, memory, slot_bytes, next: 0, sender, received: 0, sent: 0, lost, ring_full: 0 })
     }

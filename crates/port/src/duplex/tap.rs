@@ -56,6 +56,17 @@ impl Tap {
     }
 }
 
+impl Tap {
+    /// The same device for another thread, which sends there and receives nothing.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn sender(&self) -> io::Result<Tap> {
+        let (file, interface) = (self.file.try_clone()?, self.interface.clone());
+        Ok(Tap { file, interface, received: 0, sent: 0, lost: Lost::default(), stopped: true })
+    }
+}
+
 impl Port for Tap {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         if self.stopped {
@@ -104,7 +115,7 @@ impl Port for Tap {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
+        (!self.stopped).then(|| self.file.as_fd())
     }
 
     fn check(&mut self) -> io::Result<()> {

@@ -36,21 +36,26 @@ pub(crate) enum NodeCommand {
 Examples:
   weir node run home.node
   weir node run home.node --prometheus 127.0.0.1:9105 --json
+  weir node run carrier.node --cpus 2-5
   weir node run carrier.node --events nat.jsonl
 
 A file is the node's text and, where the defaults are not right, how it is run:
   node lan(192.168.0.1/24, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
-  run(io packet, cpu 2, wait poll, host tap0)
+  run(io packet, cpu 2-3, wait poll, host tap0)
 
 A port is on an interface: eth0, or by name xdp:eth0 (the default, AF_XDP), packet:eth0 (AF_PACKET); or on tap:tap0 or
 pcapng:IN:OUT. Interfaces whose frames come from this machine's own sockets need `ethtool -K IF tx off` at the sender,
 since nobody else finishes their checksums, and no interface may hand on frames longer than its MTU (gro, lro, tso off).
+A thread on each CPU has its own queue of each port and its own sessions; what comes to the wrong one is handed over.
 What is for the node itself goes to the stack of the machine. Root becomes nobody once all is open.")]
 pub(crate) struct NodeRun {
     /// The file of the node
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) socket: NodeSocket,
+    /// A thread on each of these CPUs, in place of what the file says: 2, 2-5, 2-5,7
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<String>,
     /// Answer HTTP requests for /metrics here, in Prometheus' text format
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) prometheus: Option<SocketAddr>,

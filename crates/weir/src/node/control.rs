@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use weir_node::{Config, Node};
+use weir_node::{Config, Node, Snapshot};
 use weir_port::duplex;
 
 use super::told;
@@ -120,8 +120,13 @@ pub(super) fn ask(path: &Path, question: &Value) -> Result<Value> {
     }
 }
 
-/// What the node says to a question.
-pub(super) fn answer(node: &Node, names: &[String], question: &Value) -> Result<Value> {
+/// What the node says to a question; `placed` puts a text on the CPUs of the command line.
+pub(super) fn answer(
+    node: &Node,
+    names: &[String],
+    question: &Value,
+    placed: &dyn Fn(Config) -> Config,
+) -> Result<Value> {
     if let Some(wish) = question.get("apply") {
         let [file, text] =
             ["file", "text"].map(|key| wish.get(key).and_then(Value::as_str).unwrap_or_default());
@@ -129,12 +134,12 @@ pub(super) fn answer(node: &Node, names: &[String], question: &Value) -> Result<
             let text = wish.get("files").and_then(|files| files.get(name)).and_then(Value::as_str);
             text.map(str::to_string).ok_or_else(|| format!("the text of {name} did not come along"))
         };
-        node.apply(&Config::read(file, text, &beside)?)?;
+        node.apply(&placed(Config::read(file, text, &beside)?))?;
         return Ok(Value::Null);
     }
     match question.get("show").and_then(Value::as_str).and_then(|word| Shown::from_str(word, false).ok()) {
         Some(Shown::Counters) => Ok(told::counters(&node.count()?, names)),
-        Some(Shown::Drops) => Ok(told::drops(&node.count()?, names)),
+        Some(Shown::Drops) => Ok(told::drops(&Snapshot::sum(&node.count()?), names)),
         Some(Shown::Sessions) => {
             let (live, first) = node.sessions(MOST_SESSIONS)?;
             Ok(json!({ "live": live, "sessions": first }))

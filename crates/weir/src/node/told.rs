@@ -5,12 +5,40 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Event, What};
+use weir_plane::{Books, Event, What};
 
 use crate::prometheus::{metric, quoted};
 
-/// Where all frames are.
-pub(super) fn counters(snapshot: &Snapshot, names: &[String]) -> Value {
+/// Where all frames are: in the node, and if it has several threads, in each.
+pub(super) fn counters(threads: &[Snapshot], names: &[String]) -> Value {
+    let mut all = of(&Snapshot::sum(threads), names);
+    if threads.len() > 1 {
+        all["threads"] = threads.iter().enumerate().map(|(n, snapshot)| of_thread(n, snapshot)).collect();
+    }
+    all
+}
+
+/// What tells threads apart.
+fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
+    let books = &snapshot.books;
+    json!({
+        "thread": n,
+        "entered": books.entered,
+        "own": books.own,
+        "taken": books.taken,
+        "left": books.left,
+        "local": books.local,
+        "held": books.held,
+        "handed": books.handed,
+        "dropped": books.drops.total(),
+        "balance": books.balance(),
+        "batches": snapshot.batches,
+        "sleeps": snapshot.sleeps,
+        "unheard": snapshot.unheard,
+    })
+}
+
+fn of(snapshot: &Snapshot, names: &[String]) -> Value {
     let books = &snapshot.books;
     let ports: Vec<Value> = names
         .iter()
@@ -117,7 +145,8 @@ fn plain(value: &Value) -> String {
 }
 
 /// A page of counters.
-pub(super) fn prometheus(snapshot: &Snapshot, names: &[String]) -> String {
+pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
+    let snapshot = Snapshot::sum(threads);
     let books = &snapshot.books;
     let mut page = String::new();
     let places = [
@@ -145,6 +174,19 @@ pub(super) fn prometheus(snapshot: &Snapshot, names: &[String]) -> String {
             .map(move |drops| (format!("port=\"{name}\",place=\"{}\"", drops.name), drops.frames))
     });
     metric(&mut page, "node_port_drops_total", "Frames that a port lost, by place", lost);
+    let threads = threads.iter().enumerate().flat_map(|(n, thread)| {
+        let Books { entered, taken, left, handed, drops, .. } = &thread.books;
+        let places = [
+            ("entered", *entered),
+            ("taken", *taken),
+            ("left", *left),
+            ("handed", *handed),
+            ("dropped", drops.total()),
+        ];
+        places.map(|(place, frames)| (format!("thread=\"{n}\",place=\"{place}\""), frames))
+    });
+    let help = "Frames of each thread; it hands those over that belong to another, which takes them";
+    metric(&mut page, "node_thread_frames_total", help, threads);
     page
 }
 
@@ -157,12 +199,20 @@ mod tests {
         let names = ["lan".to_string()];
         let port = weir_node::PortCounts { received: 7, sent: 5, ..weir_node::PortCounts::default() };
         let snapshot = Snapshot { ports: vec![port], ..Snapshot::default() };
-        let value = counters(&snapshot, &names);
+        let one = std::slice::from_ref(&snapshot);
+        let value = counters(one, &names);
+        assert_eq!(value.get("threads"), None);
         let text = text(&value);
         assert!(text.contains("entered                  0\n"), "{text}");
         assert!(text.contains("ports\n  port lan, received 7, sent 5\n"), "{text}");
-        let page = prometheus(&snapshot, &names);
+        let page = prometheus(one, &names);
         let line = "weir_node_port_frames_total{port=\"lan\",direction=\"received\"} 7";
         assert!(page.lines().any(|found| found == line), "{page}");
+        let two = [snapshot.clone(), snapshot];
+        let value = counters(&two, &names);
+        assert_eq!((&value["ports"][0]["received"], &value["threads"][1]["thread"]), (&json!(14), &json!(1)));
+        assert!(
+            prometheus(&two, &names).contains("node_thread_frames_total{thread=\"1\",place=\"taken\"} 0")
+        );
     }
 }

@@ -1,0 +1,362 @@
+//! Frames from thread to thread of a node: a ring of bytes from each to each other, so that nobody waits for a lock and
+//! no two threads share memory for frames.
+//!
+//! ```text
+//!   thread a:  frame > [ length, port, way | bytes ] > ring a-b > chunk of thread b's pool
+//! ```
+//! Invariant: a frame counts as landed when it has been dealt with, and handed on where need be. So where all threads
+//! are done with their ports and all that was handed over has landed, nothing can come any more.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_plane::{News, PortId, Way};
+use weir_port::duplex::{Chunk, FRONT, Pool};
+
+/// Bytes of a ring: some 300 long frames, or thousands of short ones.
+pub(crate) const RING_BYTES: usize = 1 << 19;
+/// Length, port, way of a record.
+const HEADER: usize = 4;
+/// A record that is no frame on its way but news about neighbours.
+const NEWS: u8 = 0xff;
+
+/// Wakes a thread.
+pub(crate) struct Bell {
+    /// The thread sleeps, or is about to.
+    asleep: AtomicBool,
+    wake: UnixStream,
+}
+
+impl Bell {
+    /// A bell, and what its thread waits for.
+    pub(crate) fn new() -> io::Result<(Arc<Bell>, UnixStream)> {
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        Ok((Arc::new(Bell { asleep: AtomicBool::new(false), wake }), woken))
+    }
+
+    /// Wakes the thread whether it sleeps or not.
+    pub(crate) fn ring(&self) {
+        // When the socket is full the thread has reason enough to wake.
+        let _ = (&self.wake).write(&[0]);
+    }
+
+    /// Wakes the thread if it sleeps, behind whatever was stored for it before.
+    fn ring_if_asleep(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            self.ring();
+        }
+    }
+}
+
+/// What all threads of a node know together.
+struct Crew {
+    counts: Vec<Counts>,
+    /// Threads whose ports have nothing left and get nothing new.
+    done: AtomicUsize,
+}
+
+/// What a thread alone counts, in a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Counts {
+    handed: AtomicU64,
+    landed: AtomicU64,
+}
+
+/// A thread's place among the others.
+pub(crate) struct Exchange {
+    /// By thread; none to itself.
+    to: Vec<Option<Lane>>,
+    from: Vec<Consumer<u8>>,
+    /// The one of `from` that is asked first, next time.
+    turn: usize,
+    bell: Arc<Bell>,
+    woken: UnixStream,
+    crew: Arc<Crew>,
+    thread: usize,
+    record: Vec<u8>,
+    handed: u64,
+    /// Frames that came out of the rings.
+    taken: u64,
+    /// News that there was no room for.
+    unheard: u64,
+}
+
+/// The way to another thread.
+struct Lane {
+    ring: Producer<u8>,
+    bell: Arc<Bell>,
+    /// Something was put there since the bell was last looked at.
+    used: bool,
+}
+
+/// What comes from another thread.
+pub(crate) enum Arrival {
+    /// A frame in a chunk of this thread's pool.
+    Frame(Chunk, PortId, Way),
+    /// Something about neighbours.
+    News(News),
+    /// A frame that no chunk was free for.
+    NoChunk,
+}
+
+/// Places for so many threads, each with rings to the others of this size.
+pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exchange>> {
+    let counts = (0..threads).map(|_| Counts::default()).collect();
+    let crew = Arc::new(Crew { counts, done: AtomicUsize::new(0) });
+    let bells = (0..threads).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>()?;
+    let lanes: Vec<Arc<Bell>> = bells.iter().map(|(bell, _)| bell.clone()).collect();
+    let place = |(thread, (bell, woken))| Exchange {
+        to: Vec::new(),
+        from: Vec::new(),
+        turn: 0,
+        bell,
+        woken,
+        crew: crew.clone(),
+        thread,
+        record: Vec::new(),
+        handed: 0,
+        taken: 0,
+        unheard: 0,
+    };
+    let mut all: Vec<Exchange> = bells.into_iter().enumerate().map(place).collect();
+    for from in 0..threads {
+        for to in 0..threads {
+            if from == to {
+                all[from].to.push(None);
+                continue;
+            }
+            let (ring, end) = RingBuffer::new(ring_bytes);
+            all[from].to.push(Some(Lane { ring, bell: lanes[to].clone(), used: false }));
+            all[to].from.push(end);
+        }
+    }
+    Ok(all)
+}
+
+impl Exchange {
+    /// What others wake this thread with.
+    pub(crate) fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
+    }
+
+    /// Hands a frame that came in by `port` to another thread; false if there is no room.
+    pub(crate) fn hand(&mut self, to: u8, port: PortId, way: Way, frame: &[u8]) -> bool {
+        // Before it can come out at the other end.
+        self.crew.counts[self.thread].handed.store(self.handed + 1, Ordering::Release);
+        let is_there = self.put(usize::from(to), port, code(way), frame);
+        match is_there {
+            true => self.handed += 1,
+            false => self.crew.counts[self.thread].handed.store(self.handed, Ordering::Release),
+        }
+        is_there
+    }
+
+    /// Tells all other threads; who has no room hears of it when it asks itself.
+    pub(crate) fn tell(&mut self, news: &News) {
+        for to in 0..self.to.len() {
+            if self.to[to].is_some() && !self.put(to, news.port, NEWS, &news.frame) {
+                self.unheard += 1;
+            }
+        }
+    }
+
+    fn put(&mut self, to: usize, port: PortId, kind: u8, bytes: &[u8]) -> bool {
+        let lane = self.to[to].as_mut().expect("no thread hands anything to itself");
+        let [a, b] = (bytes.len() as u16).to_le_bytes();
+        self.record.clear();
+        self.record.extend_from_slice(&[a, b, port.0, kind]);
+        self.record.extend_from_slice(bytes);
+        lane.used = true;
+        lane.ring.push_entire_slice(&self.record).is_ok()
+    }
+
+    /// Wakes those that something was handed to.
+    pub(crate) fn flush(&mut self) {
+        for lane in self.to.iter_mut().flatten().filter(|lane| lane.used) {
+            lane.used = false;
+            lane.bell.ring_if_asleep();
+        }
+    }
+
+    /// The next thing from another thread.
+    pub(crate) fn take(&mut self, pool: &mut Pool) -> Option<Arrival> {
+        for i in 0..self.from.len() {
+            let at = (self.turn + i) % self.from.len();
+            let ring = &mut self.from[at];
+            let mut header = [0; HEADER];
+            if ring.pop_entire_slice(&mut header).is_err() {
+                continue;
+            }
+            // The next one of this ring first: what one thread hands over stays in a row.
+            self.turn = at;
+            let (bytes, port) = (usize::from(u16::from_le_bytes([header[0], header[1]])), PortId(header[2]));
+            // A record is put there whole.
+            let whole = "all of a record is there";
+            if header[3] == NEWS {
+                let mut frame = vec![0; bytes];
+                ring.pop_entire_slice(&mut frame).expect(whole);
+                return Some(Arrival::News(News { port, frame }));
+            }
+            self.taken += 1;
+            let fits = bytes <= pool.longest();
+            let Some(mut chunk) = fits.then(|| pool.take()).flatten() else {
+                ring.read_chunk(bytes).expect(whole).commit_all();
+                return Some(Arrival::NoChunk);
+            };
+            chunk.set_range(FRONT..FRONT + bytes);
+            ring.pop_entire_slice(pool.bytes_mut(&chunk)).expect(whole);
+            return Some(Arrival::Frame(chunk, port, way(header[3])));
+        }
+        None
+    }
+
+    /// What was taken has been dealt with, and handed on where need be; the next ring is asked first.
+    pub(crate) fn landed(&mut self) {
+        self.crew.counts[self.thread].landed.store(self.taken, Ordering::Release);
+        self.turn += 1;
+    }
+
+    /// News that there was no room for.
+    pub(crate) fn unheard(&self) -> u64 {
+        self.unheard
+    }
+
+    /// Can be read when this thread is to wake.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.woken.as_fd()
+    }
+
+    /// The thread is about to sleep; false if it must not, because something waits for it.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.bell.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let may = self.from.iter().all(Consumer::is_empty);
+        if !may {
+            self.bell.asleep.store(false, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// The thread is awake.
+    pub(crate) fn woke(&mut self) {
+        if !self.bell.asleep.swap(false, Ordering::Relaxed) {
+            self.silence();
+        }
+    }
+
+    /// Forgets that the bell was rung.
+    pub(crate) fn silence(&mut self) {
+        while self.woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+    }
+
+    /// This thread's ports have nothing left and get nothing new.
+    pub(crate) fn done(&self) {
+        self.crew.done.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether nothing can come from any thread any more.
+    pub(crate) fn is_over(&self) -> bool {
+        if self.crew.done.load(Ordering::SeqCst) < self.to.len() {
+            return false;
+        }
+        // In this order: if they are equal, they were so when the last of the landed was read (Mattern, "Algorithms for
+        // distributed termination detection", 1987).
+        let landed: u64 = self.crew.counts.iter().map(|counts| counts.landed.load(Ordering::Acquire)).sum();
+        let handed: u64 = self.crew.counts.iter().map(|counts| counts.handed.load(Ordering::Acquire)).sum();
+        landed == handed
+    }
+}
+
+fn code(way: Way) -> u8 {
+    match way {
+        Way::Wire => unreachable!("what is handed over comes from a thread"),
+        Way::Found => 0,
+    }
+}
+
+fn way(code: u8) -> Way {
+    match code {
+        0 => Way::Found,
+        code => unreachable!("{code} stands for no way"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(chunks: u32) -> Pool {
+        Pool::new(chunks, 1518).expect("memory")
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_and_none_is_cut() {
+        let [mut a, mut b] = <[Exchange; 2]>::try_from(exchanges(2, 1000).expect("sockets"))
+            .unwrap_or_else(|_| unreachable!("two"));
+        let mut pool = pool(64);
+        let mut sent = 0_u32;
+        // The ring is short, so that frames lie across its end.
+        for round in 0..200_u32 {
+            let mut lengths = Vec::new();
+            for n in 0..8 {
+                let bytes = 60 + (round * 37 + n * 101) % 300;
+                let frame = vec![sent as u8; bytes as usize];
+                if a.hand(1, PortId(n as u8), Way::Found, &frame) {
+                    lengths.push((bytes as usize, sent as u8, n as u8));
+                    sent += 1;
+                }
+            }
+            assert!((1..8).contains(&lengths.len()), "some find room, and not all");
+            for (bytes, byte, port) in lengths {
+                let Some(Arrival::Frame(chunk, from, Way::Found)) = b.take(&mut pool) else {
+                    panic!("{bytes} of {byte}")
+                };
+                assert_eq!((pool.bytes(&chunk), from), (&vec![byte; bytes][..], PortId(port)));
+                pool.give_back(chunk);
+            }
+            assert!(b.take(&mut pool).is_none());
+            b.landed();
+        }
+        a.done();
+        assert!(!b.is_over(), "b is not done");
+        b.done();
+        assert!(a.hand(1, PortId(0), Way::Found, &[0; 60]));
+        assert!(!b.is_over(), "a frame is on its way");
+        while pool.take().is_some() {}
+        assert!(matches!(b.take(&mut pool), Some(Arrival::NoChunk)));
+        b.landed();
+        assert!(a.is_over() && b.is_over());
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_and_nobody_else() {
+        let mut all = exchanges(3, 1000).expect("sockets");
+        let news = News { port: PortId(1), frame: vec![7; 42] };
+        assert!(all[1].may_sleep() && all[2].may_sleep());
+        assert!(all[0].hand(1, PortId(0), Way::Found, &[0; 60]));
+        all[0].flush();
+        let rung = |exchange: &mut Exchange| {
+            let ready = weir_port::duplex::wait(&[exchange.descriptor()], std::time::Duration::ZERO);
+            ready.expect("a wait");
+            exchange.woken.read(&mut [0; 64]).is_ok()
+        };
+        assert_eq!((rung(&mut all[1]), rung(&mut all[2])), (true, false));
+        all[2].woke();
+        assert!(!all[1].may_sleep(), "a frame waits");
+        all[0].tell(&news);
+        all[0].flush();
+        assert!(!rung(&mut all[2]), "it is awake");
+        let mut pool = pool(8);
+        assert!(matches!(all[2].take(&mut pool), Some(Arrival::News(heard)) if heard == news));
+        assert!(matches!(all[1].take(&mut pool), Some(Arrival::Frame(..))));
+        assert!(matches!(all[1].take(&mut pool), Some(Arrival::News(_))));
+    }
+}

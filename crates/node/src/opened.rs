@@ -1,0 +1,165 @@
+//! A node before it runs: its ports are opened with all privileges, its threads share nothing from here on.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use weir_packet::frame::Mac;
+use weir_plane::{BATCH, Plane, Share};
+use weir_port::bpf::now_ns;
+use weir_port::duplex::{Pool, Port};
+
+use crate::backend::{Backend, OpenError, Wanted, taps};
+use crate::config::{Config, Host, Settings};
+use crate::handover::{Bell, RING_BYTES, exchanges};
+use crate::node::{Node, NodeError, thread_error};
+use crate::worker::{Machine, Parts, Worker};
+
+/// Chunks beside those that ports have with the kernel.
+const SPARE_CHUNKS: u32 = 1024;
+/// Ethernet header with two tags.
+const ETHERNET: usize = 22;
+
+/// What its plane is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Blueprint {
+    pub(crate) backends: Vec<Backend>,
+    pub(crate) settings: Settings,
+    pub(crate) config: weir_plane::Config,
+    macs: Vec<Mac>,
+}
+
+impl Blueprint {
+    fn new(config: &Config, macs: Vec<Mac>) -> Blueprint {
+        let Config { plane, backends, settings } = config.clone();
+        Blueprint { backends, settings, config: plane, macs }
+    }
+
+    /// A plane for each thread, of which nobody can foretell the ports.
+    pub(crate) fn planes(&self) -> Vec<Plane> {
+        let mut config = self.config.clone();
+        config.seed = RandomState::new().hash_one(0);
+        let of = self.settings.threads.len() as u8;
+        let plane = |thread| {
+            config.share = Share { thread, of };
+            Plane::new(&config, &self.macs)
+        };
+        (0..of).map(plane).collect()
+    }
+}
+
+/// Memory for each thread.
+fn pools(threads: usize, chunks: u32, longest: usize) -> Result<Vec<Pool>, NodeError> {
+    let pool = |_| Pool::new(chunks, longest).map_err(thread_error("memory for frames"));
+    (0..threads).map(pool).collect()
+}
+
+/// A node whose ports are open, and which does not run yet: the place to give privileges up.
+pub struct Opened {
+    workers: Vec<Worker>,
+    bells: Vec<Arc<Bell>>,
+    began: SystemTime,
+    kind: Blueprint,
+    methods: Vec<String>,
+    obstacles: Vec<String>,
+}
+
+impl Opened {
+    /// Opens the ports in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// A port that cannot be opened.
+    pub fn new(config: &Config) -> Result<Opened, NodeError> {
+        let ports = &config.plane.ports;
+        let named =
+            |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
+        let longest = ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
+        let mut chunks = SPARE_CHUNKS;
+        let mut macs = Vec::new();
+        for (n, backend) in config.backends.iter().enumerate() {
+            chunks += backend.chunks().map_err(named(n))? + 2 * BATCH as u32;
+            macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
+        }
+        let threads = config.settings.threads.len();
+        let mut pools = pools(threads, chunks, longest)?;
+        let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
+        for (n, backend) in config.backends.iter().enumerate() {
+            // A bump in the wire takes what is for others.
+            let promiscuous =
+                ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
+            let parts =
+                backend.open(&mut pools, Wanted { longest, promiscuous }).map_err(named(n))?.into_iter();
+            open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
+        }
+        let hosts = match &config.settings.host {
+            Host::Kernel => pools.iter().map(|_| Machine::Kernel).collect(),
+            Host::Nobody => pools.iter().map(|_| Machine::Nobody).collect(),
+            Host::Tap(name) => {
+                let failed = |source| NodeError::Open { port: name.clone(), source };
+                let taps = taps(name, Some(macs[0]), threads).map_err(failed)?.into_iter();
+                taps.map(|tap| Machine::Tap(Box::new(tap))).collect()
+            }
+        };
+        Opened::of(Blueprint::new(config, macs), open, pools, hosts)
+    }
+
+    /// A node between ports that are open: for each thread its part of each port.
+    ///
+    /// # Errors
+    /// No memory, or no descriptors.
+    pub fn between(config: &Config, ports: Vec<Vec<Box<dyn Port>>>) -> Result<Opened, NodeError> {
+        let mac = |n: usize| config.plane.ports[n].mac.unwrap_or([2, 0, 0, 0, 0x77, n as u8]);
+        let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
+        let longest =
+            ETHERNET + config.plane.ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
+        let pools = pools(ports.len(), SPARE_CHUNKS, longest)?;
+        let hosts = pools.iter().map(|_| Machine::Nobody).collect();
+        Opened::of(Blueprint::new(config, macs), ports, pools, hosts)
+    }
+
+    fn of(
+        kind: Blueprint,
+        ports: Vec<Vec<Box<dyn Port>>>,
+        pools: Vec<Pool>,
+        hosts: Vec<Machine>,
+    ) -> Result<Opened, NodeError> {
+        assert_eq!(ports.len(), kind.settings.threads.len(), "each thread has its part of the ports");
+        let methods = ports[0].iter().map(|port| port.method()).collect();
+        let obstacles = ports[0].iter().filter_map(|port| port.obstacle()).collect();
+        let (wait, start_ns) = (kind.settings.wait, now_ns());
+        let exchanges = exchanges(ports.len(), RING_BYTES).map_err(thread_error("making a socket"))?;
+        let bells = exchanges.iter().map(|exchange| exchange.bell()).collect();
+        let all = kind.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
+        let worker = |((((plane, ports), pool), host), exchange)| {
+            Worker::new(Parts { plane, ports, pool, host, exchange, wait, start_ns })
+        };
+        let workers = all.map(worker).collect();
+        Ok(Opened { workers, bells, began: SystemTime::now(), kind, methods, obstacles })
+    }
+
+    /// How frames come and go, by port.
+    pub fn methods(&self) -> &[String] {
+        &self.methods
+    }
+
+    /// What is in the way of frames, and what to do about it.
+    pub fn obstacles(&self) -> &[String] {
+        &self.obstacles
+    }
+
+    /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.
+    pub fn needs(&self) -> u64 {
+        const CAP_BPF: u64 = 1 << 39;
+        let by_xdp = self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)));
+        if by_xdp && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
+    }
+
+    /// Starts its threads, in the namespaces of the calling one.
+    ///
+    /// # Errors
+    /// There is no such CPU, or no thread.
+    pub fn start(self) -> Result<Node, NodeError> {
+        let Opened { workers, bells, began, kind, .. } = self;
+        Node::start(kind, began, workers.into_iter().zip(bells))
+    }
+}

@@ -1,0 +1,209 @@
+//! Several threads of a node, here without threads: each works when the test has it do so.
+
+use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::frame::{Ends, Mac, Signature};
+use weir_packet::neighbour::{Heard, Host, answer, parse};
+use weir_plane::{Drop, Plane, Share};
+use weir_port::bpf::now_ns;
+use weir_port::duplex::{Memory, MemoryEnd, Pool, Port};
+
+use crate::config::Wait;
+use crate::counters::Snapshot;
+use crate::handover::{RING_BYTES, exchanges};
+use crate::worker::{Machine, Parts, Worker};
+
+const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+const HOST: Mac = [2, 0, 0, 0, 0xcc, 1];
+
+/// Workers, and for each the far ends of its parts of the ports.
+struct Rig {
+    workers: Vec<Worker>,
+    wires: Vec<[MemoryEnd; 2]>,
+}
+
+impl Rig {
+    fn new(text: &str, threads: u8, ring_bytes: usize) -> Rig {
+        let mut config = weir_plane::Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let (mut workers, mut wires) = (Vec::new(), Vec::new());
+        for (thread, exchange) in
+            (0..threads).zip(exchanges(usize::from(threads), ring_bytes).expect("sockets"))
+        {
+            config.share = Share { thread, of: threads };
+            let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().expect("descriptors"));
+            wires.push([a, b]);
+            workers.push(Worker::new(Parts {
+                plane: Plane::new(&config, &MACS),
+                ports: vec![Box::new(left) as Box<dyn Port>, Box::new(right)],
+                pool: Pool::new(4096, 1518).expect("memory"),
+                host: Machine::Nobody,
+                exchange,
+                wait: Wait::Sleep,
+                start_ns: now_ns(),
+            }));
+        }
+        Rig { workers, wires }
+    }
+
+    /// All of them, until none has anything to do.
+    fn settle(&mut self) {
+        while self.workers.iter_mut().map(|worker| worker.turn().expect("it works")).fold(false, |a, b| a | b)
+        {
+        }
+    }
+
+    /// What has left by a port of the node, with the thread that it left by.
+    fn left(&self, port: usize) -> Vec<(usize, Vec<u8>)> {
+        let of = |(thread, ends): (usize, &[MemoryEnd; 2])| {
+            std::iter::from_fn(|| ends[port].receive()).map(|frame| (thread, frame)).collect::<Vec<_>>()
+        };
+        self.wires.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn counted(&mut self) -> Snapshot {
+        let all: Vec<Snapshot> =
+            self.workers.iter_mut().map(|worker| worker.snapshot().expect("counters")).collect();
+        assert!(all.iter().all(|snapshot| snapshot.books.balance()), "{all:?}");
+        let sum = Snapshot::sum(&all);
+        assert_eq!(sum.books.handed, sum.books.taken, "{all:?}");
+        sum
+    }
+}
+
+/// A frame between host `n` of either side; outward or back.
+fn frame(n: u32, outward: bool, bytes: u16) -> Vec<u8> {
+    let (src_mac, dst_mac) = if outward { (HOST, MACS[0]) } else { (HOST, MACS[1]) };
+    let ends = Ends { ip: IpVersion::V4, src_mac, dst_mac, src_prefix: [0; 12], dst_prefix: [0; 12] };
+    let (inside, outside) = ((0xc612_0000 + n, 1000), (0xc613_0000 + n, 53));
+    let ((src, sport), (dst, dport)) = if outward { (inside, outside) } else { (outside, inside) };
+    ends.frame(
+        &Flow { src, dst, sport, dport, group: 0 },
+        bytes,
+        Signature { seq: n, ..Signature::default() },
+    )
+}
+
+#[test]
+fn both_directions_of_a_connection_meet_wherever_they_arrive() {
+    let text = "lan filter(accept outward, accept state established) > wan";
+    let mut rig = Rig::new(text, 3, RING_BYTES);
+    for n in 1..=300_usize {
+        assert!(rig.wires[n % 3][0].send(&frame(n as u32, true, 100)));
+    }
+    rig.settle();
+    let mut by_thread = [0; 3];
+    let left = rig.left(1);
+    left.iter().for_each(|(thread, _)| by_thread[*thread] += 1);
+    assert_eq!(left.len(), 300);
+    assert!(by_thread.iter().all(|&frames| frames > 60), "spread: {by_thread:?}");
+    for n in 1..=300_usize {
+        assert!(rig.wires[n / 3 % 3][1].send(&frame(n as u32, false, 100)));
+    }
+    // Nobody has called this one.
+    assert!(rig.wires[0][1].send(&frame(301, false, 100)));
+    rig.settle();
+    assert_eq!(rig.left(0).len(), 300);
+    let seen = rig.counted().books;
+    assert_eq!((seen.entered, seen.left, seen.drops[Drop::FilterPolicy]), (601, 600, 1), "{seen:?}");
+    assert!((300..500).contains(&seen.handed), "two thirds of them: {seen:?}");
+    let live: u32 = rig.workers.iter().map(|worker| worker.plane.connections()).sum();
+    assert_eq!(live, 300);
+}
+
+#[test]
+fn frames_without_state_stay_where_they_arrive() {
+    for text in ["lan > wan", "lan filter(accept udp, policy drop) > wan"] {
+        let mut rig = Rig::new(text, 2, RING_BYTES);
+        for n in 0..100 {
+            assert!(rig.wires[1][0].send(&frame(n, true, 100)));
+        }
+        rig.settle();
+        assert!(rig.left(1).iter().all(|(thread, _)| *thread == 1), "{text}");
+        let seen = rig.counted().books;
+        assert_eq!((seen.left, seen.handed), (100, 0), "{text}");
+    }
+}
+
+#[test]
+fn what_finds_no_room_is_dropped_and_counted() {
+    let mut rig = Rig::new("lan filter(accept state new) > wan", 2, 4000);
+    for n in 0..1000 {
+        assert!(rig.wires[0][0].send(&frame(n, true, 200)));
+    }
+    // The other thread sleeps meanwhile.
+    while rig.workers[0].turn().expect("it works") {}
+    rig.settle();
+    let seen = rig.counted().books;
+    let full = seen.drops[Drop::HandoverFull];
+    assert!(seen.handed > 10 && full > 400, "{seen:?}");
+    assert_eq!((seen.entered, seen.left + full), (1000, 1000), "{seen:?}");
+    assert_eq!(rig.left(1).len() as u64, seen.left);
+}
+
+#[test]
+fn what_finds_no_memory_is_dropped_and_counted() {
+    let mut rig = Rig::new("lan filter(accept state new) > wan", 2, RING_BYTES);
+    for n in 0..1000 {
+        assert!(rig.wires[0][0].send(&frame(n, true, 200)));
+    }
+    while rig.workers[0].turn().expect("it works") {}
+    rig.workers[1].starve();
+    rig.settle();
+    let seen = rig.counted().books;
+    assert_eq!(
+        (seen.left + seen.drops[Drop::HandoverFull], seen.handed),
+        (1000, seen.drops[Drop::HandoverFull])
+    );
+}
+
+#[test]
+fn all_threads_hear_what_one_hears_of_neighbours_and_one_answers() {
+    let text = "lan(198.18.0.1/16) > route(default via 198.19.0.2) > wan(198.19.0.1/16)";
+    let mut rig = Rig::new(text, 3, RING_BYTES);
+    let hosts: [Host; 2] = [("198.19.0.2", 2), ("198.18.0.9", 9)]
+        .map(|(ip, n)| Host { mac: [2, 0, 0, 0, 0xdd, n], ip: ip.parse().expect("an address") });
+    for thread in 0..3 {
+        let mut waits = frame(thread as u32, true, 100);
+        // To a far host, so that the gateway is asked for.
+        waits[30..34].copy_from_slice(&[203, 0, 113, 7]);
+        waits[24..26].fill(0);
+        let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&waits[14..34]));
+        waits[24..26].copy_from_slice(&checksum.to_be_bytes());
+        assert!(rig.wires[thread][0].send(&waits));
+    }
+    rig.settle();
+    let asked = rig.left(1);
+    let asker = Host { mac: MACS[1], ip: "198.19.0.1".parse().expect("an address") };
+    assert!(
+        asked
+            .iter()
+            .all(|(_, frame)| parse(frame) == Some(Heard::Question { from: asker, target: hosts[0].ip }))
+    );
+    assert_eq!(
+        asked.iter().map(|(thread, _)| *thread).collect::<Vec<_>>(),
+        [0, 1, 2],
+        "each asks for its own"
+    );
+    // One answer for all three.
+    assert!(rig.wires[2][1].send(&answer(hosts[0], asker)));
+    rig.settle();
+    let left = rig.left(1);
+    assert_eq!(left.iter().map(|(thread, _)| *thread).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(left.iter().all(|(_, frame)| frame[..6] == hosts[0].mac));
+    // A host of the lan asks, and is known everywhere.
+    let mut question = weir_packet::neighbour::question(hosts[1], "198.18.0.1".parse().expect("an address"));
+    question[..6].fill(0xff);
+    assert!(rig.wires[0][0].send(&question));
+    rig.settle();
+    let answered = rig.left(0);
+    assert_eq!(answered.len(), 1, "one thread answers: {answered:?}");
+    for thread in 0..3 {
+        let mut back = frame(9, false, 100);
+        back[..6].copy_from_slice(&MACS[1]);
+        assert!(rig.wires[thread][1].send(&back));
+    }
+    rig.settle();
+    let left = rig.left(0);
+    assert_eq!(left.iter().map(|(thread, _)| *thread).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(left.iter().all(|(_, frame)| frame[..6] == hosts[1].mac), "nobody asks");
+    rig.counted();
+}

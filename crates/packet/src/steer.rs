@@ -1,0 +1,58 @@
+//! Which of several threads a frame belongs to: functions of addresses alone, simple enough for the kernel to compute
+//! before a frame is received.
+//!
+//! ```text
+//! address > mix > (sum of both ends) > pick > thread
+//! ```
+//! The sum makes both directions of a conversation one.
+
+/// Odd factors of Weyl sequences and hashes (Knuth; SplitMix, murmur3).
+const SPREAD: u32 = 0x9e37_79b1;
+const PICK: u32 = 0x85eb_ca6b;
+
+/// An address of IPv4 with its bits spread.
+#[inline]
+pub fn mix4(address: u32) -> u32 {
+    let spread = address.wrapping_mul(SPREAD);
+    spread ^ spread >> 15
+}
+
+/// An address of IPv6 with its bits spread.
+#[inline]
+pub fn mix6(address: u128) -> u32 {
+    let words = [96, 64, 32, 0].map(|shift| (address >> shift) as u32);
+    mix4(words.into_iter().fold(0, |all: u32, word| all.wrapping_mul(SPREAD) ^ word))
+}
+
+/// The thread, of so many, of a mixed address or a sum of them.
+#[inline]
+pub fn pick(mixed: u32, of: u8) -> u8 {
+    let spread = mixed.wrapping_mul(PICK) >> 16;
+    ((spread * u32::from(of)) >> 16) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_spread_evenly() {
+        for of in [1, 2, 3, 7, 64] {
+            let count = |picks: &mut dyn Iterator<Item = u8>| {
+                let mut count = vec![0_u32; usize::from(of)];
+                picks.for_each(|thread| count[usize::from(thread)] += 1);
+                (*count.iter().min().expect("some"), *count.iter().max().expect("some"))
+            };
+            let wide = 64 * 256;
+            let fair = wide / u32::from(of);
+            let v4 = count(&mut (0..wide).map(|n| pick(mix4(0xc612_0000 + n), of)));
+            let v6 = count(&mut (0..wide).map(|n| pick(mix6(0x2001_0db8 << 96 | u128::from(n)), of)));
+            // Two ends that count alike, as those of test traffic do.
+            let ends = |n| mix4(0xc612_0000 + n).wrapping_add(mix4(0xc613_0000 + n));
+            let both = count(&mut (0..wide).map(|n| pick(ends(n), of)));
+            for (least, most) in [v4, v6, both] {
+                assert!(least > fair * 3 / 5 && most < fair * 7 / 5, "{of}: {least} to {most} of {fair}");
+            }
+        }
+    }
+}
