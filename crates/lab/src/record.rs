@@ -6,9 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 mod capture;
+mod detection;
 mod finding;
 
 pub use capture::{Capture, CaptureTime};
+pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
 
 /// One execution of a plan.
@@ -316,6 +318,9 @@ pub struct Trial {
     /// How frames were captured, and what that cost; `None` where they were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
+    /// How a program that watches for attacks told this one; `None` where none watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detection: Option<Detection>,
 }
 
 /// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).

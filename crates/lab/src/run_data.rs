@@ -44,11 +44,19 @@ pub(crate) enum Measures {
     Capture,
     /// How many frames/s a program captures.
     Captor,
+    /// How soon a program tells an attack.
+    Detector,
 }
 
 impl Measures {
-    const ALL: [Measures; 5] =
-        [Measures::Generator, Measures::Pacing, Measures::Receiver, Measures::Capture, Measures::Captor];
+    const ALL: [Measures; 6] = [
+        Measures::Generator,
+        Measures::Pacing,
+        Measures::Receiver,
+        Measures::Capture,
+        Measures::Captor,
+        Measures::Detector,
+    ];
 
     /// The name in records.
     pub(crate) fn name(self) -> &'static str {
@@ -58,6 +66,7 @@ impl Measures {
             Measures::Receiver => "receiver",
             Measures::Capture => "capture",
             Measures::Captor => "captor",
+            Measures::Detector => "detector",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `weir run peers-capture` as a user runs it: each program captures what was sent, and says so in words that are read
-//! right.
+//! `weir run peers-capture` and `peers-detect` as a user runs them: each program captures what was sent, or tells the
+//! attack, and says so in words that are read right.
 
 mod home;
 
@@ -26,7 +26,7 @@ fn what_programs_say_is_what_was_sent() {
 
     let data = home.record();
     let points = data["points"].as_array().unwrap();
-    assert_eq!(points.len(), 1 + 3 * 5, "nobody, and five programs at three jobs");
+    assert_eq!(points.len(), 1 + 3 * 5 + 1, "nobody, five programs at three jobs, and one at one");
     assert!(trials(&data).len() > 3 * 2, "ours, and the bed alone: {said}");
     for point in points {
         let (point, trials) = (&point["point"], point["trials"].as_array().unwrap());
@@ -45,4 +45,36 @@ fn what_programs_say_is_what_was_sent() {
         }
     }
     assert_eq!(std::fs::read_dir(home.path("files")).unwrap().count(), 0, "files are gone");
+}
+
+#[test]
+fn an_attack_is_told_and_its_rate_is_held_against_what_arrived() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new(&[]);
+    let sets = ["rounds=1", "attack_fps=10k", "limit_fps=2k", "attack_s=20"];
+    let sets: Vec<String> = sets.iter().map(|set| format!("--set=detect_peers.{set}")).collect();
+    let mut arguments = vec!["run", "peers-detect", "--no-report"];
+    arguments.extend(sets.iter().map(String::as_str));
+    let run = home.weir(&arguments);
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    // On a busy machine the generator is late, which it says.
+    assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
+    said.lines().filter(|line| line.contains("left out: ")).for_each(|line| println!("skipped: {line}"));
+
+    let data = home.record();
+    let points = data["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2, "{said}");
+    assert!(!points[0]["trials"].as_array().unwrap().is_empty(), "{said}");
+    for trial in trials(&data) {
+        let detection = &trial["detection"];
+        let number = |key: &str| detection[key].as_f64().unwrap_or_else(|| panic!("{key}: {trial}"));
+        // It ended because it was told, and only a part of what arrived had to arrive for that.
+        assert!(number("after_s") < 20.0 && number("stated_fps") > 2000.0, "{trial}");
+        assert!(number("true_fps") > 2000.0 && number("true_fps") < 11_000.0, "{trial}");
+        assert_eq!(trial["unexplained"], 0, "{trial}");
+    }
+    let shown = home.weir(&["show", "last"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("weir detect"), "{shown:?}");
 }

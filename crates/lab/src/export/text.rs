@@ -3,7 +3,7 @@
 use crate::record::Run;
 use crate::report::faults::{self, Kind};
 use crate::report::format::{or_dash, si, time_ns};
-use crate::report::{Comparison, Rate, Table, captors_text, generators_text, ladder_text};
+use crate::report::{Comparison, Rate, Table, captors_text, detectors_text, generators_text, ladder_text};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
 
@@ -53,6 +53,7 @@ pub fn show(data: &RunData) -> String {
         .chain(generators_text(data))
         .chain(ladder_text(data))
         .chain(captors_text(data))
+        .chain(detectors_text(data))
         .collect();
     if tables.is_empty() {
         return head + "\nno points were measured\n";

@@ -49,19 +49,27 @@ pub enum CapturePeer {
     Dumpcap,
     /// netsniff-ng.
     NetsniffNg,
+    /// The writing part of stenographer.
+    Stenotype,
 }
 
 impl CapturePeer {
     /// All of them with the names of their programs.
-    pub const ALL: [(CapturePeer, &'static str); 3] = [
+    pub const ALL: [(CapturePeer, &'static str); 4] = [
         (CapturePeer::Tcpdump, "tcpdump"),
         (CapturePeer::Dumpcap, "dumpcap"),
         (CapturePeer::NetsniffNg, "netsniff-ng"),
+        (CapturePeer::Stenotype, "stenotype"),
     ];
 
     /// The name of its program.
     pub fn name(self) -> &'static str {
         CapturePeer::ALL.iter().find(|(peer, _)| *peer == self).expect("every peer is in ALL").1
+    }
+
+    /// Does it have a way to do nothing but this?
+    pub fn does(self, job: Job) -> bool {
+        self != CapturePeer::Stenotype || job == Job::File
     }
 }
 
@@ -119,7 +127,8 @@ impl CapturePeers {
     pub(super) fn estimate(&self) -> Duration {
         let loads = CapturePeers::FIRST_LOADS + (1.0 / self.resolution).log2().max(0.0);
         let trials = 1.0 + loads * f64::from(1 + self.trials) / 2.0 / 2.0;
-        let programs = (self.names.len() + self.rungs.len()) * self.jobs.len() + 1;
+        let peers = |job: &Job| self.names.iter().filter(|peer| peer.does(*job)).count();
+        let programs = self.jobs.iter().map(|job| peers(job) + self.rungs.len()).sum::<usize>() + 1;
         let all = trials * (programs * self.frames.len()) as f64 * f64::from(self.rounds);
         (self.trial + CapturePeers::AROUND_A_TRIAL).mul_f64(all)
     }

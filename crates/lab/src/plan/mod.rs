@@ -14,6 +14,7 @@ use weir_testbed::fault::Faults;
 mod axes;
 mod capture;
 mod capture_peers;
+mod detect_peers;
 mod percent;
 mod procedures;
 mod read;
@@ -30,6 +31,7 @@ use short::Form;
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
 pub use capture::{Ladder, Step};
 pub use capture_peers::{CapturePeer, CapturePeers, CapturePlace, Job};
+pub use detect_peers::{DetectPeer, DetectPeers};
 pub(crate) use procedures::percents;
 pub use procedures::{
     BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
@@ -70,6 +72,8 @@ pub enum Experiment {
     Capture(Ladder),
     /// Compares `weir capture` with other programs that capture.
     PeersCapture(CapturePeers),
+    /// Compares `weir detect` with other programs that watch for attacks.
+    PeersDetect(DetectPeers),
 }
 
 /// The experiment `throughput`.
@@ -198,9 +202,7 @@ impl Plan {
     pub fn points(&self) -> Vec<PointSpec> {
         match &self.experiment {
             Experiment::Throughput(t) => axes::points(&t.dut, &t.traffic),
-            Experiment::PeersGenerator(_) | Experiment::Capture(_) | Experiment::PeersCapture(_) => {
-                Vec::new()
-            }
+            _ => Vec::new(),
         }
     }
 
@@ -217,6 +219,7 @@ impl Plan {
             }
             Experiment::Capture(ladder) => ladder.estimate(),
             Experiment::PeersCapture(peers) => peers.estimate(),
+            Experiment::PeersDetect(peers) => peers.estimate(),
         }
     }
 }
@@ -260,6 +263,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
         ("capture", include_str!("../../../../plans/capture.toml")),
         ("peers-capture", include_str!("../../../../plans/peers-capture.toml")),
+        ("peers-detect", include_str!("../../../../plans/peers-detect.toml")),
     ]
 }
 

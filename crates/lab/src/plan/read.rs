@@ -13,6 +13,7 @@ use weir_testbed::updates::MAX_CHANGES_PER_S;
 use super::axes::{self, Cpus, DutAxes, TrafficAxes};
 use super::capture;
 use super::capture_peers;
+use super::detect_peers;
 use super::percent;
 use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
@@ -128,6 +129,7 @@ enum ExperimentKind {
     PeersGenerator,
     Capture,
     PeersCapture,
+    PeersDetect,
 }
 
 fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
@@ -139,6 +141,7 @@ fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
         (ExperimentKind::PeersGenerator, "peers-generator"),
         (ExperimentKind::Capture, "capture"),
         (ExperimentKind::PeersCapture, "peers-capture"),
+        (ExperimentKind::PeersDetect, "peers-detect"),
     ];
     let kind = match root.one("experiment", value::choice("experiment", &kinds)) {
         Some(kind) => kind,
@@ -151,6 +154,9 @@ fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
         ExperimentKind::Capture => capture::read(root.section("capture")).map(Experiment::Capture),
         ExperimentKind::PeersCapture => {
             capture_peers::read(root.section("capture_peers")).map(Experiment::PeersCapture)
+        }
+        ExperimentKind::PeersDetect => {
+            detect_peers::read(root.section("detect_peers")).map(Experiment::PeersDetect)
         }
     };
     // Its options are read where they belong.

@@ -260,7 +260,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "[dut]",
             "experiment = \"speed\"\n[dut]",
-            "p:2: experiment: `speed` is no experiment: use throughput, peers-generator, capture, peers-capture",
+            "p:2: experiment: `speed` is no experiment: use throughput, peers-generator, capture, peers-capture, peers-detect",
         ),
         (
             "[dut]",

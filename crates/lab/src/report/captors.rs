@@ -3,7 +3,7 @@
 
 use super::bars::{Bar, BarChart, Group};
 use super::format::{full, list, or_dash, percent, si, significant};
-use super::page::{bullets, figure, note, section};
+use super::page::{figure, note, section};
 use super::series::{Style, frame_name};
 use super::table::Table;
 use crate::record::{Capture, GoalResult, Purpose, Trial};
@@ -24,9 +24,11 @@ pub(crate) fn html(runs: &[RunData]) -> String {
             + "<h3>How many times as fast</h3>\n"
             + &ratios(&captors).html()
             + &note(RATIOS)
+            + "<h3>Programs of the field</h3>\n"
+            + &field(&captors).html()
+            + &note(FIELD)
             + "<h3>How they were called</h3>\n"
-            + &commands(&captors).html()
-            + &bullets(&absent(&captors));
+            + &commands(&captors).html();
         let of = if several { format!(" of run {}", data.run.id) } else { String::new() };
         section(&format!("captors-{}", data.run.id), &format!("Programs that capture, compared{of}"), &body)
     };
@@ -36,7 +38,7 @@ pub(crate) fn html(runs: &[RunData]) -> String {
 /// The same as tables for a terminal.
 pub(crate) fn text(data: &RunData) -> Vec<String> {
     let captors = captors(data);
-    let tables = [rates(&captors), ratios(&captors)];
+    let tables = [rates(&captors), ratios(&captors), field(&captors)];
     tables.iter().filter(|table| !table.is_empty()).map(Table::text).collect()
 }
 
@@ -53,6 +55,12 @@ const CAPTION: &str =
 
 const RATIOS: &str = "Ratios are formed round by round; shown are their median and its exact 95 % interval, which needs \
     six rounds. Cost: that of the peer divided by that of weir.";
+
+const FIELD: &str = "What was looked for, in the field of programs that capture everything: missing ones could be installed. \
+    stenotype is the part of stenographer that captures: it has no other way than to write whole frames. FastNetMon \
+    captures to watch for attacks, neither writes frames nor takes a size for its buffer: the plan `peers-detect` \
+    compares it. Not looked for: Suricata, Zeek and Arkime, which analyse what they capture; n2disk, PF_RING and netmap, \
+    which need modules of the kernel.";
 
 fn method(captors: &[Captor<'_>]) -> String {
     let apart = captors.iter().any(|captor| captor.setting("place") == "apart");
@@ -272,6 +280,31 @@ fn rates(captors: &[Captor<'_>]) -> Table {
         ]);
     }
     table
+}
+
+/// Who was looked for, and who was found.
+fn field(captors: &[Captor<'_>]) -> Table {
+    let mut table = Table::new(&["Program", "Version", "Jobs", "Left out"]);
+    for name in unique(captors.iter().map(Captor::name)) {
+        let of = || captors.iter().filter(|captor| captor.name() == name);
+        let jobs = unique(of().filter(|captor| !captor.full.is_empty()).map(job));
+        let jobs: Vec<String> = jobs.into_iter().map(str::to_string).collect();
+        let version = of().map(|captor| captor.setting("version")).find(|version| !version.is_empty());
+        let why = of().filter(|captor| captor.full.is_empty()).flat_map(|captor| &captor.data.point.notes);
+        let cells = [name, version.unwrap_or("–"), &list(&jobs), why.last().map_or("", String::as_str)];
+        table.push(cells.map(str::to_string).to_vec());
+    }
+    table
+}
+
+fn unique<'s>(texts: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+    let mut list = Vec::new();
+    for text in texts {
+        if !list.contains(&text) {
+            list.push(text);
+        }
+    }
+    list
 }
 
 fn commands(captors: &[Captor<'_>]) -> Table {

@@ -341,6 +341,7 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         unexplained: (lost / 1000) as i64,
         findings: Vec::new(),
         capture: None,
+        detection: None,
         verdict,
         reasons: match verdict {
             Verdict::Valid => Vec::new(),

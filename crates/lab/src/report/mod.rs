@@ -12,6 +12,7 @@ mod captors;
 mod columns;
 mod cost;
 mod curve;
+mod detectors;
 pub(crate) mod faults;
 mod flame;
 pub(crate) mod format;
@@ -38,6 +39,7 @@ mod timeline;
 
 pub(crate) use captors::text as captors_text;
 pub(crate) use curve::by_load;
+pub(crate) use detectors::text as detectors_text;
 pub(crate) use generators::text as generators_text;
 pub(crate) use ladder::text as ladder_text;
 pub(crate) use rate::Rate;
@@ -60,6 +62,7 @@ pub fn html(runs: &[RunData]) -> String {
         generators::html(runs),
         ladder::html(runs),
         captors::html(runs),
+        detectors::html(runs),
         loss::html(&all),
         latency::html(&all),
         cost::html(&all),

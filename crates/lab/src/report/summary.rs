@@ -9,7 +9,7 @@ use super::rate::{Bound, Rate};
 use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
-use super::{captors, generators, ladder};
+use super::{captors, detectors, generators, ladder};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::run_data::{PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
@@ -48,6 +48,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
             generators::findings(data),
             ladder::findings(data),
             captors::findings(data),
+            detectors::findings(data),
             trust(data),
         ];
         found.push(Findings { heading, sentences: parts.concat() });

@@ -32,13 +32,18 @@ use crate::time;
 mod captors;
 mod capture;
 mod counted;
+mod detectors;
 mod diagnosis;
 mod disturbance;
 pub mod far;
+mod folder;
+mod mirror;
 mod outside;
 mod past;
 mod peers;
 mod procedure;
+mod process;
+mod programs;
 mod rig;
 mod series;
 #[cfg(test)]
@@ -191,7 +196,7 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         limits: plan.limits.clone(),
         external: match &plan.experiment {
             Experiment::Throughput(experiment) => experiment.external.clone(),
-            Experiment::PeersGenerator(_) | Experiment::Capture(_) | Experiment::PeersCapture(_) => None,
+            _ => None,
         },
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
@@ -202,6 +207,7 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         Experiment::PeersGenerator(experiment) => run.of(experiment).all_rounds(),
         Experiment::Capture(ladder) => run.of(ladder).all_steps(),
         Experiment::PeersCapture(experiment) => run.of(experiment).all_rounds(),
+        Experiment::PeersDetect(experiment) => run.of(experiment).all_rounds(),
     };
     let state = match &result {
         Ok(()) => RunState::Complete,

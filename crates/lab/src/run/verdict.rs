@@ -68,6 +68,7 @@ impl Books {
             noise,
             findings: Vec::new(),
             capture: None,
+            detection: None,
         }
     }
 

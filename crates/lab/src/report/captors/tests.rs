@@ -84,6 +84,17 @@ fn costs_are_without_generator_and_wire_and_what_is_left_over_is_not_lost() {
 }
 
 #[test]
+fn the_field_says_who_was_found_and_who_was_not() {
+    let mut data = run();
+    data.points[3].point.settings.push(("version".into(), "4.99.3".into()));
+    let all = field(&captors(&data)).text();
+    let row = |name: &str| all.lines().find(|line| line.starts_with(name)).unwrap().to_string();
+    assert!(row("tcpdump").contains("4.99.3") && row("tcpdump").contains("headers"), "{all}");
+    assert!(row("dumpcap").contains("dumpcap is left out: it is not installed."), "{all}");
+    assert!(row("weir ring").contains('–'), "{all}");
+}
+
+#[test]
 fn the_page_has_a_bar_for_each_and_how_it_was_called() {
     let page = html(&[run()]);
     for text in ["tcpdump -i t1", "dumpcap is left out", "left out", "share one CPU", "weir xdp: 9.00"] {

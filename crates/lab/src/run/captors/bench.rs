@@ -9,25 +9,21 @@
 //! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. What the same
 //! generator sends to a program that drops everything is measured beside it, and is subtracted from each cost.
 
-use std::fs::{self, File};
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weir_load::Control;
 use weir_load::counts::{Load, StreamCounts};
-use weir_load::generate::Generator;
-use weir_load::xdp::{IdleLoopback, pin_to};
-use weir_load::{Control, TesterKind};
 use weir_port::bpf::{Link, Mode, Program, object};
-use weir_port::pcapng::read::{Item, Reader};
-use weir_testbed::bed::Bed;
-use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::cpu::{CostSample, ThreadTimes};
 use weir_testbed::journal::Journal;
 
-use super::super::rig::{bed_spec, mirrored, own_times, traffic};
-use super::process::{Process, ProgramTime};
+use super::super::folder::Folder;
+use super::super::mirror::{Mirror, Sent};
+use super::super::process::{Failed, Process, ProgramTime};
 use super::program::{Captor, Order, Statement};
+use super::written::{frames, prepare};
 use crate::plan::{CapturePeers, CapturePlace, Job, PointSpec};
 use crate::run::RunError;
 
@@ -35,12 +31,9 @@ use crate::run::RunError;
 /// once in this time, and sleeps.
 const TURN: Duration = Duration::from_millis(1);
 
-/// The generator, the wire, and room for files.
+/// The wire, and room for files.
 pub(super) struct Bench {
-    // Dropped before the namespaces that hold its interface.
-    generator: Generator,
-    bed: Bed,
-    cpus: CpuPlan,
+    mirror: Mirror,
     folder: Folder,
     place: CapturePlace,
     buffer_mib: u64,
@@ -68,18 +61,6 @@ pub(super) struct Outcome {
     pub(super) steal: f64,
 }
 
-/// A trial gave nothing: the run cannot go on, or this program cannot.
-pub(super) enum Failed {
-    Run(RunError),
-    Program(String),
-}
-
-impl<E: Into<RunError>> From<E> for Failed {
-    fn from(error: E) -> Self {
-        Failed::Run(error.into())
-    }
-}
-
 impl Bench {
     pub(super) fn build(
         peers: &CapturePeers,
@@ -87,32 +68,29 @@ impl Bench {
         seed: u64,
         journal: &mut Journal,
     ) -> Result<Bench, RunError> {
-        let cpus = CpuPlan::choose(DutCpus::Count(1))?;
-        let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
-        let ports = bed.ports();
-        let traffic = mirrored(traffic(spec, &ports, seed));
-        let generator = bed.tester().run(|| {
-            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
-            generator.hold_slot(IdleLoopback(1))?;
-            Ok::<_, weir_load::LoadError>(generator)
+        let mirror = Mirror::build(spec, seed, journal)?;
+        let folder = Folder::new(&peers.folder).map_err(|source| {
+            let place = peers.folder.display();
+            let what =
+                format!("make a folder in {place}; `--set capture_peers.folder=...` chooses another place");
+            RunError::Testbed(weir_testbed::error::Error::Os { what, source })
         })?;
-        let folder = Folder::new(&peers.folder)?;
         let buffer_mib = (peers.buffer_bytes >> 20).max(1);
-        let softirqs = thread_named(&format!("ksoftirqd/{}", cpus.tester[0]));
-        Ok(Bench { generator, bed, cpus, folder, place: peers.place, buffer_mib, softirqs })
+        let softirqs = thread_named(&format!("ksoftirqd/{}", mirror.sending_cpu()));
+        Ok(Bench { mirror, folder, place: peers.place, buffer_mib, softirqs })
     }
 
     /// The CPU of the program.
     pub(super) fn cpu(&self) -> usize {
         match self.place {
             CapturePlace::Together => self.sending_cpu(),
-            CapturePlace::Apart => self.cpus.dut[0],
+            CapturePlace::Apart => self.mirror.other_cpu(),
         }
     }
 
     /// The CPU that sends and receives.
     pub(super) fn sending_cpu(&self) -> usize {
-        self.cpus.tester[0]
+        self.mirror.sending_cpu()
     }
 
     /// Who has which CPU, for the record.
@@ -156,10 +134,12 @@ impl Bench {
         control: &Control,
         journal: &mut Journal,
     ) -> Result<Outcome, Failed> {
-        let (file, said) = (self.folder.0.join("frames"), self.folder.0.join("said"));
+        let (file, said) = (self.folder.path().join("frames"), self.folder.path().join("said"));
+        prepare(captor, &file).map_err(|error| Failed::Program(format!("no room for its files: {error}")))?;
         let mut command = captor.command(&self.order(job, &file));
         let cpu = self.cpu();
-        let mut process = self.bed.tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
+        let mut process =
+            self.mirror.bed().tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
         if let Err(why) = process.await_words(captor.ready()) {
             // It may be there still.
             let _ = process.end(journal)?;
@@ -170,13 +150,14 @@ impl Bench {
         let drain = process.await_quiet(captor.holds_back(), || control.stopped());
         let after = self.sample()?;
         let program = process.time().since(&idle);
-        let ended = process.end(journal)?;
-        let (sent, generator) = sending?;
+        let ended = if captor.ends_late() { process.kill(journal)? } else { process.end(journal)? };
+        let Sent { stream: sent, times: generator, .. } = sending?;
         let words = ended.map_err(Failed::Program)?;
         let said = captor
             .statement(&words)
             .ok_or_else(|| Failed::Program(format!("it did not say what it captured: {}", words.trim())))?;
-        let in_file = (job == Job::File).then(|| frames_in(&file)).transpose().map_err(Failed::Program)?;
+        let in_file =
+            (job == Job::File).then(|| frames(captor, &file)).transpose().map_err(Failed::Program)?;
         let elapsed_ns = (after.at - before.at).as_nanos() as f64;
         let cpus = after.cost.since(&before.cost).cpus;
         let steal = cpus.values().map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64 / elapsed_ns;
@@ -187,8 +168,8 @@ impl Bench {
 
     /// The same without a program: an XDP program drops the frames. What is left is the generator and the wire.
     pub(super) fn nothing(&mut self, load: &Load, control: &Control) -> Result<Outcome, RunError> {
-        let port = &self.bed.ports()[1];
-        let dropping = self.bed.tester().run(|| {
+        let port = &self.mirror.bed().ports()[1];
+        let dropping = self.mirror.bed().tester().run(|| {
             let program = Program::load("sink", object::DROP, &[])?;
             Ok((program.attach(port.ifindex, Mode::Native)?, program))
         });
@@ -196,7 +177,7 @@ impl Bench {
             RunError::Load(weir_load::xdp::XdpError::from(error).into())
         })?;
         let before = self.sample()?;
-        let (sent, generator) = self.send(load, control)?;
+        let Sent { stream: sent, times: generator, .. } = self.send(load, control)?;
         let after = self.sample()?;
         let ring_full = after.ring_full - before.ring_full;
         let said = Statement { captured: sent.sent.saturating_sub(ring_full), ..Statement::default() };
@@ -205,23 +186,12 @@ impl Bench {
         Ok(Outcome { sent, said, in_file: None, ring_full, drain, generator, softirqs, program, steal })
     }
 
-    fn send(&self, load: &Load, control: &Control) -> Result<(StreamCounts, ThreadTimes), RunError> {
-        let cpu = self.sending_cpu();
-        let (stream, times) = self.bed.tester().run(|| {
-            let placed = pin_to(cpu);
-            debug_assert!(placed.is_ok(), "{placed:?}");
-            let before = own_times();
-            let sent = match self.place {
-                CapturePlace::Together => self.generator.send_in_turns(load, TURN, control),
-                CapturePlace::Apart => self.generator.send(load, control).map(|(stream, _)| stream),
-            };
-            (sent, own_times().since(&before))
-        });
-        Ok((stream?, times))
+    fn send(&self, load: &Load, control: &Control) -> Result<Sent, RunError> {
+        self.mirror.send(load, (self.place == CapturePlace::Together).then_some(TURN), control)
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
-        let ring_full = self.bed.snapshot()?.devices["t0"].link.tx_dropped;
+        let ring_full = self.mirror.bed().snapshot()?.devices["t0"].link.tx_dropped;
         let softirqs = self.softirqs.and_then(ThreadTimes::of).unwrap_or_default();
         Ok(Sample { ring_full, softirqs, cost: CostSample::take(&[]), at: Instant::now() })
     }
@@ -238,45 +208,6 @@ fn thread_named(name: &str) -> Option<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let mut pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name))
-}
-
-/// Frames in a capture file, which is deleted then.
-fn frames_in(path: &Path) -> Result<u64, String> {
-    let count = || -> Result<u64, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let mut reader = Reader::open(BufReader::with_capacity(1 << 20, file)).map_err(|e| e.to_string())?;
-        let mut frames = 0;
-        while let Some(item) = reader.next_item().map_err(|error| error.to_string())? {
-            frames += u64::from(matches!(item, Item::Packet(_)));
-        }
-        Ok(frames)
-    };
-    let frames = count().map_err(|why| format!("its file cannot be read: {why}"));
-    // The next trial would empty it anyway.
-    let _ = fs::remove_file(path);
-    frames
-}
-
-/// A folder for files, gone when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(within: &Path) -> Result<Folder, RunError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = within.join(format!("weir-capture-peers-{}-{number}", std::process::id()));
-        let what = format!("make {}; `--set capture_peers.folder=...` chooses another place", path.display());
-        fs::create_dir(&path)
-            .map_err(|source| RunError::Testbed(weir_testbed::error::Error::Os { what, source }))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left behind are files in a folder for such; nothing else can be done about it here.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! All are started as users start them, by their command lines. What a program says of itself is held against what was
 //! sent and what is in its file; the smaller number counts.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,14 +15,14 @@ use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::measuring_lock;
 
-use bench::{Bench, Failed, Outcome};
+use bench::{Bench, Outcome};
 use program::{Captor, Statement};
 
-use super::peers::command::is_installed;
 use super::peers::result::rotation;
+use super::process::Failed;
 use super::series::{Patience, Series, worst};
 use super::verdict::{Books, rate_error};
-use super::{Event, RunError, Running, Settings};
+use super::{Event, RunError, Running, Settings, programs};
 use crate::plan::{CapturePeers, CapturePlace, Job, Ladder, PointSpec};
 use crate::record::{
     Capture, CaptureTime, Cost, GoalValue, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial,
@@ -33,8 +32,8 @@ use crate::run_data::{MEASURES, Measures};
 use crate::search::{Measured, Measurer, Search, Stop, rfc2544};
 
 mod bench;
-mod process;
 mod program;
+mod written;
 
 /// To see whether a program works here: what it gets, before the first round.
 const TRY_OUT: (f64, Duration) = (10_000.0, Duration::from_millis(100));
@@ -107,8 +106,9 @@ impl<'a> Contest<'a> {
             let spec = PointSpec { frame: frame.clone(), ..plain };
             benches.push(Bench::build(experiment, &spec, self.settings.seed, &mut self.journal)?);
             let bench = benches.len() - 1;
-            let jobs =
+            let all =
                 experiment.jobs.iter().flat_map(|&job| captors.iter().map(move |&captor| (captor, job)));
+            let jobs = all.filter(|(captor, job)| captor.does(*job));
             for work in std::iter::once(None).chain(jobs.map(Some)) {
                 let entrant = self.enter(work, &spec, bench, list.len(), &mut benches[bench])?;
                 list.push(entrant);
@@ -130,6 +130,7 @@ impl<'a> Contest<'a> {
         if let Some((captor, job)) = work {
             absent = missing(captor);
             if absent.is_none() {
+                point.settings.push(("version".into(), version(captor)));
                 absent = self.try_out((captor, job), bench)?;
             }
             point.settings.push(("command".into(), bench.command_line(captor, job)));
@@ -387,13 +388,18 @@ fn times(outcome: &Outcome) -> CaptureTime {
 
 /// Why a program cannot take part, as far as can be said without trying.
 fn missing(captor: Captor) -> Option<String> {
-    let program = captor.program();
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let there = match program.is_absolute() {
-        true => program.file_name() == Some(Path::new("weir").as_os_str()),
-        false => is_installed(&program.to_string_lossy(), &path),
-    };
-    (!there).then(|| format!("it is not installed (Debian package {})", captor.package()))
+    match captor {
+        Captor::Weir(_) => programs::not_weir(),
+        Captor::Peer(peer) => programs::missing(peer.name(), captor.package()),
+    }
+}
+
+/// The version of a program that is here.
+fn version(captor: Captor) -> String {
+    match captor {
+        Captor::Weir(_) => env!("CARGO_PKG_VERSION").into(),
+        Captor::Peer(peer) => programs::version(peer.name(), captor.package()),
+    }
 }
 
 #[cfg(test)]

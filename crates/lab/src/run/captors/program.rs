@@ -68,7 +68,13 @@ impl Captor {
             Captor::Peer(CapturePeer::Tcpdump) => "tcpdump",
             Captor::Peer(CapturePeer::Dumpcap) => "wireshark-common",
             Captor::Peer(CapturePeer::NetsniffNg) => "netsniff-ng",
+            Captor::Peer(CapturePeer::Stenotype) => "stenographer",
         }
+    }
+
+    /// Does it have a way to do nothing but this?
+    pub(super) fn does(self, job: Job) -> bool {
+        matches!(self, Captor::Weir(_)) || matches!(self, Captor::Peer(peer) if peer.does(job))
     }
 
     /// Its command line: it captures until it gets SIGINT.
@@ -116,6 +122,22 @@ impl Captor {
                     command.arg("--out").arg(file);
                 }
             }
+            // Blocks of 1 MiB. One that is not full is written after a second; what it has captured it says with each block,
+            // and only with -v.
+            Captor::Peer(CapturePeer::Stenotype) => {
+                let (iface, dir) = (format!("--iface={}", order.device), format!("--dir={}", file.display()));
+                let blocks = [format!("--blocks={mib}"), format!("--aiops={}", mib.min(128))];
+                command.args([iface, dir]).args(blocks).args([
+                    "--no_index",
+                    "--threads=1",
+                    "--blockage_sec=1",
+                    "--stats_blocks=1",
+                    "--seccomp=none",
+                    "--uid=root",
+                    "--gid=root",
+                    "-v",
+                ]);
+            }
         }
         command
     }
@@ -127,6 +149,7 @@ impl Captor {
             Captor::Peer(CapturePeer::Tcpdump) => "listening on",
             Captor::Peer(CapturePeer::Dumpcap) => "File: ",
             Captor::Peer(CapturePeer::NetsniffNg) => "Running!",
+            Captor::Peer(CapturePeer::Stenotype) => "starting to process packets",
         }
     }
 
@@ -138,7 +161,13 @@ impl Captor {
             Captor::Peer(CapturePeer::Tcpdump) => 20,
             Captor::Peer(CapturePeer::Dumpcap) => 260,
             Captor::Peer(CapturePeer::NetsniffNg) => 110,
+            Captor::Peer(CapturePeer::Stenotype) => 2100,
         })
+    }
+
+    /// Would it end with the next frame only, so that it has to be killed? Whatever it has to say it says before.
+    pub(super) fn ends_late(self) -> bool {
+        self == Captor::Peer(CapturePeer::Stenotype)
     }
 
     /// Reads what it said in the end; `None` if it did not.
@@ -163,6 +192,14 @@ impl Captor {
                 // Those that it has not read, dropped ones among them.
                 let unread = leading(said.split_once("packets incoming (")?.1)?;
                 Some(Statement { captured, dropped, left: unread.saturating_sub(dropped) })
+            }
+            Captor::Peer(CapturePeer::Stenotype) => {
+                let last = said.lines().rfind(|line| line.contains(" stats: "))?;
+                Some(Statement {
+                    captured: after(last, " packets=")?,
+                    dropped: after(last, " drops=")?,
+                    left: 0,
+                })
             }
         }
     }
@@ -207,7 +244,7 @@ mod tests {
 
     #[test]
     fn all_get_the_same_work_and_memory() {
-        let [tcpdump, dumpcap, netsniff] = CapturePeer::ALL.map(|(peer, _)| Captor::Peer(peer));
+        let [tcpdump, dumpcap, netsniff, stenotype] = CapturePeer::ALL.map(|(peer, _)| Captor::Peer(peer));
         for (captor, job, expected) in [
             (
                 Captor::Weir(Rung::Xdp),
@@ -229,6 +266,12 @@ mod tests {
             (dumpcap, Job::Headers, "-i t1 -q -s 96 -B 64 -w /dev/null"),
             (netsniff, Job::Count, "--in t1 -s -A -Q -N -V -S 64MiB"),
             (netsniff, Job::File, "--in t1 -s -A -Q -N -V -S 64MiB --out /shm/x"),
+            (
+                stenotype,
+                Job::File,
+                "--iface=t1 --dir=/shm/x --blocks=64 --aiops=64 --no_index --threads=1 --blockage_sec=1 \
+                 --stats_blocks=1 --seccomp=none --uid=root --gid=root -v",
+            ),
         ] {
             assert_eq!(line(captor, job), expected);
         }
@@ -236,7 +279,7 @@ mod tests {
 
     #[test]
     fn statements_are_read_as_the_programs_make_them() {
-        let [tcpdump, dumpcap, netsniff] = CapturePeer::ALL.map(|(peer, _)| Captor::Peer(peer));
+        let [tcpdump, dumpcap, netsniff, stenotype] = CapturePeer::ALL.map(|(peer, _)| Captor::Peer(peer));
         let weir = Captor::Weir(Rung::Ring);
         for (captor, said, numbers) in [
             (
@@ -256,6 +299,14 @@ mod tests {
                 "Running! Hang up with ^C!\n\n\r        1015  packets incoming (5 unread on exit)\n\
                  \r        1010  packets passed filter\n\r           2  packets failed filter (out of space)\n",
                 (1010, 2, 3),
+            ),
+            (
+                stenotype,
+                "2026-11-22T09:50:48Z T:1f [stenotype.cc:537] Thread 0 stats: MB=8 secs=2.2 MBps=3.5 packets=448 \
+                 blocks=8 polls=8 drops=0 drop%=0\n\
+                 2026-11-22T09:50:50Z T:1f [stenotype.cc:537] Thread 0 stats: MB=10 secs=3.9 MBps=2.5 packets=500 \
+                 blocks=10 polls=11 drops=7 drop%=1.4\n2026-11-22T09:50:51Z T:e7 [stenotype.cc:437] Got signal 2\n",
+                (500, 7, 0),
             ),
             (
                 weir,

@@ -11,20 +11,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use weir_load::Control;
 use weir_load::counts::{Load, StreamCounts};
-use weir_load::generate::Generator;
-use weir_load::xdp::{IdleLoopback, pin_to};
-use weir_load::{Control, TesterKind};
 use weir_port::capture::{Buffer, BufferSize, Options, Queue, Rung};
-use weir_testbed::bed::Bed;
 use weir_testbed::counters::{BACKLOG, Delta};
-use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::Journal;
 use weir_testbed::spread::Spreading;
 use weir_testbed::topology::Side;
 
-use super::super::rig::{bed_spec, mirrored, own_times, traffic};
+use super::super::mirror::{Mirror, Sent};
 use super::super::verdict::{Books, rate_error};
 use super::observer::{Look, Observer, Threads};
 use super::reader::{Read, Watch};
@@ -37,10 +34,7 @@ pub(super) const RING_FULL: &str = "interface ring full";
 
 /// A rung with all that a trial needs.
 pub(super) struct Bench {
-    // Dropped before the namespaces that hold its interface.
-    generator: Generator,
-    bed: Bed,
-    cpus: CpuPlan,
+    mirror: Mirror,
     rung: Rung,
     options: Options,
     /// CPUs of the capture threads, which are dealt in turn.
@@ -63,25 +57,17 @@ impl Bench {
         seed: u64,
         journal: &mut Journal,
     ) -> Result<Bench, RunError> {
-        let cpus = CpuPlan::choose(DutCpus::Count(1))?;
         let readers = match step.threads {
             Cpus::Count(n) => CpuPlan::choose(DutCpus::Count(n as usize))?.dut,
-            Cpus::All => CpuPlan::choose(DutCpus::All)?.dut,
+            Cpus::All => all_cpus()?,
         };
         let plain = PointSpec::plain(DutKind::Wire, 64, step.flows);
         let spec = PointSpec { frame: step.frame.clone(), ..plain };
-        let bed = Bed::build(&bed_spec(&spec, &cpus), journal)?;
+        let mirror = Mirror::build(&spec, seed, journal)?;
         let spreading = Spreading { rps: step.rps.clone(), ..Spreading::default() };
-        bed.spread_port(Side::B, &spreading, &all_cpus()?)?;
-        let ports = bed.ports();
-        let traffic = mirrored(traffic(&spec, &ports, seed));
-        let generator = bed.tester().run(|| {
-            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
-            generator.hold_slot(IdleLoopback(1))?;
-            Ok::<_, weir_load::LoadError>(generator)
-        })?;
+        mirror.bed().spread_port(Side::B, &spreading, &all_cpus()?)?;
         let options = options(step, ladder, readers.len());
-        Ok(Bench { generator, bed, cpus, rung: step.rung, options, readers })
+        Ok(Bench { mirror, rung: step.rung, options, readers })
     }
 
     /// CPUs by who uses them, for the record.
@@ -89,7 +75,7 @@ impl Bench {
         let list = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         format!(
             "The generator and the kernel's receive softirq have CPU {}, capture threads CPU {}.",
-            list(&self.cpus.tester),
+            self.mirror.sending_cpu(),
             list(&self.readers)
         )
     }
@@ -100,7 +86,7 @@ impl Bench {
 
     /// Do generator and capture share a CPU?
     pub(super) fn shared(&self) -> Vec<usize> {
-        self.cpus().into_iter().filter(|cpu| self.cpus.tester.contains(cpu)).collect()
+        self.cpus().into_iter().filter(|&cpu| cpu == self.mirror.sending_cpu()).collect()
     }
 
     /// Frames that fit into the buffers, as the kernel granted them.
@@ -109,16 +95,18 @@ impl Bench {
     }
 
     fn open(&self) -> Result<Vec<Box<dyn Queue>>, RunError> {
-        let name = &self.bed.ports()[1].ifname;
-        Ok(self.bed.tester().run(|| self.rung.open(name, &self.options))?)
+        let bed = self.mirror.bed();
+        let name = &bed.ports()[1].ifname;
+        Ok(bed.tester().run(|| self.rung.open(name, &self.options))?)
     }
 
     /// Opens the rung, sends, takes all frames, closes the books.
     pub(super) fn trial(&mut self, load: &Load, control: &Control, look: Look) -> Result<Outcome, RunError> {
         let queues = self.open()?;
         let watch = Arc::new(Watch::new(queues.len()));
-        let sample =
-            || -> Result<_, RunError> { Ok((self.bed.snapshot()?, CostSample::take(&[]), Instant::now())) };
+        let sample = || -> Result<_, RunError> {
+            Ok((self.mirror.bed().snapshot()?, CostSample::take(&[]), Instant::now()))
+        };
         let (reads, sent, before, after, seen) = std::thread::scope(|scope| {
             let readers: Vec<_> = queues
                 .into_iter()
@@ -131,7 +119,7 @@ impl Bench {
             watch.begin();
             let observer = Observer::start(look);
             let before = sample();
-            let sent = self.send(load, control);
+            let sent = self.mirror.send(load, None, control);
             let seen = observer.and_then(Observer::stop);
             watch.end(|| control.stopped());
             let after = sample();
@@ -143,8 +131,8 @@ impl Bench {
             .into_iter()
             .collect::<Result<Vec<Read>, _>>()
             .map_err(|source| RunError::Reading { rung: self.rung, source })?;
-        let ((stream, times, generator), (before, cost, from), (after, cost_after, to)) =
-            (sent?, before?, after?);
+        let Sent { stream, times, thread: generator } = sent?;
+        let ((before, cost, from), (after, cost_after, to)) = (before?, after?);
         let cost = cost_after.since(&cost);
         let books = books(&stream, &reads, &after.since(&before));
         let cpus = cost.cpus.values();
@@ -172,19 +160,6 @@ impl Bench {
         let sent_fps = stream.sent as f64 / (stream.last_ns.max(1) as f64 / 1e9);
         std::hint::black_box(reads.iter().fold(0u64, |sum, read| sum.wrapping_add(read.sum)));
         Ok(Outcome { books, noise, capture: Capture { profile, ..capture(&reads, time) }, sent_fps })
-    }
-
-    fn send(&self, load: &Load, control: &Control) -> Result<(StreamCounts, ThreadTimes, u32), RunError> {
-        let cpu = self.cpus.tester[0];
-        let (stream, times, thread) = self.bed.tester().run(|| {
-            let placed = pin_to(cpu);
-            debug_assert!(placed.is_ok(), "{placed:?}");
-            let before = own_times();
-            let sent = self.generator.send(load, control);
-            // SAFETY: no arguments, cannot fail.
-            (sent, own_times().since(&before), unsafe { libc::gettid() } as u32)
-        });
-        Ok((stream?.0, times, thread))
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::super::folder::Folder;
 use crate::plan::Peer;
 
 /// Frames in the capture that tcpreplay repeats.
@@ -14,16 +14,12 @@ const CAPTURE_FRAMES: usize = 1000;
 /// What iperf3's smallest frame carries besides its data: Ethernet, IPv4, UDP and FCS.
 const UDP_OVERHEAD: u16 = 14 + 20 + 8 + 4;
 
-/// A directory for the files and the output of peers, removed when dropped.
-pub(super) struct Files(PathBuf);
+/// The files and the output of peers.
+pub(super) struct Files(Folder);
 
 impl Files {
     pub(super) fn new() -> io::Result<Files> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-peers-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path)?;
-        Ok(Files(path))
+        Folder::new(&std::env::temp_dir()).map(Files)
     }
 
     /// Writes what the peer reads: `frame` without FCS, as a trafgen configuration or as a capture.
@@ -36,7 +32,7 @@ impl Files {
     }
 
     fn input(&self) -> PathBuf {
-        self.0.join("input")
+        self.0.path().join("input")
     }
 
     /// Lets a command write what it says to a file, so that no full pipe stops it.
@@ -47,20 +43,13 @@ impl Files {
     }
 
     fn output(&self) -> PathBuf {
-        self.0.join("output")
+        self.0.path().join("output")
     }
 
     /// The last line that the command wrote, for people.
     pub(super) fn last_words(&self) -> String {
         let bytes = fs::read(self.output()).unwrap_or_default();
         last_line(&String::from_utf8_lossy(&bytes))
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        // What is left behind is a file in the temporary directory; nothing else can be done about it here.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -143,11 +132,6 @@ pub(super) fn package(peer: Peer) -> &'static str {
     }
 }
 
-/// Is there a program of this name in one of the directories of `path` (as in $PATH)?
-pub(in crate::run) fn is_installed(program: &str, path: &str) -> bool {
-    path.split(':').any(|dir| Path::new(dir).join(program).is_file())
-}
-
 /// The frame as a packet of trafgen(8): bytes only, so that nothing is computed while it sends.
 fn trafgen_config(frame: &[u8]) -> String {
     let mut text = String::from("{\n");
@@ -181,16 +165,17 @@ mod tests {
     use super::*;
 
     fn line(peer: Peer) -> String {
-        let files = Files(PathBuf::from("/nowhere"));
+        let files = Files::new().unwrap();
         let target = Target { device: "t0", server: [198, 18, 1, 1].into(), frame_bytes: 64, most_s: 7 };
-        format!("{:?}", sender(peer, &target, &files)).replace('"', "")
+        let line = format!("{:?}", sender(peer, &target, &files)).replace('"', "");
+        line.replace(&files.0.path().display().to_string(), "/files")
     }
 
     #[test]
     fn commands_say_all_that_matters() {
         for (peer, expected) in [
-            (Peer::Trafgen, "trafgen --dev t0 -P 1 -Q --no-sock-mem --conf /nowhere/input"),
-            (Peer::Tcpreplay, "tcpreplay -i t0 --topspeed -K -q --loop=0 /nowhere/input"),
+            (Peer::Trafgen, "trafgen --dev t0 -P 1 -Q --no-sock-mem --conf /files/input"),
+            (Peer::Tcpreplay, "tcpreplay -i t0 --topspeed -K -q --loop=0 /files/input"),
             (Peer::Iperf3, "iperf3 -c 198.18.1.1 -u -b 0 -l 18 -t 7 -i 0"),
             (Peer::XdpTrafficgen, "xdp-trafficgen udp t0"),
         ] {
@@ -208,16 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn files_vanish() {
-        let files = Files::new().unwrap();
-        files.prepare(Peer::Trafgen, &[0; 60]).unwrap();
-        let path = files.0.clone();
-        assert!(path.join("input").exists());
-        drop(files);
-        assert!(!path.exists());
-    }
-
-    #[test]
     fn the_last_line_is_the_reason() {
         assert_eq!(last_line("one\ntwo \n\n"), "two");
         assert_eq!(last_line(""), "it said nothing");
@@ -229,6 +204,5 @@ mod tests {
         assert!(cannot(Peer::Iperf3, 61).is_some() && cannot(Peer::Iperf3, 9018).is_some());
         assert!(cannot(Peer::XdpTrafficgen, 512).is_some());
         assert_eq!(cannot(Peer::Trafgen, 1518), None);
-        assert!(is_installed("sh", "/nowhere:/bin") && !is_installed("sh", "/nowhere"));
     }
 }

@@ -21,7 +21,7 @@ use contestant::{Contestant, Failed, Generator, Outside, Sent};
 use super::rig::Rig;
 use super::series::Series;
 use super::verdict::Books;
-use super::{Event, Options, RunError, Running};
+use super::{Event, Options, RunError, Running, programs};
 use crate::plan::{Peer, Peers, PointSpec};
 use crate::record::{Comparison, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
 use crate::run_data::{MEASURES, Measures};
@@ -374,12 +374,7 @@ fn excuse_overload(trial: &mut Trial) {
 /// Why a generator cannot take part, as far as can be said without trying.
 fn absent(generator: Generator, frame_bytes: u16) -> Option<String> {
     let Generator::Peer(peer) = generator else { return None };
-    let path = std::env::var("PATH").unwrap_or_default();
-    let missing = || {
-        (!command::is_installed(peer.name(), &path))
-            .then(|| format!("it is not installed (Debian package {})", command::package(peer)))
-    };
-    command::cannot(peer, frame_bytes).or_else(missing)
+    command::cannot(peer, frame_bytes).or_else(|| programs::missing(peer.name(), command::package(peer)))
 }
 
 /// What a reader must know about how a generator was measured.

@@ -1,4 +1,4 @@
-//! A program that captures, from its start to its last words.
+//! A program by somebody else, or weir itself, that captures or watches: from its start to its last words.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -21,11 +21,23 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Who uses less of a CPU than this waits.
 const IDLE: f64 = 0.02;
 
-/// It captures.
+/// It runs.
 pub(super) struct Process {
     child: Child,
     entry: EntryId,
     said: PathBuf,
+}
+
+/// A trial gave nothing: the run cannot go on, or this program cannot.
+pub(super) enum Failed {
+    Run(RunError),
+    Program(String),
+}
+
+impl<E: Into<RunError>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Failed::Run(error.into())
+    }
 }
 
 /// CPU time of a program, of all its threads and children.
@@ -165,6 +177,19 @@ impl Process {
         })
     }
 
+    /// Ends it at once, without its last words; returns what it has said.
+    pub(super) fn kill(mut self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
+        let status = self.child.try_wait().ok().flatten();
+        journal.undo(self.entry)?;
+        // An error means that it has been waited for.
+        let _ = self.child.wait();
+        let said = self.said();
+        Ok(match status {
+            None => Ok(said),
+            Some(status) => Err(format!("it ended too early ({}): {}", code(status), last_line(&said))),
+        })
+    }
+
     fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -209,7 +234,7 @@ mod tests {
     fn shell(script: &str, test: impl FnOnce(Process, &mut Journal)) {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("weir-captors-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("weir-process-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let mut journal = Journal::in_dir(&folder.join("journal"));
         let mut command = Command::new("sh");
@@ -235,6 +260,18 @@ mod tests {
             assert_eq!(process.await_words("ready"), Err("it ended: no such device".into()));
             let end = process.end(journal).unwrap();
             assert_eq!(end, Err("it ended too early (exit code 3): no such device".into()));
+        });
+    }
+
+    #[test]
+    fn a_program_that_does_not_listen_is_killed_with_what_it_has_said() {
+        shell("trap '' INT; echo ready; while :; do sleep 0.01; done", |mut process, journal| {
+            process.await_words("ready").unwrap();
+            assert_eq!(process.kill(journal).unwrap(), Ok("ready\n".into()));
+        });
+        shell("echo no >&2; exit 3", |mut process, journal| {
+            process.await_words("more").unwrap_err();
+            assert_eq!(process.kill(journal).unwrap(), Err("it ended too early (exit code 3): no".into()));
         });
     }
 

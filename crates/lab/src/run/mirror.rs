@@ -1,0 +1,88 @@
+//! A generator, and a wire at whose other end somebody listens: frames for somebody else, as at a mirror port. Whoever
+//! taps the interface gets them, and the kernel has nothing more to do with them.
+//!
+//! ```text
+//! generator > [t0] ---- veth ---- [t1] > receive softirq > whoever listens
+//! ```
+
+use std::time::Duration;
+
+use weir_load::counts::{Load, StreamCounts};
+use weir_load::generate::Generator;
+use weir_load::xdp::{IdleLoopback, pin_to};
+use weir_load::{Control, LoadError, TesterKind};
+use weir_testbed::bed::Bed;
+use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::journal::Journal;
+
+use super::RunError;
+use super::rig::{bed_spec, mirrored, own_times, traffic};
+use crate::plan::PointSpec;
+
+/// Where frames of one kind are sent and listened to.
+pub(super) struct Mirror {
+    // Dropped before the namespaces that hold its interface.
+    generator: Generator,
+    bed: Bed,
+    cpus: CpuPlan,
+}
+
+/// What was sent.
+pub(super) struct Sent {
+    pub(super) stream: StreamCounts,
+    /// The thread that sent, and the kernel as it received in it.
+    pub(super) times: ThreadTimes,
+    /// Its number.
+    pub(super) thread: u32,
+}
+
+impl Mirror {
+    pub(super) fn build(spec: &PointSpec, seed: u64, journal: &mut Journal) -> Result<Mirror, RunError> {
+        let cpus = CpuPlan::choose(DutCpus::Count(1))?;
+        let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
+        let ports = bed.ports();
+        let traffic = mirrored(traffic(spec, &ports, seed));
+        let generator = bed.tester().run(|| {
+            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
+            generator.hold_slot(IdleLoopback(1))?;
+            Ok::<_, LoadError>(generator)
+        })?;
+        Ok(Mirror { generator, bed, cpus })
+    }
+
+    pub(super) fn bed(&self) -> &Bed {
+        &self.bed
+    }
+
+    /// The CPU of the generator and of the kernel that receives.
+    pub(super) fn sending_cpu(&self) -> usize {
+        self.cpus.tester[0]
+    }
+
+    /// Another one, where there is one.
+    pub(super) fn other_cpu(&self) -> usize {
+        self.cpus.dut[0]
+    }
+
+    /// Sends; `turns`: with pauses of so long, for somebody who shares the CPU.
+    pub(super) fn send(
+        &self,
+        load: &Load,
+        turns: Option<Duration>,
+        control: &Control,
+    ) -> Result<Sent, RunError> {
+        let cpu = self.sending_cpu();
+        let (stream, times, thread) = self.bed.tester().run(|| {
+            let placed = pin_to(cpu);
+            debug_assert!(placed.is_ok(), "{placed:?}");
+            let before = own_times();
+            let stream = match turns {
+                Some(turn) => self.generator.send_in_turns(load, turn, control),
+                None => self.generator.send(load, control).map(|(stream, _)| stream),
+            };
+            // SAFETY: no arguments, cannot fail.
+            (stream, own_times().since(&before), unsafe { libc::gettid() } as u32)
+        });
+        Ok(Sent { stream: stream?, times, thread })
+    }
+}

@@ -1,0 +1,79 @@
+//! Programs by others: are they here, and in which version.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where programs are looked for; users often lack the last two.
+fn path() -> String {
+    std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
+}
+
+/// Why a program cannot take part, if it is not here.
+pub(super) fn missing(program: &str, package: &str) -> Option<String> {
+    (!is_installed(program, &path())).then(|| format!("it is not installed (Debian package {package})"))
+}
+
+fn is_installed(program: &str, path: &str) -> bool {
+    path.split(':').any(|folder| {
+        let found = std::fs::metadata(Path::new(folder).join(program));
+        found.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// The version of a program that is here: what it says itself, or its Debian package does.
+pub(super) fn version(program: &str, package: &str) -> String {
+    let said = |command: &mut Command| {
+        let output = command.env("PATH", path()).stdin(Stdio::null()).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        output.status.success().then(|| String::from_utf8_lossy(&text).into_owned())
+    };
+    let own = said(Command::new(program).arg("--version")).and_then(|text| first_version(&text));
+    let packaged = || {
+        said(Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]))
+            .filter(|text| !text.is_empty())
+    };
+    own.or_else(packaged).unwrap_or_else(|| "unknown".into())
+}
+
+/// The first word that looks like one: `4.99.3` of `tcpdump version 4.99.3`.
+fn first_version(text: &str) -> Option<String> {
+    let words = text.lines().take(3).flat_map(str::split_whitespace);
+    let mut words =
+        words.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).trim_start_matches('v'));
+    let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    words.find(is_version).map(str::to_string)
+}
+
+/// Why weir's own part cannot be started, if this is another program that uses its library.
+pub(super) fn not_weir() -> Option<String> {
+    let own = std::env::current_exe().ok();
+    let name = own.as_deref().and_then(Path::file_name);
+    (name != Some("weir".as_ref())).then(|| "this program is not weir".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        for (text, version) in [
+            ("tcpdump version 4.99.3\nlibpcap version 1.10.3", Some("4.99.3")),
+            ("Dumpcap (Wireshark) 4.0.17 (Git v4.0.17 packaged as 4.0.17-0+deb12u3).", Some("4.0.17")),
+            ("\nnetsniff-ng 0.6.8 (Flutternozzle), Git id: (none)", Some("0.6.8")),
+            ("tcpreplay version: v4.4.3, of old", Some("4.4.3")),
+            ("no such option", None),
+        ] {
+            assert_eq!(first_version(text).as_deref(), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_here_says_how_to_get_it() {
+        assert!(is_installed("sh", "/nowhere:/bin") && !is_installed("sh", "/nowhere"));
+        assert_eq!(missing("sh", "dash"), None);
+        assert!(missing("no-such-program", "it").unwrap().contains("(Debian package it)"));
+        assert_eq!(version("no-such-program", "no-such-package"), "unknown");
+    }
+}
