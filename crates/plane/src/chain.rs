@@ -36,7 +36,7 @@ impl Stage {
 
     fn tick(&mut self, step: &mut Step<'_, '_>) {
         match self {
-            Stage::Filter(filter) => filter.tick(step.now),
+            Stage::Filter(filter) => filter.tick(step),
             Stage::Nat(nat) => nat.tick(step),
         }
     }

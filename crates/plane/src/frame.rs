@@ -244,6 +244,11 @@ impl Frame<'_> {
         [&self.bytes()[..12], &self.buf[usize::from(self.ip_at) - 2..usize::from(self.end)]].concat()
     }
 
+    /// A copy without tags (the port that it leaves by puts its own), with [`HEAD_ROOM`] in front.
+    pub(crate) fn copy(&self) -> Vec<u8> {
+        [&[0; HEAD_ROOM][..], &self.untagged()].concat()
+    }
+
     /// Where the frame is in its buffer.
     pub fn range(&self) -> Range<usize> {
         self.start.into()..self.end.into()
@@ -293,6 +298,19 @@ impl Frame<'_> {
         // In the header of fragments, behind which stands what was cut.
         let at = usize::from(self.l4_at - self.ip_at) - 4;
         u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]])
+    }
+
+    /// How many bytes of the packet's payload come before this piece of it.
+    pub(crate) fn fragment_offset(&self) -> usize {
+        let ip = self.ip();
+        if self.fragment != Fragment::Later {
+            return 0;
+        }
+        if self.kind == Kind::V4 {
+            return usize::from(u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff) * 8;
+        }
+        let at = usize::from(self.l4_at - self.ip_at) - 6;
+        usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]) & 0xfff8)
     }
 
     /// Ports of TCP and UDP, source and destination; the identifier of a query of ICMP, twice; else zero.

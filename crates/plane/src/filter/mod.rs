@@ -3,13 +3,13 @@
 //! ```text
 //! frames > connection of each (state) > key of each > first rule of each (classify) > accept, drop, reject
 //!                                                         count, log: from the next rule on again
-//! later pieces of a packet whose first piece passed > pass (pieces)
+//! later pieces of a packet > as the first one, which they wait for (pieces)
 //! ```
 //!
 //! | argument of `filter` | meaning |
 //! |---|---|
 //! | a file name, with a dot or a slash in it | the rules are in that file |
-//! | a rule, or `policy ...` | as a line of a file, but without commas in it; several arguments are several lines |
+//! | a rule, `policy ...`, `connections ...` | as a line of a file; several arguments are several lines |
 //!
 //! What a router hears about neighbours (ARP, neighbour discovery) passes no filter. A bump in the wire passes ARP and
 //! judges neighbour discovery as any other packet: let it through with `accept icmp6 type neighbour-solicitation` and
@@ -33,7 +33,7 @@ use weir_packet::headers::{self, Headers, ICMP, ICMP6, TCP, UDP};
 use self::boxes::{LATER, STATES};
 use self::classify::{BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use self::compile::Boxes;
-use self::pieces::Pieces;
+use self::pieces::{First, Later, Pieces};
 use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
@@ -61,10 +61,10 @@ impl Config {
     /// with its name and their lines.
     pub(crate) fn read(item: &Item, ports: &[Port], load: FileOf<'_>, notes: &Notes<'_>) -> Option<Config> {
         let is_file = |arg: &&Arg| arg.0.len() == 1 && arg.0[0].text.contains(['.', '/']);
-        let (files, lines): (Vec<_>, Vec<_>) = item.args.iter().partition(is_file);
-        let text = match (files[..].first(), files.len() + lines.len()) {
-            (None, 1..) => lines.iter().map(|arg| arg.words().join(" ") + "\n").collect(),
-            (Some(file), 1) => match load(&file.0[0].text) {
+        let file = item.args.first().filter(is_file);
+        let text = match (file, &item.args[..]) {
+            (None, args @ [_, ..]) => lines(args),
+            (Some(file), [_]) => match load(&file.0[0].text) {
                 Ok(text) => text,
                 Err(text) => {
                     file.wrong(notes, text);
@@ -73,12 +73,12 @@ impl Config {
             },
             _ => {
                 let text = "a filter has one file with rules, or rules with commas between, as in filter(rules.fw) or \
-                            filter(accept state established, policy drop)";
+                            filter(accept state established,related, policy drop)";
                 item.wrong(notes, text.to_string());
                 return None;
             }
         };
-        let name = files.first().map_or("filter", |file| &file.0[0].text);
+        let name = file.map_or("filter", |file| &file.0[0].text);
         match rules::read(name, &text, ports) {
             Ok(rules) => match Boxes::of(&rules) {
                 Ok(_) => Some(Config { rules }),
@@ -93,6 +93,19 @@ impl Config {
             }
         }
     }
+}
+
+/// Arguments as the lines of a file: one that begins no rule goes on with the list that the one before ends with.
+fn lines(args: &[Arg]) -> String {
+    let mut text = String::new();
+    for arg in args {
+        let begins = rules::BEGINNINGS.contains(&arg.0[0].text.as_str());
+        if !text.is_empty() {
+            text.push(if begins { '\n' } else { ',' });
+        }
+        text += &arg.words().join(" ");
+    }
+    text
 }
 
 /// Frames and bytes that a rule held for.
@@ -165,11 +178,11 @@ impl Filter {
     /// A filter as the text says; what nobody is to foresee follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64) -> Filter {
         let rules = Ruleset::new(config);
-        let stateful = rules.is_stateful;
+        let most = rules.connections;
         Filter {
             rules,
             logged: VecDeque::new(),
-            connections: stateful.then(|| Box::new(Connections::new(seed))),
+            connections: most.map(|most| Box::new(Connections::new(seed, most))),
             pieces: Pieces::new(seed),
             seed,
             asked: Some(Box::default()),
@@ -181,17 +194,21 @@ impl Filter {
     pub(crate) fn take(&mut self, change: &mut Change) {
         change.carry(&self.rules);
         std::mem::swap(&mut self.rules, &mut change.rules);
-        let (is_stateful, seed) = (self.rules.is_stateful, self.seed);
-        match is_stateful {
-            true => _ = self.connections.get_or_insert_with(|| Box::new(Connections::new(seed))),
-            false => change.connections = self.connections.take(),
+        let seed = self.seed;
+        match self.rules.connections {
+            Some(most) => {
+                let new = || Box::new(Connections::new(seed, most));
+                self.connections.get_or_insert_with(new).set_most(most);
+            }
+            None => change.connections = self.connections.take(),
         }
     }
 
-    /// Does what is due at `now`.
-    pub(crate) fn tick(&mut self, now: Time) {
+    /// Does what is due.
+    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) {
+        self.pieces.expire(step);
         if let Some(connections) = &mut self.connections {
-            connections.tick(now);
+            connections.tick(step.now);
         }
     }
 
@@ -235,14 +252,18 @@ impl Filter {
 
     /// Decides about frames; returns those that pass.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
-        let mut passed = Set::EMPTY;
+        let (mut passed, mut judged) = (Set::EMPTY, set);
         for i in set {
-            if step.frames[i].fragment() == Fragment::Later && self.pieces.follows(&step.frames[i], step.now)
-            {
-                passed.insert(i);
+            if step.frames[i].fragment() == Fragment::Later {
+                match self.pieces.later(step, i, dir, self.rules.asks_first_pieces) {
+                    Later::Judged => continue,
+                    Later::Passes => passed.insert(i),
+                    Later::Gone => {}
+                }
+                judged.remove(i);
             }
         }
-        let set = set.without(passed);
+        let set = judged;
         let found = self.connections.as_ref().map(|connections| connections.find(step, set));
         let mut asked = self.asked.take().expect("it is put back");
         for v4 in [true, false] {
@@ -277,12 +298,7 @@ impl Filter {
             count.frames += 1;
             count.bytes += bytes;
             match act {
-                Act::Accept => {
-                    passed.insert(i);
-                    if step.frames[i].fragment() == Fragment::First {
-                        self.pieces.passed(&step.frames[i], step.now);
-                    }
-                }
+                Act::Accept => passed.insert(i),
                 Act::Drop if rule == NONE => step.drop(i, Drop::FilterPolicy),
                 Act::Drop => step.drop(i, Drop::FilterDrop),
                 Act::Reject => reject(step, dir, i),
@@ -296,7 +312,12 @@ impl Filter {
                     rules.keys[left] = rules.keys[n];
                     rules.from[left] = rule + 1;
                     left += 1;
+                    continue;
                 }
+            }
+            if step.frames[i].fragment() == Fragment::First {
+                let first = if act == Act::Accept { First::Passed } else { First::Refused };
+                self.pieces.judged(step, i, first);
             }
         }
         rules.len = left;

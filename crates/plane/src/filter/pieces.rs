@@ -1,11 +1,21 @@
-//! Packets in pieces whose first piece passed: the later ones, which have no ports to be judged by, follow it.
+//! Packets in pieces: the later ones have no ports to be judged by, and share the fate of the first one.
 //!
-//! Each is remembered by a hash alone, and a new one may displace an old one: what is displaced or came before its
-//! first piece is judged by the rules that ask for no ports.
+//! ```text
+//! first piece > rules > passed or refused, which is kept for the others
+//! later piece > known: passes, or does not        unknown: held until the first one comes, or too long
+//! ```
+//! What became of a first piece is remembered by a hash alone, and a new one may displace an old one. A later piece that
+//! there is no room to hold is judged by the rules that ask for no ports. Where no rule asks for what only a first piece
+//! has, none is held. A piece that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::frame::{Frame, Kind};
+use weir_packet::headers::TCP;
+
+use crate::drops::Drop;
+use crate::frame::{Frame, Kind, PortId};
+use crate::stage::{Dir, Step};
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
 use crate::time::Time;
@@ -14,36 +24,116 @@ use crate::time::Time;
 const MOST: usize = 1 << 12;
 /// How long later pieces may follow the first: as long as they would wait for it (RFC 791, section 3.2).
 const AGE: Duration = Duration::from_secs(15);
+/// Pieces that wait for their first.
+const MOST_HELD: usize = 256;
+/// How long others may come before the first.
+const HELD: Duration = Duration::from_secs(2);
+/// The header of TCP without options.
+const TCP_HEADER: usize = 20;
+
+/// What becomes of a later piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Later {
+    Passes,
+    /// It is judged like any frame.
+    Judged,
+    /// Its fate is decided.
+    Gone,
+}
+
+/// What became of the first piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    Passed,
+    Refused,
+}
+
+/// What the pieces of a packet have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    /// Where it is remembered.
+    place: usize,
+    /// The rest of its hash, which is not 0.
+    rest: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    key: Key,
+    at: Time,
+    dir: Dir,
+    port: PortId,
+    buf: Vec<u8>,
+}
 
 /// The packets that are remembered.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(super) struct Pieces {
     secret: Secret,
-    /// By hash: the rest of the hash, and when the first piece passed.
-    seen: Vec<(u32, Tick)>,
+    /// By hash: the rest of the hash, when the first piece came, and what became of it.
+    seen: Vec<(u32, Tick, First)>,
+    /// In the order of time.
+    held: VecDeque<Held>,
 }
 
 impl Pieces {
-    pub(crate) fn new(seed: u64) -> Pieces {
-        Pieces { secret: Secret::new(seed), seen: vec![(0, Tick(0)); MOST] }
+    pub(super) fn new(seed: u64) -> Pieces {
+        let seen = vec![(0, Tick(0), First::Refused); MOST];
+        Pieces { secret: Secret::new(seed), seen, held: VecDeque::new() }
     }
 
-    /// A first piece passed.
-    pub(crate) fn passed(&mut self, frame: &Frame<'_>, now: Time) {
-        let (place, rest) = self.hash(frame);
-        self.seen[place] = (rest, Tick::of(now));
+    /// A first piece was judged: those that waited for it go on, or go no further.
+    pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, first: First) {
+        let key = self.key(&step.frames[i]);
+        self.seen[key.place] = (key.rest, Tick::of(step.now), first);
+        while let Some(place) = self.held.iter().position(|held| held.key == key) {
+            let Held { dir, port, buf, .. } = self.held.remove(place).expect("just found");
+            match first {
+                First::Passed => step.own.release(step.onward(dir), port, buf),
+                First::Refused => give_up(step),
+            }
+        }
     }
 
-    /// Whether the first piece of this later one passed not long ago.
-    pub(crate) fn follows(&self, frame: &Frame<'_>, now: Time) -> bool {
-        let (place, rest) = self.hash(frame);
-        let (known, seen) = self.seen[place];
-        known == rest && Tick::of(now).since(seen) <= Tick::count(AGE)
+    /// A later piece; `asked` says whether a rule asks for what only the first one has.
+    pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, asked: bool) -> Later {
+        let frame = &step.frames[i];
+        if frame.proto() == TCP && frame.fragment_offset() < TCP_HEADER {
+            step.drop(i, Drop::FilterFragment);
+            return Later::Gone;
+        }
+        if !asked {
+            return Later::Judged;
+        }
+        let key = self.key(frame);
+        let (known, seen, first) = self.seen[key.place];
+        if known == key.rest && Tick::of(step.now).since(seen) <= Tick::count(AGE) {
+            return match first {
+                First::Passed => Later::Passes,
+                First::Refused => {
+                    step.drop(i, Drop::FilterFragment);
+                    Later::Gone
+                }
+            };
+        }
+        if self.held.len() >= MOST_HELD {
+            return Later::Judged;
+        }
+        self.held.push_back(Held { key, at: step.now, dir, port: frame.port, buf: frame.copy() });
+        step.hold(i);
+        Later::Gone
     }
 
-    /// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5), as a place and the
-    /// rest, which is not 0.
-    fn hash(&self, frame: &Frame<'_>) -> (usize, u32) {
+    /// Gives up what waited too long.
+    pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
+        while self.held.front().is_some_and(|held| step.now - held.at > HELD) {
+            self.held.pop_front();
+            give_up(step);
+        }
+    }
+
+    /// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
+    fn key(&self, frame: &Frame<'_>) -> Key {
         let (ip, id) = (frame.ip(), frame.fragment_id());
         let (addresses, proto) = match frame.kind() {
             Kind::V4 => (&ip[12..20], frame.proto()),
@@ -58,6 +148,12 @@ impl Pieces {
                 self.secret.hash([half(0), half(4), seed, hash], rest)
             })
         };
-        (mix(1) as usize % MOST, mix(2) | 1)
+        Key { place: mix(1) as usize % MOST, rest: mix(2) | 1 }
     }
+}
+
+/// A piece that was held goes no further.
+fn give_up(step: &mut Step<'_, '_>) {
+    step.own.lapse(1);
+    step.drops.count(Drop::FilterFragment);
 }

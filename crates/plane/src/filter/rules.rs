@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! policy drop                                        # what no rule decides; this is the policy without a line, too
+//! connections 1000000                                # so many are remembered at a time; 4194304 without a line
 //! accept state established,related
 //! count web     tcp to any port 80,443               # counts under a name, and goes on
 //! log 1/1000    udp to any port 53                   # every thousandth is written down, and all go on
@@ -24,7 +25,9 @@
 //! | `type T` | types of ICMP by name or number, `T/CODE` with a code; several with commas between |
 //! | `state S` | of its connection: `new`, `established`, `related`, `invalid`; several with commas between |
 //!
-//! A later fragment has no ports, flags and types, so that no rule that asks for them holds for it.
+//! Where a frame will leave is found out behind all stages, so that no rule can ask for it: say `outward`, `inward`, or
+//! `to` and the networks there. A later fragment has no ports, flags, types and state, and follows its first one, see
+//! `pieces.rs`; where that is not possible, no rule that asks for them holds for it.
 
 use std::ops::Range;
 
@@ -43,6 +46,8 @@ pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
     /// What becomes of frames that no rule decides about.
     pub(crate) policy: Action,
+    /// Connections that are remembered at a time.
+    pub(crate) connections: u32,
 }
 
 /// A rule.
@@ -69,6 +74,12 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
+    /// Whether it asks for what only the first fragment of a packet has.
+    pub(crate) fn asks_first_piece(&self) -> bool {
+        let has_ports = !self.from.ports.is_empty() || !self.to.ports.is_empty();
+        has_ports || !self.types.is_empty() || self.flags.is_some() || self.states != 0
+    }
+
     /// Whether it decides about each frame that gets to it.
     pub(crate) fn ends_all(&self) -> bool {
         let asks_nothing = self.port.is_none()
@@ -158,7 +169,11 @@ const TYPES6: &[(&str, u8)] = &[
 ];
 /// States of a connection, in the order of their bits.
 pub(crate) const STATES: &[&str] = &["new", "established", "related", "invalid"];
-const ACTIONS: &[&str] = &["accept", "drop", "reject", "count", "log", "policy"];
+/// What a line begins with.
+pub(crate) const BEGINNINGS: &[&str] = &["accept", "drop", "reject", "count", "log", "policy", "connections"];
+/// Connections that are remembered, if nothing is said, and the most that may be.
+const CONNECTIONS: u32 = 1 << 22;
+const MOST_CONNECTIONS: u32 = 100_000_000;
 const WORDS: &[&str] = &[
     "in", "outward", "inward", "ip", "ip6", "tcp", "udp", "sctp", "icmp", "icmp6", "gre", "esp", "ah",
     "proto", "from", "to", "port", "flags", "type", "state",
@@ -170,7 +185,7 @@ const WORDS: &[&str] = &[
 /// All mistakes, each with its line and what to do about it.
 pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mistakes> {
     let notes = Notes::new("rules", text);
-    let mut rules = Rules { rules: Vec::new(), policy: Action::Drop };
+    let mut rules = Rules { rules: Vec::new(), policy: Action::Drop, connections: CONNECTIONS };
     let (mut at, mut policies) = (0, 0);
     for (n, line) in text.split('\n').enumerate() {
         let code = line.split('#').next().unwrap_or_default();
@@ -180,6 +195,8 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
         let read = if first.text == "policy" {
             policies += 1;
             policy(&words, policies).map(|policy| rules.policy = policy)
+        } else if first.text == "connections" {
+            connections(&words).map(|most| rules.connections = most)
         } else {
             words.reverse();
             let mut reading = Reading { words, ports, last: first.place.clone() };
@@ -235,6 +252,19 @@ fn policy(words: &[Word<'_>], policies: usize) -> Result<Action, Wrong> {
         [_, "reject"] => Ok(Action::Reject),
         _ => wrong("a policy is `policy accept`, `policy drop` or `policy reject`"),
     }
+}
+
+fn connections(words: &[Word<'_>]) -> Result<u32, Wrong> {
+    let most = match words {
+        [_, most] => most.text.parse().ok().filter(|most| (1..=MOST_CONNECTIONS).contains(most)),
+        _ => None,
+    };
+    most.ok_or_else(|| Wrong {
+        place: words[0].place.clone(),
+        text: format!(
+            "write how many connections are remembered, from 1 to {MOST_CONNECTIONS}: connections 1000000"
+        ),
+    })
 }
 
 /// A rule on its way: the words that are left, the next one last.
@@ -300,6 +330,11 @@ impl<'a> Reading<'a> {
                     rule.states = states.into_iter().fold(0, |all, bit| all | bit);
                 }
                 text if kind == "proto" => rule.protos = self.protos(text)?,
+                "out" => {
+                    let text = "where a frame leaves is found out behind all stages: say `outward` or `inward`, or `to` \
+                                and the networks there";
+                    return self.wrong(text.into());
+                }
                 text => {
                     return self
                         .wrong(format!("`{text}` is no word of a rule: {}", did_you_mean(text, WORDS)));
@@ -337,7 +372,7 @@ impl<'a> Reading<'a> {
             }
             text => self.wrong(format!(
                 "a rule begins with what is done, not with `{text}`: {}",
-                did_you_mean(text, ACTIONS)
+                did_you_mean(text, BEGINNINGS)
             )),
         }
     }
@@ -503,13 +538,13 @@ mod tests {
 
     #[test]
     fn rules_say_what_they_mean() {
-        let text = "policy reject # else\n\n\
+        let text = "policy reject # else\nconnections 7\n\
                     accept in lan tcp,udp from 192.168.0.0/16,10.0.0.1 port 1024-65535 to any port 80,443 state new\n\
                     drop tcp flags syn/syn,ack inward\n\
                     count pings icmp type echo-request,3/1\n\
                     log 1/1000 ip6 to port 53 udp\n";
         let rules = read("r", text, &ports()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        assert_eq!(rules.policy, Action::Reject);
+        assert_eq!((rules.policy, rules.connections), (Action::Reject, 7));
         let [first, second, third, fourth] = &rules.rules[..] else { panic!("four rules") };
         assert_eq!((first.line, first.port, first.protos.as_slice()), (3, Some(PortId(0)), &[TCP, UDP][..]));
         assert_eq!((first.from.networks.len(), first.from.ports.as_slice()), (2, &[(1024, 65535)][..]));
@@ -520,7 +555,8 @@ mod tests {
             (&Action::Count("pings".into()), &[(0x800, 0x8ff), (0x301, 0x301)][..])
         );
         assert_eq!((&fourth.action, fourth.version), (&Action::Log(1000), Some(Version::V6)));
-        assert_eq!(read("r", "", &ports()).expect("no rules").policy, Action::Drop);
+        let none = read("r", "", &ports()).expect("no rules");
+        assert_eq!((none.policy, none.connections), (Action::Drop, 1 << 22));
     }
 
     #[test]
@@ -550,6 +586,15 @@ mod tests {
             ("log 2/3 tcp", "`2/3` is no share: write 1/1000 for each thousandth"),
             ("count tcp", "`tcp` is no name of a counter: use letters, digits, - and _"),
             ("accept proto 255", "`255` is no protocol number: use 0 to 254"),
+            (
+                "connections 0",
+                "write how many connections are remembered, from 1 to 100000000: connections 1000000",
+            ),
+            (
+                "accept out wan",
+                "where a frame leaves is found out behind all stages: say `outward` or `inward`, or `to` and the \
+                 networks there",
+            ),
             ("policy allow", "a policy is `policy accept`, `policy drop` or `policy reject`"),
         ] {
             let text = format!("# first\n{line}\n");

@@ -27,8 +27,10 @@ pub(super) struct Ruleset {
     pub(super) counts: Vec<Count>,
     /// What the policy was used for.
     pub(super) policy: (Act, Count),
-    /// A rule asks for the state of a connection.
-    pub(super) is_stateful: bool,
+    /// How many connections are remembered, if a rule asks for them.
+    pub(super) connections: Option<u32>,
+    /// A rule asks for what only the first piece of a packet has.
+    pub(super) asks_first_pieces: bool,
 }
 
 impl Ruleset {
@@ -42,7 +44,8 @@ impl Ruleset {
             counts: vec![Count::default(); acts.len()],
             acts,
             policy: (act(&source.policy), Count::default()),
-            is_stateful: source.rules.iter().any(|rule| rule.states != 0),
+            connections: source.rules.iter().any(|rule| rule.states != 0).then_some(source.connections),
+            asks_first_pieces: source.rules.iter().any(Rule::asks_first_piece),
             source,
         }
     }

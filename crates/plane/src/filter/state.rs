@@ -29,8 +29,6 @@ use crate::table::tcp::{ACK, RST, SYN, Segment, Side, Track, Verdict};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
 use crate::time::Time;
 
-/// Connections at a time.
-const MOST: u32 = 1 << 22;
 /// The state of a frame's connection, in the order of the names in the language of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum State {
@@ -220,6 +218,8 @@ pub(crate) struct Connections {
     ages: Ages,
     hand: Hand,
     live: u32,
+    /// Connections at a time.
+    most: u32,
 }
 
 impl std::fmt::Debug for Connections {
@@ -235,7 +235,8 @@ const NOBODY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tick(0)
 pub(crate) struct Full;
 
 impl Connections {
-    pub(crate) fn new(seed: u64) -> Connections {
+    /// None yet, and at most so many at a time.
+    pub(crate) fn new(seed: u64, most: u32) -> Connections {
         let mut entries = Arena::new();
         // Number 0 means none, and is what a search finds that finds nothing.
         entries.push(NOBODY);
@@ -247,7 +248,13 @@ impl Connections {
             ages: Ages::new(&Timeouts::default()),
             hand: Hand::default(),
             live: 0,
+            most,
         }
+    }
+
+    /// Another limit: those that are beyond it live on.
+    pub(crate) fn set_most(&mut self, most: u32) {
+        self.most = most;
     }
 
     /// Connections that are remembered.
@@ -382,7 +389,7 @@ impl Connections {
             self.entries[before] = entry;
             return Ok(());
         }
-        if self.live == MOST {
+        if self.live >= self.most {
             return Err(Full);
         }
         let number = match self.free {

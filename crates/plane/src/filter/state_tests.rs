@@ -43,7 +43,7 @@ fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> 
 
 #[test]
 fn many_connections_are_told_apart_and_end_by_themselves() {
-    let mut table = Connections::new(7);
+    let mut table = Connections::new(7, 1 << 22);
     let all = 10_000_u32;
     for (back, state) in
         [(false, State::New), (false, State::New), (true, State::Established), (false, State::Established)]
@@ -73,7 +73,7 @@ fn many_connections_are_told_apart_and_end_by_themselves() {
 
 #[test]
 fn what_is_over_is_gone_before_it_is_taken_away() {
-    let mut table = Connections::new(7);
+    let mut table = Connections::new(7, 1 << 22);
     pass(&mut table, &mut [frame(1, false)], Time::from_ms(0));
     assert_eq!(pass(&mut table, &mut [frame(1, true)], Time::from_ms(301_000)), [State::New]);
     assert_eq!(table.live(), 1);
@@ -81,7 +81,7 @@ fn what_is_over_is_gone_before_it_is_taken_away() {
 
 #[test]
 fn two_frames_of_a_batch_begin_one_connection() {
-    let mut table = Connections::new(7);
+    let mut table = Connections::new(7, 1 << 22);
     let states = pass(&mut table, &mut [frame(1, false), frame(1, false), frame(1, true)], Time::from_ms(0));
     assert_eq!((table.live(), states), (1, vec![State::New; 3]));
     assert_eq!(table.shown(9), ["udp 10.0.0.1:1001 > 192.0.2.1:53 answered"]);

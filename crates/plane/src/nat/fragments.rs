@@ -177,11 +177,6 @@ fn key(frame: &Frame<'_>, dir: Dir) -> Key {
     Key { src, dst, id, proto: frame.proto(), dir }
 }
 
-/// The frame without tags (the port that it leaves by puts its own), with room in front.
-pub(super) fn copy(frame: &Frame<'_>) -> Vec<u8> {
-    [&[0; HEAD_ROOM][..], &frame.untagged()].concat()
-}
-
 /// Where in the whole transport a fragment stands, and whether more follow.
 fn place(frame: &Frame<'_>) -> (usize, bool) {
     let word = match frame.kind() {
@@ -278,7 +273,7 @@ impl Nat {
         }
         let (start, more) = place(frame);
         let part = start..start + frame.l4().len();
-        let held = Held { key, at: step.now, port: frame.port, part, more, buf: copy(frame) };
+        let held = Held { key, at: step.now, port: frame.port, part, more, buf: frame.copy() };
         self.fragments.held.push_back(held);
         step.hold(i);
         match self.fragments.stand(&key) {
@@ -311,13 +306,13 @@ impl Nat {
     pub(super) fn apply_to_copy(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
         let frame = &step.frames[i];
         let port = frame.port;
-        let mut buf = copy(frame);
+        let mut buf = frame.copy();
         let end = buf.len();
         buf.resize(end + nat64::LONGER, 0);
         let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
         longer.read(ETHERNET - 2).expect("it was read when it came");
         assert!(change.apply(&mut longer), "there is room");
-        let buf = copy(&longer);
+        let buf = longer.copy();
         self.send_on(step, i, buf)
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::Nat;
 use super::config::Manner;
-use super::fragments::copy;
 use super::table::Arrival;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::{self, Error};
@@ -38,7 +37,7 @@ impl Unsolicited {
     /// Keeps what is needed to answer.
     pub(super) fn note(&mut self, frame: &Frame<'_>, at: Time, arrival: Arrival) {
         if self.0.len() < MOST && frame.ip().len() <= MOST_BYTES {
-            self.0.push_back(Waiting { at, arrival, port: frame.port, buf: copy(frame) });
+            self.0.push_back(Waiting { at, arrival, port: frame.port, buf: frame.copy() });
         }
     }
 }
