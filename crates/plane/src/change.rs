@@ -86,7 +86,7 @@ fn stage(old: &StageConfig, new: &StageConfig) -> Result<Option<StageChange>, St
     match (old, new) {
         (old, new) if old == new => Ok(None),
         (StageConfig::Nat(old), StageConfig::Nat(new)) => {
-            Ok(Some(StageChange::Nat(Box::new(nat::Change::prepare(old, new)?))))
+            Ok(Some(StageChange::Nat(Box::new(nat::Change::prepare(old, new)))))
         }
         (StageConfig::Filter(old), StageConfig::Filter(new)) => {
             Ok(Some(StageChange::Filter(Box::new(filter::Change::prepare(old, new)))))

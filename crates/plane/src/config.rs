@@ -81,7 +81,7 @@ impl Config {
         let mut all = Vec::new();
         for stage in &self.stages {
             if let StageConfig::Nat(nat) = stage {
-                all.extend(&nat.public);
+                all.extend(nat.public.iter().map(|public| (public.first, public.last)));
                 all.extend(nat.pairs.iter().map(|pair| (pair.outside, pair.outside)));
             }
         }

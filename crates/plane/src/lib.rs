@@ -38,7 +38,7 @@ pub use config::{Beside, Config};
 pub use drops::{Drop, Drops};
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
-pub use nat::{Deterministic, Event, Owner, Usage, What};
+pub use nat::{Deterministic, Event, Kept, Owner, Usage, What};
 pub use plane::{Books, Departure, Plane};
 pub use port::Port;
 pub use prefix::{Prefix, mask4, mask6};

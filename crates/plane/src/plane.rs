@@ -17,7 +17,7 @@ use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
 use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
-use crate::nat::{Event, Nat, Usage};
+use crate::nat::{Event, Kept, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
 use crate::port::Port;
@@ -201,6 +201,18 @@ impl Plane {
             }
         }
         all
+    }
+
+    /// Gives hosts the blocks of ports again that they had before the node ended, as far as there are such blocks: these
+    /// are returned.
+    pub fn restore(&mut self, now: Time, kept: &[Kept]) -> Vec<Kept> {
+        let mut restored = Vec::new();
+        for stage in &mut self.stages {
+            if let Stage::Nat(nat) = stage {
+                restored.extend(kept.iter().filter(|kept| nat.restore(now, kept)));
+            }
+        }
+        restored
     }
 
     /// What the log of NAT is told since the last call, and how many events there was no room for, ever.

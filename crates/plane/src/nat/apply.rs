@@ -4,9 +4,15 @@
 //! |---|---|
 //! | times, filters, limits | is judged by the new ones from its next frame on |
 //! | an address leaves the pool | stays there until it ends; what is new goes elsewhere |
+//! | ports, blocks, deterministic ports | keeps its port; blocks of ports are those of the new rules as the old ones come free |
 //! | a forward goes | keeps the sessions it has, and takes no new ones |
+//! | a redirect comes or goes | sessions that were redirected stay so, connections that were not stay so |
 //! | a forward takes the port of a session | ends: the port was promised to somebody else |
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use super::area::{Area, Layout};
 use super::config::{Config, Dependence, Forward};
 use super::outside::{Holder, Place, Space};
 use super::sessions::Sessions;
@@ -24,43 +30,40 @@ const WALK: u32 = 4096;
 pub(crate) struct Change {
     config: Config,
     gone: Vec<u32>,
-    come: Vec<u32>,
+    /// Addresses that are new, or whose ports are cut otherwise, each with its blocks.
+    come: Vec<(u32, Area)>,
     forwards_gone: Vec<Forward>,
     forwards_come: Vec<Forward>,
+    /// How many there are.
+    redirects: usize,
 }
 
 impl Change {
     /// What it takes to become `new`, where `old` is what the NAT is.
-    ///
-    /// # Errors
-    /// What cannot be changed while sessions live.
-    pub(crate) fn prepare(old: &Config, new: &Config) -> Result<Change, String> {
-        if new.deterministic != old.deterministic {
-            return Err("deterministic ports change only when the node begins anew".to_string());
-        }
-        if (&new.ports.ports, new.ports.block) != (&old.ports.ports, old.ports.block) {
-            return Err(
-                "the ports of a pool and the size of its blocks change only when the node begins anew"
-                    .to_string(),
-            );
-        }
-        let all = |config: &Config| -> Vec<u32> {
-            config.public.iter().flat_map(|&(first, last)| first..=last).collect()
+    pub(crate) fn prepare(old: &Config, new: &Config) -> Change {
+        let (before, after) = (old.layouts(), new.layouts());
+        let find = |all: &[(u32, Arc<Layout>)], address: u32| {
+            all.binary_search_by_key(&address, |(address, _)| *address).ok().map(|at| all[at].1.clone())
         };
-        let (before, after) = (all(old), all(new));
-        let without = |some: &[u32], others: &[u32]| -> Vec<u32> {
-            some.iter().copied().filter(|address| others.binary_search(address).is_err()).collect()
+        let gone = before.iter().map(|(address, _)| *address);
+        let gone = gone.filter(|&address| find(&after, address).is_none()).collect();
+        // Deterministic ports are other subscribers' by other rules, even if they are cut alike.
+        let is_alike = |address: u32, layout: &Arc<Layout>| {
+            new.deterministic == old.deterministic && find(&before, address).as_ref() == Some(layout)
         };
+        let come = after.iter().filter(|(address, layout)| !is_alike(*address, layout));
+        let come = come.map(|(address, layout)| (*address, Area::new(layout))).collect();
         let forwards_without = |some: &Config, others: &Config| -> Vec<Forward> {
             some.forwards.iter().copied().filter(|forward| !others.forwards.contains(forward)).collect()
         };
-        Ok(Change {
-            gone: without(&before, &after),
-            come: without(&after, &before),
+        Change {
+            gone,
+            come,
             forwards_gone: forwards_without(old, new),
             forwards_come: forwards_without(new, old),
+            redirects: new.redirects.len(),
             config: new.clone(),
-        })
+        }
     }
 }
 
@@ -71,8 +74,22 @@ impl Table {
     /// There is none.
     pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
         let new = change.come.len() + change.forwards_come.len();
-        match self.outside.len() + new > usize::from(u16::MAX) {
-            true => Err("the node had too many public addresses over time: let it begin anew".to_string()),
+        let most = usize::from(u16::MAX);
+        if self.outside.len() + new > most {
+            return Err("the node had too many public addresses over time: let it begin anew".to_string());
+        }
+        let is_crowded = |address: u32| !self.pool.has_room(self.outside.number(address));
+        if let Some((address, _)) = change.come.iter().find(|(address, _)| is_crowded(*address)) {
+            let address = Ipv4Addr::from(*address);
+            return Err(format!(
+                "sessions live by many older rules for the ports of {address}: wait until some have ended"
+            ));
+        }
+        if self.pool.room() < change.come.len() {
+            return Err("sessions live at too many public addresses: wait until some have ended".to_string());
+        }
+        match self.redirects.len() + change.redirects > most {
+            true => Err("the node had too many redirects over time: let it begin anew".to_string()),
             false => Ok(()),
         }
     }
@@ -83,6 +100,7 @@ impl Table {
         self.pool.apply(&self.config.ports);
         self.ages = Ages::new(&self.config.timeouts);
         self.was_private |= change.config.mapping == Dependence::AddressAndPort;
+        self.number_redirects();
         self.change_pool(change);
         for &gone in &change.forwards_gone {
             self.awaited.retain(|awaited| *awaited != gone);
@@ -92,17 +110,13 @@ impl Table {
         self.place_forwards(now);
     }
 
-    fn change_pool(&mut self, change: &Change) {
-        let fixed = self.config.deterministic.as_ref().map_or(0, |deterministic| deterministic.ratio());
+    fn change_pool(&mut self, change: &mut Change) {
         for &address in &change.gone {
             self.pool.withdraw(self.outside.number(address).expect("it was added"));
         }
-        for &address in &change.come {
-            match self.outside.number(address) {
-                Some(number) if self.pool.knows(number) => self.pool.restore(number, fixed),
-                Some(number) => self.pool.add_address(number, fixed),
-                None => self.pool.add_address(self.outside.add(address), fixed),
-            }
+        for (address, area) in change.come.drain(..) {
+            let outside = self.outside.number(address).unwrap_or_else(|| self.outside.add(address));
+            self.pool.put(outside, area);
         }
     }
 
@@ -150,10 +164,16 @@ impl Table {
         if mapping == 0 {
             return true;
         }
-        let inside = self.sessions[mapping].inside();
+        let (inside, kind) = (self.sessions[mapping].inside(), self.sessions[mapping].kind());
+        if kind == Kind::Mapping && self.is_leased(&inside) {
+            self.end_lease(now, &inside);
+            if self.sessions[mapping].kind() == Kind::Free {
+                return true;
+            }
+        }
         self.sessions[mapping].set_retired();
         // They are found by their remote ends only: a walk over all slots, for who configures so.
-        while self.sessions[mapping].dependents > 0 {
+        while kind == Kind::Mapping && self.sessions[mapping].dependents > 0 {
             if *left == 0 {
                 return false;
             }
@@ -211,15 +231,14 @@ mod tests {
 
     #[test]
     fn connections_in_the_way_of_a_forward_end_a_piece_at_a_time() {
-        let text = "public 192.0.2.1 ports 5000-5000, public 192.0.2.2";
+        let text = "public 192.0.2.1-192.0.2.2 ports 5000-5000";
         let (old, now) = (config(&format!("nat({text})")), Time::from_ms(1));
         let mut table = Table::new(old.clone(), 5);
         let mine: Vec<u32> = (0..3 * WALK).map(|remote| open(&mut table, now, 1, remote)).collect();
         let others: Vec<u32> = (0..10).map(|remote| open(&mut table, now, 2, remote)).collect();
         let address = table.outside.address(table.sessions[mine[0]].outside);
         let forward = format!("forward tcp {}:5000 to 10.0.0.9:7", std::net::Ipv4Addr::from(address));
-        let mut change =
-            Change::prepare(&old, &config(&format!("nat({text}, {forward})"))).expect("a forward");
+        let mut change = Change::prepare(&old, &config(&format!("nat({text}, {forward})")));
         table.accepts(&change).expect("room");
         table.apply(now, &mut change);
         let mut calls = 1;

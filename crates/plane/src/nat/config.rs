@@ -2,8 +2,8 @@
 //!
 //! | argument | meaning | default |
 //! |---|---|---|
-//! | `public 192.0.2.0/28 [ports 1024-65535 ...]` | public addresses, also `192.0.2.1-192.0.2.9`; may be repeated | |
-//! | `ports 1024-65535 [...]` | the ports of each public address | 1024-65535 |
+//! | `public 192.0.2.0/28 [ports 1024-65535 ...]` | public addresses, also `192.0.2.1-192.0.2.9`, with ports of their own; may be repeated | |
+//! | `ports 1024-65535 [...]` | the ports of the other public addresses | 1024-65535 |
 //! | `block 512` | ports of a block, each of one subscriber | 512 |
 //! | `blocks 16` | blocks of a subscriber, at most | 16 |
 //! | `deterministic 100.64.0.0/20 [dynamic 2]` | ports of these subscribers by RFC 7422, and dynamic blocks beside | |
@@ -18,23 +18,28 @@
 //! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
 //! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
 //! | `one-to-one 192.0.2.9 to 192.168.0.9` | all of an address | |
+//! | `redirect udp any:53 [from 10.0.0.0/8] to 198.18.0.53:53` | who asks this port, there or in a network, is led to a server | |
 //! | `exclude 198.51.100.0/24` | destinations outside that see inside addresses | |
 //! | `unsolicited silent` | no answer to a SYN from outside that nobody awaits | answer |
 //! | `exhausted silent` | no answer to who gets no port | answer |
 //! | `mss 1452` | largest TCP segment that a SYN may ask for | as it is |
+//! | `pcp` | hosts with IPv4 may ask the node for ports (RFC 6887), at its addresses | no |
 //! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146, RFC 6052) | |
 //! | `log sessions` | what the event log tells; also `blocks`, `nothing` | blocks |
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::{Notes, did_you_mean};
 use weir_packet::headers::{TCP, UDP};
 
+use super::area::Layout;
 use super::deterministic::Deterministic;
 use super::nat64::Prefix64;
 use super::ports;
+use super::redirect::Redirect;
 use crate::prefix::{Prefix, mask4};
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
@@ -45,6 +50,21 @@ pub(crate) enum Dependence {
     Independent,
     Address,
     AddressAndPort,
+}
+
+/// Public addresses that follow one upon the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Public {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    /// Ports of each, in order and apart from each other.
+    pub(crate) ports: Vec<RangeInclusive<u16>>,
+}
+
+impl Public {
+    fn addresses(&self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
 }
 
 /// A port that leads inside.
@@ -80,8 +100,8 @@ pub(crate) enum Manner {
 /// What a NAT is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// First and last of ranges of public addresses.
-    pub(crate) public: Vec<(u32, u32)>,
+    /// In order and apart from each other.
+    pub(crate) public: Vec<Public>,
     pub(crate) ports: ports::Config,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) mapping: Dependence,
@@ -93,10 +113,13 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) pairs: Vec<Pair>,
+    /// The first that holds leads.
+    pub(crate) redirects: Vec<Redirect>,
     pub(crate) exclude: Vec<Prefix>,
     pub(crate) unsolicited: Manner,
     pub(crate) exhausted: Manner,
     pub(crate) mss: Option<u16>,
+    pub(crate) pcp: bool,
     pub(crate) prefix64: Option<Prefix64>,
     pub(crate) log: Detail,
 }
@@ -124,10 +147,12 @@ const FORMS: &[&str] = &[
     "held 1000000",
     "forward tcp 192.0.2.1:80 to 192.168.0.9:8080",
     "one-to-one 192.0.2.9 to 192.168.0.9",
+    "redirect udp any:53 to 198.18.0.53:53",
     "exclude 198.51.100.0/24",
     "unsolicited silent",
     "exhausted silent",
     "mss 1452",
+    "pcp",
     "prefix64 64:ff9b::/96",
     "log sessions",
     "udp-timeout 300s",
@@ -142,6 +167,7 @@ const FORMS: &[&str] = &[
 /// What the arguments said so far; some make sense only together.
 struct Draft {
     config: Config,
+    /// Of the addresses that have none of their own.
     ports: Option<Vec<RangeInclusive<u16>>>,
     deterministic: Option<(Prefix, u32)>,
 }
@@ -160,10 +186,14 @@ impl Config {
 }
 
 impl Config {
-    /// Whether frames need a look at their addresses before all else.
-    #[inline]
-    pub(crate) fn is_special(&self) -> bool {
-        !self.exclude.is_empty() || !self.pairs.is_empty()
+    /// The public addresses in order, each with how its ports are cut.
+    pub(crate) fn layouts(&self) -> Vec<(u32, Arc<Layout>)> {
+        let fixed = self.deterministic.as_ref().map_or(0, Deterministic::ratio);
+        let all = self.public.iter().flat_map(|public| {
+            let layout = Arc::new(Layout::new(&public.ports, self.ports.block, fixed));
+            (public.first..=public.last).map(move |address| (address, layout.clone()))
+        });
+        all.collect()
     }
 
     /// Whether an address outside sees inside addresses.
@@ -187,7 +217,6 @@ impl Default for Config {
         Config {
             public: Vec::new(),
             ports: ports::Config {
-                ports: vec![1024..=65535],
                 block: 512,
                 blocks: 16,
                 parity: false,
@@ -204,10 +233,12 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             forwards: Vec::new(),
             pairs: Vec::new(),
+            redirects: Vec::new(),
             exclude: Vec::new(),
             unsolicited: Manner::Answer,
             exhausted: Manner::Answer,
             mss: None,
+            pcp: false,
             prefix64: None,
             log: Detail::Blocks,
         }
@@ -219,12 +250,20 @@ impl Draft {
         let words = arg.words();
         let config = &mut self.config;
         match words[..] {
-            ["public", addresses] => config.public.push(range4(addresses)?),
-            ["public", addresses, "ports", ref ranges @ ..] if !ranges.is_empty() => {
-                config.public.push(range4(addresses)?);
-                self.set_ports(ranges)?;
+            ["public", addresses] => {
+                let (first, last) = range4(addresses)?;
+                config.public.push(Public { first, last, ports: Vec::new() });
             }
-            ["ports", ref ranges @ ..] if !ranges.is_empty() => self.set_ports(ranges)?,
+            ["public", addresses, "ports", ref ranges @ ..] if !ranges.is_empty() => {
+                let (first, last) = range4(addresses)?;
+                config.public.push(Public { first, last, ports: Vec::new() });
+                config.public.last_mut().expect("just put there").ports = port_ranges(ranges)?;
+            }
+            ["ports", ref ranges @ ..] if !ranges.is_empty() => {
+                if self.ports.replace(port_ranges(ranges)?).is_some() {
+                    return Err("there are `ports` already: write them once, or behind each `public`".into());
+                }
+            }
             ["block", ports] => config.ports.block = number(ports, 1..=32_768)? as u16,
             ["blocks", blocks] => config.ports.blocks = number(blocks, 1..=65_535)? as u16,
             ["deterministic", prefix] => self.deterministic = Some((prefix.parse()?, 0)),
@@ -257,10 +296,17 @@ impl Draft {
             ["one-to-one", outside, "to", inside] => {
                 config.pairs.push(Pair { outside: address4(outside)?, inside: address4(inside)? });
             }
+            ["redirect", proto, asked, "to", server] => {
+                config.redirects.push(redirect(proto, asked, "0.0.0.0/0", server)?);
+            }
+            ["redirect", proto, asked, "from", network, "to", server] => {
+                config.redirects.push(redirect(proto, asked, network, server)?);
+            }
             ["exclude", prefix] => config.exclude.push(prefix.parse()?),
             ["unsolicited", how] => config.unsolicited = manner(how)?,
             ["exhausted", how] => config.exhausted = manner(how)?,
             ["mss", bytes] => config.mss = Some(number(bytes, 88..=65_495)? as u16),
+            ["pcp"] => config.pcp = true,
             ["prefix64", prefix] => config.prefix64 = Some(Prefix64::new(prefix.parse()?)?),
             ["log", what] => config.log = detail(what)?,
             [name, time] if SETTINGS.iter().any(|setting| setting.name == name) => {
@@ -283,49 +329,39 @@ impl Draft {
         Ok(())
     }
 
-    fn set_ports(&mut self, ranges: &[&str]) -> Result<(), String> {
-        let mut list = ranges.iter().map(|text| port_range(text)).collect::<Result<Vec<_>, _>>()?;
-        list.sort_by_key(|range| *range.start());
-        if let Some(two) = list.windows(2).find(|two| two[0].end() >= two[1].start()) {
-            return Err(format!("the ports {:?} and {:?} overlap: write each once", two[0], two[1]));
-        }
-        if self.ports.as_ref().is_some_and(|other| *other != list) {
-            return Err("all public addresses have the same ports: write them once, as `ports 1024-65535`"
-                .to_string());
-        }
-        self.ports = Some(list);
-        Ok(())
-    }
-
     /// What the arguments say together.
     fn finish(self, wrong: &mut dyn FnMut(String)) -> Config {
         let Draft { mut config, ports, deterministic } = self;
-        if let Some(ports) = ports {
-            config.ports.ports = ports;
+        let ports = ports.unwrap_or_else(|| vec![1024..=65535]);
+        for public in config.public.iter_mut().filter(|public| public.ports.is_empty()) {
+            public.ports.clone_from(&ports);
         }
         if config.public.is_empty() && config.pairs.is_empty() {
             wrong("a NAT needs public addresses: write public 192.0.2.1".to_string());
         }
-        config.public.sort();
-        if let Some(two) = config.public.windows(2).find(|two| two[0].1 >= two[1].0) {
-            wrong(format!("the public address {} is there twice: write it once", Ipv4Addr::from(two[1].0)));
+        config.public.sort_by_key(|public| public.first);
+        if let Some(two) = config.public.windows(2).find(|two| two[0].last >= two[1].first) {
+            wrong(format!(
+                "the public address {} is there twice: write it once",
+                Ipv4Addr::from(two[1].first)
+            ));
         }
-        let count: u64 = config.public.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+        let count: u64 = config.public.iter().map(Public::addresses).sum();
         if count > MOST_PUBLIC {
             wrong(format!("{count} public addresses are too many: a NAT has at most {MOST_PUBLIC}"));
             config.public.clear();
             return config;
         }
-        let per_address =
-            |range: &RangeInclusive<u16>| range.len().div_ceil(config.ports.block.into()) as u64;
-        let blocks = count * config.ports.ports.iter().map(per_address).sum::<u64>();
+        let per_range = |range: &RangeInclusive<u16>| range.len().div_ceil(config.ports.block.into()) as u64;
+        let per_address = |public: &Public| public.ports.iter().map(per_range).sum::<u64>();
+        let blocks: u64 = config.public.iter().map(|public| public.addresses() * per_address(public)).sum();
         if blocks > MOST_BLOCKS {
             wrong(format!(
                 "{blocks} blocks of ports are too many: a NAT has at most {MOST_BLOCKS}, so write a larger `block`"
             ));
         }
         for pair in &config.pairs {
-            if config.public.iter().any(|range| (range.0..=range.1).contains(&pair.outside)) {
+            if config.public.iter().any(|range| (range.first..=range.last).contains(&pair.outside)) {
                 let address = Ipv4Addr::from(pair.outside);
                 wrong(format!("{address} is one-to-one and in the pool: take it out of `public`"));
             }
@@ -344,6 +380,12 @@ impl Draft {
         if config.mapping == Dependence::AddressAndPort {
             // Such a mapping has one remote end: nobody else can be let in.
             config.filtering = Dependence::AddressAndPort;
+            if config.pcp {
+                wrong(
+                    "pcp gives a port for all remote ends, and a mapping is to be for one: leave one out"
+                        .into(),
+                );
+            }
         }
         if let Some((prefix, dynamic)) = deterministic {
             match deterministic_of(&config, prefix, dynamic) {
@@ -360,13 +402,19 @@ impl Draft {
 }
 
 fn deterministic_of(config: &Config, prefix: Prefix, dynamic: u32) -> Result<Deterministic, String> {
-    let [ports] = &config.ports.ports[..] else {
+    let of_one_range = config.public.first().map_or(&[][..], |public| &public.ports);
+    let [ports] = of_one_range else {
         return Err("deterministic ports are of one range: write ports 1024-65535".to_string());
     };
+    if config.public.iter().any(|public| public.ports != of_one_range) {
+        return Err("deterministic ports are the same of each public address: write them once, as \
+                    ports 1024-65535"
+            .to_string());
+    }
     if *ports.start() < 1024 {
         return Err("deterministic ports begin at 1024 or above: write ports 1024-65535".to_string());
     }
-    let outside = config.public.iter().flat_map(|&(first, last)| first..=last).collect();
+    let outside = config.public.iter().flat_map(|public| public.first..=public.last).collect();
     Deterministic::new(prefix, outside, ports.clone(), dynamic)
 }
 
@@ -396,12 +444,35 @@ fn end4(text: &str) -> Result<(u32, u16), String> {
     Ok((address4(address)?, port.parse().ok().filter(|&port| port > 0).ok_or_else(wrong)?))
 }
 
+fn redirect(proto: &str, asked: &str, from: &str, server: &str) -> Result<Redirect, String> {
+    let wrong = || format!("`{asked}` is no network with a port: write any:53 or 192.0.2.0/24:53");
+    let (network, port) = asked.rsplit_once(':').ok_or_else(wrong)?;
+    let network = if network == "any" { "0.0.0.0/0" } else { network };
+    let port = port.parse().ok().filter(|&port| port > 0).ok_or_else(wrong)?;
+    let prefix4 = |text: &str| match text.parse::<Prefix>()? {
+        prefix if prefix.address.is_ipv4() => Ok(prefix.network()),
+        _ => Err(format!("`{text}` is no network of IPv4: only IPv4 is redirected")),
+    };
+    let (from, asked) = (prefix4(from)?, (prefix4(network)?, port));
+    Ok(Redirect { proto: transport(proto)?, from, asked, server: end4(server)? })
+}
+
 fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
     let wrong = || format!("`{text}` are no ports: write the first and the last, as in 1024-65535");
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let port = |text: &str| text.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(wrong);
     let range = port(first)?..=port(last)?;
     if range.is_empty() { Err(format!("the ports `{text}` end before they begin")) } else { Ok(range) }
+}
+
+/// Several of them, in order.
+fn port_ranges(ranges: &[&str]) -> Result<Vec<RangeInclusive<u16>>, String> {
+    let mut list = ranges.iter().map(|text| port_range(text)).collect::<Result<Vec<_>, _>>()?;
+    list.sort_by_key(|range| *range.start());
+    match list.windows(2).find(|two| two[0].end() >= two[1].start()) {
+        Some(two) => Err(format!("the ports {:?} and {:?} overlap: write each once", two[0], two[1])),
+        None => Ok(list),
+    }
 }
 
 fn number(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
@@ -419,7 +490,7 @@ fn transport(text: &str) -> Result<u8, String> {
     match text {
         "tcp" => Ok(TCP),
         "udp" => Ok(UDP),
-        _ => Err(format!("`{text}` cannot be forwarded: use tcp or udp")),
+        _ => Err(format!("`{text}` has no ports to lead elsewhere: use tcp or udp")),
     }
 }
 
@@ -467,8 +538,11 @@ mod tests {
              one-to-one 203.0.113.1 to 192.168.0.8, exclude 10.0.0.0/8, hold 60s, rate 10, parity)",
         )
         .expect("right");
-        assert_eq!(config.public, [(0xc000_0200, 0xc000_0203), (0xc633_6407, 0xc633_6408)]);
-        assert_eq!((&config.ports.ports[..], config.ports.block), (&[1..=1023, 2000..=2999][..], 64));
+        let public =
+            |first, last, ports: &[RangeInclusive<u16>]| Public { first, last, ports: ports.to_vec() };
+        let own = public(0xc000_0200, 0xc000_0203, &[1..=1023, 2000..=2999]);
+        assert_eq!(config.public, [own, public(0xc633_6407, 0xc633_6408, &[1024..=65535])]);
+        assert_eq!(config.ports.block, 64);
         assert_eq!((config.filtering, config.mapping), (Dependence::Address, Dependence::Independent));
         assert_eq!(config.timeouts.0[0], Duration::from_secs(120));
         assert_eq!(config.forwards[0].inside, (0xc0a8_0009, 8080));
@@ -486,6 +560,11 @@ mod tests {
             ("nat(public 192.0.2.1, public 192.0.2.0/24)", "192.0.2.1 is there twice"),
             ("nat(public 192.0.2.1 ports 5000-4000)", "end before they begin"),
             ("nat(public 192.0.2.1, ports 1-9 5-6)", "overlap"),
+            ("nat(public 192.0.2.1, ports 2000, ports 3000)", "there are `ports` already"),
+            (
+                "nat(public 192.0.2.1 ports 2000-2999, public 192.0.2.2, deterministic 10.0.0.0/30)",
+                "the same of each public address",
+            ),
             ("nat(public 192.0.2.1, tcp-timeout 7200s)", "tcp-timeout: `7200s` is not a time from 7440s"),
             ("nat(public 192.0.2.1, udp-timeout 60s)", "(RFC 4787 REQ-5)"),
             ("nat(public 192.0.2.1, filtering none)", "`none` is none of them: use endpoint-independent"),
@@ -501,6 +580,9 @@ mod tests {
                 "nat(public 192.0.2.1, forward tcp 192.0.2.1:1 to 10.0.0.1:1, forward tcp 192.0.2.1:2 to 10.0.0.1:1)",
                 "two forwards have the end 10.0.0.1:1",
             ),
+            ("nat(public 192.0.2.1, pcp, mapping address-and-port-dependent)", "leave one out"),
+            ("nat(public 192.0.2.1, redirect udp any to 192.0.2.53:53)", "write any:53"),
+            ("nat(public 192.0.2.1, redirect udp any:53 from ::/0 to 192.0.2.53:53)", "only IPv4"),
             ("nat(public 192.0.2.1, forward icmp 192.0.2.1:1 to 10.0.0.1:1)", "use tcp or udp"),
         ] {
             let error = read(text).expect_err(text);

@@ -10,7 +10,7 @@ use weir_packet::checksum::{fold, sum};
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::outside::{Place, Space};
-use super::slot::{Inside, Remote, mapped4};
+use super::slot::{Inside, Kind, Remote, mapped4};
 use super::{Nat, Next, is_v4};
 use crate::drops::Drop;
 use crate::frame::{IPV4, adjust, delta16, delta32};
@@ -106,10 +106,15 @@ impl Nat {
             Err(reason) => return Next::Drop(reason),
         };
         let (address, port) = quote.dst;
+        let inside = Inside { address: mapped4(address), port, proto: quote.proto };
+        let asked = Remote { address: quote.src.0, port: quote.src.1 };
+        let redirected = self.table.redirected(step.now, &inside, asked);
+        if redirected != 0 {
+            return self.error_redirected_out(step, i, &quote, redirected);
+        }
         let outside = match self.table.config.pair_of(address) {
             Some(pair) => Some((pair.outside, port)),
             None => {
-                let inside = Inside { address: mapped4(address), port, proto: quote.proto };
                 let remote_port = if quote.proto == ICMP { 0 } else { quote.src.1 };
                 let remote = Remote { address: quote.src.0, port: remote_port };
                 let slot = self.table.mapping_of(step.now, &inside, remote);
@@ -119,9 +124,34 @@ impl Nat {
         };
         let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
         requote(frame.l4_mut(), &quote, End::Destination, outside);
-        let (_, dst) = frame.addresses4();
         frame.set_src4(outside.0);
-        if !self.is_own(dst) {
+        self.error_left(step, i)
+    }
+
+    /// An error from inside about what a redirect's server said.
+    fn error_redirected_out(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        i: usize,
+        quote: &Quote,
+        number: u32,
+    ) -> Next {
+        let frame = &mut step.frames[i];
+        let slot = &self.table.sessions[number];
+        let outside = (self.table.outside.address(slot.outside), slot.outside_port);
+        let server = self.table.server(number);
+        requote(frame.l4_mut(), quote, End::Destination, outside);
+        requote(frame.l4_mut(), quote, End::Source, server);
+        frame.set_src4(outside.0);
+        if frame.addresses4().1 == quote.src.0 {
+            frame.set_dst4(server.0);
+        }
+        self.error_left(step, i)
+    }
+
+    /// An error on its way out that is translated: it may be for the inside.
+    fn error_left(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        if !self.is_own(step.frames[i].addresses4().1) {
             return Next::On;
         }
         match self.error_back(step, i) {
@@ -138,13 +168,23 @@ impl Nat {
             Err(reason) => return Next::Drop(reason),
         };
         let (address, port) = quote.src;
+        // The server of a redirected session, and who was asked.
+        let mut asked = None;
         let inside = match self.table.config.pair_at(address) {
             Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
             None => {
                 let outside = self.table.outside.number(address);
                 outside.and_then(|outside| match Space::of(quote.proto) {
                     Some(space) => {
-                        let slot = self.table.holder(step.now, Place { outside, space, port })?;
+                        let place = Place { outside, space, port };
+                        let slot = *self.table.holder(step.now, place)?;
+                        if slot.kind() == Kind::Redirected {
+                            let server = self.table.server(self.table.outside.slot(place));
+                            if quote.dst != server {
+                                return None;
+                            }
+                            asked = Some((server.0, slot.remote()));
+                        }
                         Some(slot.inside())
                     }
                     None => {
@@ -161,6 +201,12 @@ impl Nat {
         let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
         requote(frame.l4_mut(), &quote, End::Source, inside);
         frame.set_dst4(inside.0);
+        if let Some((server, asked)) = asked {
+            requote(frame.l4_mut(), &quote, End::Destination, (asked.address, asked.port));
+            if frame.addresses4().0 == server {
+                frame.set_src4(asked.address);
+            }
+        }
         Next::On
     }
 }

@@ -9,27 +9,34 @@
 //! |---|---|
 //! | Who may send what, which mapping comes and goes? | `table.rs` |
 //! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
-//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `held.rs`, `deterministic.rs` |
+//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `area.rs`, `held.rs`, `deterministic.rs` |
 //! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
 //! | What of protocols without ports? | `portless.rs` |
+//! | How do hosts ask for ports themselves? | `pcp.rs`, `leases.rs` |
+//! | How does a destination lead elsewhere? | `redirect.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
-//! | What does `nat(...)` take? | `config.rs`; when it changes: `apply.rs` |
+//! | What does `nat(...)` take? | `config.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
 
 mod apply;
+mod area;
 mod config;
 mod deterministic;
 mod fragments;
 mod held;
 mod icmp;
+mod leases;
 mod log;
 mod nat64;
 mod outside;
+mod pcp;
 mod portless;
 mod ports;
+mod redirect;
+mod restore;
 mod sessions;
 mod slot;
 mod subscribers;
@@ -55,6 +62,7 @@ pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
 pub use log::{Event, What};
 use outside::{Place, Space};
+pub use restore::Kept;
 use slot::{Inside, Kind, Remote, Slot, mapped4};
 use subscribers::Allowance;
 use table::{Arrival, Flow, Table};
@@ -73,6 +81,8 @@ pub(crate) struct Nat {
     ids: Vec<u16>,
     /// Addresses of the node itself: what no mapping awaits there is for it.
     local: Vec<u32>,
+    /// Frames need a look at their addresses before all else.
+    is_special: bool,
 }
 
 impl std::fmt::Debug for Nat {
@@ -121,6 +131,7 @@ impl Nat {
         let table = Table::new(config, seed);
         let ids = (0..table.outside.len()).map(|n| (seed as u16).wrapping_add(n as u16)).collect();
         Nat {
+            is_special: table.is_special(),
             table,
             fragments: Fragments::default(),
             unsolicited: Unsolicited::default(),
@@ -159,8 +170,14 @@ impl Nat {
     /// Takes another configuration, without losing what lives.
     pub(crate) fn take(&mut self, now: Time, change: &mut Change) {
         self.table.apply(now, change);
+        self.is_special = self.table.is_special();
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.table.outside.len(), first);
+    }
+
+    /// Gives a host a block of ports again; false if it cannot be.
+    pub(crate) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
+        self.table.restore(now, kept)
     }
 
     /// What it holds.
@@ -183,7 +200,15 @@ impl Nat {
                 weir_packet::headers::ICMP => "icmp".to_string(),
                 other => other.to_string(),
             };
-            format!("{name} {inside}:{port} as {outside}:{} with {far}:{}", slot.outside_port, remote.port)
+            let (at, to) = (slot.outside_port, remote.port);
+            match slot.kind() {
+                Kind::Redirected => {
+                    let (server, by) = self.table.redirects[usize::from(slot.dependents)].server;
+                    let server = Ipv4Addr::from(server);
+                    format!("{name} {inside}:{port} as {outside}:{at} with {server}:{by} for {far}:{to}")
+                }
+                _ => format!("{name} {inside}:{port} as {outside}:{at} with {far}:{to}"),
+            }
         };
         all.take(most).map(shown).collect()
     }
@@ -263,7 +288,7 @@ impl Nat {
     #[inline]
     fn out(&mut self, step: &mut Step<'_, '_>, i: usize, hash: u32, guess: u32) -> Next {
         let frame = &step.frames[i];
-        let next = match !is_plain(frame) || self.table.config.is_special() {
+        let next = match !is_plain(frame) || self.is_special {
             true => self.out_special(step, i, (hash, guess)),
             false => self.out_plain(step, i, (hash, guess)),
         };
@@ -277,12 +302,19 @@ impl Nat {
         let flow = flow(frame);
         let is_own = self.is_own(flow.remote.address);
         if self.local.contains(&flow.remote.address) && !(is_own && self.is_awaited(step.now, frame)) {
-            return Next::On;
+            return self.out_local(step, i);
         }
         let number = match self.table.outbound(step.now, &flow, hash, guess) {
             Ok(number) => number,
             Err(reason) => return self.refuse(step, i, reason),
         };
+        self.translate_source(frame, number);
+        if is_own { Next::Hairpin } else { Next::On }
+    }
+
+    /// A frame leaves from the outside end of a mapping.
+    #[inline]
+    fn translate_source(&mut self, frame: &mut Frame<'_>, number: u32) {
         let slot = &self.table.sessions[number];
         let (outside, port) = (slot.outside, slot.outside_port);
         let id = &mut self.ids[usize::from(outside)];
@@ -294,7 +326,17 @@ impl Nat {
         if let Some(mss) = self.table.config.mss {
             clamp(frame, mss);
         }
-        if is_own { Next::Hairpin } else { Next::On }
+    }
+
+    /// A packet from inside for the node itself.
+    #[cold]
+    fn out_local(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        let frame = &step.frames[i];
+        let is_question = frame.proto() == UDP && frame.ports().1 == pcp::PORT;
+        match is_question && self.table.config.pcp && frame.fragment() == Fragment::Whole {
+            true => self.answer_pcp(step, i),
+            false => Next::On,
+        }
     }
 
     /// Whether a mapping awaits a frame, at an address that may be the node's, too.
@@ -316,7 +358,7 @@ impl Nat {
     #[inline]
     fn back(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
         let frame = &step.frames[i];
-        if !is_plain(frame) || self.table.config.is_special() {
+        if !is_plain(frame) || self.is_special {
             return self.back_special(step, i, guess);
         }
         self.back_plain(step, i, guess)
@@ -471,7 +513,9 @@ impl Nat {
             return if self.is_own(dst) { Next::Hairpin } else { Next::On };
         }
         match Space::of(frame.proto()) {
-            Some(_) if has_ports(frame) => self.out_plain(step, i, lookup),
+            Some(_) if has_ports(frame) => {
+                self.out_redirected(step, i).unwrap_or_else(|| self.out_plain(step, i, lookup))
+            }
             // Messages of ICMP that are neither query nor error are for the link.
             Some(_) => Next::Drop(Drop::NatProtocol),
             None => self.out_portless(step, i),
@@ -500,6 +544,9 @@ impl Nat {
         if let Some(pair) = self.table.config.pair_at(dst) {
             frame.set_dst4(pair.inside);
             return Next::On;
+        }
+        if self.table.sessions[guess].kind() == Kind::Redirected && has_ports(frame) {
+            return self.back_redirected(step, i, guess);
         }
         if has_ports(frame) || !self.is_own(dst) {
             return self.back_plain(step, i, guess);

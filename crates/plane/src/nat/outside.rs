@@ -12,6 +12,9 @@ use crate::table::timers::Tick;
 const PAGE: usize = 256;
 /// Pages of a protocol of an address.
 const PAGES: usize = 65_536 / PAGE;
+/// Entries for the pages of all addresses that there can ever be: memory is touched as far as there are any, and one more
+/// moves nothing.
+const ROOM: usize = 65_536 * SPACES * PAGES;
 /// Set in an entry: nobody has the port, the rest is the tick at which it was given back.
 const HELD: u32 = 1 << 31;
 
@@ -84,7 +87,12 @@ pub(crate) struct Outside {
 
 impl Outside {
     pub(crate) fn new() -> Outside {
-        Outside { addresses: Vec::new(), runs: Vec::new(), page: Vec::new(), pages: Arena::new() }
+        Outside {
+            addresses: Vec::new(),
+            runs: Vec::new(),
+            page: Vec::with_capacity(ROOM),
+            pages: Arena::new(),
+        }
     }
 
     /// The number of a new address.

@@ -8,19 +8,17 @@
 //! Invariant: a block is free, or it is its owner's; `live` counts the ports of a block that have a slot.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::area::{Area, Block, BlockId, Cut, Generation, LOW};
 use super::held::Held;
-use super::outside::{ALL_SPACES, Holder, Outside, Place, Space};
+use super::outside::{Holder, Outside, Place, Space};
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
 
 /// How ports are given out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// Ports of each address, in order and apart from each other.
-    pub(crate) ports: Vec<RangeInclusive<u16>>,
     /// Ports of a block.
     pub(crate) block: u16,
     /// Blocks of a subscriber, at most.
@@ -42,59 +40,14 @@ pub(crate) enum Refusal {
     NoPort,
 }
 
-/// A block of a port range on each address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cut {
-    first: u16,
-    last: u16,
-}
-
-impl Cut {
-    fn ports(self) -> u32 {
-        u32::from(self.last - self.first) + 1
-    }
-
-    /// Well-known ports keep apart (RFC 4787 REQ-3a).
-    fn is_low(self) -> bool {
-        self.last < LOW
-    }
-}
-
-/// The first port that is not well-known.
-const LOW: u16 = 1024;
-
-/// A block of an address.
-#[derive(Debug, Clone, Copy, Default)]
-struct Block {
-    /// Subscriber; 0: nobody.
-    owner: u32,
-    /// The owner's next block.
-    next: Option<BlockId>,
-    /// Ports with a slot, by space.
-    live: [u16; ALL_SPACES],
-    /// When the last live port was given back.
-    emptied: Tick,
-    /// It is in the row of those that rest.
-    resting: bool,
-    /// It is its owner's by configuration, for good.
-    fixed: bool,
-    /// No port of the space was found before this tick, and none was given back since.
-    full_until: [Option<Tick>; ALL_SPACES],
-}
-
-const _: () = assert!(size_of::<Block>() == 60);
-
-/// A block of the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlockId(u32);
-
 /// The blocks of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Holding {
     /// Outside address by number, as soon as there is a block.
     pub(crate) outside: u16,
-    pub(crate) blocks: u16,
     newest: Option<BlockId>,
+    /// The rules that its fixed block is by.
+    rules: u32,
 }
 
 impl Holding {
@@ -112,6 +65,14 @@ pub(crate) struct Granted {
     pub(crate) last: u16,
 }
 
+/// A port that was given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) place: Place,
+    /// Of which area of the address it is.
+    pub(crate) generation: Generation,
+}
+
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
@@ -124,96 +85,184 @@ pub(crate) struct Want {
 /// All blocks of all addresses.
 pub(crate) struct Pool {
     config: Config,
-    cuts: Vec<Cut>,
-    blocks: Vec<Block>,
-    /// Free blocks of each address of the pool, by the place in the address: those below [`LOW`], the others.
-    free: Vec<[Vec<u16>; 2]>,
-    /// Addresses of which nobody gets a new port: they are no longer of the pool, or never were.
-    withdrawn: Vec<bool>,
+    areas: Vec<Area>,
+    /// Numbers of areas that are nowhere.
+    spare: Vec<u16>,
+    /// The newest area of each outside address, by its number.
+    newest: Vec<Option<u16>>,
+    /// Retired areas whose blocks are walked through, and how far that is.
+    retiring: VecDeque<BlockId>,
+    /// Counts how often areas changed.
+    rules: u32,
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
     held: Held,
 }
 
+/// Most areas.
+const MOST_AREAS: usize = 1 << 16;
+/// Blocks of retired areas that are looked at, at a time.
+const WALK: usize = 256;
+
 impl Pool {
     pub(crate) fn new(config: Config) -> Pool {
-        let mut cuts = Vec::new();
-        for range in &config.ports {
-            // Well-known ports share no block with others.
-            let (low, high) =
-                (*range.start()..=(*range.end()).min(LOW - 1), (*range.start()).max(LOW)..=*range.end());
-            for part in [low, high] {
-                let mut first = u32::from(*part.start());
-                while first <= u32::from(*part.end()) && !part.is_empty() {
-                    let last = (first + u32::from(config.block) - 1).min(u32::from(*part.end()));
-                    cuts.push(Cut { first: first as u16, last: last as u16 });
-                    first = last + 1;
-                }
-            }
-        }
-        let held = Held::new(config.hold, config.held);
         Pool {
+            held: Held::new(config.hold, config.held),
             config,
-            cuts,
-            blocks: Vec::new(),
-            free: Vec::new(),
-            withdrawn: Vec::new(),
+            // It never moves: memory is touched only where there is an area.
+            areas: Vec::with_capacity(MOST_AREAS),
+            spare: Vec::new(),
+            newest: Vec::new(),
+            retiring: VecDeque::new(),
+            rules: 1,
             resting: VecDeque::new(),
-            held,
         }
     }
 
-    /// One more outside address, by its number, with all its blocks free but the first, which are somebody's by
-    /// configuration.
-    pub(crate) fn add_address(&mut self, outside: u16, fixed: u32) {
-        let mut free = [Vec::new(), Vec::new()];
-        for (place, cut) in self.cuts.iter().enumerate().skip(fixed as usize) {
-            free[usize::from(!cut.is_low())].push(place as u16);
-        }
-        let outside = usize::from(outside);
-        let addresses = self.free.len().max(outside + 1);
-        self.free.resize(addresses, [Vec::new(), Vec::new()]);
-        self.free[outside] = free;
-        self.blocks.resize(addresses * self.cuts.len(), Block::default());
-        self.withdrawn.resize(addresses, true);
-        self.withdrawn[outside] = false;
+    /// Whether an address that has this number, if it has one, can have one more area.
+    pub(crate) fn has_room(&self, outside: Option<u16>) -> bool {
+        outside.is_none_or(|outside| self.line(self.newest(outside)).count() < Generation::MOST)
     }
 
-    /// Whether an outside address is or was one of the pool.
-    pub(crate) fn knows(&self, outside: u16) -> bool {
-        usize::from(outside) < self.free.len()
+    /// How many more areas there can be.
+    pub(crate) fn room(&self) -> usize {
+        MOST_AREAS - self.areas.len() + self.spare.len()
+    }
+
+    /// An outside address gives out ports of this area from now on: what lives of it stays where it is.
+    pub(crate) fn put(&mut self, outside: u16, mut area: Area) {
+        self.withdraw(outside);
+        area.outside = outside;
+        area.older = self.newest(outside);
+        let taken: Vec<Generation> = self.line(area.older).map(|older| self.area(older).generation).collect();
+        area.generation = Generation::all().find(|one| !taken.contains(one)).expect("there is room");
+        let number = match self.spare.pop() {
+            Some(number) => {
+                self.areas[usize::from(number)] = area;
+                number
+            }
+            None => {
+                self.areas.push(area);
+                (self.areas.len() - 1) as u16
+            }
+        };
+        if self.newest.len() <= usize::from(outside) {
+            self.newest.resize(usize::from(outside) + 1, None);
+        }
+        self.newest[usize::from(outside)] = Some(number);
+        self.rules = self.rules.wrapping_add(1);
     }
 
     /// Nobody gets a new port of an address: what lives there lives on.
     pub(crate) fn withdraw(&mut self, outside: u16) {
-        self.free[usize::from(outside)].iter_mut().for_each(Vec::clear);
-        self.withdrawn[usize::from(outside)] = true;
-    }
-
-    /// Gives out ports of a withdrawn address again.
-    pub(crate) fn restore(&mut self, outside: u16, fixed: u32) {
-        self.withdrawn[usize::from(outside)] = false;
-        let first = usize::from(outside) * self.cuts.len();
-        for (place, cut) in self.cuts.iter().enumerate().skip(fixed as usize) {
-            if self.blocks[first + place].owner == 0 {
-                self.free[usize::from(outside)][usize::from(!cut.is_low())].push(place as u16);
-            }
+        let Some(number) = self.newest(outside).filter(|&number| !self.area(number).is_retired) else {
+            return;
+        };
+        let area = &mut self.areas[usize::from(number)];
+        area.is_retired = true;
+        match area.owned {
+            0 => self.forget(number),
+            _ => self.retiring.push_back(BlockId { area: number, place: 0 }),
         }
     }
 
-    /// Other rules for the same blocks.
+    /// An area where nobody has a block.
+    fn forget(&mut self, number: u16) {
+        let Area { outside, older, .. } =
+            std::mem::replace(&mut self.areas[usize::from(number)], Area::nowhere());
+        self.spare.push(number);
+        if self.newest(outside) == Some(number) {
+            self.newest[usize::from(outside)] = older;
+            return;
+        }
+        let before = self.line(self.newest(outside)).find(|&before| self.area(before).older == Some(number));
+        self.areas[usize::from(before.expect("it is in the line"))].older = older;
+    }
+
+    /// Other rules for what follows.
     pub(crate) fn apply(&mut self, config: &Config) {
-        self.held = Held::new(config.hold, config.held);
+        if (config.hold, config.held) != (self.config.hold, self.config.held) {
+            self.held = Held::new(config.hold, config.held);
+        }
         self.config = config.clone();
     }
 
-    /// Gives a subscriber one of the blocks that are somebody's for good (RFC 7422).
-    pub(crate) fn fix(&mut self, holding: &mut Holding, outside: u16, first: u16, subscriber: u32) {
-        let cut = self.cut_of(first).expect("deterministic ports are the pool's");
-        let id = BlockId((usize::from(outside) * self.cuts.len() + cut) as u32);
-        let block = &mut self.blocks[id.0 as usize];
-        (block.owner, block.fixed, block.next) = (subscriber, true, holding.newest);
-        *holding = Holding { outside, blocks: holding.blocks, newest: Some(id) };
+    fn area(&self, number: u16) -> &Area {
+        &self.areas[usize::from(number)]
+    }
+
+    fn block(&self, id: BlockId) -> &Block {
+        &self.area(id.area).blocks[usize::from(id.place)]
+    }
+
+    fn block_mut(&mut self, id: BlockId) -> &mut Block {
+        &mut self.areas[usize::from(id.area)].blocks[usize::from(id.place)]
+    }
+
+    fn newest(&self, outside: u16) -> Option<u16> {
+        self.newest.get(usize::from(outside)).copied().flatten()
+    }
+
+    /// The area of an address that ports are given out of.
+    fn present(&self, outside: u16) -> Option<u16> {
+        self.newest(outside).filter(|&number| !self.area(number).is_retired)
+    }
+
+    /// An area and those before it.
+    fn line(&self, number: Option<u16>) -> impl Iterator<Item = u16> {
+        std::iter::successors(number, |&number| self.area(number).older)
+    }
+
+    /// Whether a subscriber has been given what is its own by the present rules, if anything is.
+    pub(crate) fn has_fixed(&self, holding: &Holding) -> bool {
+        holding.rules == self.rules
+    }
+
+    /// Gives a subscriber the block that is its own for good (RFC 7422), by its address and first port; `None`: it has
+    /// none.
+    pub(crate) fn fix(&mut self, holding: &mut Holding, own: Option<(u16, u16)>, subscriber: u32) {
+        holding.rules = self.rules;
+        let Some((outside, first)) = own else { return };
+        let area = self.present(outside).expect("the addresses of deterministic ports are the pool's");
+        let place = self.area(area).layout.at(first).expect("deterministic ports are the pool's") as u16;
+        let id = BlockId { area, place };
+        if self.block(id).owner == subscriber {
+            return;
+        }
+        self.hand_over(id, holding, subscriber);
+        self.block_mut(id).fixed = true;
+    }
+
+    /// Gives a subscriber a block that it had before the node ended; false if there is none, or it is somebody else's.
+    pub(crate) fn restore(
+        &mut self,
+        holding: &mut Holding,
+        block: Granted,
+        subscriber: u32,
+        now: Tick,
+    ) -> bool {
+        let Some(area) = self.present(block.outside) else { return false };
+        let layout = &self.area(area).layout;
+        let is_it = |place: &usize| {
+            layout.cuts[*place] == Cut { first: block.first, last: block.last } && !layout.is_fixed(*place)
+        };
+        let Some(place) = layout.at(block.first).filter(is_it) else { return false };
+        let id = BlockId { area, place: place as u16 };
+        if self.block(id).owner != 0 {
+            return false;
+        }
+        self.hand_over(id, holding, subscriber);
+        self.block_mut(id).emptied = now;
+        self.rest(id, now);
+        true
+    }
+
+    /// A free block becomes a subscriber's.
+    fn hand_over(&mut self, id: BlockId, holding: &mut Holding, subscriber: u32) {
+        *self.block_mut(id) = Block { owner: subscriber, next: holding.newest, ..Block::default() };
+        let area = &mut self.areas[usize::from(id.area)];
+        area.owned += 1;
+        (holding.outside, holding.newest) = (area.outside, Some(id));
     }
 
     /// A port for the subscriber: of a block it has, else of a new one, which is told.
@@ -224,20 +273,25 @@ impl Pool {
         now: Tick,
         outside: &Outside,
         secret: &mut Secret,
-    ) -> Result<(Place, Option<Granted>), Refusal> {
-        let mut next = holding.newest;
+    ) -> Result<(Taken, Option<Granted>), Refusal> {
+        let (mut next, mut blocks) = (holding.newest, 0);
         while let Some(id) = next {
-            if let Some(place) = self.port_of(id, want, now, outside, secret) {
-                return Ok((place, None));
+            if let Some(taken) = self.port_of(id, want, now, outside, secret) {
+                return Ok((taken, None));
             }
-            next = self.blocks[id.0 as usize].next;
+            let block = self.block(id);
+            blocks += u32::from(!block.fixed && !self.area(id.area).is_retired);
+            next = block.next;
         }
-        if holding.blocks >= self.config.blocks {
+        if blocks >= u32::from(self.config.blocks) {
             return Err(Refusal::Quota);
         }
         let id = self.grant(holding, want, secret).ok_or(Refusal::NoPort)?;
-        let place = self.port_of(id, want, now, outside, secret).ok_or(Refusal::NoPort)?;
-        Ok((place, Some(self.granted(id))))
+        let block = Some(self.granted(id));
+        match self.port_of(id, want, now, outside, secret) {
+            Some(taken) => Ok((taken, block)),
+            None => Err(Refusal::NoPort),
+        }
     }
 
     /// A port of a block: four guesses, then all behind a last one.
@@ -248,22 +302,23 @@ impl Pool {
         now: Tick,
         outside: &Outside,
         secret: &mut Secret,
-    ) -> Option<Place> {
-        let cut = self.cuts[id.0 as usize % self.cuts.len()];
+    ) -> Option<Taken> {
+        let area = &mut self.areas[usize::from(id.area)];
+        let cut = area.layout.cuts[usize::from(id.place)];
         let space = want.space as usize;
-        let is_other =
-            self.wants_low(want) != cut.is_low() || self.withdrawn[id.0 as usize / self.cuts.len()];
-        let block = &mut self.blocks[id.0 as usize];
+        let is_other = area.is_retired || want.wants_low(area) != cut.is_low();
+        let (number, generation) = (area.outside, area.generation);
+        let block = &mut area.blocks[usize::from(id.place)];
         let is_full = u32::from(block.live[space]) >= cut.ports()
             || block.full_until[space].is_some_and(|until| (now.since(until) as i32) < 0);
         if is_full || is_other {
             return None;
         }
+        let place = |port: u16| Place { outside: number, space: want.space, port };
         if want.space == Space::Other {
             // Its address is all it takes; the first port says which block is in use for it.
             block.live[space] += 1;
-            let outside = (id.0 as usize / self.cuts.len()) as u16;
-            return Some(Place { outside, space: want.space, port: cut.first });
+            return Some(Taken { place: place(cut.first), generation });
         }
         // With parity, every second port from the first one that is alike.
         let (step, from) = match self.config.parity {
@@ -274,12 +329,7 @@ impl Pool {
         if choices == 0 {
             return None;
         }
-        let number = (id.0 as usize / self.cuts.len()) as u16;
-        let place = |choice: u32| Place {
-            outside: number,
-            space: want.space,
-            port: (from + choice % choices * step) as u16,
-        };
+        let place = |choice: u32| place((from + choice % choices * step) as u16);
         let hold = Tick::count(self.config.hold);
         let rests = |choice: u32| match outside.holder(place(choice), now) {
             Holder::Nobody => 0,
@@ -290,7 +340,7 @@ impl Pool {
             let guess = secret.below(choices);
             if rests(guess) == 0 {
                 block.live[space] += 1;
-                return Some(place(guess));
+                return Some(Taken { place: place(guess), generation });
             }
         }
         let (start, mut least) = (secret.below(choices), u32::MAX);
@@ -298,133 +348,232 @@ impl Pool {
             match rests(choice) {
                 0 => {
                     block.live[space] += 1;
-                    return Some(place(choice));
+                    return Some(Taken { place: place(choice), generation });
                 }
                 rest => least = least.min(rest),
             }
         }
-        if !self.config.parity {
+        // Ports that mappings of an older area have come back without a word to this one.
+        if !self.config.parity && area.older.is_none() {
             // Half a round of ticks is forever: a port that is given back ends it.
             block.full_until[space] = Some(Tick(now.0.wrapping_add(least.min(1 << 30))));
         }
         None
     }
 
-    /// Whether the port is to be a well-known one, where there are any to give.
-    fn wants_low(&self, want: Want) -> bool {
-        want.like < LOW
-            && matches!(want.space, Space::Tcp | Space::Udp)
-            && self.cuts.iter().any(|cut| cut.is_low())
-    }
-
     /// A new block: on the subscriber's address, or if it has none yet, on the emptier one of two drawn by lot.
     fn grant(&mut self, holding: &mut Holding, want: Want, secret: &mut Secret) -> Option<BlockId> {
-        let class = usize::from(!self.wants_low(want));
-        let addresses = self.free.len() as u32;
-        let outside = match holding.newest {
-            Some(_) if !self.withdrawn[usize::from(holding.outside)] => holding.outside,
-            _ if addresses == 0 => return None,
-            _ => {
-                let room = |n: &u32| self.free[*n as usize][class].len();
+        let is_paired = holding.newest.is_some() && self.present(holding.outside).is_some();
+        let id = match is_paired {
+            true => self.own_again(holding, want).or_else(|| self.block_at(holding.outside, want, secret)),
+            false => {
+                let addresses = self.newest.len() as u32;
+                if addresses == 0 {
+                    return None;
+                }
+                let room = |n: &u32| {
+                    self.present(*n as u16).map_or(0, |area| {
+                        let area = self.area(area);
+                        area.free[want.class(area)].len()
+                    })
+                };
                 let lots = [secret.below(addresses), secret.below(addresses)];
                 let lot = *lots.iter().max_by_key(|lot| room(lot)).expect("two");
-                (lot..lot + addresses).map(|n| n % addresses).find(|n| room(n) > 0)? as u16
+                (lot..lot + addresses).find_map(|n| self.block_at((n % addresses) as u16, want, secret))
             }
-        };
-        let list = &mut self.free[usize::from(outside)][class];
-        if list.is_empty() {
-            return None;
-        }
-        let place = list.swap_remove(secret.below(list.len() as u32) as usize);
-        let id = BlockId((usize::from(outside) * self.cuts.len() + usize::from(place)) as u32);
-        self.blocks[id.0 as usize] =
-            Block { owner: want.subscriber, next: holding.newest, ..Block::default() };
-        *holding = Holding { outside, blocks: holding.blocks + 1, newest: Some(id) };
+        }?;
+        self.hand_over(id, holding, want.subscriber);
         Some(id)
+    }
+
+    /// Where the subscriber has a block by older rules, one by the present ones that is nobody else's.
+    fn own_again(&self, holding: &Holding, want: Want) -> Option<BlockId> {
+        let area = self.present(holding.outside)?;
+        let (present, mut next) = (self.area(area), holding.newest);
+        while let Some(id) = next {
+            let (old, block) = (self.area(id.area), self.block(id));
+            next = block.next;
+            if !old.is_retired || old.outside != holding.outside {
+                continue;
+            }
+            let range = old.layout.cuts[usize::from(id.place)];
+            for place in present.layout.touched(range) {
+                let id = BlockId { area, place: place as u16 };
+                let is_wanted = present.layout.cuts[place].is_low() == want.wants_low(present);
+                let is_dynamic = !present.layout.is_fixed(place);
+                if is_wanted && is_dynamic && self.block(id).owner == 0 && !self.is_covered(id, want) {
+                    return Some(id);
+                }
+            }
+        }
+        None
+    }
+
+    /// A free block of an address.
+    fn block_at(&mut self, outside: u16, want: Want, secret: &mut Secret) -> Option<BlockId> {
+        let area = self.present(outside)?;
+        let class = want.class(self.area(area));
+        loop {
+            let list = &mut self.areas[usize::from(area)].free[class];
+            if list.is_empty() {
+                return None;
+            }
+            let place = list.swap_remove(secret.below(list.len() as u32) as usize);
+            let id = BlockId { area, place };
+            if self.block(id).owner != 0 {
+                // Its owner had it by older rules, or before the node began.
+                continue;
+            }
+            if !self.is_covered(id, want) {
+                return Some(id);
+            }
+            self.areas[usize::from(area)].cover(class, place);
+        }
+    }
+
+    /// Whether a block overlaps one of somebody else in an older area.
+    fn is_covered(&self, id: BlockId, want: Want) -> bool {
+        let area = self.area(id.area);
+        let range = area.layout.cuts[usize::from(id.place)];
+        self.line(area.older).any(|older| {
+            let older = self.area(older);
+            let owner = |place: usize| older.blocks[place].owner;
+            older.layout.touched(range).any(|place| ![0, want.subscriber].contains(&owner(place)))
+        })
     }
 
     /// A slot gave its port back; tells for how long it rests. `at_once`: it need not (a TCP connection that was
     /// followed to its end, RFC 6888 REQ-8A).
-    pub(crate) fn give_back(&mut self, place: Place, now: Tick, at_once: AtOnce) -> Option<Tick> {
-        let cut = self.cut_of(place.port)?;
-        let id = BlockId((usize::from(place.outside) * self.cuts.len() + cut) as u32);
+    pub(crate) fn give_back(&mut self, taken: Taken, now: Tick, at_once: AtOnce) -> Option<Tick> {
+        let Taken { place, generation } = taken;
+        let is_it = |area: &u16| self.area(*area).generation == generation;
+        let area = self.line(self.newest(place.outside)).find(is_it)?;
+        let id = BlockId { area, place: self.area(area).layout.at(place.port)? as u16 };
         let rest = (at_once == AtOnce::No && self.held.one_more(now)).then_some(now);
-        let block = self.blocks.get_mut(id.0 as usize)?;
+        let hold = Tick::count(self.config.hold);
+        let block = self.block_mut(id);
         block.live[place.space as usize] -= 1;
         let until = &mut block.full_until[place.space as usize];
         *until = match (*until, rest) {
             (Some(until), Some(_)) => {
-                let rested = Tick(now.0.wrapping_add(Tick::count(self.config.hold)));
+                let rested = Tick(now.0.wrapping_add(hold));
                 Some(if until.since(now) < rested.since(now) { until } else { rested })
             }
             _ => None,
         };
-        if block.live == [0; ALL_SPACES] {
+        if block.is_empty() {
             block.emptied = now;
-            if !block.fixed && !block.resting {
-                block.resting = true;
-                self.resting.push_back((now, id));
-            }
+            self.rest(id, now);
         }
         rest
     }
 
+    /// A block without live ports rests, unless it is its owner's for good.
+    fn rest(&mut self, id: BlockId, now: Tick) {
+        let is_retired = self.area(id.area).is_retired;
+        let block = self.block_mut(id);
+        if !block.resting && (!block.fixed || is_retired) {
+            block.resting = true;
+            self.resting.push_back((now, id));
+        }
+    }
+
     /// A block that had no live port for the time of rest, with its owner; the caller is to [`Pool::release`] it.
     pub(crate) fn rested(&mut self, now: Tick) -> Option<(u32, BlockId)> {
+        self.walk_retired(now);
         let hold = Tick::count(self.config.hold);
         while let Some(&(since, id)) = self.resting.front()
             && now.since(since) > hold
         {
             self.resting.pop_front();
-            let block = &mut self.blocks[id.0 as usize];
-            match (block.live == [0; ALL_SPACES], now.since(block.emptied) > hold) {
+            let block = self.block_mut(id);
+            match (block.is_empty(), now.since(block.emptied) > hold) {
                 (true, true) => return Some((block.owner, id)),
                 // It was used and emptied again meanwhile.
-                (true, false) => self.resting.push_back((block.emptied, id)),
+                (true, false) => {
+                    let emptied = block.emptied;
+                    self.resting.push_back((emptied, id));
+                }
                 (false, _) => block.resting = false,
             }
         }
         None
     }
 
+    /// Blocks of retired areas that nobody uses rest: also those that were fixed. A piece of them.
+    fn walk_retired(&mut self, now: Tick) {
+        let Some(&BlockId { area, place }) = self.retiring.front() else { return };
+        let (first, all) = (usize::from(place), self.area(area).blocks.len());
+        for place in first..all.min(first + WALK) {
+            let id = BlockId { area, place: place as u16 };
+            if self.block(id).owner != 0 && self.block(id).is_empty() {
+                self.rest(id, now);
+            }
+        }
+        if first + WALK < all {
+            self.retiring[0].place += WALK as u16;
+            return;
+        }
+        self.retiring.pop_front();
+        if self.area(area).owned == 0 {
+            self.forget(area);
+        }
+    }
+
     /// Takes a rested block from its owner.
     pub(crate) fn release(&mut self, id: BlockId, holding: &mut Holding) -> Granted {
-        let next = self.blocks[id.0 as usize].next;
+        let next = self.block(id).next;
         let mut at = holding.newest;
         if at == Some(id) {
             holding.newest = next;
         }
         while let Some(before) = at {
-            let block = &mut self.blocks[before.0 as usize];
+            let block = self.block_mut(before);
             if block.next == Some(id) {
                 block.next = next;
             }
             at = block.next;
         }
-        holding.blocks -= 1;
-        self.blocks[id.0 as usize] = Block::default();
-        let (outside, place) = (id.0 as usize / self.cuts.len(), id.0 as usize % self.cuts.len());
-        if self.withdrawn[outside] {
-            return self.granted(id);
+        let granted = self.granted(id);
+        *self.block_mut(id) = Block::default();
+        let area = &mut self.areas[usize::from(id.area)];
+        area.owned -= 1;
+        if !area.is_retired {
+            let class = usize::from(!area.layout.cuts[usize::from(id.place)].is_low());
+            area.free[class].push(id.place);
+            return granted;
         }
-        self.free[outside][usize::from(!self.cuts[place].is_low())].push(place as u16);
-        self.granted(id)
+        let is_walked = self.retiring.iter().all(|retiring| retiring.area != id.area);
+        if self.area(id.area).owned == 0 && is_walked {
+            self.forget(id.area);
+        }
+        if let Some(present) = self.present(granted.outside) {
+            self.areas[usize::from(present)].uncover();
+        }
+        granted
     }
 
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
-        self.blocks.len() * size_of::<Block>()
+        self.areas.iter().map(|area| area.blocks.len() * size_of::<Block>()).sum()
     }
 
     fn granted(&self, id: BlockId) -> Granted {
-        let cut = self.cuts[id.0 as usize % self.cuts.len()];
-        Granted { outside: (id.0 as usize / self.cuts.len()) as u16, first: cut.first, last: cut.last }
+        let area = self.area(id.area);
+        let Cut { first, last } = area.layout.cuts[usize::from(id.place)];
+        Granted { outside: area.outside, first, last }
+    }
+}
+
+impl Want {
+    /// Whether the port is to be a well-known one, where there are any to give.
+    fn wants_low(&self, area: &Area) -> bool {
+        self.like < LOW && matches!(self.space, Space::Tcp | Space::Udp) && area.has_low()
     }
 
-    /// The block that a port lies in, by its place in the address.
-    fn cut_of(&self, port: u16) -> Option<usize> {
-        let at = self.cuts.partition_point(|cut| cut.last < port);
-        self.cuts.get(at).filter(|cut| cut.first <= port).map(|_| at)
+    /// Which of the lists of free blocks it is to be of.
+    fn class(&self, area: &Area) -> usize {
+        usize::from(!self.wants_low(area))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Blocks and ports: who gets which, and when again.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use super::super::area::Layout;
 use super::*;
 
 struct Bench {
@@ -13,38 +16,50 @@ struct Bench {
 }
 
 fn config() -> Config {
-    Config {
-        ports: vec![1024..=65535],
-        block: 512,
-        blocks: 1,
-        parity: false,
-        hold: Duration::from_secs(120),
-        held: 1 << 20,
-    }
+    Config { block: 512, blocks: 1, parity: false, hold: Duration::from_secs(120), held: 1 << 20 }
 }
 
-fn bench(config: Config, addresses: u32, subscribers: usize) -> Bench {
+const ALL: &[RangeInclusive<u16>] = &[1024..=65535];
+
+fn area(ports: &[RangeInclusive<u16>], block: u16) -> Area {
+    Area::new(&Arc::new(Layout::new(ports, block, 0)))
+}
+
+fn bench(config: Config, ports: &[RangeInclusive<u16>], addresses: u32, subscribers: usize) -> Bench {
+    let block = config.block;
     let (mut pool, mut outside) = (Pool::new(config), Outside::new());
     for n in 0..addresses {
-        pool.add_address(outside.add(0xc000_0200 + n), 0);
+        pool.put(outside.add(0xc000_0200 + n), area(ports, block));
     }
     let holdings = vec![Holding::default(); subscribers];
     Bench { pool, outside, secret: Secret::new(1), holdings, now: Tick(7) }
 }
 
 impl Bench {
-    fn take(&mut self, subscriber: usize, space: Space, like: u16) -> Result<Place, Refusal> {
+    fn take(&mut self, subscriber: usize, space: Space, like: u16) -> Result<Taken, Refusal> {
         let want = Want { space, like, subscriber: subscriber as u32 + 1 };
         let holding = &mut self.holdings[subscriber];
-        let (place, _) = self.pool.take(holding, want, self.now, &self.outside, &mut self.secret)?;
-        assert_eq!(self.outside.slot(place), 0, "nobody's until now");
-        self.outside.take(place, 1);
-        Ok(place)
+        let (taken, _) = self.pool.take(holding, want, self.now, &self.outside, &mut self.secret)?;
+        assert_eq!(self.outside.slot(taken.place), 0, "nobody's until now");
+        self.outside.take(taken.place, 1);
+        Ok(taken)
     }
 
-    fn give_back(&mut self, place: Place, at_once: AtOnce) {
-        let rest = self.pool.give_back(place, self.now, at_once);
-        self.outside.give_back(place, rest);
+    fn give_back(&mut self, taken: Taken, at_once: AtOnce) {
+        let rest = self.pool.give_back(taken, self.now, at_once);
+        self.outside.give_back(taken.place, rest);
+    }
+
+    /// Blocks that are free.
+    fn free(&self) -> usize {
+        self.pool.areas.iter().flat_map(|area| &area.free).map(Vec::len).sum()
+    }
+
+    /// Blocks that a subscriber has by the present rules.
+    fn blocks(&self, subscriber: usize) -> usize {
+        let newest = self.holdings[subscriber].newest;
+        let all = std::iter::successors(newest, |id| self.pool.block(*id).next);
+        all.filter(|id| !self.pool.area(id.area).is_retired).count()
     }
 
     fn wait(&mut self, s: u64) {
@@ -57,21 +72,21 @@ impl Bench {
 
 #[test]
 fn a_block_is_used_up_and_not_one_port_more() {
-    let mut bench = bench(config(), 1, 2);
+    let mut bench = bench(config(), ALL, 1, 2);
     let mut taken = HashSet::new();
     for n in 0..512 {
-        taken.insert(bench.take(0, Space::Udp, 5000).unwrap_or_else(|_| panic!("port {n}")).port);
+        taken.insert(bench.take(0, Space::Udp, 5000).unwrap_or_else(|_| panic!("port {n}")).place.port);
     }
     assert_eq!(taken.len(), 512);
     assert_eq!(bench.take(0, Space::Udp, 5000), Err(Refusal::Quota));
     // TCP has ports of its own, and so have others.
     bench.take(0, Space::Tcp, 5000).expect("another space");
-    assert!(!taken.contains(&bench.take(1, Space::Udp, 5000).expect("another block").port));
+    assert!(!taken.contains(&bench.take(1, Space::Udp, 5000).expect("another block").place.port));
 }
 
 #[test]
 fn a_port_rests_before_it_is_given_out_again() {
-    let mut bench = bench(Config { ports: vec![5000..=5003], ..config() }, 1, 1);
+    let mut bench = bench(config(), &[5000..=5003], 1, 1);
     let places: Vec<_> = (0..4).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
     bench.give_back(places[2], AtOnce::No);
     assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
@@ -85,7 +100,7 @@ fn a_port_rests_before_it_is_given_out_again() {
 
 #[test]
 fn no_more_ports_rest_than_may() {
-    let mut bench = bench(Config { ports: vec![5000..=5001], held: 1, ..config() }, 1, 1);
+    let mut bench = bench(Config { held: 1, ..config() }, &[5000..=5001], 1, 1);
     let places: Vec<_> = (0..2).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
     places.iter().for_each(|&place| bench.give_back(place, AtOnce::No));
     assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[1]));
@@ -94,25 +109,24 @@ fn no_more_ports_rest_than_may() {
 
 #[test]
 fn blocks_come_back_and_addresses_stay_paired() {
-    let mut bench = bench(Config { blocks: 3, ..config() }, 4, 600);
+    let mut bench = bench(Config { blocks: 3, ..config() }, ALL, 4, 600);
     let first = bench.take(0, Space::Udp, 4000).expect("a port");
     let mut all = vec![first];
     all.extend((1..1536).map(|n| bench.take(0, Space::Udp, 4000).unwrap_or_else(|_| panic!("port {n}"))));
-    assert!(all.iter().all(|place| place.outside == first.outside));
-    assert_eq!((bench.take(0, Space::Udp, 4000), bench.holdings[0].blocks), (Err(Refusal::Quota), 3));
-    let free = |bench: &Bench| bench.pool.free.iter().map(|lists| lists[1].len()).sum::<usize>();
-    assert_eq!(free(&bench), 4 * 126 - 3);
+    assert!(all.iter().all(|taken| taken.place.outside == first.place.outside));
+    assert_eq!((bench.take(0, Space::Udp, 4000), bench.blocks(0)), (Err(Refusal::Quota), 3));
+    assert_eq!(bench.free(), 4 * 126 - 3);
     all.drain(..).for_each(|place| bench.give_back(place, AtOnce::No));
     bench.wait(100);
     // Used again while it rests: that block stays.
     let again = bench.take(0, Space::Tcp, 4000).expect("a port");
     bench.wait(21);
-    assert_eq!((free(&bench), bench.holdings[0].blocks), (4 * 126 - 1, 1));
+    assert_eq!((bench.free(), bench.blocks(0)), (4 * 126 - 1, 1));
     bench.give_back(again, AtOnce::No);
     bench.wait(119);
-    assert_eq!(free(&bench), 4 * 126 - 1);
+    assert_eq!(bench.free(), 4 * 126 - 1);
     bench.wait(2);
-    assert_eq!((free(&bench), bench.holdings[0].newest), (4 * 126, None));
+    assert_eq!((bench.free(), bench.holdings[0].newest), (4 * 126, None));
     // Until there is none left, spread over the addresses.
     for subscriber in 0..504 {
         bench.take(subscriber, Space::Udp, 4000).unwrap_or_else(|_| panic!("subscriber {subscriber}"));
@@ -122,10 +136,10 @@ fn blocks_come_back_and_addresses_stay_paired() {
 
 #[test]
 fn ports_are_alike_where_that_is_wanted() {
-    let ports = vec![600..=700, 2000..=2999];
-    let mut bench = bench(Config { ports, parity: true, blocks: 2, block: 64, ..config() }, 1, 1);
+    let config = Config { parity: true, blocks: 2, block: 64, ..config() };
+    let mut bench = bench(config, &[600..=700, 2000..=2999], 1, 1);
     for like in [80, 81, 5000, 5001, 443, 40_000] {
-        let port = bench.take(0, Space::Tcp, like).expect("a port").port;
+        let port = bench.take(0, Space::Tcp, like).expect("a port").place.port;
         assert_eq!((port % 2, port < 1024), (like % 2, like < 1024), "{like} {port}");
     }
     let mut evens = 1;
@@ -138,13 +152,81 @@ fn ports_are_alike_where_that_is_wanted() {
 #[test]
 fn ports_cannot_be_foreseen() {
     let order = |seed| {
-        let mut bench = bench(config(), 1, 1);
+        let mut bench = bench(config(), ALL, 1, 1);
         bench.secret = Secret::new(seed);
-        (0..512).map(|_| bench.take(0, Space::Udp, 5000).expect("a port").port).collect::<Vec<_>>()
+        (0..512).map(|_| bench.take(0, Space::Udp, 5000).expect("a port").place.port).collect::<Vec<_>>()
     };
     assert_ne!(order(1), order(2));
     // Neighbours in time are neighbours in number no more often than chance has it, until few are left.
     let order = order(3);
     let steps = order[..256].windows(2).filter(|two| two[1].abs_diff(two[0]) == 1).count();
     assert!(steps < 12, "{steps}");
+}
+
+#[test]
+fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
+    let mut bench = bench(config(), &[2048..=4095], 1, 5);
+    let old: Vec<Taken> = (0..4).map(|n| bench.take(n, Space::Udp, 5000).expect("a port")).collect();
+    assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
+    bench.pool.put(0, area(&[2048..=4095], 256));
+    // By the new rules each has a block where it had one before; others have none until one comes free.
+    let new: Vec<Taken> = (0..4).map(|n| bench.take(n, Space::Udp, 5000).expect("a port")).collect();
+    for (old, new) in old.iter().zip(&new) {
+        assert_eq!((old.place.port - 2048) / 512, (new.place.port - 2048) / 512);
+    }
+    assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
+    assert_eq!(bench.pool.areas.len(), 2);
+    // Half of the first one's old block is free again.
+    bench.give_back(old[0], AtOnce::No);
+    bench.wait(119);
+    assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
+    bench.wait(2);
+    let other = bench.take(4, Space::Udp, 5000).expect("a port");
+    assert_eq!((other.place.port - 2048) / 512, (old[0].place.port - 2048) / 512);
+    assert_ne!((other.place.port - 2048) / 256, (new[0].place.port - 2048) / 256);
+    // A port goes back to the area that it is of, though both have it.
+    [old[1], old[2], old[3], new[1]].into_iter().for_each(|taken| bench.give_back(taken, AtOnce::Yes));
+    bench.wait(300);
+    assert_eq!((bench.pool.spare.len(), bench.pool.newest[0]), (1, Some(1)), "the old area is forgotten");
+    let is_owned = |bench: &Bench, taken: Taken| {
+        let at = bench.pool.area(1).layout.at(taken.place.port).expect("a block");
+        bench.pool.area(1).blocks[at].owner != 0
+    };
+    assert_eq!(
+        [new[0], new[1], new[2], other].map(|taken| is_owned(&bench, taken)),
+        [true, false, true, true]
+    );
+}
+
+#[test]
+fn blocks_that_were_fixed_come_free_when_their_rules_go() {
+    let fixed = |share, ratio| Area::new(&Arc::new(Layout::new(ALL, share, ratio)));
+    let mut bench = bench(config(), ALL, 1, 70);
+    bench.pool.put(0, fixed(1024, 63));
+    for n in 0..63 {
+        let first = 1024 * (n as u16 + 1);
+        bench.pool.fix(&mut bench.holdings[n], Some((0, first)), n as u32 + 1);
+    }
+    let used = bench.take(5, Space::Udp, 5000).expect("a port");
+    assert_eq!(used.place.port / 1024, 6);
+    assert_eq!(bench.take(69, Space::Udp, 5000), Err(Refusal::NoPort));
+    bench.pool.put(0, area(ALL, 512));
+    assert_eq!(bench.take(69, Space::Udp, 5000), Err(Refusal::NoPort), "all are somebody's");
+    bench.wait(0);
+    bench.wait(121);
+    let other = bench.take(69, Space::Udp, 5000).expect("a port");
+    assert_ne!(other.place.port / 1024, 6, "that block is in use");
+    bench.give_back(used, AtOnce::No);
+    bench.wait(121);
+    assert_eq!(bench.pool.spare, [0], "the old area is forgotten");
+}
+
+#[test]
+fn an_address_may_have_other_ports_than_others() {
+    let mut bench = bench(Config { block: 1, ..config() }, &[80..=80], 1, 3);
+    bench.pool.put(bench.outside.add(0xc000_0299), area(&[2000..=2001], 1));
+    let mut ports: Vec<u16> =
+        (0..3).map(|n| bench.take(n, Space::Udp, 80).expect("a port").place.port).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [80, 2000, 2001], "well-known ones where there are any");
 }

@@ -7,9 +7,12 @@
 //!  Session   a further one of the same mapping: only its remote end and state  found by all five
 //! ```
 //! Where mapping and filtering ask for no remote end (UDP and ICMP by default), a mapping needs no further session. A
-//! mapping that depends on its remote end ([`Kind::Private`]) has an outside port of its own and is found by all five.
+//! mapping that depends on its remote end ([`Kind::Private`], [`Kind::Redirected`]) has an outside port of its own and is
+//! found by all five.
 //! Addresses are of 128 bits, those of IPv4 mapped into them, so that NAT64 lives in the same table.
 
+use super::area::Generation;
+use super::outside::Place;
 use crate::table::tcp::Track;
 use crate::table::timers::Tick;
 
@@ -22,7 +25,7 @@ pub(crate) fn mapped4(address: u32) -> Address {
     [0, 0, 0xffff, address]
 }
 
-/// What a slot is.
+/// What a slot is. Odd numbers are those that own an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -34,10 +37,12 @@ pub(crate) enum Kind {
     Session = 2,
     /// One remote end, with its own outside port.
     Private = 3,
+    /// One remote end that another answers for, with its own outside port.
+    Redirected = 5,
 }
 
 /// The inside end of what is sought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Inside {
     pub(crate) address: Address,
     pub(crate) port: u16,
@@ -55,6 +60,10 @@ pub(crate) struct Remote {
 const RETIRED: u8 = 1;
 /// Flag of a mapping that has or had further sessions.
 const SHARED: u8 = 2;
+/// Flag of a mapping that anybody outside may use.
+const OPEN: u8 = 4;
+/// Where the other flags begin: which area of its address gave the port.
+const GENERATION: u32 = 4;
 
 /// A mapping or a session.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +81,7 @@ pub(crate) struct Slot {
     /// Outside address by number, and port.
     pub(crate) outside: u16,
     pub(crate) outside_port: u16,
-    /// Further sessions of this mapping.
+    /// Further sessions of this mapping; of a redirected one the number of its redirect.
     pub(crate) dependents: u16,
 }
 
@@ -120,8 +129,15 @@ impl Slot {
             1 => Kind::Mapping,
             2 => Kind::Session,
             3 => Kind::Private,
+            5 => Kind::Redirected,
             _ => Kind::Free,
         }
+    }
+
+    /// Whether an outside port leads to it.
+    #[inline]
+    pub(crate) fn owns_port(&self) -> bool {
+        self.meta & 1 != 0
     }
 
     #[inline]
@@ -169,6 +185,25 @@ impl Slot {
         let flags = self.track.flags;
         self.track = track;
         self.track.flags = flags;
+    }
+
+    /// Whether anybody outside may use it, whatever the rule for others.
+    pub(crate) fn is_open(&self) -> bool {
+        self.track.flags & OPEN != 0
+    }
+
+    pub(crate) fn set_open(&mut self, is_open: bool) {
+        self.track.flags = self.track.flags & !OPEN | if is_open { OPEN } else { 0 };
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        Generation(self.track.flags >> GENERATION)
+    }
+
+    /// The outside end, whose port is of this area of its address.
+    pub(super) fn set_outside(&mut self, place: Place, generation: Generation) {
+        (self.outside, self.outside_port) = (place.outside, place.port);
+        self.track.flags = self.track.flags & !(0xff << GENERATION) | generation.0 << GENERATION;
     }
 
     pub(crate) fn set_retired(&mut self) {

@@ -12,10 +12,13 @@ use std::collections::VecDeque;
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
+use super::area::Area;
 use super::config::{Config, Dependence, Detail, Forward};
+use super::leases::Leases;
 use super::log::{Event, Log, What};
 use super::outside::{Outside, Place, Space};
-use super::ports::{AtOnce, Granted, Pool, Refusal, Want};
+use super::ports::{AtOnce, Granted, Pool, Refusal, Taken, Want};
+use super::redirect::Redirect;
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::subscribers::Subscribers;
@@ -46,17 +49,31 @@ pub(crate) struct Arrival {
     pub(crate) segment: Segment,
 }
 
+/// What a new mapping is to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct New {
+    /// One that has an outside port.
+    pub(super) kind: Kind,
+    /// If it is redirected, by the redirect of this number.
+    pub(super) redirect: u16,
+    /// Its first session.
+    pub(super) track: Track,
+}
+
 /// All mappings.
 pub(crate) struct Table {
     pub(crate) config: Config,
     pub(super) ages: Ages,
     pub(super) secret: Secret,
     pub(crate) sessions: Sessions,
-    subscribers: Subscribers,
+    pub(super) subscribers: Subscribers,
     pub(crate) outside: Outside,
     pub(super) pool: Pool,
+    /// Redirects that ever were configured.
+    pub(super) redirects: Vec<Redirect>,
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
+    pub(super) leases: Leases,
     /// Configured mappings that wait until nobody is in their way.
     pub(super) awaited: VecDeque<Forward>,
     /// The slot that the walk for those in the way has come to.
@@ -74,23 +91,30 @@ impl Table {
             subscribers: Subscribers::new(),
             outside: Outside::new(),
             pool: Pool::new(config.ports.clone()),
+            redirects: Vec::new(),
             was_private: false,
+            leases: Leases::default(),
             awaited: VecDeque::new(),
             walked: 0,
             hand: Hand::default(),
             log: Log::default(),
             config,
         };
-        let fixed = table.config.deterministic.as_ref().map_or(0, |deterministic| deterministic.ratio());
-        for (first, last) in table.config.public.clone() {
-            for address in first..=last {
-                table.pool.add_address(table.outside.add(address), fixed);
-            }
+        for (address, layout) in table.config.layouts() {
+            let outside = table.outside.add(address);
+            table.pool.put(outside, Area::new(&layout));
         }
+        table.number_redirects();
         let forwards = table.config.forwards.clone();
         table.await_forwards(forwards.into_iter());
         table.place_forwards(Time::default());
         table
+    }
+
+    /// Whether frames need a look at their addresses before all else.
+    pub(crate) fn is_special(&self) -> bool {
+        let Config { exclude, pairs, .. } = &self.config;
+        !exclude.is_empty() || !pairs.is_empty() || !self.redirects.is_empty()
     }
 
     /// Bytes in use for sessions, subscribers and ports.
@@ -197,7 +221,8 @@ impl Table {
         let tick = Tick::of(now);
         let by_remote = self.by_remote(arrival.proto);
         let slot = &mut self.sessions[guess];
-        let is_it = guess != 0 && !self.ages.over(slot.track.class, slot.seen, tick);
+        // It may have ended since it was looked up.
+        let is_it = slot.owns_port() && !self.ages.over(slot.track.class, slot.seen, tick);
         if is_it && !by_remote && !self.config.inbound_refresh {
             return Ok(guess);
         }
@@ -241,6 +266,7 @@ impl Table {
         let slot = &self.sessions[mapping];
         match self.config.filtering {
             _ if slot.is_fixed() => !slot.is_retired(),
+            _ if slot.is_open() => true,
             Dependence::Independent => true,
             Dependence::AddressAndPort => false,
             Dependence::Address => {
@@ -284,7 +310,7 @@ impl Table {
     }
 
     /// A segment or datagram of a session: its state, and its time.
-    fn heard(&mut self, now: Time, session: u32, side: Side, segment: &Segment) {
+    pub(super) fn heard(&mut self, now: Time, session: u32, side: Side, segment: &Segment) {
         let slot = &mut self.sessions[session];
         let refreshes = match slot.inside().proto {
             TCP if slot.track.class != Class::Lasting => {
@@ -298,7 +324,7 @@ impl Table {
     }
 
     /// What the first frame of a session says about it.
-    fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, Drop> {
+    pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, Drop> {
         match proto {
             // From outside, only a SYN begins a connection.
             TCP if side == Side::Outside && segment.flags & SYN == 0 => Err(Drop::NatNoMapping),
@@ -361,28 +387,44 @@ impl Table {
     /// A new mapping with its first session.
     pub(super) fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, Drop> {
         let proto = flow.inside.proto;
-        let space = Space::of(proto).unwrap_or(Space::Other);
+        let kind = if Space::of(proto).is_none() { Kind::Private } else { self.kind() };
         let track = Table::begin(proto, Side::Inside, &flow.segment)?;
+        self.create_as(now, flow.inside, flow.remote, New { kind, redirect: 0, track })
+    }
+
+    /// A new mapping of an inside end for a remote one.
+    pub(super) fn create_as(
+        &mut self,
+        now: Time,
+        inside: Inside,
+        remote: Remote,
+        new: New,
+    ) -> Result<u32, Drop> {
+        let New { kind, redirect, track } = new;
+        let proto = inside.proto;
+        let space = Space::of(proto).unwrap_or(Space::Other);
         if self.sessions.live() >= self.config.sessions {
             return Err(Drop::NatSessions);
         }
-        let subscriber = self.subscribers.find_or_add(&self.secret, flow.inside.address);
-        let place = match self.port_for(now, subscriber, space, flow.inside.port) {
-            Ok(place) => place,
+        let subscriber = self.subscribers.find_or_add(&self.secret, inside.address);
+        let taken = match self.port_for(now, subscriber, space, inside.port) {
+            Ok(taken) => taken,
             Err(reason) => {
                 self.subscribers.forget_idle(&self.secret, subscriber);
                 return Err(reason);
             }
         };
-        if space == Space::Other && self.portless(now, place.outside, proto, flow.remote.address) != 0 {
-            self.pool.give_back(place, Tick::of(now), AtOnce::Yes);
+        let Taken { place, generation } = taken;
+        if space == Space::Other && self.portless(now, place.outside, proto, remote.address) != 0 {
+            self.pool.give_back(taken, Tick::of(now), AtOnce::Yes);
             self.subscribers.forget_idle(&self.secret, subscriber);
             return Err(Drop::NatConflict);
         }
-        let kind = if space == Space::Other { Kind::Private } else { self.kind() };
-        let end = if kind == Kind::Private { flow.remote } else { self.end(proto, flow.remote) };
-        let mut slot = Slot::new(flow.inside, kind, end, track, Tick::of(now));
-        (slot.subscriber, slot.outside, slot.outside_port) = (subscriber, place.outside, place.port);
+        let end = if kind == Kind::Mapping { self.end(proto, remote) } else { remote };
+        let mut slot = Slot::new(inside, kind, end, track, Tick::of(now));
+        slot.dependents = redirect;
+        slot.subscriber = subscriber;
+        slot.set_outside(place, generation);
         let number = self.sessions.insert(&self.secret, slot);
         match space {
             Space::Other => self.sessions.add_hash(self.hash_outside(&slot), number),
@@ -394,19 +436,18 @@ impl Table {
     }
 
     /// An outside port for a new mapping.
-    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Place, Drop> {
+    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Taken, Drop> {
         let subscriber = &mut self.subscribers[number];
         if subscriber.sessions >= self.config.subscriber_sessions {
             self.log_refusal(now, What::QuotaExceeded, number);
             return Err(Drop::NatQuota);
         }
-        let is_new = subscriber.sessions == 0;
-        if let (Some(fixed), true) = (&self.config.deterministic, is_new && !subscriber.holding.is_some()) {
+        if !self.pool.has_fixed(&subscriber.holding) {
             let [_, _, _, address] = subscriber.address;
-            if let Some((address, ports)) = fixed.outside(address) {
-                let outside = self.outside.number(address).expect("of the pool");
-                self.pool.fix(&mut subscriber.holding, outside, *ports.start(), number);
-            }
+            let own = self.config.deterministic.as_ref().and_then(|fixed| fixed.outside(address));
+            let own = own
+                .map(|(address, ports)| (self.outside.number(address).expect("of the pool"), *ports.start()));
+            self.pool.fix(&mut subscriber.holding, own, number);
         }
         if let Some(rate) = self.config.rate_per_s
             && !subscriber.new.once_more(now, 1_000_000_000 / u64::from(rate), u64::from(rate))
@@ -417,11 +458,11 @@ impl Table {
         let taken =
             self.pool.take(&mut subscriber.holding, want, Tick::of(now), &self.outside, &mut self.secret);
         match taken {
-            Ok((place, block)) => {
+            Ok((taken, block)) => {
                 if let Some(block) = block {
                     self.log_block(now, What::BlockAllocated, number, block);
                 }
-                Ok(place)
+                Ok(taken)
             }
             Err(Refusal::Quota) => {
                 self.log_refusal(now, What::QuotaExceeded, number);
@@ -463,6 +504,7 @@ impl Table {
         if !self.awaited.is_empty() {
             self.place_forwards(now);
         }
+        self.end_leases(now);
         for number in self.hand.walk(tick, self.sessions.numbers()).into_iter().flatten() {
             let slot = &self.sessions[number];
             if self.ages.over(slot.track.class, slot.seen, tick) {
@@ -485,7 +527,7 @@ impl Table {
             Kind::Mapping if slot.dependents > 0 => {
                 self.sessions[number].set_track(Track::plain(Class::Lasting))
             }
-            Kind::Mapping | Kind::Private => self.remove(now, number, slot.track.class),
+            Kind::Mapping | Kind::Private | Kind::Redirected => self.remove(now, number, slot.track.class),
             Kind::Session => {
                 let inside = slot.inside();
                 let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
@@ -517,7 +559,10 @@ impl Table {
         let at_once = if is_closed { AtOnce::Yes } else { AtOnce::No };
         let rest = match slot.is_fixed() {
             true => None,
-            false => self.pool.give_back(place, Tick::of(now), at_once),
+            false => {
+                let taken = Taken { place, generation: slot.generation() };
+                self.pool.give_back(taken, Tick::of(now), at_once)
+            }
         };
         match space {
             Space::Other => self.sessions.remove_hash(self.hash_outside(&slot), number),
@@ -549,7 +594,7 @@ impl Table {
         });
     }
 
-    fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
+    pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
         if self.config.log < Detail::Blocks {
             return;
         }

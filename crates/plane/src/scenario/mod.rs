@@ -5,6 +5,7 @@
 //! ```
 
 mod fields;
+mod pcp;
 mod pieces;
 mod run;
 mod suites;

@@ -6,6 +6,7 @@ use weir_packet::checksum::{fold, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
 use super::fields::Fields;
+use super::pcp;
 
 /// Types of ICMP with names: for IPv4, for IPv6.
 const TYPES: &[(&str, u8, u8)] = &[
@@ -105,6 +106,17 @@ fn payload(read: &Reader<'_>, len: usize) -> Result<Vec<u8>, String> {
     Ok((0..len).map(|i| (i as u8).wrapping_mul(7) ^ seed).collect())
 }
 
+fn request(read: &Reader<'_>, opcode: &str) -> Result<Vec<u8>, String> {
+    let request = pcp::Request {
+        opcode,
+        host: read.address("src")?,
+        port: read.number("want", 0)? as u16,
+        lifetime_s: read.number("for", 0)?,
+        nonce: read.number("nonce", 0)? as u8,
+    };
+    request.bytes()
+}
+
 fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
     let port = |name: &str| read.number(name, 0).map(|port| (port as u16).to_be_bytes());
     let own = if read.text("frag").is_some() { "whole" } else { "len" };
@@ -112,8 +124,13 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
     let mut l4 = Vec::new();
     match proto {
         UDP => {
-            l4.extend([port("sport")?, port("dport")?, ((8 + len) as u16).to_be_bytes(), [0, 0]].concat());
-            l4.extend(payload(read, len)?);
+            let data = match read.text("pcp") {
+                Some(opcode) => request(read, opcode)?,
+                None => payload(read, len)?,
+            };
+            let length = ((8 + data.len()) as u16).to_be_bytes();
+            l4.extend([port("sport")?, port("dport")?, length, [0, 0]].concat());
+            l4.extend(data);
         }
         TCP => {
             let options = match read.text("mss") {
@@ -426,6 +443,9 @@ fn describe_transport(l4: &[u8], proto: u8, notes: &mut Notes<'_>) -> Result<(),
             notes.set("dport", word(2));
             if proto == UDP && word(6) == 0 {
                 notes.set("nosum", "yes");
+            }
+            if proto == UDP && word(0) == pcp::PORT {
+                pcp::answer(&l4[8..]).into_iter().for_each(|(name, value)| notes.set(name, value));
             }
             if proto == TCP { describe_tcp(l4, notes) } else { 8 }
         }

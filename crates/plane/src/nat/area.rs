@@ -1,0 +1,194 @@
+//! The ports of a public address, cut into blocks: who has which block, and which are free.
+//!
+//! ```text
+//! address > newest area: its free blocks are given out
+//!             older areas: cut otherwise, or of the time before the address left the pool; they stay until nobody has a
+//!                          block there any more
+//! ```
+//! A block that overlaps somebody else's of an older area is not given out until that one is free, so that at each time a
+//! port is of one subscriber's blocks.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::outside::ALL_SPACES;
+use crate::table::timers::Tick;
+
+/// The first port that is not well-known.
+pub(super) const LOW: u16 = 1024;
+
+/// A block of a range of ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) first: u16,
+    pub(super) last: u16,
+}
+
+impl Cut {
+    pub(super) fn ports(self) -> u32 {
+        u32::from(self.last - self.first) + 1
+    }
+
+    /// Well-known ports keep apart (RFC 4787 REQ-3a).
+    pub(super) fn is_low(self) -> bool {
+        self.last < LOW
+    }
+}
+
+/// How the ports of an address are cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(super) cuts: Vec<Cut>,
+    /// So many of the first ones are somebody's by configuration.
+    fixed: u32,
+}
+
+impl Layout {
+    /// These ports, in order and apart from each other, in blocks of so many.
+    pub(crate) fn new(ports: &[RangeInclusive<u16>], block: u16, fixed: u32) -> Layout {
+        let mut cuts = Vec::new();
+        for range in ports {
+            // Well-known ports share no block with others.
+            let (low, high) =
+                (*range.start()..=(*range.end()).min(LOW - 1), (*range.start()).max(LOW)..=*range.end());
+            for part in [low, high] {
+                let mut first = u32::from(*part.start());
+                while first <= u32::from(*part.end()) && !part.is_empty() {
+                    let last = (first + u32::from(block) - 1).min(u32::from(*part.end()));
+                    cuts.push(Cut { first: first as u16, last: last as u16 });
+                    first = last + 1;
+                }
+            }
+        }
+        Layout { cuts, fixed }
+    }
+
+    /// Whether a block is somebody's by configuration.
+    pub(super) fn is_fixed(&self, place: usize) -> bool {
+        place < self.fixed as usize
+    }
+
+    /// The block that a port lies in, by its place.
+    pub(super) fn at(&self, port: u16) -> Option<usize> {
+        let at = self.cuts.partition_point(|cut| cut.last < port);
+        self.cuts.get(at).filter(|cut| cut.first <= port).map(|_| at)
+    }
+
+    /// The places of the blocks that a range of ports touches.
+    pub(super) fn touched(&self, range: Cut) -> impl Iterator<Item = usize> {
+        let from = self.cuts.partition_point(|cut| cut.last < range.first);
+        let to = self.cuts.partition_point(|cut| cut.first <= range.last);
+        from..to
+    }
+}
+
+/// A block of an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockId {
+    pub(super) area: u16,
+    pub(super) place: u16,
+}
+
+/// What is known of a block.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Block {
+    /// Subscriber; 0: nobody.
+    pub(super) owner: u32,
+    /// The owner's next block.
+    pub(super) next: Option<BlockId>,
+    /// Ports with a slot, by space.
+    pub(super) live: [u16; ALL_SPACES],
+    /// When the last live port was given back.
+    pub(super) emptied: Tick,
+    /// It is in the row of those that rest.
+    pub(super) resting: bool,
+    /// It is its owner's by configuration, for good.
+    pub(super) fixed: bool,
+    /// No port of the space was found before this tick, and none was given back since.
+    pub(super) full_until: [Option<Tick>; ALL_SPACES],
+}
+
+const _: () = assert!(size_of::<Block>() <= 60);
+
+impl Block {
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == [0; ALL_SPACES]
+    }
+}
+
+/// The blocks of an address.
+#[derive(Debug)]
+pub(crate) struct Area {
+    /// The address, by number.
+    pub(super) outside: u16,
+    pub(super) layout: Arc<Layout>,
+    pub(super) blocks: Vec<Block>,
+    /// Free blocks, by place: those below [`LOW`], the others. Some may have got an owner since.
+    pub(super) free: [Vec<u16>; 2],
+    /// Free blocks that overlap somebody else's of an older area.
+    covered: [Vec<u16>; 2],
+    /// Blocks that are somebody's.
+    pub(super) owned: u32,
+    /// Nobody gets a new port here.
+    pub(super) is_retired: bool,
+    /// Tells the areas of an address apart.
+    pub(super) generation: Generation,
+    /// The area of the same address before this one.
+    pub(super) older: Option<u16>,
+}
+
+/// Which of the areas of an address gave a port out: four bits are kept with each mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Generation(pub(super) u8);
+
+impl Generation {
+    /// Areas of an address at a time, at most.
+    pub(super) const MOST: usize = 16;
+
+    pub(super) fn all() -> impl Iterator<Item = Generation> {
+        (0..Generation::MOST as u8).map(Generation)
+    }
+}
+
+impl Area {
+    /// All blocks free but those that are fixed.
+    pub(crate) fn new(layout: &Arc<Layout>) -> Area {
+        let mut free = [Vec::new(), Vec::new()];
+        for (place, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
+            free[usize::from(!cut.is_low())].push(place as u16);
+        }
+        Area {
+            outside: 0,
+            layout: layout.clone(),
+            blocks: vec![Block::default(); layout.cuts.len()],
+            free,
+            covered: [Vec::new(), Vec::new()],
+            owned: 0,
+            is_retired: false,
+            generation: Generation(0),
+            older: None,
+        }
+    }
+
+    /// Of no address.
+    pub(super) fn nowhere() -> Area {
+        Area { is_retired: true, ..Area::new(&Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
+    }
+
+    /// Whether there are well-known ports.
+    pub(super) fn has_low(&self) -> bool {
+        self.layout.cuts.first().is_some_and(|cut| cut.is_low())
+    }
+
+    /// A free block overlaps somebody else's: it is not given out for now.
+    pub(super) fn cover(&mut self, class: usize, place: u16) {
+        self.covered[class].push(place);
+    }
+
+    /// A block of an older area came free: those that were covered may be free as well.
+    pub(super) fn uncover(&mut self) {
+        for (free, covered) in self.free.iter_mut().zip(&mut self.covered) {
+            free.append(covered);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Blocks of ports that hosts had when the node ended without a word: they are theirs again, so that what is under way to
+//! a port never reaches somebody else (RFC 6888 REQ-8), and hosts keep their public address.
+//!
+//! A block that its host does not use again comes free after the time that ports rest. What lived in it is forgotten.
+
+use super::log::{Event, What};
+use super::ports::Granted;
+use super::table::Table;
+use crate::table::timers::Tick;
+use crate::time::Time;
+
+/// A block of ports and whose it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kept {
+    /// The host, IPv4 mapped into IPv6, words from the left.
+    pub inside: [u32; 4],
+    /// Public address.
+    pub outside: u32,
+    /// First and last port.
+    pub ports: (u16, u16),
+}
+
+impl Kept {
+    /// The block that an event is about; `None` if it is about none.
+    pub fn of(event: &Event) -> Option<Kept> {
+        let is_block = matches!(event.what, What::BlockAllocated | What::BlockReleased);
+        is_block.then_some(Kept { inside: event.inside, outside: event.outside, ports: event.ports })
+    }
+}
+
+impl Table {
+    /// Gives a host a block again; false if there is no such block, or it is somebody else's.
+    pub(super) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
+        let Some(outside) = self.outside.number(kept.outside) else { return false };
+        let block = Granted { outside, first: kept.ports.0, last: kept.ports.1 };
+        let owner = self.subscribers.find_or_add(&self.secret, kept.inside);
+        let is_restored =
+            self.pool.restore(&mut self.subscribers[owner].holding, block, owner, Tick::of(now));
+        match is_restored {
+            true => self.log_block(now, What::BlockAllocated, owner, block),
+            false => self.subscribers.forget_idle(&self.secret, owner),
+        }
+        is_restored
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nat::config::Config;
+    use crate::nat::slot::{Inside, Remote, mapped4};
+    use crate::nat::table::Flow;
+    use crate::table::tcp::Segment;
+    use crate::text::items;
+
+    fn table(seed: u64) -> Table {
+        let text = "nat(public 192.0.2.1 ports 2000-2003, public 192.0.2.2 ports 3000-3001, block 2, udp-timeout 120s)";
+        let notes = weir_config::Notes::new("a node", text);
+        Table::new(Config::read(&items(text, &notes)[0], &notes), seed)
+    }
+
+    /// The public end that a host has for a port of its own.
+    fn asks(table: &mut Table, now: Time, host: u32) -> Option<(u32, u16)> {
+        let inside = Inside { address: mapped4(host), port: 5000, proto: 17 };
+        let remote = Remote { address: 9, port: 53 };
+        let flow = Flow { inside, remote, segment: Segment::default() };
+        let hash = table.hash(&inside, remote);
+        let number = table.outbound(now, &flow, hash, 0).ok()?;
+        let slot = &table.sessions[number];
+        Some((table.outside.address(slot.outside), slot.outside_port))
+    }
+
+    fn kept(table: &mut Table) -> Vec<Kept> {
+        table.log.drain().0.filter_map(|event| Kept::of(&event)).collect()
+    }
+
+    #[test]
+    fn hosts_have_their_blocks_again_and_nobody_else_has() {
+        let mut before = table(1);
+        let ends: Vec<_> =
+            (1..=2).map(|host| asks(&mut before, Time::from_ms(1), host).expect("a port")).collect();
+        let blocks = kept(&mut before);
+        assert_eq!(blocks.len(), 2);
+        for seed in 2..10 {
+            let mut after = table(seed);
+            assert!(blocks.iter().all(|block| after.restore(Time::default(), block)));
+            assert_eq!(kept(&mut after), blocks, "they are written down anew");
+            let is_old = |end: (u32, u16)| {
+                blocks.iter().any(|old| old.outside == end.0 && (old.ports.0..=old.ports.1).contains(&end.1))
+            };
+            assert!(!is_old(asks(&mut after, Time::from_ms(1000), 3).expect("the third block")));
+            assert_eq!(asks(&mut after, Time::from_ms(1000), 4), None, "no other block is free");
+            let again = asks(&mut after, Time::from_ms(1000), 1).expect("its own block");
+            assert_eq!((again.0, again.1 / 2), (ends[0].0, ends[0].1 / 2));
+            // What its host does not use comes free.
+            after.expire(Time::from_ms(122000));
+            assert_eq!(kept(&mut after).len(), 2, "one given, one come free");
+            let other = asks(&mut after, Time::from_ms(122000), 4).expect("the block of the second host");
+            assert_eq!((other.0, other.1 / 2), (ends[1].0, ends[1].1 / 2));
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_no_longer_has_is_left_out() {
+        let inside = mapped4(1);
+        for (outside, ports) in
+            [(0xc000_0203, (2000, 2001)), (0xc000_0201, (2001, 2002)), (0xc000_0201, (2000, 2003))]
+        {
+            assert!(
+                !table(1).restore(Time::default(), &Kept { inside, outside, ports }),
+                "{outside:x} {ports:?}"
+            );
+        }
+        let mut table = table(1);
+        let block = Kept { inside, outside: 0xc000_0201, ports: (2000, 2001) };
+        assert!(table.restore(Time::default(), &block));
+        assert!(
+            !table.restore(Time::default(), &Kept { inside: mapped4(2), ..block }),
+            "it is somebody else's"
+        );
+    }
+}
