@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_packet::frame::Mac;
-use weir_plane::{BATCH, Plane, Share};
+use weir_plane::{BATCH, Kept, Plane, Share, Time};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{Pool, Port};
 
@@ -145,6 +145,12 @@ impl Opened {
     /// What is in the way of frames, and what to do about it.
     pub fn obstacles(&self) -> &[String] {
         &self.obstacles
+    }
+
+    /// Gives hosts the blocks of ports again that they had before the node ended: those that there are, which are returned.
+    pub fn restore(&mut self, kept: &[Kept]) -> Vec<Kept> {
+        let of_thread = |worker: &mut Worker| worker.plane.restore(Time::default(), kept);
+        self.workers.iter_mut().flat_map(of_thread).collect()
     }
 
     /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.

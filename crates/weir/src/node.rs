@@ -6,6 +6,7 @@
 //!   weir node show, apply: one line of JSON there, one line back
 //! ```
 
+mod blocks;
 mod control;
 mod told;
 
@@ -25,6 +26,7 @@ use crate::cli::{NodeApply, NodeCommand, NodeRun, NodeShow};
 use crate::prometheus::Server;
 use crate::run::stop_flag;
 use crate::{Outcome, capture, say};
+use blocks::Blocks;
 use control::Control;
 
 /// Counters for Prometheus are not older.
@@ -81,8 +83,12 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let stop = stop_flag()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
     let events = arguments.events.as_deref().map(open_log).transpose()?;
+    let mut blocks = arguments.blocks.as_deref().map(Blocks::open).transpose()?;
     let control = Control::listen(&arguments.socket.path())?;
-    let opened = Opened::new(&config)?;
+    let mut opened = Opened::new(&config)?;
+    if let Some(blocks) = &mut blocks {
+        restore(&mut opened, blocks)?;
+    }
     for (port, method) in config.plane.ports.iter().zip(opened.methods()) {
         say::say(&format!("{}: {} on {}", port.name, method, port.interface));
     }
@@ -102,8 +108,8 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
             let placed = |config| placed(config, cpus.as_deref());
             control::answer(&node, &names, question, &placed)
         });
-        if let Some(file) = &events {
-            write_events(&node, file)?;
+        if events.is_some() || blocks.is_some() {
+            write_events(&node, events.as_ref(), blocks.as_mut())?;
         }
         if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
             told = Instant::now();
@@ -118,13 +124,26 @@ fn open_log(path: &Path) -> Result<File> {
     file.with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Hosts have their blocks of ports again.
+fn restore(opened: &mut Opened, blocks: &mut Blocks) -> Result<()> {
+    let before = blocks.live();
+    let restored = opened.restore(&before);
+    if !before.is_empty() {
+        say::say(&format!("{} of {} blocks of ports are their hosts' again", restored.len(), before.len()));
+    }
+    blocks.begin(&restored)
+}
+
 /// Appends what happened since the last time.
-fn write_events(node: &Node, mut file: &File) -> Result<()> {
+fn write_events(node: &Node, file: Option<&File>, blocks: Option<&mut Blocks>) -> Result<()> {
     // A node that ends between two looks is told at the end.
     let Ok((events, lost)) = node.events() else { return Ok(()) };
-    let lines = events.iter().map(|event| format!("{}\n", told::event(event, node.began(), lost)));
-    let text: String = lines.collect();
-    file.write_all(text.as_bytes()).context("cannot write the events of the node")
+    if let Some(mut file) = file {
+        let lines = events.iter().map(|event| format!("{}\n", told::event(event, node.began(), lost)));
+        let text: String = lines.collect();
+        file.write_all(text.as_bytes()).context("cannot write the events of the node")?;
+    }
+    blocks.map_or(Ok(()), |blocks| blocks.note(&events))
 }
 
 /// Drains the node and tells the books.

@@ -103,7 +103,7 @@ impl Street {
     fn run(&self, text: &str) -> Running<'_> {
         let file = self.file(text);
         let mut command = self.command(&["run", file.to_str().unwrap(), "--json", "--events"]);
-        command.arg(self.folder.join("events"));
+        command.arg(self.folder.join("events")).arg("--blocks").arg(self.folder.join("blocks"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
         let deadline = Instant::now() + PATIENCE;
@@ -137,6 +137,13 @@ impl Running<'_> {
         let child = self.child.as_ref().unwrap();
         // SAFETY: the number of a child that nobody has waited for.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    }
+
+    /// Ends it at once, as a crash does.
+    fn crash(mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     /// Ends it as Ctrl-C does; its books.
@@ -231,6 +238,40 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         let books = node.end();
         assert_eq!(books["held"], 0, "{io}: {books}");
     }
+}
+
+#[test]
+fn hosts_have_their_ports_again_after_a_crash() {
+    need_root!();
+    let street = Street::new();
+    street.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, false).unwrap()));
+    let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The port that the outside sees.
+    let seen = |port: u16| {
+        let socket = street.left.run(|| UdpSocket::bind(("198.18.0.2", port)).unwrap());
+        socket.send_to(b"hello", "192.0.2.2:9").unwrap();
+        peer.recv_from(&mut [0; 16]).unwrap().1.port()
+    };
+    let text = format!("{NAT}run(io packet)");
+    let node = street.run(&text);
+    let first = seen(4000);
+    let written = || std::fs::read_to_string(street.folder.join("blocks")).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while written().is_empty() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let block = written();
+    let ports = block.trim_end().strip_prefix("+ 198.18.0.2 192.0.2.1 ").unwrap_or_else(|| panic!("{block}"));
+    let (low, high) = ports.split_once('-').unwrap();
+    let ports = low.parse::<u16>().unwrap()..=high.parse().unwrap();
+    assert!(ports.contains(&first), "{first} of {block}");
+    node.crash();
+    let node = street.run(&text);
+    assert_eq!(written().lines().next(), block.lines().next());
+    let again = seen(4001);
+    assert!(ports.contains(&again), "{again} of {block}");
+    node.end();
 }
 
 /// A server in `server`, asked from the left: what it says comes.

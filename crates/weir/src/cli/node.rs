@@ -37,7 +37,7 @@ Examples:
   weir node run home.node
   weir node run home.node --prometheus 127.0.0.1:9105 --json
   weir node run carrier.node --cpus 2-5
-  weir node run carrier.node --events nat.jsonl
+  weir node run carrier.node --events nat.jsonl --blocks nat.blocks
 
 A file is the node's text and, where the defaults are not right, how it is run:
   node lan(192.168.0.1/24, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
@@ -63,6 +63,10 @@ pub(crate) struct NodeRun {
     /// which ports when
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
+    /// Keep in this file who has which block of a NAT's ports, and begin from what it says: after a crash hosts have their
+    /// blocks again, and nobody has one that was somebody else's until it has rested (RFC 6888 REQ-8)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) blocks: Option<PathBuf>,
     /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,
