@@ -9,11 +9,13 @@ fn the_plane_does_as_the_scenarios_say() {
     let mut wrong = Vec::new();
     for (name, scenarios) in suites() {
         for scenario in scenarios {
-            if let Err(text) = scenario.run(&mut VirtualNode::default()) {
-                wrong.push(format!(
-                    "{name}:{}: {}: {}: {text}",
-                    scenario.line, scenario.reference, scenario.title
-                ));
+            for (how, mut node) in
+                [("frame by frame", VirtualNode::default()), ("in batches", VirtualNode::with_batches())]
+            {
+                if let Err(text) = scenario.run(&mut node) {
+                    let (line, reference, title) = (scenario.line, &scenario.reference, &scenario.title);
+                    wrong.push(format!("{name}:{line}: {reference}: {title}, {how}: {text}"));
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use weir_packet::neighbour::{self, Heard, Host};
 
 use super::run::Target;
 use super::text::End;
-use crate::batch::{Batch, Fate};
+use crate::batch::{BATCH, Batch, Fate};
 use crate::config::Config;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::plane::Plane;
@@ -27,6 +27,8 @@ pub struct VirtualNode {
     config: Option<Config>,
     now: Duration,
     left: Vec<(End, Vec<u8>)>,
+    /// Frames that have come and are no batch yet; `None` where each is a batch of its own.
+    arrived: Option<Vec<(PortId, Vec<u8>)>>,
 }
 
 impl VirtualNode {
@@ -39,20 +41,36 @@ impl VirtualNode {
         if usize::from(port.0) < left { End::Left } else { End::Right }
     }
 
-    /// A frame comes in, and so do the answers to what the node asks because of it.
-    fn frame(&mut self, port: PortId, bytes: &[u8]) {
+    /// One that gets frames that come right behind each other in one batch.
+    pub fn with_batches() -> VirtualNode {
+        VirtualNode { arrived: Some(Vec::new()), ..VirtualNode::default() }
+    }
+
+    /// What has come is a batch now.
+    fn take(&mut self) {
+        let arrived = self.arrived.as_mut().map(std::mem::take).unwrap_or_default();
+        arrived.chunks(BATCH).for_each(|some| self.frames(some));
+    }
+
+    /// Frames come in, and so do the answers to what the node asks because of them.
+    fn frames(&mut self, frames: &[(PortId, Vec<u8>)]) {
         let plane = self.plane.as_mut().expect("a scenario begins with its node");
         let now = Time::default() + self.now;
-        let mut buf = [&[0; HEAD_ROOM], bytes].concat();
-        let end = buf.len();
+        let mut bufs: Vec<Vec<u8>> =
+            frames.iter().map(|(_, bytes)| [&[0; HEAD_ROOM], &bytes[..]].concat()).collect();
         let mut batch = Batch::default();
-        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, port));
+        for (buf, (port, _)) in bufs.iter_mut().zip(frames) {
+            let end = buf.len();
+            batch.push(Frame::new(buf, HEAD_ROOM, end, *port));
+        }
         plane.run(now, &mut batch);
-        let outcome = batch.outcome().next().map(|(frame, fate)| (fate, frame.bytes().to_vec()));
-        match outcome {
-            Some((Fate::Out(port), bytes)) => self.leaves(Some(port), bytes),
-            Some((Fate::Local, bytes)) => self.leaves(None, bytes),
-            _ => {}
+        let outcome: Vec<_> = batch.outcome().map(|(frame, fate)| (fate, frame.bytes().to_vec())).collect();
+        for (fate, bytes) in outcome {
+            match fate {
+                Fate::Out(port) => self.leaves(Some(port), bytes),
+                Fate::Local => self.leaves(None, bytes),
+                _ => {}
+            }
         }
         self.depart();
     }
@@ -78,7 +96,7 @@ impl VirtualNode {
             Some(Heard::Question { from, target }) => {
                 let host = Host { mac: HOSTS[usize::from(self.end(port) == End::Right)], ip: target };
                 let answer = neighbour::answer(host, from);
-                self.frame(port, &answer);
+                self.frames(&[(port, answer)]);
             }
             Some(Heard::Answer(_)) => {}
             None => self.left.push((self.end(port), bytes[ETHERNET..].to_vec())),
@@ -95,6 +113,7 @@ impl VirtualNode {
 
 impl Target for VirtualNode {
     fn configure(&mut self, text: &str) -> Result<(), String> {
+        self.take();
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
         let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
         match (&mut self.plane, &self.config) {
@@ -106,14 +125,21 @@ impl Target for VirtualNode {
     }
 
     fn send(&mut self, at: Duration, end: End, packet: &[u8]) {
-        self.wait(at);
+        if at > self.now {
+            self.wait(at);
+        }
         let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
         let (port, host) = if end == End::Left { (PortId(0), HOSTS[0]) } else { (PortId(right), HOSTS[1]) };
         let ether_type: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
-        self.frame(port, &[&Self::mac(port), &host, &ether_type[..], packet].concat());
+        let frame = [&Self::mac(port), &host, &ether_type[..], packet].concat();
+        match &mut self.arrived {
+            Some(arrived) => arrived.push((port, frame)),
+            None => self.frames(&[(port, frame)]),
+        }
     }
 
     fn wait(&mut self, until: Duration) {
+        self.take();
         while self.now < until {
             self.now = (self.now + TICK).min(until);
             self.tick();
@@ -121,6 +147,7 @@ impl Target for VirtualNode {
     }
 
     fn left(&mut self) -> Vec<(End, Vec<u8>)> {
+        self.take();
         std::mem::take(&mut self.left)
     }
 
