@@ -25,11 +25,16 @@
 //! | `check` | `$a == $b`, `$a != $b`, `$a in LOW-HIGH`, `$a even`, `$a odd` |
 //!
 //! `in` and `back` without a time come right behind the packet before, and what follows is because of all of them.
-//! `xN` at the end repeats a line. All that leaves must be listed; drops are compared where one is listed.
+//! `xN` at the end repeats a line, up to 100000 times; a scenario lasts 100 hours at most. All that leaves must be listed; drops are compared where one is listed.
 
 use std::time::Duration;
 
 use super::fields::{self, Fields};
+
+/// Latest that anything happens: time passes in small steps.
+const MOST_TIME: Duration = Duration::from_secs(100 * 3600);
+/// Most repetitions of a line.
+const MOST_TIMES: u32 = 100_000;
 
 /// A scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +140,9 @@ pub fn read(text: &str) -> Result<Vec<Scenario>, String> {
             continue;
         }
         match step(line, &mut now) {
+            Ok((action, _)) if scenario.steps.is_empty() && !matches!(action, Action::Node(_)) => {
+                mistakes.push(format!("line {}: say first what the node is: `node TEXT`", n + 1));
+            }
             Ok((action, times)) => scenario.steps.push(Step { line: n + 1, times, action }),
             Err(text) => mistakes.push(format!("line {}: {text}", n + 1)),
         }
@@ -179,6 +187,7 @@ fn word(line: &str) -> (&str, &str) {
 fn repeated(line: &str) -> (&str, u32) {
     let last = line.rsplit_once(char::is_whitespace);
     let times = last.and_then(|(_, last)| last.strip_prefix('x')?.parse().ok());
+    let times = times.filter(|times| *times <= MOST_TIMES);
     times.map_or((line, 1), |times| (last.expect("there is one").0.trim_end(), times))
 }
 
@@ -186,11 +195,12 @@ fn repeated(line: &str) -> (&str, u32) {
 fn time(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
-    Some(match &text[digits..] {
+    let time = match &text[digits..] {
         "us" => Duration::from_micros(number),
         "ms" => Duration::from_millis(number),
         "s" => Duration::from_secs(number),
-        "h" => Duration::from_secs(number * 3600),
+        "h" => Duration::from_secs(number.saturating_mul(3600)),
         _ => return None,
-    })
+    };
+    (time <= MOST_TIME).then_some(time)
 }

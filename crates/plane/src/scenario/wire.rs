@@ -32,7 +32,15 @@ impl Reader<'_> {
 
     fn number(&self, name: &str, default: u32) -> Result<u32, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|_| format!("`{name} {text}` is no number"))
+        let most = match name {
+            "seq" | "ack" | "id" => u32::MAX,
+            "len" | "whole" => 9000,
+            "options" => 10,
+            "ttl" | "tos" | "data" => 255,
+            _ => 65535,
+        };
+        let number = text.parse().ok().filter(|number| *number <= most);
+        number.ok_or_else(|| format!("`{name} {text}` is no number up to {most}"))
     }
 
     fn address(&self, name: &str) -> Result<IpAddr, String> {
@@ -93,7 +101,8 @@ fn fragment(read: &Reader<'_>) -> Result<Place, String> {
 
 /// The fragment of the packet whose payload is `whole` bytes long; its own payload has `len`.
 fn cut_out(read: &Reader<'_>, l4: Vec<u8>, offset: usize) -> Result<Vec<u8>, String> {
-    let header = if offset == 0 { l4.len() - read.number("whole", 8)? as usize } else { 0 };
+    let payload = if offset == 0 { read.number("whole", 8)? as usize } else { l4.len() };
+    let header = l4.len().saturating_sub(payload);
     let end = offset + header + read.number("len", 8)? as usize;
     let part = l4.get(offset..end).map(<[u8]>::to_vec);
     part.ok_or_else(|| {
