@@ -27,16 +27,11 @@ impl Mapping {
     }
 
     fn map(bytes: usize, flags: i32, fd: i32, offset: libc::off_t) -> io::Result<Mapping> {
+        // Miri knows no memory that is there before it is used.
+        let flags = if cfg!(miri) { flags } else { flags | libc::MAP_POPULATE };
         // SAFETY: a fresh mapping at a place that the kernel chooses.
         let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags | libc::MAP_POPULATE,
-                fd,
-                offset,
-            )
+            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd, offset)
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -55,6 +50,17 @@ impl Mapping {
         let pointer = unsafe { self.start.as_ptr().add(at) };
         assert!(pointer.cast::<T>().is_aligned(), "{at} is no place for such a value");
         pointer.cast()
+    }
+}
+
+#[cfg(test)]
+impl Mapping {
+    /// The same memory, for a thread that plays the kernel.
+    ///
+    /// # Safety
+    /// It is used no longer than this mapping lives.
+    pub(crate) unsafe fn again(&self) -> std::mem::ManuallyDrop<Mapping> {
+        std::mem::ManuallyDrop::new(Mapping { start: self.start, bytes: self.bytes })
     }
 }
 

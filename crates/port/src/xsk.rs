@@ -104,6 +104,30 @@ impl Entries {
     }
 }
 
+#[cfg(test)]
+impl Entries {
+    /// A ring in memory of our own, whose numbers begin at `first`.
+    pub(crate) fn fresh(size: u32, first: u32) -> Entries {
+        let offsets = libc::xdp_ring_offset { producer: 0, consumer: 64, desc: 256, flags: 128 };
+        let bytes = 256 + size as usize * size_of::<libc::xdp_desc>();
+        let ring =
+            Entries { memory: Mapping::fresh(bytes).expect("memory"), offsets, side: Side::new(size, first) };
+        [0, 64].into_iter().for_each(|at| ring.word(at).store(first, Ordering::Relaxed));
+        ring
+    }
+
+    /// The kernel's side of it.
+    ///
+    /// # Safety
+    /// It is used no longer than this side lives.
+    pub(crate) unsafe fn other(&self) -> std::mem::ManuallyDrop<Entries> {
+        // SAFETY: as the caller promises.
+        let memory = std::mem::ManuallyDrop::into_inner(unsafe { self.memory.again() });
+        let Entries { offsets, side, .. } = *self;
+        std::mem::ManuallyDrop::new(Entries { memory, offsets, side })
+    }
+}
+
 /// A socket at no queue yet.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked below.

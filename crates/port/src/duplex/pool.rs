@@ -166,6 +166,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::xsk::Entries;
 
     #[test]
     fn chunks_are_apart_and_come_back() {
@@ -185,6 +186,97 @@ mod tests {
         assert_eq!(pool.free(), 3);
         assert!(Pool::new(1, 20_000).is_err());
         assert_eq!(Pool::new(1, 9234).expect("memory").longest(), 16128);
+    }
+
+    const FRAMES: u8 = 12;
+    const BYTES: usize = 60;
+
+    /// Waits until there is an entry.
+    fn until(mut ready: impl FnMut() -> bool) {
+        while !ready() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// What the kernel does, in copy mode: a frame for each free chunk, and frames to be sent are read and given back.
+    fn kernel(memory: &Mapping, [free, received, sent, completed]: [&mut Entries; 4]) {
+        for n in 0..FRAMES {
+            until(|| free.full() > 0);
+            // SAFETY: a full entry is ours, and so are the chunk that it names and a free entry.
+            unsafe {
+                let at = free.entry::<u64>(0).read() + FRONT as u64;
+                free.consumed(1);
+                memory.at::<[u8; BYTES]>(at as usize).write([n; BYTES]);
+                until(|| received.free() > 0);
+                let desc = libc::xdp_desc { addr: at, len: BYTES as u32, options: 0 };
+                received.entry::<libc::xdp_desc>(0).write(desc);
+            }
+            received.produced(1);
+            until(|| sent.full() > 0);
+            // SAFETY: the same.
+            unsafe {
+                let desc = sent.entry::<libc::xdp_desc>(0).read();
+                sent.consumed(1);
+                let frame = memory.at::<[u8; BYTES - 4]>(desc.addr as usize).read();
+                assert_eq!((frame, desc.len as usize), ([n + 1; BYTES - 4], BYTES - 4));
+                until(|| completed.free() > 0);
+                completed.entry::<u64>(0).write(desc.addr);
+            }
+            completed.produced(1);
+        }
+    }
+
+    /// For miri, which sees a chunk that two sides touch at once; the numbers of the rings wrap around meanwhile.
+    #[test]
+    fn chunks_go_to_the_kernel_and_back_by_rings() {
+        let mut pool = Pool::new(6, 64).expect("memory");
+        let [mut free, mut received, mut sent, mut completed] =
+            [(); 4].map(|()| Entries::fresh(4, u32::MAX - 5));
+        // SAFETY: the thread ends before the rings and the pool do.
+        let (memory, theirs) = unsafe {
+            (pool.memory().again(), [&free, &received, &sent, &completed].map(|ring| ring.other()))
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let [mut a, mut b, mut c, mut d] = theirs;
+                kernel(&memory, [&mut a, &mut b, &mut c, &mut d]);
+            });
+            let mut back = 0;
+            while back < FRAMES {
+                while free.free() > 0 && pool.free() > 1 {
+                    let chunk = pool.take().expect("there is one");
+                    let (at, _) = pool.lend(chunk);
+                    // SAFETY: a free entry, which the kernel does not touch.
+                    unsafe { free.entry::<u64>(0).write(at - FRONT as u64) };
+                    free.produced(1);
+                }
+                if received.full() > 0 && sent.free() > 0 {
+                    // SAFETY: a full entry, which names a chunk that the kernel gives back.
+                    let mut chunk = unsafe {
+                        let entry = received.entry::<libc::xdp_desc>(0).read();
+                        pool.returned(entry.addr, entry.len)
+                    };
+                    received.consumed(1);
+                    pool.bytes_mut(&chunk).iter_mut().for_each(|byte| *byte += 1);
+                    chunk.set_range(chunk.range().start + 4..chunk.range().end);
+                    let (addr, len) = pool.lend(chunk);
+                    // SAFETY: a free entry, which the kernel does not touch.
+                    unsafe {
+                        sent.entry::<libc::xdp_desc>(0).write(libc::xdp_desc { addr, len, options: 0 })
+                    };
+                    sent.produced(1);
+                }
+                if completed.full() > 0 {
+                    // SAFETY: as above.
+                    let chunk = unsafe { pool.returned(completed.entry::<u64>(0).read(), 0) };
+                    completed.consumed(1);
+                    pool.give_back(chunk);
+                    back += 1;
+                }
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(pool.free() + (4 - free.free()) as usize, 6, "no chunk is lost");
     }
 
     #[test]
