@@ -1,200 +1,22 @@
 //! `weir node` as a user runs it: between two hosts with stacks of their own.
 
+mod street;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
+use street::{NODE, PATIENCE, Street, WEIR, echo_over_tcp, need_root};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Leaves a test, aloud, where the kernel would refuse it.
-macro_rules! need_root {
-    () => {
-        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        }
-    };
-}
-
-/// The node's interfaces.
-const NODE: [&str; 2] = ["n0", "n1"];
-
-/// Host left - node - host right, in namespaces of their own: 198.18.0.2 - n0 [ ] n1 - 192.0.2.2.
-struct Street {
-    left: Namespace,
-    right: Namespace,
-    node: Namespace,
-    folder: PathBuf,
-}
-
-impl Street {
-    fn new() -> Street {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("node-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let new = || Namespace::new().unwrap();
-        let street = Street { left: new(), right: new(), node: new(), folder };
-        street.wire(&street.left, "l0", (NODE[0], 0), "198.18.0.2", "198.18.0.1");
-        street.wire(&street.right, "r0", (NODE[1], 1), "192.0.2.2", "192.0.2.1");
-        street
-    }
-
-    fn wire(&self, host: &Namespace, name: &str, (end, side): (&str, u8), address: &str, gateway: &str) {
-        let mac = |n| [2, 0, 0, 0, side, n];
-        self.node.run(|| {
-            let ends = [(name, mac(1), host.fd()), (end, mac(2), self.node.fd())]
-                .map(|(name, mac, namespace)| VethEnd { name, mac, namespace });
-            Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
-        });
-        for (name, ns) in [(name, host), (end, &self.node)] {
-            ns.run(|| {
-                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-                // Frames as they stand on a wire: whole, no longer than the MTU.
-                for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
-                    set_offload(name, offload, false).unwrap();
-                }
-                set_offload(name, Offload::Gro, true).unwrap();
-            });
-        }
-        for (name, ns) in [(name, host), (end, &self.node)] {
-            ns.run(|| {
-                let mut rtnl = Rtnl::open().unwrap();
-                let index = rtnl.link(name).unwrap().ifindex;
-                rtnl.set_up(index, true).unwrap();
-            });
-        }
-        host.run(|| {
-            let mut rtnl = Rtnl::open().unwrap();
-            let index = rtnl.link(name).unwrap().ifindex;
-            rtnl.add_address(index, address.parse().unwrap(), 24).unwrap();
-            rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway.parse().unwrap(), index).unwrap();
-        });
-    }
-
-    fn file(&self, text: &str) -> PathBuf {
-        let path = self.folder.join("test.node");
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
-    /// Runs `weir node ...` in the node's namespace.
-    fn weir(&self, arguments: &[&str]) -> Output {
-        self.node.run(|| self.command(arguments).output().unwrap())
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(WEIR);
-        command.arg("node").args(arguments).env("WEIR_NODE_SOCKET", self.folder.join("node.sock"));
-        command
-    }
-
-    /// A node that answers.
-    fn run(&self, text: &str) -> Running<'_> {
-        let file = self.file(text);
-        let mut command = self.command(&["run", file.to_str().unwrap(), "--json", "--events"]);
-        command.arg(self.folder.join("events")).arg("--blocks").arg(self.folder.join("blocks"));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
-        let deadline = Instant::now() + PATIENCE;
-        while !self.weir(&["show"]).status.success() {
-            assert!(Instant::now() < deadline, "the node answers");
-            std::thread::yield_now();
-        }
-        node
-    }
-
-    fn show(&self, what: &str) -> Value {
-        let output = self.weir(&["show", what, "--json"]);
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-impl Drop for Street {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-struct Running<'a> {
-    street: &'a Street,
-    child: Option<Child>,
-}
-
-impl Running<'_> {
-    fn signal(&self, signal: i32) {
-        let child = self.child.as_ref().unwrap();
-        // SAFETY: the number of a child that nobody has waited for.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
-    }
-
-    /// Ends it at once, as a crash does.
-    fn crash(mut self) {
-        let mut child = self.child.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    /// Ends it as Ctrl-C does; its books.
-    fn end(mut self) -> Value {
-        self.signal(libc::SIGINT);
-        let output = self.child.take().unwrap().wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let books: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(books["balance"], true, "{books}");
-        books
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let output = child.wait_with_output();
-            eprintln!("the node in {}: {output:?}", self.street.folder.display());
-        }
-    }
-}
+use weir_testbed::rtnl::Rtnl;
 
 const ROUTER: &str = "node lan(198.18.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
 const NAT: &str =
     "node lan(198.18.0.1/24, on n0) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\n";
-
-/// A server at the right, a client at the left: what the client sends comes back.
-fn echo_over_tcp(street: &Street, bytes: usize) {
-    let listener = street.right.run(|| TcpListener::bind("192.0.2.2:7").unwrap());
-    let server = std::thread::spawn(move || {
-        let (mut stream, from) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut all = vec![0; bytes];
-        stream.read_exact(&mut all).unwrap();
-        stream.write_all(&all).unwrap();
-        from
-    });
-    let mut client = street.left.run(|| TcpStream::connect("192.0.2.2:7").unwrap());
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
-    let sent: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
-    let mut writer = client.try_clone().unwrap();
-    let (echo, from) = std::thread::scope(|scope| {
-        scope.spawn(|| writer.write_all(&sent).unwrap());
-        let mut echo = vec![0; bytes];
-        client.read_exact(&mut echo).unwrap();
-        (echo, server.join().unwrap())
-    });
-    assert!(echo == sent, "what was sent comes back");
-    eprintln!("the client was seen as {from}");
-}
 
 #[test]
 fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
@@ -205,7 +27,7 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
             let told =
                 street.node.run(|| street.command(&["run", "/dev/stdin"]).stdin(Stdio::null()).output());
             assert!(!told.unwrap().status.success(), "an empty file is no node");
-            street.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, false).unwrap()));
+            street.merge(false);
         }
         let node = street.run(&format!("{NAT}run(io {io})"));
         echo_over_tcp(&street, 300_000);
@@ -244,7 +66,7 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
 fn hosts_have_their_ports_again_after_a_crash() {
     need_root!();
     let street = Street::new();
-    street.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, false).unwrap()));
+    street.merge(false);
     let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
     // The port that the outside sees.
@@ -292,7 +114,7 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
     need_root!();
     for (io, host) in [("xdp", "kernel"), ("packet", "kernel"), ("xdp", "tap0"), ("packet", "tap0")] {
         let street = Street::new();
-        street.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, io == "xdp").unwrap()));
+        street.merge(io == "xdp");
         let add = |name: &str| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.link(name).unwrap().ifindex;

@@ -1,0 +1,288 @@
+//! Real stacks and the programs that people use, through `weir node`: ping, traceroute, curl, iperf3, and TCP that has to
+//! find out how long its packets may be.
+//!
+//! ```text
+//!  left - n0 [ node ] n1 - right - far           the last wire takes shorter packets than the others
+//! ```
+
+#[allow(dead_code, reason = "the tests of the node use more of it")]
+mod street;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use street::{At, LEFT4, PATIENCE, RIGHT4, Street, need_root, settle, wire};
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+
+const LEFT6: At = ("2001:db8:1::2", "2001:db8:1::1");
+const RIGHT6: At = ("2001:db8:2::2", "2001:db8:2::1");
+const FAR4: At = ("198.19.0.9", "198.19.0.1");
+const FAR6: At = ("2001:db8:9::9", "2001:db8:9::1");
+/// What the last wire takes, towards the far end.
+const NARROW: u32 = 1300;
+/// Without prompting a time-out of its own: how long a program may take, s.
+const PROGRAM_S: &str = "40";
+
+/// A host behind the right one, which forwards to it.
+fn far(street: &Street, all: &[At]) -> Namespace {
+    let far = Namespace::new().unwrap();
+    wire((&far, "f1"), (&street.right, "f0"), 2);
+    let gateway = |&(_, gateway): &At| (gateway, gateway);
+    street.right.run(|| {
+        for (file, value) in [
+            ("/proc/sys/net/ipv4/ip_forward", "1"),
+            ("/proc/sys/net/ipv6/conf/all/forwarding", "1"),
+            ("/sys/class/net/f0/mtu", &NARROW.to_string()),
+        ] {
+            std::fs::write(file, value).unwrap();
+        }
+    });
+    let networks: Vec<At> = all.iter().map(gateway).collect();
+    street::addresses(&street.right, "f0", &networks);
+    settle(&far, "f1", all);
+    far
+}
+
+/// What a program prints; `None`, aloud, where it is not installed.
+fn program(host: &Namespace, words: &[&str]) -> Option<String> {
+    let output = host.run(|| Command::new("timeout").arg(PROGRAM_S).args(words).output().unwrap());
+    if output.status.code() == Some(127) {
+        println!("skipped: {} is not installed", words[0]);
+        return None;
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{words:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(text)
+}
+
+fn ping(host: &Namespace, target: &str) {
+    program(host, &["ping", "-n", "-c", "3", "-i", "0.01", "-w", "20", target]);
+    // In fragments both ways.
+    program(host, &["ping", "-n", "-c", "2", "-i", "0.01", "-w", "20", "-s", "4000", target]);
+}
+
+/// Who is on the way.
+fn hops(host: &Namespace, target: &str) -> Option<Vec<String>> {
+    let text = program(host, &["traceroute", "-n", "-q", "1", "-N", "1", "-w", "5", "-m", "6", target])?;
+    let hop = |line: &str| line.split_whitespace().nth(1).map(String::from);
+    Some(text.lines().skip(1).filter_map(hop).collect())
+}
+
+/// Bytes that nobody would send by chance.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+/// curl at one host, a web server at `served` of another, which the first knows by `url`.
+fn curl(host: &Namespace, server: &Namespace, served: &str, url: &str) {
+    let listener = server.run(|| TcpListener::bind(served).unwrap());
+    let page = pattern(2_000_000);
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut asked, mut some) = (vec![], [0; 1000]);
+            while !asked.ends_with(b"\r\n\r\n") {
+                let n = stream.read(&mut some).unwrap();
+                if n == 0 {
+                    return;
+                }
+                asked.extend(&some[..n]);
+            }
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
+            stream.write_all(&[head.as_bytes(), &page].concat()).unwrap();
+        });
+        let output = host.run(|| Command::new("curl").args(["-sSg", "-m", PROGRAM_S, url]).output());
+        match output {
+            Ok(output) => assert!(
+                output.status.success() && output.stdout == page,
+                "{url}: {} of {} bytes, {}",
+                output.stdout.len(),
+                page.len(),
+                String::from_utf8_lossy(&output.stderr)
+            ),
+            Err(_) => {
+                println!("skipped: curl is not installed");
+                drop(server.run(|| TcpStream::connect(served)));
+            }
+        }
+        serving.join().unwrap();
+    });
+}
+
+/// iperf3 with two connections, one way and the other. It ends when all is sent, not when all has arrived.
+fn iperf3(host: &Namespace, server: &Namespace, served: &str, target: &str) {
+    for way in [&[][..], &["-R"]] {
+        let mut command = Command::new("timeout");
+        command.args([PROGRAM_S, "iperf3", "-s", "-1", "--forceflush", "-B", served]).stdout(Stdio::piped());
+        let mut serving = server.run(|| command.spawn().unwrap());
+        let mut lines = BufReader::new(serving.stdout.take().unwrap()).lines();
+        if !lines.by_ref().any(|line| line.unwrap().contains("Server listening")) {
+            assert_eq!(serving.wait().unwrap().code(), Some(127), "iperf3 listens at {served}");
+            return println!("skipped: iperf3 is not installed");
+        }
+        let rest = std::thread::spawn(move || lines.for_each(drop));
+        let words = [&["iperf3", "-c", target, "-n", "16M", "-P", "2", "--json"], way].concat();
+        let told: Value = serde_json::from_str(&program(host, &words).expect("it is installed")).unwrap();
+        let bytes = told["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
+        assert!(bytes >= 1_000_000, "{words:?}: {told}");
+        assert!(serving.wait().unwrap().success(), "{words:?}");
+        rest.join().unwrap();
+    }
+}
+
+/// How long packets to a host may be, as far as the stack knows.
+fn path_mtu(host: &Namespace, target: SocketAddr) -> u32 {
+    let any: IpAddr = if target.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = host.run(|| UdpSocket::bind((any, 0)).unwrap());
+    socket.connect(target).unwrap();
+    let (level, option) = match target {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    let (mut mtu, mut bytes) = (0_u32, 4);
+    // SAFETY: an open socket; both pointers are of values that live through the call.
+    let told =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut bytes) };
+    assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
+    mtu
+}
+
+/// A long transfer to the far end, whose segments are too long at first. It has to arrive, and the stack to know why.
+fn find_path_mtu(host: &Namespace, far: &Namespace, (served, target): (&str, &str), expected: u32) {
+    let target: SocketAddr = target.parse().unwrap();
+    assert_eq!(path_mtu(host, target), 1500, "{target} is not known yet");
+    let listener = far.run(|| TcpListener::bind(served).unwrap());
+    let sent = pattern(1_000_000);
+    let mut client = host.run(|| TcpStream::connect_timeout(&target, PATIENCE).unwrap());
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut came = vec![];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            client.write_all(&sent).unwrap();
+            drop(client);
+        });
+        stream.read_to_end(&mut came).unwrap_or_else(|error| panic!("{target}: {error}"));
+    });
+    assert!(came == sent, "{target}: {} of {} bytes, or others", came.len(), sent.len());
+    assert_eq!(path_mtu(host, target), expected, "{target}");
+}
+
+/// Address and port, as programs write them.
+fn at(host: &str, port: u16) -> String {
+    SocketAddr::from((host.parse::<IpAddr>().unwrap(), port)).to_string()
+}
+
+/// What people do with a host: it is asked whether it is there, for a page, and for all that the path carries.
+fn talk(host: &Namespace, street: &Street, served: &str, target: &str) {
+    ping(host, target);
+    curl(host, &street.right, &at(served, 80), &format!("http://{}/", at(target, 80)));
+    iperf3(host, &street.right, served, target);
+}
+
+#[test]
+fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
+    need_root!();
+    for io in ["xdp", "packet"] {
+        let street = Street::with(&[LEFT4, LEFT6], &[RIGHT4, RIGHT6]);
+        street.merge(io == "xdp");
+        let far = far(&street, &[FAR4, FAR6]);
+        let node = street.run(&format!(
+            "node lan(198.18.0.1/24, 2001:db8:1::1/64, on n0)
+                filter(accept state established, accept state related, accept outward state new)
+                > nat(public 192.0.2.1)
+                > route(198.19.0.0/24 via 192.0.2.2, 2001:db8:9::/64 via 2001:db8:2::2)
+                > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
+             run(io {io})"
+        ));
+        for ((_, gateway), (right, _), (far_at, _)) in [(LEFT4, RIGHT4, FAR4), (LEFT6, RIGHT6, FAR6)] {
+            talk(&street.left, &street, right, right);
+            if let Some(hops) = hops(&street.left, far_at) {
+                assert_eq!(hops, [gateway, right, far_at], "{io}");
+            }
+            find_path_mtu(&street.left, &far, (&at(far_at, 7), &at(far_at, 7)), NARROW);
+        }
+        // Nobody outside begins.
+        let (to, from) = ("[2001:db8:1::2]:9", "[2001:db8:2::2]:0");
+        let closed = street.left.run(|| UdpSocket::bind(to).unwrap());
+        closed.set_nonblocking(true).unwrap();
+        street.right.run(|| UdpSocket::bind(from).unwrap().send_to(b"hello", to).unwrap());
+        let books = node.end();
+        assert!(closed.recv(&mut [0; 9]).is_err(), "{io}: the filter lets it in");
+        assert!(books["drops"]["filter_policy"].as_u64().unwrap_or(0) > 0, "{io}: {books}");
+    }
+}
+
+#[test]
+fn a_host_with_ipv6_alone_reaches_servers_with_ipv4_alone() {
+    need_root!();
+    for io in ["xdp", "packet"] {
+        let street = Street::with(&[LEFT6], &[RIGHT4]);
+        street.merge(io == "xdp");
+        let far = far(&street, &[FAR4]);
+        let node = street.run(&format!(
+            "node lan(2001:db8:1::1/64, on n0) > nat(public 192.0.2.1, prefix64 64:ff9b::/96)
+                > route(198.19.0.0/24 via 192.0.2.2) > wan(192.0.2.1/24, on n1)
+             run(io {io})"
+        ));
+        let (right, far_at) = ("64:ff9b::c000:202", "64:ff9b::c613:9");
+        talk(&street.left, &street, "192.0.2.2", right);
+        if let Some(hops) = hops(&street.left, far_at) {
+            // Packets live no longer than IPv4 says, and the node speaks of it with its address there.
+            assert_eq!(hops, ["64:ff9b::c000:201", right, far_at], "{io}");
+        }
+        // The header of IPv6 is longer by 20 bytes.
+        find_path_mtu(&street.left, &far, ("198.19.0.9:7", &format!("[{far_at}]:7")), NARROW + 20);
+        let server = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
+        let client = street.left.run(|| UdpSocket::bind("[2001:db8:1::2]:4000").unwrap());
+        for sums in [true, false] {
+            let long = pattern(4000);
+            if !sums {
+                set(&server, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
+            }
+            // The answer may be cut on its way.
+            set(&server, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
+            client.send_to(&long, format!("[{right}]:9")).unwrap();
+            for (socket, answers) in [(&server, true), (&client, false)] {
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                let mut came = [0; 5000];
+                let (bytes, from) = socket.recv_from(&mut came).unwrap_or_else(|error| {
+                    panic!("{io}, checksums {sums}, answer {}: {error}: {}", !answers, street.show("drops"))
+                });
+                assert!(came[..bytes] == long, "{io}, checksums {sums}: {bytes} bytes, or others");
+                if answers {
+                    socket.send_to(&long, from).unwrap();
+                }
+            }
+        }
+        node.end();
+    }
+}
+
+#[test]
+fn a_machine_talks_by_a_tap_device_of_its_own_node() {
+    need_root!();
+    let street = Street::with(&[], &[RIGHT4, RIGHT6]);
+    let node = street.run(
+        "node lan(198.18.0.1/24, 2001:db8:1::1/64, on tap:t0) > nat(public 192.0.2.1) > route
+            > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
+         run(host none)",
+    );
+    street.node.run(|| set_offload("t0", Offload::TxChecksum, false).unwrap());
+    settle(&street.node, "t0", &[LEFT4, LEFT6]);
+    for (right, _) in [RIGHT4, RIGHT6] {
+        talk(&street.node, &street, right, right);
+    }
+    node.end();
+}
+
+fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {
+    // SAFETY: an open socket, and a value that lives through the call.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), 4) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}

@@ -1,0 +1,237 @@
+//! Hosts with stacks of their own, and `weir node` between them.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// Longer than any test needs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Leaves a test, aloud, where the kernel would refuse it.
+macro_rules! need_root {
+    () => {
+        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+pub(crate) use need_root;
+
+/// The node's interfaces.
+pub(crate) const NODE: [&str; 2] = ["n0", "n1"];
+
+/// Host left - node - host right, in namespaces of their own: 198.18.0.2 - n0 [ ] n1 - 192.0.2.2.
+pub(crate) struct Street {
+    pub(crate) left: Namespace,
+    pub(crate) right: Namespace,
+    pub(crate) node: Namespace,
+    pub(crate) folder: PathBuf,
+}
+
+/// An address of a host, and its gateway, the node's.
+pub(crate) type At = (&'static str, &'static str);
+pub(crate) const LEFT4: At = ("198.18.0.2", "198.18.0.1");
+pub(crate) const RIGHT4: At = ("192.0.2.2", "192.0.2.1");
+
+impl Street {
+    /// With IPv4 on both sides.
+    pub(crate) fn new() -> Street {
+        Street::with(&[LEFT4], &[RIGHT4])
+    }
+
+    /// With these addresses of the hosts.
+    pub(crate) fn with(left: &[At], right: &[At]) -> Street {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("node-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let new = || Namespace::new().unwrap();
+        let street = Street { left: new(), right: new(), node: new(), folder };
+        wire((&street.left, "l0"), (&street.node, NODE[0]), 0);
+        wire((&street.right, "r0"), (&street.node, NODE[1]), 1);
+        settle(&street.left, "l0", left);
+        settle(&street.right, "r0", right);
+        street
+    }
+
+    /// Whether the node's interfaces put segments together, which AF_XDP wants of a veth and AF_PACKET cannot have.
+    pub(crate) fn merge(&self, merges: bool) {
+        self.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, merges).unwrap()));
+    }
+
+    pub(crate) fn file(&self, text: &str) -> PathBuf {
+        let path = self.folder.join("test.node");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Runs `weir node ...` in the node's namespace.
+    pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
+        self.node.run(|| self.command(arguments).output().unwrap())
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(WEIR);
+        command.arg("node").args(arguments).env("WEIR_NODE_SOCKET", self.folder.join("node.sock"));
+        command
+    }
+
+    /// A node that answers.
+    pub(crate) fn run(&self, text: &str) -> Running<'_> {
+        let file = self.file(text);
+        let mut command = self.command(&["run", file.to_str().unwrap(), "--json", "--events"]);
+        command.arg(self.folder.join("events")).arg("--blocks").arg(self.folder.join("blocks"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
+        let deadline = Instant::now() + PATIENCE;
+        while !self.weir(&["show"]).status.success() {
+            assert!(Instant::now() < deadline, "the node answers");
+            std::thread::yield_now();
+        }
+        node
+    }
+
+    pub(crate) fn show(&self, what: &str) -> Value {
+        let output = self.weir(&["show", what, "--json"]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// A wire between two namespaces, which is up.
+pub(crate) fn wire(one: (&Namespace, &str), other: (&Namespace, &str), number: u8) {
+    let mac = |n| [2, 0, 0, 0, number, n];
+    let ends = [(one, mac(1)), (other, mac(2))];
+    other.0.run(|| {
+        let ends = ends.map(|((ns, name), mac)| VethEnd { name, mac, namespace: ns.fd() });
+        Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
+    });
+    for ((ns, name), _) in ends {
+        ns.run(|| {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            // Frames as they stand on a wire: whole, no longer than the MTU.
+            for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
+                set_offload(name, offload, false).unwrap();
+            }
+            set_offload(name, Offload::Gro, true).unwrap();
+        });
+    }
+    for ((ns, name), _) in ends {
+        ns.run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.link(name).unwrap().ifindex;
+            rtnl.set_up(index, true).unwrap();
+        });
+    }
+}
+
+/// Gives an interface of a host these addresses.
+pub(crate) fn addresses(host: &Namespace, name: &str, all: &[At]) {
+    host.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.link(name).unwrap().ifindex;
+        for (address, _) in all {
+            let address: IpAddr = address.parse().unwrap();
+            if address.is_ipv6() {
+                std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0").unwrap();
+            }
+            rtnl.add_address(index, address, if address.is_ipv6() { 64 } else { 24 }).unwrap();
+        }
+    });
+}
+
+/// Gives it these addresses, and default routes.
+pub(crate) fn settle(host: &Namespace, name: &str, all: &[At]) {
+    addresses(host, name, all);
+    host.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.link(name).unwrap().ifindex;
+        for (_, gateway) in all {
+            let gateway: IpAddr = gateway.parse().unwrap();
+            let any = if gateway.is_ipv6() { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };
+            rtnl.add_route((any, 0), gateway, index).unwrap();
+        }
+    });
+}
+
+impl Drop for Street {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A node that runs.
+pub(crate) struct Running<'a> {
+    street: &'a Street,
+    pub(crate) child: Option<Child>,
+}
+
+impl Running<'_> {
+    fn signal(&self, signal: i32) {
+        let child = self.child.as_ref().unwrap();
+        // SAFETY: the number of a child that nobody has waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    }
+
+    /// Ends it at once, as a crash does.
+    pub(crate) fn crash(mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Ends it as Ctrl-C does; its books.
+    pub(crate) fn end(mut self) -> Value {
+        self.signal(libc::SIGINT);
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let books: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(books["balance"], true, "{books}");
+        books
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let output = child.wait_with_output();
+            eprintln!("the node in {}: {output:?}", self.street.folder.display());
+        }
+    }
+}
+
+/// A server at the right, a client at the left: what the client sends comes back.
+pub(crate) fn echo_over_tcp(street: &Street, bytes: usize) {
+    let listener = street.right.run(|| TcpListener::bind("192.0.2.2:7").unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, from) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut all = vec![0; bytes];
+        stream.read_exact(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+        from
+    });
+    let mut client = street.left.run(|| TcpStream::connect("192.0.2.2:7").unwrap());
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let sent: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
+    let mut writer = client.try_clone().unwrap();
+    let (echo, from) = std::thread::scope(|scope| {
+        scope.spawn(|| writer.write_all(&sent).unwrap());
+        let mut echo = vec![0; bytes];
+        client.read_exact(&mut echo).unwrap();
+        (echo, server.join().unwrap())
+    });
+    assert!(echo == sent, "what was sent comes back");
+    eprintln!("the client was seen as {from}");
+}
