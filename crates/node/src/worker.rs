@@ -300,7 +300,9 @@ impl Worker {
                 self.withheld += 1;
                 continue;
             };
-            chunk.set_range(FRONT..FRONT + bytes.len());
+            // What became longer on its way than any frame that arrives begins further in front.
+            let start = FRONT.min((FRONT + self.pool.longest()).saturating_sub(bytes.len()));
+            chunk.set_range(start..start + bytes.len());
             self.pool.bytes_mut(&chunk).copy_from_slice(&bytes);
             match port {
                 Some(port) => self.out[usize::from(port.0)].push(chunk),

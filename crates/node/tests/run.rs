@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use weir_node::{Config, Node, Opened, Snapshot};
 use weir_packet::flow::{Flow, IpVersion};
 use weir_packet::frame::{Ends, Signature};
+use weir_plane::scenario::packet;
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::ethtool::{Offload, set_offload};
@@ -136,6 +137,27 @@ fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
         let came = ends.iter().map(|[_, b]| std::iter::from_fn(|| b.receive()).count() as u64).sum::<u64>();
         assert_eq!((came, books.left), (sent, sent), "{wait}");
     }
+}
+
+#[test]
+fn held_fragments_that_become_longer_than_frames_leave() {
+    let config = config("lan > nat(public 192.0.2.1, prefix64 64:ff9b::/96) > wan");
+    let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
+    let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
+    let node = Opened::between(&config, vec![ports]).unwrap().start().unwrap();
+    let frame = |line: &str, ether_type: [u8; 2]| {
+        [&[2; 12][..], &ether_type, &packet(line).expect("a packet")].concat()
+    };
+    assert!(a.send(&frame("udp [2001:db8::1]:1 > [64:ff9b::c613:9]:53", [0x86, 0xdd])));
+    let out = next(&b);
+    let port = u16::from_be_bytes([out[34], out[35]]);
+    // As long as chunks have room for, and not to be cut.
+    let later = frame("udp 198.19.0.9 > 192.0.2.1 len 1744 whole 3488 frag 1752 id 9 df", [8, 0]);
+    let first =
+        frame(&format!("udp 198.19.0.9:53 > 192.0.2.1:{port} len 1744 whole 3488 frag 0+ id 9 df"), [8, 0]);
+    assert!(b.send(&later) && b.send(&first));
+    assert_eq!([next(&a).len(), next(&a).len()], [first.len() + 28, later.len() + 28]);
+    assert!(Snapshot::sum(&node.stop().unwrap()).books.balance());
 }
 
 #[test]
