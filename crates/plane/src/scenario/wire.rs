@@ -316,14 +316,20 @@ pub(super) fn piece(packet: &[u8]) -> Result<Option<Piece>, String> {
     Ok(Some(Piece { origin, offset: ip.offset, more: ip.more, l4 }))
 }
 
-/// Whether the checksum of a transport is right.
+/// Whether the checksum of what fragments make is right.
 pub(super) fn judge(origin: &Origin, l4: &[u8]) -> Result<(), String> {
-    match origin.proto {
-        UDP if l4.get(6..8).is_some_and(|sum| sum == [0, 0]) => Ok(()),
-        UDP | TCP | ICMP | ICMP6 if fold(covered(origin.proto, l4, origin.ends)) != 0xffff => {
-            Err("the checksum of what its fragments make is wrong".to_string())
-        }
-        _ => Ok(()),
+    match is_right(origin.proto, l4, origin.ends) {
+        true => Ok(()),
+        false => Err("the checksum of what its fragments make is wrong".to_string()),
+    }
+}
+
+/// Whether the checksum of a transport is right, where it has one; UDP of IPv6 must (RFC 8200, section 8.1).
+fn is_right(proto: u8, l4: &[u8], ends: (IpAddr, IpAddr)) -> bool {
+    match proto {
+        UDP if l4.get(6..8).is_none_or(|sum| sum == [0, 0]) => ends.0.is_ipv4(),
+        UDP | TCP | ICMP | ICMP6 => fold(covered(proto, l4, ends)) == 0xffff,
+        _ => true,
     }
 }
 
@@ -381,11 +387,7 @@ fn describe(packet: &[u8], prefix: &str, fields: &mut Fields) -> Result<(), Stri
         return Ok(());
     }
     describe_transport(l4, ip.proto, &mut notes)?;
-    let summed = match ip.proto {
-        UDP => l4.get(6..8).is_some_and(|sum| sum != [0, 0]),
-        proto => matches!(proto, TCP | ICMP | ICMP6),
-    };
-    if whole && ip.total == packet.len() && summed && fold(covered(ip.proto, l4, ip.ends)) != 0xffff {
+    if whole && ip.total == packet.len() && !is_right(ip.proto, l4, ip.ends) {
         if !quoted {
             return Err(format!("the checksum of its {} is wrong", name.to_uppercase()));
         }
