@@ -17,6 +17,8 @@
 #define WEIR_GAPS 16               /* gaps that late frames may still fill; a power of two */
 #define WEIR_EVENTS 1024           /* periods of loss that are kept; a power of two */
 #define WEIR_LATE_EVENTS 4         /* periods in which a very late frame is looked for */
+#define WEIR_LEAVING 256           /* frames that leave a node at once; a power of two */
+#define WEIR_LEAVING_BYTES 2112    /* the longest of them; no power of two, which would have them share cache sets */
 
 /* Follows the UDP header of a test frame, 18 bytes: the smallest IPv4 frame has just that room (RFC 2544),
  * and IPv6 fits into 84 (RFC 8219, section 4). Little endian.
@@ -180,6 +182,12 @@ struct weir_recv {
 	__u64 merge_ns;       /* gaps less than this apart belong to one period of loss */
 };
 
+/* Frames that leave a node. */
+struct weir_leave {
+	__u32 next;           /* the first that has not left */
+	__u16 bytes[WEIR_LEAVING];   /* how long they are */
+};
+
 /* Folds a one's complement sum into 16 bits (RFC 1071). */
 static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 {
@@ -197,3 +205,4 @@ _Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "share
 _Static_assert(sizeof(struct weir_losses) == 32 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
 _Static_assert(sizeof(struct weir_ipdv) == 24 + 2 * WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_recv) == 88, "shared.rs");
+_Static_assert(sizeof(struct weir_leave) == 4 + 2 * WEIR_LEAVING, "shared.rs");

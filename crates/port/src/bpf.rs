@@ -32,6 +32,8 @@ pub mod object {
     pub static NODE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/node.bpf.o"));
     /// Hands frames to the stack of the machine.
     pub static PASS: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/pass.bpf.o"));
+    /// Has frames of a node leave.
+    pub static LEAVE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/leave.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 }
@@ -57,9 +59,9 @@ pub enum BpfError {
         /// Kernel's error.
         source: io::Error,
     },
-    /// Running the generator failed.
+    /// Running a program failed.
     #[error(
-        "cannot run the generator: {0}; live frames need Linux 5.18 or newer and at most 3392 bytes a frame"
+        "cannot run an XDP program: {0}; live frames need Linux 5.18 or newer and at most 3392 bytes a frame"
     )]
     Run(io::Error),
     /// A map could not be read, written or mapped.
@@ -305,6 +307,13 @@ impl<T: Shared> Memory<T> {
     pub fn set(&self, i: usize, value: &T) {
         // SAFETY: as in get().
         unsafe { self.at(i).write_volatile(*value) }
+    }
+
+    /// Copies bytes to the beginning of entry `i`.
+    pub fn fill(&self, i: usize, bytes: &[u8]) {
+        assert!(bytes.len() <= size_of::<T>(), "{} bytes in an entry", bytes.len());
+        // SAFETY: within the entry; a T may hold any bytes, and what is copied from is borrowed memory of our own.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(i).cast(), bytes.len()) }
     }
 
     /// Copies one field of entry `i` out; `field` picks it without reading.

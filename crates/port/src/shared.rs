@@ -14,6 +14,10 @@ pub const GAPS: usize = 16;
 pub const EVENTS: usize = 1024;
 /// Periods in which a very late frame is looked for.
 pub const LATE_EVENTS: usize = 4;
+/// Frames that leave a node at once.
+pub const LEAVING: usize = 256;
+/// The longest of them.
+pub const LEAVING_BYTES: usize = 2112;
 
 /// One entry of the flow table; addresses and ports in network order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -280,6 +284,16 @@ pub struct Recv {
     pub merge_ns: u64,
 }
 
+/// Frames that leave a node.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Leave {
+    /// The first that has not left.
+    pub next: u32,
+    /// How long they are.
+    pub bytes: [u16; LEAVING],
+}
+
 const _: () = assert!(size_of::<Flow>() == 16);
 const _: () = assert!(size_of::<Stream>() == 264 + GROUPS * 4 + LATE_BUCKETS * 8);
 const _: () = assert!(size_of::<Gen>() == 184 + 2 * size_of::<Stream>());
@@ -288,6 +302,7 @@ const _: () = assert!(size_of::<Window>() == 24 + 1024 * 16);
 const _: () = assert!(size_of::<Losses>() == 32 + (GAPS + EVENTS) * 56);
 const _: () = assert!(size_of::<Ipdv>() == 24 + 2 * LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Recv>() == 88);
+const _: () = assert!(size_of::<Leave>() == 4 + 2 * LEAVING);
 
 /// Plain data that a program shares: any bit pattern is a value.
 ///
@@ -296,6 +311,10 @@ const _: () = assert!(size_of::<Recv>() == 88);
 pub unsafe trait Shared: Copy {}
 // SAFETY: an integer.
 unsafe impl Shared for u64 {}
+// SAFETY: an integer.
+unsafe impl Shared for u32 {}
+// SAFETY: integers.
+unsafe impl Shared for [u8; LEAVING_BYTES] {}
 // SAFETY: repr(C), integers only, sizes asserted above leave no room for padding.
 unsafe impl Shared for Flow {}
 // SAFETY: as above.
@@ -310,6 +329,8 @@ unsafe impl Shared for Losses {}
 unsafe impl Shared for Ipdv {}
 // SAFETY: as above.
 unsafe impl Shared for Recv {}
+// SAFETY: as above.
+unsafe impl Shared for Leave {}
 
 /// A group's counts with nothing in them.
 pub const EMPTY_GROUP: Group = Group {

@@ -20,8 +20,12 @@ struct Channels {
 }
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GGRO: u32 = 0x2b;
+
+/// Bit of NETDEV_XDP_ACT_NDO_XMIT, linux/netdev.h.
+const NDO_XMIT: u64 = 1 << 2;
 
 /// An interface, found by its name.
 #[derive(Debug, Clone)]
@@ -119,6 +123,33 @@ impl Interface {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Is it one end of a pair of virtual interfaces?
+    pub(crate) fn is_veth(&self) -> bool {
+        /// struct ethtool_drvinfo: a command, the name of the driver, and what nobody asks for here.
+        #[repr(C)]
+        struct Driver {
+            command: u32,
+            name: [u8; 32],
+            rest: [u8; 160],
+        }
+        let mut driver = Driver { command: ETHTOOL_GDRVINFO, name: [0; 32], rest: [0; 160] };
+        let told = self.ask(SIOCETHTOOL, |request| {
+            request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut driver).cast();
+        });
+        told.is_ok() && driver.name.starts_with(b"veth\0")
+    }
+
+    /// Does its driver take frames that an XDP program redirects to it, as it is now? To be asked in its network
+    /// namespace.
+    pub(crate) fn takes_redirected(&self) -> bool {
+        // SAFETY: all-zero is a valid bpf_xdp_query_opts.
+        let mut told: libbpf_sys::bpf_xdp_query_opts = unsafe { std::mem::zeroed() };
+        told.sz = size_of_val(&told) as _;
+        // SAFETY: plain integers, and options that live through the call.
+        let asked = unsafe { libbpf_sys::bpf_xdp_query(self.index as i32, 0, &mut told) };
+        asked == 0 && told.feature_flags & NDO_XMIT != 0
     }
 
     /// Its Ethernet address.

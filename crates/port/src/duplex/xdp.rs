@@ -5,7 +5,10 @@
 //!   free chunks > [fill ring] > kernel > [rx ring] > node > [tx ring] > kernel > [completion ring] > free chunks
 //! ```
 //! In copy mode, which every driver has, the kernel copies each frame once when it arrives and once when it leaves.
-//! There is a socket for each receive queue, since a queue without one would pass us by.
+//! There is a socket for each receive queue, since a queue without one would pass us by. Where there is a cheaper way for
+//! many frames to leave at once ([`live`]), they take it.
+
+mod live;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -18,6 +21,7 @@ use crate::capture::tap::pending_error;
 use crate::capture::{Drops, Interface, Options};
 use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Layout, Place};
+use live::Live;
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -31,6 +35,7 @@ const SEND_BYTES: i32 = 16 << 20;
 /// One interface with all its receive queues.
 pub struct Xdp {
     queues: Vec<Queue>,
+    live: Option<Live>,
     attached: Attached,
     /// Whose chunks these are.
     pool: u32,
@@ -45,6 +50,12 @@ pub struct Xdp {
     pass: Program,
     /// Frames that it did not take.
     no_machine: u64,
+}
+
+impl Xdp {
+    fn leaves_live(&self) -> bool {
+        self.live.as_ref().is_some_and(Live::is_usable)
+    }
 }
 
 /// A socket at one queue.
@@ -75,8 +86,11 @@ impl Xdp {
         let options = Options { promiscuous, ..Options::default() };
         let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
         let pass = Program::load("program that passes frames on", object::PASS, &[])?;
+        let copies = queues.iter().any(|queue| !queue.zero_copy);
+        let live = if copies { Live::open(&interface)? } else { None };
         let mut xdp = Xdp {
             queues,
+            live,
             attached,
             pool: pool.id(),
             ready,
@@ -272,8 +286,11 @@ impl Port for Xdp {
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
         assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
-        let (all, queue) = (frames.len() as u64, &mut self.queues[0]);
-        let refused = queue.send(pool, frames);
+        let all = frames.len() as u64;
+        let refused = match &mut self.live {
+            Some(live) if live.suits(frames) => live.send(pool, frames),
+            _ => self.queues[0].send(pool, frames),
+        };
         self.sent += all - refused;
         self.no_room += refused;
         Ok(())
@@ -308,6 +325,9 @@ impl Port for Xdp {
             // Asking for it clears it, so that the next wait waits.
             pending_error(queue.fd.as_fd())?;
         }
+        if let Some(live) = &mut self.live {
+            live.look();
+        }
         self.attached.interface().check()
     }
 
@@ -333,6 +353,16 @@ impl Port for Xdp {
 
     fn method(&self) -> String {
         let copy = if self.queues.iter().all(|queue| queue.zero_copy) { "zero-copy" } else { "copy" };
-        format!("AF_XDP, {copy} mode, {} XDP", self.attached.mode())
+        let live = if self.leaves_live() { ", many frames leave at once" } else { "" };
+        format!("AF_XDP, {copy} mode, {} XDP{live}", self.attached.mode())
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        let name = &self.attached.interface().name;
+        (self.live.is_some() && !self.leaves_live()).then(|| {
+            format!(
+                "frames leave {name} one by one: its other end takes many at once with `ethtool -K OTHER gro on`"
+            )
+        })
     }
 }

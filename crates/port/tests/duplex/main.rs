@@ -16,6 +16,7 @@ use weir_port::duplex::{Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Por
 use weir_port::packet::{Receiver, Sender};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, write};
+use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use wire::{CAPTOR, PATIENCE, SENDER, Wire, frames};
@@ -47,7 +48,7 @@ struct Rig {
     port: Box<dyn Port>,
     pool: Pool,
     far: Far,
-    _wire: Option<Wire>,
+    wire: Option<Wire>,
 }
 
 impl Rig {
@@ -91,7 +92,7 @@ impl Rig {
                 (Box::new(File::open(Some(&from), Some(&to)).unwrap()), Far::Files(to), None)
             }
         };
-        Rig { port, pool, far, _wire: wire }
+        Rig { port, pool, far, wire }
     }
 
     /// Has frames arrive, and takes them.
@@ -240,6 +241,27 @@ fn frames_leave_as_they_are_and_their_chunks_come_back() {
         rig.port.receive(&mut rig.pool, &mut vec![]).unwrap();
         assert_eq!(rig.pool.free(), free, "{kind:?}");
     });
+}
+
+#[test]
+fn many_frames_leave_at_once_where_the_other_end_takes_them_so() {
+    // SAFETY: no arguments, no failure.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: needs root (network namespaces)");
+    }
+    let mut rig = Rig::new(Kind::Xdp, &[]);
+    let wire = rig.wire.take().unwrap();
+    // More than leave in one call, and than the other end's ring holds.
+    let all = frames(700);
+    for at_once in [true, false, true] {
+        wire.sender.run(|| set_offload(SENDER, Offload::Gro, at_once).unwrap());
+        wire.captor.run(|| rig.port.check().unwrap());
+        assert_eq!(rig.port.method().contains("many frames leave at once"), at_once);
+        assert_eq!(rig.port.obstacle().is_none(), at_once, "{:?}", rig.port.obstacle());
+        let mut chunks = rig.chunks_of(&all);
+        rig.port.send(&mut rig.pool, &mut chunks).unwrap();
+        assert!(rig.left(all.len()) == all, "at once: {at_once}");
+    }
 }
 
 #[test]
