@@ -5,6 +5,10 @@
 
 use std::collections::VecDeque;
 
+use super::config::Detail;
+use super::ports::Granted;
+use super::slot::Slot;
+use super::table::Table;
 use crate::time::Time;
 
 /// What happened; the number is natEvent's.
@@ -63,6 +67,46 @@ impl Log {
     /// What happened since the last call, and how many events there was no room for, ever.
     pub(crate) fn drain(&mut self) -> (impl Iterator<Item = Event>, u64) {
         (self.events.drain(..), self.lost)
+    }
+}
+
+/// What the log is told.
+impl Table {
+    pub(super) fn log_session(&mut self, at: Time, what: What, slot: &Slot) {
+        if self.config.log < Detail::Sessions {
+            return;
+        }
+        let inside = slot.inside();
+        self.log.push(Event {
+            at,
+            what,
+            inside: inside.address,
+            outside: self.outside.address(slot.outside),
+            ports: (slot.outside_port, slot.outside_port),
+            proto: inside.proto,
+        });
+    }
+
+    pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
+        if self.config.log < Detail::Blocks {
+            return;
+        }
+        self.log.push(Event {
+            at,
+            what,
+            inside: self.subscribers[subscriber].address,
+            outside: self.outside.address(block.outside),
+            ports: (block.first, block.last),
+            proto: 0,
+        });
+    }
+
+    pub(super) fn log_refusal(&mut self, at: Time, what: What, subscriber: u32) {
+        if self.config.log < Detail::Blocks {
+            return;
+        }
+        let inside = self.subscribers[subscriber].address;
+        self.log.push(Event { at, what, inside, outside: 0, ports: (0, 0), proto: 0 });
     }
 }
 

@@ -16,7 +16,7 @@
 //! | How do hosts ask for ports themselves? | `pcp.rs`, `leases.rs` |
 //! | How does a destination lead elsewhere? | `redirect.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
-//! | What does `nat(...)` take? | `config.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
+//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
@@ -42,6 +42,7 @@ mod slot;
 mod subscribers;
 mod table;
 mod unsolicited;
+mod words;
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};

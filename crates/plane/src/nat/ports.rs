@@ -7,6 +7,8 @@
 //!
 //! Invariant: a block is free, or it is its owner's; `live` counts the ports of a block that have a slot.
 
+mod areas;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -101,8 +103,6 @@ pub(crate) struct Pool {
 
 /// Most areas.
 const MOST_AREAS: usize = 1 << 16;
-/// Blocks of retired areas that are looked at, at a time.
-const WALK: usize = 256;
 
 impl Pool {
     pub(crate) fn new(config: Config) -> Pool {
@@ -119,98 +119,12 @@ impl Pool {
         }
     }
 
-    /// Whether an address that has this number, if it has one, can have one more area.
-    pub(crate) fn has_room(&self, outside: Option<u16>) -> bool {
-        outside.is_none_or(|outside| self.line(self.newest(outside)).count() < Generation::MOST)
-    }
-
-    /// How many more areas there can be.
-    pub(crate) fn room(&self) -> usize {
-        MOST_AREAS - self.areas.len() + self.spare.len()
-    }
-
-    /// An outside address gives out ports of this area from now on: what lives of it stays where it is.
-    pub(crate) fn put(&mut self, outside: u16, mut area: Area) {
-        self.withdraw(outside);
-        area.outside = outside;
-        area.older = self.newest(outside);
-        let taken: Vec<Generation> = self.line(area.older).map(|older| self.area(older).generation).collect();
-        area.generation = Generation::all().find(|one| !taken.contains(one)).expect("there is room");
-        let number = match self.spare.pop() {
-            Some(number) => {
-                self.areas[usize::from(number)] = area;
-                number
-            }
-            None => {
-                self.areas.push(area);
-                (self.areas.len() - 1) as u16
-            }
-        };
-        if self.newest.len() <= usize::from(outside) {
-            self.newest.resize(usize::from(outside) + 1, None);
-        }
-        self.newest[usize::from(outside)] = Some(number);
-        self.rules = self.rules.wrapping_add(1);
-    }
-
-    /// Nobody gets a new port of an address: what lives there lives on.
-    pub(crate) fn withdraw(&mut self, outside: u16) {
-        let Some(number) = self.newest(outside).filter(|&number| !self.area(number).is_retired) else {
-            return;
-        };
-        let area = &mut self.areas[usize::from(number)];
-        area.is_retired = true;
-        match area.owned {
-            0 => self.forget(number),
-            _ => self.retiring.push_back(BlockId { area: number, place: 0 }),
-        }
-    }
-
-    /// An area where nobody has a block.
-    fn forget(&mut self, number: u16) {
-        let Area { outside, older, .. } =
-            std::mem::replace(&mut self.areas[usize::from(number)], Area::nowhere());
-        self.spare.push(number);
-        if self.newest(outside) == Some(number) {
-            self.newest[usize::from(outside)] = older;
-            return;
-        }
-        let before = self.line(self.newest(outside)).find(|&before| self.area(before).older == Some(number));
-        self.areas[usize::from(before.expect("it is in the line"))].older = older;
-    }
-
     /// Other rules for what follows.
     pub(crate) fn apply(&mut self, config: &Config) {
         if (config.hold, config.held) != (self.config.hold, self.config.held) {
             self.held = Held::new(config.hold, config.held);
         }
         self.config = config.clone();
-    }
-
-    fn area(&self, number: u16) -> &Area {
-        &self.areas[usize::from(number)]
-    }
-
-    fn block(&self, id: BlockId) -> &Block {
-        &self.area(id.area).blocks[usize::from(id.place)]
-    }
-
-    fn block_mut(&mut self, id: BlockId) -> &mut Block {
-        &mut self.areas[usize::from(id.area)].blocks[usize::from(id.place)]
-    }
-
-    fn newest(&self, outside: u16) -> Option<u16> {
-        self.newest.get(usize::from(outside)).copied().flatten()
-    }
-
-    /// The area of an address that ports are given out of.
-    fn present(&self, outside: u16) -> Option<u16> {
-        self.newest(outside).filter(|&number| !self.area(number).is_retired)
-    }
-
-    /// An area and those before it.
-    fn line(&self, number: Option<u16>) -> impl Iterator<Item = u16> {
-        std::iter::successors(number, |&number| self.area(number).older)
     }
 
     /// Whether a subscriber has been given what is its own by the present rules, if anything is.
@@ -498,26 +412,6 @@ impl Pool {
             }
         }
         None
-    }
-
-    /// Blocks of retired areas that nobody uses rest: also those that were fixed. A piece of them.
-    fn walk_retired(&mut self, now: Tick) {
-        let Some(&BlockId { area, place }) = self.retiring.front() else { return };
-        let (first, all) = (usize::from(place), self.area(area).blocks.len());
-        for place in first..all.min(first + WALK) {
-            let id = BlockId { area, place: place as u16 };
-            if self.block(id).owner != 0 && self.block(id).is_empty() {
-                self.rest(id, now);
-            }
-        }
-        if first + WALK < all {
-            self.retiring[0].place += WALK as u16;
-            return;
-        }
-        self.retiring.pop_front();
-        if self.area(area).owned == 0 {
-            self.forget(area);
-        }
     }
 
     /// Takes a rested block from its owner.

@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::area::Area;
-use super::config::{Config, Dependence, Detail, Forward};
+use super::config::{Config, Dependence, Forward};
 use super::leases::Leases;
-use super::log::{Event, Log, What};
+use super::log::{Log, What};
 use super::outside::{Outside, Place, Space};
-use super::ports::{AtOnce, Granted, Pool, Refusal, Taken, Want};
+use super::ports::{AtOnce, Pool, Refusal, Taken, Want};
 use super::redirect::Redirect;
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
@@ -577,42 +577,6 @@ impl Table {
     }
 }
 
-/// What the log is told.
-impl Table {
-    fn log_session(&mut self, at: Time, what: What, slot: &Slot) {
-        if self.config.log < Detail::Sessions {
-            return;
-        }
-        let inside = slot.inside();
-        self.log.push(Event {
-            at,
-            what,
-            inside: inside.address,
-            outside: self.outside.address(slot.outside),
-            ports: (slot.outside_port, slot.outside_port),
-            proto: inside.proto,
-        });
-    }
-
-    pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
-        if self.config.log < Detail::Blocks {
-            return;
-        }
-        self.log.push(Event {
-            at,
-            what,
-            inside: self.subscribers[subscriber].address,
-            outside: self.outside.address(block.outside),
-            ports: (block.first, block.last),
-            proto: 0,
-        });
-    }
-
-    fn log_refusal(&mut self, at: Time, what: What, subscriber: u32) {
-        if self.config.log < Detail::Blocks {
-            return;
-        }
-        let inside = self.subscribers[subscriber].address;
-        self.log.push(Event { at, what, inside, outside: 0, ports: (0, 0), proto: 0 });
-    }
-}
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
