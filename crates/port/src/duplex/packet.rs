@@ -2,16 +2,13 @@
 //! each frame back for a millisecond), and leave by one system call for many. The machine's own stack sees all that
 //! arrives as well.
 //!
-//! ```text
-//!  | header, frame | header, frame | ...   each slot changes hands by its status word
-//! ```
 //! What the kernel has left to a driver is done here: VLAN tags go back in place, checksums are finished.
 //! Source: Documentation/networking/packet_mmap.rst, net/packet/af_packet.c.
 
+mod slots;
+
 use std::io;
-use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_packet::checksum::{fold, sum};
 use weir_packet::headers::{TCP, UDP};
@@ -23,6 +20,7 @@ use crate::capture::tap::{Tap, pending_error};
 use crate::capture::{Drops, Fanout, Interface, Options};
 use crate::mapping::Mapping;
 use crate::packet::{Sender, set};
+use slots::{Filled, Slots};
 
 /// Slots of the ring.
 const SLOTS: u32 = 4096;
@@ -32,10 +30,7 @@ const AROUND_BYTES: u32 = 128;
 /// A ring to receive and a socket to send, at one interface.
 pub struct Packet {
     tap: Tap,
-    memory: Mapping,
-    slot_bytes: u32,
-    /// The slot that is filled next.
-    next: u32,
+    slots: Slots,
     sender: Sender,
     received: u64,
     sent: u64,
@@ -96,65 +91,44 @@ impl Packet {
         let refused = |error: crate::packet::PacketError| interface.refused(error.step)(error.source);
         let sender = Sender::open(interface.index).map_err(refused)?;
         tap.bind()?;
-        let lost = Lost::default();
-        Ok(Packet { tap, memory, slot_bytes, next: 0, sender, received: 0, sent: 0, lost, ring_full: 0 })
+        let (slots, lost) = (Slots::new(memory, slot_bytes, SLOTS), Lost::default());
+        Ok(Packet { tap, slots, sender, received: 0, sent: 0, lost, ring_full: 0 })
     }
+}
 
-    fn at(&self) -> usize {
-        (self.next * self.slot_bytes) as usize
+/// The frame of a slot in a chunk of its own.
+fn copied(filled: &Filled<'_>, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
+    let frame = filled.frame.filter(|frame| frame.len() + tag::ROOM <= pool.longest());
+    let Some(frame) = frame else {
+        lost.too_long += 1;
+        return None;
+    };
+    let Some(mut chunk) = pool.take() else {
+        lost.no_chunk += 1;
+        return None;
+    };
+    let (header, status) = (&filled.header, filled.header.tp_status);
+    let tag = Tag::told(status, header.tp_vlan_tpid, header.tp_vlan_tci);
+    chunk.set_range(FRONT..FRONT + tag::ROOM + frame.len());
+    let room = pool.bytes_mut(&chunk);
+    room[tag::ROOM..].copy_from_slice(frame);
+    if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+        finish_checksum(&mut room[tag::ROOM..]);
     }
-
-    fn status(&self) -> &AtomicU32 {
-        let at = self.at() + offset_of!(libc::tpacket2_hdr, tp_status);
-        // SAFETY: aligned and inside the mapping, which at() asserts, and only ever accessed atomically by us.
-        unsafe { AtomicU32::from_ptr(self.memory.at(at)) }
-    }
-
-    /// The frame of the next slot, which the kernel has handed over with this status.
-    fn frame(&mut self, pool: &mut Pool, status: u32) -> Option<Chunk> {
-        // SAFETY: the status says that the slot is ours, and begins with its header.
-        let header = unsafe { self.memory.at::<libc::tpacket2_hdr>(self.at()).read() };
-        if header.tp_snaplen < header.tp_len || header.tp_len as usize + tag::ROOM > pool.longest() {
-            self.lost.too_long += 1;
-            return None;
-        }
-        let Some(mut chunk) = pool.take() else {
-            self.lost.no_chunk += 1;
-            return None;
-        };
-        let from = self.memory.at::<u8>(self.at() + usize::from(header.tp_mac));
-        assert!(
-            usize::from(header.tp_mac) + header.tp_len as usize <= self.slot_bytes as usize,
-            "in its slot"
-        );
-        // SAFETY: inside the slot, which is ours until its status word says otherwise.
-        let frame = unsafe { std::slice::from_raw_parts(from, header.tp_len as usize) };
-        let tag = Tag::told(status, header.tp_vlan_tpid, header.tp_vlan_tci);
-        chunk.set_range(FRONT..FRONT + tag::ROOM + frame.len());
-        let room = pool.bytes_mut(&chunk);
-        room[tag::ROOM..].copy_from_slice(frame);
-        if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            finish_checksum(&mut room[tag::ROOM..]);
-        }
-        let length = tag::put_back(room, tag, u32::MAX).len();
-        let end = FRONT + tag::ROOM + frame.len();
-        chunk.set_range(end - length..end);
-        self.received += 1;
-        Some(chunk)
-    }
+    let length = tag::put_back(room, tag, u32::MAX).len();
+    let end = FRONT + tag::ROOM + frame.len();
+    chunk.set_range(end - length..end);
+    Some(chunk)
 }
 
 impl Port for Packet {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         for _ in 0..BATCH {
-            let status = self.status().load(Ordering::Acquire);
-            if status & libc::TP_STATUS_USER == 0 {
-                break;
-            }
-            let frame = self.frame(pool, status);
-            self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = (self.next + 1) % SLOTS;
-            into.extend(frame);
+            let Some(filled) = self.slots.filled() else { break };
+            let chunk = copied(&filled, pool, &mut self.lost);
+            self.slots.hand_back();
+            self.received += u64::from(chunk.is_some());
+            into.extend(chunk);
         }
         Ok(())
     }
