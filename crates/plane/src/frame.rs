@@ -53,6 +53,8 @@ pub(crate) const IPV4: usize = 20;
 /// IPv6 header without extensions.
 pub(crate) const IPV6: usize = 40;
 const MAX_EXTENSIONS: usize = 8;
+/// Longest packet of IPv4, and what one of IPv6 carries at most.
+const LONGEST: usize = 65_535;
 
 /// A frame in somebody else's memory.
 #[derive(Debug)]
@@ -144,6 +146,8 @@ impl<'a> Frame<'a> {
         self.fragment = match (place & 0x1fff, place & 0x2000) {
             (0, 0) => Fragment::Whole,
             (0, _) => Fragment::First,
+            // It would end behind the longest packet there is.
+            (at, _) if usize::from(at) * 8 + total > LONGEST => return Err(Drop::Malformed),
             _ => Fragment::Later,
         };
         self.kind = Kind::V4;
@@ -174,6 +178,10 @@ impl<'a> Frame<'a> {
                     fragment = match (place & 0xfff8, place & 1) {
                         (0, 0) => Fragment::Whole,
                         (0, _) => Fragment::First,
+                        // RFC 8200, section 4.5.
+                        (bytes, _) if usize::from(bytes) + total - at - 8 > LONGEST => {
+                            return Err(Drop::Malformed);
+                        }
                         _ => Fragment::Later,
                     };
                     8

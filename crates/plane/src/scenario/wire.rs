@@ -34,7 +34,8 @@ impl Reader<'_> {
         let Some(text) = self.text(name) else { return Ok(default) };
         let most = match name {
             "seq" | "ack" | "id" => u32::MAX,
-            "len" | "whole" => 9000,
+            "len" => 9000,
+            "whole" => 70_000,
             "options" => 10,
             "ttl" | "tos" | "data" => 255,
             _ => 65535,
