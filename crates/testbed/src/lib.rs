@@ -6,7 +6,7 @@
 //! ```
 //! [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
 //! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
-//! firewall.
+//! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
 
 #[cfg(test)]
 mod testing;

@@ -7,6 +7,7 @@ use super::page::{figure, note, section};
 use super::series::{Style, frame_name};
 use super::table::Table;
 use crate::record::{Capture, GoalResult, Purpose, Trial};
+use crate::run::captors::{BED_SHARE, RING_FULL};
 use crate::run_data::{Measures, PointData, RunData};
 use crate::stats::{self, Ratio};
 
@@ -19,13 +20,13 @@ pub(crate) fn html(runs: &[RunData]) -> String {
             return String::new();
         }
         let body = figure("pair", &[chart(&captors)], CAPTION, &Table::default())
-            + &rates(&captors).html()
+            + &rates(&captors).without_empty(&["95 % interval"]).html()
             + &note(&method(&captors))
             + "<h3>How many times as fast</h3>\n"
             + &ratios(&captors).html()
             + &note(RATIOS)
             + "<h3>Programs of the field</h3>\n"
-            + &field(&captors).html()
+            + &field(&captors).without_empty(&["Left out"]).html()
             + &note(FIELD)
             + "<h3>How they were called</h3>\n"
             + &commands(&captors).html();
@@ -72,6 +73,8 @@ fn method(captors: &[Captor<'_>]) -> String {
          more is sent than that CPU can also receive, and a program that is too slow loses frames in its buffer."
     };
     let rounds = captors.iter().map(|captor| captor.full.len()).max().unwrap_or(0);
+    let excused = captors.iter().flat_map(|captor| captor.data.measured()).map(excused_share);
+    let excused = percent(excused.fold(0.0, f64::max));
     format!(
         "All programs capture in turn within each of {rounds} rounds, started by the command lines below, with the same memory for the \
          kernel's buffer, on frames that are for somebody else, as at a mirror port. Jobs: counting, the first 96 bytes of \
@@ -81,7 +84,7 @@ fn method(captors: &[Captor<'_>]) -> String {
          bisection below it. What a program says of itself \
          is held against what was sent and, where it writes one, its file; the smaller number counts. Lost: frames in no \
          file and in no count. Of these, up to 5 % that find the interface's ring of 256 frames full are the test bed's (it \
-         sends while the kernel waits for its turn to receive), and frames that are left in a buffer when the program is told \
+         sends while the kernel waits for its turn to receive): in this run at most {excused} of a trial. Frames that are left in a buffer when the program is told \
          to end are not lost for lack of speed. Cycles: reference cycles, CPU time \
          times the frequency of the time stamp counter, per captured frame at full speed, of generator, kernel and program, \
          less what generator and wire cost when an XDP program drops all frames (measured in each round); program: its own \
@@ -195,6 +198,13 @@ const LEFT: &str = "left in the buffer at the end";
 
 fn left(trial: &Trial) -> u64 {
     trial.ledger.iter().filter(|line| line.name == LEFT).map(|line| line.frames).sum()
+}
+
+/// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
+fn excused_share(trial: &Trial) -> f64 {
+    let full = trial.ledger.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames);
+    let share = full.sum::<u64>() as f64 / trial.sent.max(1) as f64;
+    if share <= BED_SHARE { share } else { 0.0 }
 }
 
 /// Programs that did the same with the same frames.

@@ -1,7 +1,7 @@
 //! Programs that watch for attacks: how soon each tells one, and how large it says that it is.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{full, list, or_dash, percent, si, significant};
+use super::format::{full, or_dash, percent, si, significant};
 use super::page::{figure, note, section};
 use super::series::Style;
 use super::table::Table;
@@ -18,7 +18,7 @@ pub(crate) fn html(runs: &[RunData]) -> String {
             return String::new();
         }
         let body = figure("pair", &[chart(&detectors)], CAPTION, &Table::default())
-            + &table(&detectors).html()
+            + &table(&detectors).without_empty(&["95 % interval", "Left out"]).html()
             + &note(METHOD);
         let of = if several { format!(" of run {}", data.run.id) } else { String::new() };
         section(&format!("detectors-{}", data.run.id), &format!("Programs that watch for attacks{of}"), &body)
@@ -56,8 +56,9 @@ const METHOD: &str = "All programs watch the same interface in turn within each 
     of one flow. Each is started anew, watches for a calm second, and is attacked until it tells, or until the time of the \
     plan is over. weir tells by a line of JSON, FastNetMon by its script: what it has said is looked for every 2 ms. Stated: \
     the rate in its first event. True: the mean rate of the frames that arrived until then. FastNetMon has the \
-    configuration that it comes with (a mean over 5 s, looked at each second), but for networks, interface and limit; \
-    weir has its defaults. Intervals need six rounds.";
+    configuration that it comes with, but for networks, interface and limit: a mean over 5 s, looked at each second, which \
+    passes the limit the sooner the larger an attack is, and is then the further from its rate. weir has its defaults: it \
+    waits until a second lies within the attack. Intervals need six rounds.";
 
 /// A program and an attack, with what became of it.
 struct Detector<'a> {
@@ -176,16 +177,15 @@ fn signed(share: f64) -> String {
 fn sentence(detectors: &[Detector<'_>], attack_fps: f64) -> Option<String> {
     let told = detectors.iter().filter(|detector| detector.attack_fps == attack_fps).filter_map(|detector| {
         let after = stats::median(&detector.after_s())?;
-        let error = detector.error().map(|error| format!(" and is off by {}", signed(error)));
-        Some(format!(
-            "{} tells it after {} s{}",
-            detector.name(),
-            significant(after),
-            error.unwrap_or_default()
-        ))
+        let error = detector.error().map_or_else(String::new, |error| match error {
+            _ if error.abs() < 0.001 => " and states its rate within 0.1 %".into(),
+            _ if error < 0.0 => format!(" and states a rate that is {} too low", percent(-error)),
+            _ => format!(" and states a rate that is {} too high", percent(error)),
+        });
+        Some(format!("{} tells it after {} s{error}", detector.name(), significant(after)))
     });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("An attack of {} frames/s: {}.", si(attack_fps), list(&told)))
+    (!told.is_empty()).then(|| format!("An attack of {} frames/s: {}.", si(attack_fps), told.join("; ")))
 }
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
         let mut absent = detector(2, "other", &[]);
         absent.point.notes = vec!["other is left out: it is not installed.".into()];
         let points = vec![
-            detector(0, "weir detect", &[(1.2, 40_000.0), (1.4, 40_400.0), (1.3, 40_040.0)]),
+            detector(0, "weir detect", &[(1.2, 40_000.0), (1.4, 40_400.0), (1.3, 40_200.0)]),
             detector(1, "fastnetmon", &[(4.0, 20_000.0), (0.0, 0.0), (5.0, 24_000.0)]),
             absent,
         ];
@@ -230,8 +230,8 @@ mod tests {
         let found = findings(&run()).join("\n").replace('\u{202f}', " ");
         assert_eq!(
             found,
-            "An attack of 40.0 k frames/s: weir detect tells it after 1.30 s and is off by +0.100 % and fastnetmon tells it \
-             after 4.50 s and is off by −45.0 %.\nother is left out: it is not installed."
+            "An attack of 40.0 k frames/s: weir detect tells it after 1.30 s and states a rate that is 0.500 % too high; \
+             fastnetmon tells it after 4.50 s and states a rate that is 45.0 % too low.\nother is left out: it is not installed."
         );
         let all = text(&run()).join("\n").replace('\u{202f}', " ");
         let row = |name: &str| all.lines().find(|line| line.contains(name)).unwrap().to_string();

@@ -27,6 +27,7 @@ pub(crate) fn html(runs: &[RunData]) -> String {
         }
         let body = figure("pair", &[chart(&rungs)], CAPTION, &Table::default())
             + &rates(&rungs).html()
+            + &details("Buffers, and what the kernel granted", &buffers(&rungs).html())
             + &note(METHOD)
             + "<h3>What a frame costs</h3>\n"
             + &costs(&rungs).html()
@@ -47,14 +48,17 @@ pub(crate) fn text(data: &RunData) -> Vec<String> {
     let tables = |list: &[Table]| -> Vec<String> {
         list.iter().filter(|table| !table.is_empty()).map(Table::text).collect()
     };
-    let (before, after) = (tables(&[rates(&rungs), costs(&rungs)]), tables(&[functions(&rungs)]));
+    let before = tables(&[rates(&rungs), buffers(&rungs), costs(&rungs)]);
+    let after = tables(&[functions(&rungs)]);
     before.into_iter().chain(by_cause).chain(after).collect()
 }
 
-/// The story of a run that climbed the ladder, for the summary.
+/// How far a run climbed with each traffic, for the summary; the story is in its section.
 pub(crate) fn findings(data: &RunData) -> Vec<String> {
     let rungs = rungs(data);
-    let mut found = story(&rungs);
+    let mut traffics: Vec<String> = rungs.iter().map(Rung::traffic).collect();
+    traffics.dedup();
+    let mut found: Vec<String> = traffics.iter().filter_map(|traffic| top(&rungs, traffic)).collect();
     let crowded = rungs.iter().any(|rung| rung.threads() == "all" && !rung.data.point.cpus_shared.is_empty());
     if crowded {
         found.push(
@@ -251,12 +255,8 @@ fn rates(rungs: &[Rung<'_>]) -> Table {
         "captured, frames/s",
         "lost",
         "Where",
-        "Buffer frames",
-        "Buffer",
-        "How",
     ]);
     for rung in rungs {
-        let capture = rung.full.and_then(|trial| trial.capture.as_ref());
         table.push(vec![
             rung.traffic(),
             rung.name.into(),
@@ -267,9 +267,22 @@ fn rates(rungs: &[Rung<'_>]) -> Table {
             or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
             or_dash(rung.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
             or_dash(rung.full, places),
-            or_dash(capture, |capture| full(capture.buffer_frames as f64)),
-            or_dash(capture, |capture| bytes(capture.buffer_bytes as f64)),
-            capture.map_or_else(String::new, |capture| capture.method.clone()),
+        ]);
+    }
+    table
+}
+
+fn buffers(rungs: &[Rung<'_>]) -> Table {
+    let mut table = Table::new(&["Traffic", "Rung", "Threads", "Frames", "Memory", "How"]);
+    let capture = |rung: &Rung<'_>| rung.full.and_then(|trial| trial.capture.clone());
+    for (rung, capture) in rungs.iter().filter_map(|rung| Some((rung, capture(rung)?))) {
+        table.push(vec![
+            rung.traffic(),
+            rung.name.into(),
+            rung.threads().into(),
+            full(capture.buffer_frames as f64),
+            bytes(capture.buffer_bytes as f64),
+            capture.method,
         ]);
     }
     table
@@ -412,6 +425,34 @@ const PARTS: [(&str, Part); 3] = [
     ("system calls", |time| time.system_ns),
     ("user code", |time| time.user_ns),
 ];
+
+/// The rung that captures most, beside the first one and what people have today.
+fn top(rungs: &[Rung<'_>], traffic: &str) -> Option<String> {
+    let fps = |rung: &&Rung<'_>| rung.lossless_fps().unwrap_or(0.0);
+    let all =
+        || rungs.iter().filter(|rung| rung.traffic() == traffic && rung.name != "count" && fps(rung) > 0.0);
+    let (best, first) = (all().max_by(|a, b| fps(a).total_cmp(&fps(b)))?, all().next()?);
+    let other = |rung: &&Rung<'_>| rung.label() != best.label();
+    let today = all().filter(|rung| rung.name == "libpcap" && rung.label() != first.label());
+    let others = std::iter::once(first).chain(today).filter(other);
+    let times: Vec<String> = others
+        .map(|rung| format!("{} times {}", significant(fps(&best) / fps(&rung)), rung.label()))
+        .collect();
+    let times = if times.is_empty() { String::new() } else { format!(", {}", list(&times)) };
+    let cost = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns).map(full);
+    let unit = if best.cycles_per_ns().is_some() { "cycles" } else { "ns" };
+    let cost = match (cost(best), cost(first).filter(|_| other(&first))) {
+        (Some(is), Some(was)) => format!(" A frame costs {is} {unit} in place of {was}."),
+        (Some(is), None) => format!(" A frame costs {is} {unit}."),
+        _ => String::new(),
+    };
+    let bound = if best.is_bound() { "at least " } else { "" };
+    let name = best.label();
+    Some(format!(
+        "{traffic}: {name} captures most without loss, {bound}{} frames/s{times}.{cost}",
+        si(fps(&best))
+    ))
+}
 
 /// A sentence or two for each rung: how it stands to the one before it with the same traffic.
 fn story(rungs: &[Rung<'_>]) -> Vec<String> {

@@ -11,7 +11,7 @@ use super::rules;
 use super::series::{Comparison, Series, frame_name};
 use super::{captors, detectors, generators, ladder};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
-use crate::run_data::{PointData, RunData, TESTER, is_near, latency};
+use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
 use comparisons::{between_runs, comparisons};
 
@@ -354,24 +354,33 @@ fn repetitions(data: &RunData) -> Option<String> {
 }
 
 fn verdicts(data: &RunData) -> Option<String> {
-    let trials = || data.points.iter().filter(|p| !p.is_ceiling()).flat_map(PointData::measured);
-    let (all, valid) = (trials().count(), trials().filter(|t| t.verdict == Verdict::Valid).count());
-    if all == valid {
-        return None;
-    }
+    // What was captured, or told, in spite of a disturbance counts.
+    let listens = |p: &PointData| {
+        matches!(p.measures(), Some(Measures::Capture | Measures::Captor | Measures::Detector))
+    };
+    let points = data.points.iter().filter(|p| !p.is_ceiling());
+    let all: Vec<_> = points.flat_map(|p| p.measured().map(move |t| (t.verdict, listens(p)))).collect();
+    let odd = all.iter().filter(|(verdict, _)| *verdict != Verdict::Valid);
+    let (counted, unused): (Vec<_>, Vec<_>) =
+        odd.partition(|(verdict, listens)| *listens && *verdict == Verdict::Noisy);
     let kinds = [Verdict::TesterLimited, Verdict::Noisy, Verdict::Invalid].map(|verdict| {
-        let n = trials().filter(|t| t.verdict == verdict).count();
+        let n = unused.iter().filter(|(other, _)| *other == verdict).count();
         (n > 0).then(|| format!("{n} {}", verdict.name()))
     });
-    let kinds: Vec<_> = kinds.into_iter().flatten().collect();
-    let none =
-        if valid == 0 { " No trial of a device is valid: the rates are not to be believed." } else { "" };
-    Some(format!(
-        "{} of {} of devices are not valid ({}) and were not used.{none}",
-        all - valid,
-        count(all, "trial"),
-        list(&kinds)
-    ))
+    let (kinds, trials): (Vec<_>, _) = (kinds.into_iter().flatten().collect(), count(all.len(), "trial"));
+    let mut sentences = Vec::new();
+    if !unused.is_empty() {
+        let (n, kinds) = (unused.len(), list(&kinds));
+        sentences.push(format!("{n} of {trials} of devices are not valid ({kinds}) and were not used."));
+    }
+    if !all.is_empty() && unused.len() == all.len() {
+        sentences.push("No trial of a device is valid: the rates are not to be believed.".into());
+    }
+    if !counted.is_empty() {
+        let n = counted.len();
+        sentences.push(format!("{n} of {trials} are noisy, and count as far as nothing was lost in them."));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn unexplained(data: &RunData) -> Option<String> {

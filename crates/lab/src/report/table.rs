@@ -103,9 +103,12 @@ impl Table {
         text
     }
 
-    /// True if all cells of a column are numbers or missing.
+    /// True if all cells of a column are numbers, with a unit or without, or missing.
     pub(crate) fn is_numeric(&self, column: usize) -> bool {
-        let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "−-–≥≤~".contains(c));
+        let words =
+            |cell: &str| cell.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).count();
+        let begins = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || "−-–≥≤~+".contains(c));
+        let number = |cell: &String| begins(cell) && words(cell) <= 1;
         !self.is_empty() && self.rows.iter().all(|row| row[column].is_empty() || number(&row[column]))
     }
 }
@@ -132,6 +135,9 @@ mod tests {
         table.push(vec!["a".into(), String::new(), "–".into()]);
         let table = table.without_empty(&["remark"]);
         assert_eq!((table.head().join(" "), table.rows()[0].join(" ")), ("name spread".into(), "a –".into()));
+        let mut table = Table::new(&["traffic", "size"]);
+        table.push(vec!["64 bytes, 10 flows".into(), "1.5 MiB".into()]);
+        assert_eq!([table.is_numeric(0), table.is_numeric(1)], [false, true]);
         let mut table = Table::new(&["forwarding rate at maximum offered load"]);
         table.push(vec!["12".into()]);
         assert!(table.html().contains("<th class=\"n l\">"), "a long heading may be broken");

@@ -29,7 +29,7 @@ use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
-mod captors;
+pub(crate) mod captors;
 mod capture;
 mod counted;
 mod detectors;
@@ -45,6 +45,7 @@ mod procedure;
 mod process;
 mod programs;
 mod rig;
+mod rounds;
 mod series;
 #[cfg(test)]
 mod testing;

@@ -97,6 +97,13 @@ fn the_field_says_who_was_found_and_who_was_not() {
 #[test]
 fn the_page_has_a_bar_for_each_and_how_it_was_called() {
     let page = html(&[run()]);
+    let mut data = run();
+    for (trial, frames) in data.points[3].trials.iter_mut().zip([3, 7, 60]) {
+        trial.ledger[1] =
+            LedgerLine { name: crate::run::captors::RING_FULL.into(), frames, ..trial.ledger[1].clone() };
+    }
+    let said = method(&captors(&data)).replace('\u{202f}', " ");
+    assert!(said.contains("in this run at most 0.700 % of a trial"), "6 % are no excuse: {said}");
     for text in ["tcpdump -i t1", "dumpcap is left out", "left out", "share one CPU", "weir xdp: 9.00"] {
         assert!(page.replace('\u{202f}', " ").contains(text), "{text}");
     }

@@ -18,8 +18,8 @@ use weir_testbed::journal::measuring_lock;
 use bench::{Bench, Outcome};
 use program::{Captor, Statement};
 
-use super::peers::result::rotation;
 use super::process::Failed;
+use super::rounds::TakesTurns;
 use super::series::{Patience, Series, worst};
 use super::verdict::{Books, rate_error};
 use super::{Event, RunError, Running, Settings, programs};
@@ -39,12 +39,13 @@ mod written;
 const TRY_OUT: (f64, Duration) = (10_000.0, Duration::from_millis(100));
 /// The interface's ring of 256 frames may lose this share of them, whoever captures: on a shared CPU the generator may go
 /// on for a moment while the kernel's receive work waits for its turn, and fills the ring in 10 us.
-const BED_SHARE: f64 = 0.05;
+pub(crate) const BED_SHARE: f64 = 0.05;
 /// A search looks down to this share of what was captured at full speed.
 const LOWEST_SHARE: f64 = 0.05;
 /// Frames that are left in a buffer when the program ends: neither captured nor lost for lack of speed.
 const LEFT: &str = "left in the buffer at the end";
-const RING_FULL: &str = "interface ring full";
+/// Frames that the interface's ring had no room for.
+pub(crate) const RING_FULL: &str = "interface ring full";
 /// Memory that a frame of so many captured bytes takes in a ring of blocks, about.
 const FRAME_HEAD_BYTES: f64 = 90.0;
 
@@ -65,6 +66,16 @@ struct Entrant<'a> {
     series: Series<'a>,
 }
 
+impl TakesTurns for Entrant<'_> {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn takes_part(&self) -> bool {
+        !self.absent
+    }
+}
+
 /// What a round gave.
 #[derive(Default)]
 struct Round {
@@ -75,20 +86,12 @@ struct Round {
 impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let (mut benches, mut entrants) = self.entrants()?;
-        let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
-        for round in 0..rounds {
-            for (done, i) in rotation(n, round).enumerate() {
-                let entrant = &mut entrants[i];
-                if entrant.absent {
-                    continue;
-                }
-                let index = Some(round * n + done);
-                (self.options.observe)(Event::Point { index, count: rounds * n, point: &entrant.point });
-                let bench = &mut benches[entrant.bench];
-                let found = Trials { contest: &mut self, entrant, bench, error: None }.round()?;
-                entrant.rounds.push(found);
-            }
-        }
+        self.in_rounds(self.experiment.rounds, &mut entrants, |contest, entrant| {
+            let bench = &mut benches[entrant.bench];
+            let found = Trials { contest, entrant, bench, error: None }.round()?;
+            entrant.rounds.push(found);
+            Ok(())
+        })?;
         for entrant in &entrants {
             self.close(&entrant.point, self.result(entrant))?;
         }

@@ -28,9 +28,7 @@ use super::reader::{Read, Watch};
 use crate::plan::{Cpus, Ladder, PointSpec, Step};
 use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
 use crate::run::RunError;
-
-/// Where frames are lost before any rung gets them.
-pub(super) const RING_FULL: &str = "interface ring full";
+pub(super) use crate::run::captors::RING_FULL;
 
 /// A rung with all that a trial needs.
 pub(super) struct Bench {
@@ -39,6 +37,8 @@ pub(super) struct Bench {
     options: Options,
     /// CPUs of the capture threads, which are dealt in turn.
     readers: Vec<usize>,
+    /// CPUs that the kernel hands frames to; `None`: as it is.
+    rps: Option<Vec<usize>>,
 }
 
 /// What a trial gave.
@@ -65,18 +65,23 @@ impl Bench {
         let spec = PointSpec { frame: step.frame.clone(), ..plain };
         let mirror = Mirror::build(&spec, seed, journal)?;
         let spreading = Spreading { rps: step.rps.clone(), ..Spreading::default() };
-        mirror.bed().spread_port(Side::B, &spreading, &all_cpus()?)?;
+        let cpus = all_cpus()?;
+        mirror.bed().spread_port(Side::B, &spreading, &cpus)?;
+        let rps = spreading.rps_cpus(&cpus)?;
         let options = options(step, ladder, readers.len());
-        Ok(Bench { mirror, rung: step.rung, options, readers })
+        Ok(Bench { mirror, rung: step.rung, options, readers, rps })
     }
 
     /// CPUs by who uses them, for the record.
     pub(super) fn placement(&self) -> String {
         let list = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let (sending, readers) = (self.mirror.sending_cpu(), list(&self.readers));
+        let handed = match &self.rps {
+            Some(cpus) if !cpus.is_empty() => format!(", and hands frames to CPU {}", list(cpus)),
+            _ => String::new(),
+        };
         format!(
-            "The generator and the kernel's receive softirq have CPU {}, capture threads CPU {}.",
-            self.mirror.sending_cpu(),
-            list(&self.readers)
+            "The generator and the kernel's receive softirq have CPU {sending}{handed}; capture threads have CPU {readers}."
         )
     }
 

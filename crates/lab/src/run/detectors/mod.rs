@@ -20,10 +20,11 @@ use weir_testbed::journal::{Journal, measuring_lock};
 
 use program::{Detector, Order};
 
+use super::captors::RING_FULL;
 use super::folder::Folder;
 use super::mirror::{Mirror, Sent};
-use super::peers::result::rotation;
 use super::process::{Failed, Process};
+use super::rounds::TakesTurns;
 use super::series::Series;
 use super::verdict::Books;
 use super::{Event, RunError, Running, Settings, programs};
@@ -53,6 +54,16 @@ struct Entrant<'a> {
     series: Series<'a>,
 }
 
+impl TakesTurns for Entrant<'_> {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn takes_part(&self) -> bool {
+        !self.absent
+    }
+}
+
 /// Where attacks take place.
 struct Bench {
     mirror: Mirror,
@@ -68,20 +79,11 @@ struct Outcome {
 
 impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
-        let mut bench = self.bench()?;
-        let mut entrants = self.entrants(&mut bench)?;
-        let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
-        for round in 0..rounds {
-            for (done, i) in rotation(n, round).enumerate() {
-                let entrant = &mut entrants[i];
-                if entrant.absent {
-                    continue;
-                }
-                let index = Some(round * n + done);
-                (self.options.observe)(Event::Point { index, count: rounds * n, point: &entrant.point });
-                self.attack(entrant, &mut bench)?;
-            }
-        }
+        let bench = self.bench()?;
+        let mut entrants = self.entrants(&bench)?;
+        self.in_rounds(self.experiment.rounds, &mut entrants, |contest, entrant| {
+            contest.attack(entrant, &bench)
+        })?;
         for entrant in &entrants {
             let search = if entrant.absent { "left out" } else { "rounds" };
             self.close(&entrant.point, PointResult { search: search.into(), ..PointResult::default() })?;
@@ -101,7 +103,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Everyone who takes part, and those who cannot.
-    fn entrants(&mut self, bench: &mut Bench) -> Result<Vec<Entrant<'a>>, RunError> {
+    fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
         let peers = self.experiment.names.iter().map(|&peer| Detector::Peer(peer));
         let detectors: Vec<_> = std::iter::once(Detector::Weir).chain(peers).collect();
         let mut absent = Vec::new();
@@ -160,7 +162,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Starts a program and ends it: some are installed and do not work here. Returns why it cannot take part.
-    fn try_out(&mut self, detector: Detector, bench: &mut Bench) -> Result<Option<String>, RunError> {
+    fn try_out(&mut self, detector: Detector, bench: &Bench) -> Result<Option<String>, RunError> {
         let stop = self.options.stop;
         let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
             return Err(RunError::Interrupted(self.record.id));
@@ -174,7 +176,7 @@ impl<'a> Contest<'a> {
         }
     }
 
-    fn attack(&mut self, entrant: &mut Entrant<'a>, bench: &mut Bench) -> Result<(), RunError> {
+    fn attack(&mut self, entrant: &mut Entrant<'a>, bench: &Bench) -> Result<(), RunError> {
         let load = Load::steady(entrant.attack_fps, self.experiment.attack);
         let order =
             Order { device: DEVICE, limit_fps: self.experiment.limit_fps, folder: bench.folder.path() };
@@ -262,7 +264,7 @@ impl Bench {
 fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
     let (stream, detection) = (&outcome.sent.stream, outcome.detection);
     let full = LedgerLine {
-        name: "interface ring full".into(),
+        name: RING_FULL.into(),
         owner: Owner::Tester,
         frames: outcome.ring_full,
         source: "tx_dropped of t0".into(),
@@ -275,13 +277,9 @@ fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
         ledger: Some(full).into_iter().filter(|line| line.frames > 0).collect(),
         ..Books::default()
     };
-    let noise = Noise {
-        rate_error: load.fps.map_or(0.0, |fps| detection.true_fps / fps - 1.0),
-        late_p999_ns: stream.late.percentile(0.999),
-        late_max_ns: stream.late_max_ns,
-        tester_wait: outcome.sent.times.wait_ns as f64 / stream.last_ns.max(1) as f64,
-        ..Noise::default()
-    };
+    // An attack that comes in bursts is none the less one.
+    let rate_error = load.fps.map_or(0.0, |fps| detection.true_fps / fps - 1.0);
+    let noise = Noise { rate_error, ..Noise::default() };
     let trial = books.trial(load, detection.true_fps, noise, &settings.limits);
     Trial { detection: Some(detection), ..trial }
 }

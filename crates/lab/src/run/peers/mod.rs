@@ -19,6 +19,7 @@ use weir_testbed::journal::measuring_lock;
 use contestant::{Contestant, Failed, Generator, Outside, Sent};
 
 use super::rig::Rig;
+use super::rounds::TakesTurns;
 use super::series::Series;
 use super::verdict::Books;
 use super::{Event, Options, RunError, Running, programs};
@@ -46,6 +47,16 @@ struct Entrant<'a> {
     /// One per round.
     rates: Vec<Option<f64>>,
     series: Series<'a>,
+}
+
+impl TakesTurns for Entrant<'_> {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn takes_part(&self) -> bool {
+        !matches!(self.source, Source::Absent)
+    }
 }
 
 impl Entrant<'_> {
@@ -87,20 +98,12 @@ impl WireLoad {
 impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let mut entrants = self.entrants()?;
-        let (n, rounds) = (entrants.len(), self.experiment.rounds as usize);
-        for round in 0..rounds {
-            for (done, i) in result::rotation(n, round).enumerate() {
-                let entrant = &mut entrants[i];
-                if matches!(entrant.source, Source::Absent) {
-                    continue;
-                }
-                let (index, point) = (Some(round * n + done), &entrant.point);
-                (self.options.observe)(Event::Point { index, count: rounds * n, point });
-                let (duration, purpose) = (self.experiment.trial, purpose(&entrant.source));
-                let rate = self.trial(entrant, duration, purpose)?;
-                entrant.rates.push(rate);
-            }
-        }
+        self.in_rounds(self.experiment.rounds, &mut entrants, |contest, entrant| {
+            let (duration, purpose) = (contest.experiment.trial, purpose(&entrant.source));
+            let rate = contest.trial(entrant, duration, purpose)?;
+            entrant.rates.push(rate);
+            Ok(())
+        })?;
         for entrant in &entrants {
             self.close(&entrant.point, self.result(entrant, &entrants))?;
         }

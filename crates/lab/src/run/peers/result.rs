@@ -1,13 +1,7 @@
-//! Rounds, and what many of them say together. Pure.
+//! What many rounds say together. Pure.
 
 use crate::record::{Comparison, GoalResult, GoalValue};
 use crate::stats;
-
-/// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
-/// neighbour's heat.
-pub(in crate::run) fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
-    (0..n).map(move |i| (i + round) % n)
-}
 
 /// The result of a contestant with one rate per round; `None` where a round gave none.
 pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResult {
@@ -38,13 +32,6 @@ pub(super) fn comparison(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn everyone_is_first_once() {
-        let order = |round| rotation(3, round).collect::<Vec<_>>();
-        assert_eq!([order(0), order(1), order(2), order(3)], [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
-        assert_eq!(rotation(0, 5).count(), 0);
-    }
 
     #[test]
     fn rates_are_compared_within_their_rounds() {
