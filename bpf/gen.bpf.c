@@ -116,32 +116,29 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 	__u32 seq = cast ? (__u32)s->casts : s->seq[group]++;
 	__u32 mark = cast ? SIG_BROADCAST : 0;
 	__u64 all = cast ? 0xffffffffffffULL : 0;
-	__u64 sum = s->udp_sum + mark + (__u64)flow->sum + group + (seq & 0xffff) + (seq >> 16) +
+	__u64 sum = s->transport_sum + mark + (__u64)flow->sum + group + (seq & 0xffff) + (seq >> 16) +
 		    (time & 0xffff) + ((time >> 16) & 0xffff) + ((time >> 32) & 0xffff) + (time >> 48);
-	__u8 *sig;
+	void *above_ip;
+	__u16 above_ip_len;
 
-	if (s->header_bytes == 42) {
-		if (data + 42 + SIG_BYTES > end)
+	if (s->header_bytes == 34) {
+		if (data + 34 + SIG_END > end)
 			return 0;
 		__u64 *to = data, *from = (__u64 *)s->header;
 		to[0] = from[0] | all;
 		to[1] = from[1];
 		to[2] = from[2];
 		/* 24..33: checksum and addresses, below */
-		__u16 ip_len = size - 14, udp_len = size - 34;
+		__u16 ip_len = size - 14;
 		*(__u16 *)(data + 16) = __builtin_bswap16(ip_len);
 		*(__u32 *)(data + 26) = flow->src;
 		*(__u32 *)(data + 30) = flow->dst;
 		*(__u16 *)(data + 24) = ~fold((__u64)s->ip_sum + __builtin_bswap16(ip_len) +
 			(flow->src & 0xffff) + (flow->src >> 16) + (flow->dst & 0xffff) + (flow->dst >> 16));
-		*(__u16 *)(data + 34) = flow->sport;
-		*(__u16 *)(data + 36) = flow->dport;
-		*(__u16 *)(data + 38) = __builtin_bswap16(udp_len);
-		__u16 check = ~fold(sum + 2 * (__u64)__builtin_bswap16(udp_len));
-		*(__u16 *)(data + 40) = check ? check : 0xffff;
-		sig = data + 42;
+		above_ip = data + 34;
+		above_ip_len = __builtin_bswap16((__u16)(size - 34));
 	} else {
-		if (data + 62 + SIG_BYTES > end)
+		if (data + 54 + SIG_END > end)
 			return 0;
 		__u64 *to = data, *from = (__u64 *)s->header;
 		to[0] = from[0] | all;
@@ -151,21 +148,28 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 		to[4] = from[4];
 		to[5] = from[5];
 		*(__u32 *)(data + 48) = *(__u32 *)(s->header + 48);
-		__u16 udp_len = size - 54;
-		*(__u16 *)(data + 18) = __builtin_bswap16(udp_len);
+		above_ip_len = __builtin_bswap16((__u16)(size - 54));
+		*(__u16 *)(data + 18) = above_ip_len;
 		*(__u32 *)(data + 34) = flow->src;
 		*(__u32 *)(data + 50) = flow->dst;
-		*(__u16 *)(data + 54) = flow->sport;
-		*(__u16 *)(data + 56) = flow->dport;
-		*(__u16 *)(data + 58) = __builtin_bswap16(udp_len);
-		__u16 check = ~fold(sum + 2 * (__u64)__builtin_bswap16(udp_len));
-		*(__u16 *)(data + 60) = check ? check : 0xffff;
-		sig = data + 62;
+		above_ip = data + 54;
 	}
-	*(__u32 *)(sig + SIG_MAGIC) = WEIR_MAGIC | (index | mark) << 16 | (__u32)gen.epoch << 24;
-	*(__u16 *)(sig + SIG_GROUP) = group;
-	*(__u32 *)(sig + SIG_SEQ) = seq;
-	*(__u64 *)(sig + SIG_TIME) = time;
+	*(__u16 *)above_ip = flow->sport;
+	*(__u16 *)(above_ip + 2) = flow->dport;
+	*(__u32 *)(above_ip + SIG_MAGIC) = WEIR_MAGIC | (index | mark) << 16 | (__u32)gen.epoch << 24;
+	*(__u64 *)(above_ip + SIG_TIME) = time;
+	if (s->syn) {
+		*(__u32 *)(above_ip + TCP_SEQ) = seq;
+		*(__u16 *)(above_ip + TCP_WORD) = __builtin_bswap16(WEIR_SYN);
+		*(__u16 *)(above_ip + TCP_GROUP) = group;
+		*(__u16 *)(above_ip + 16) = ~fold(sum + above_ip_len);
+	} else {
+		__u16 check = ~fold(sum + 2 * (__u64)above_ip_len);
+		*(__u16 *)(above_ip + 4) = above_ip_len;
+		*(__u16 *)(above_ip + 6) = check ? check : 0xffff;
+		*(__u16 *)(above_ip + UDP_GROUP) = group;
+		*(__u32 *)(above_ip + UDP_SEQ) = seq;
+	}
 	return 1;
 }
 

@@ -238,7 +238,7 @@ static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 
 	return 1;
 }
 
-/* Swaps both ends of MAC, IP and UDP, restores the hop limit, and sends the frame out where it came in: by
+/* Swaps both ends of MAC, IP and transport, restores the hop limit, and sends the frame out where it came in: by
  * redirect, since veth wakes the other end after XDP_TX only if that has an XDP program too (veth_xdp_flush). */
 static __always_inline int reflect(struct xdp_md *ctx, void *data, int ip6)
 {
@@ -275,24 +275,29 @@ int receive(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	int ip6;
+	__u8 protocol;
 	__u64 sum;
 
 	if (data + 60 > end)
 		goto other;
 	__u16 type = *(__u16 *)(data + 12);
 	if (type == __builtin_bswap16(0x0800)) {
-		if (*(__u8 *)(data + 14) != 0x45 || *(__u8 *)(data + 23) != 17)
+		protocol = *(__u8 *)(data + 23);
+		if (*(__u8 *)(data + 14) != 0x45)
 			goto other;
 		ip6 = 0;
 	} else if (type == __builtin_bswap16(0x86dd)) {
-		if (data + 62 + SIG_BYTES > end || *(__u8 *)(data + 20) != 17)
+		if (data + 54 + SIG_END > end)
 			goto other;
+		protocol = *(__u8 *)(data + 20);
 		ip6 = 1;
 	} else {
 		goto other;
 	}
-	void *udp = data + (ip6 ? 54 : 34);
-	void *sig = udp + 8;
+	void *above_ip = data + (ip6 ? 54 : 34);
+	const int syn = protocol == 6 && *(__u16 *)(above_ip + TCP_WORD) == __builtin_bswap16(WEIR_SYN);
+	if (!syn && protocol != 17)
+		goto other;
 	__u32 ip_bytes;
 	if (ip6) {
 		ip_bytes = 40 + __builtin_bswap16(*(__u16 *)(data + 18));
@@ -311,22 +316,23 @@ int receive(struct xdp_md *ctx)
 	/* A frame may be padded beyond its IP length; one that is shorter is cut off or fragmented. */
 	__u32 wire = bpf_xdp_get_buff_len(ctx);
 	if (14 + ip_bytes > wire || ip_bytes < 46) {
-		if (*(__u16 *)(sig + SIG_MAGIC) == WEIR_MAGIC)
+		if (*(__u16 *)(above_ip + SIG_MAGIC) == WEIR_MAGIC)
 			goto corrupted;
 		goto other;
 	}
 	/* On an interface of the host, what is not ours is none of our business. */
-	if (recv.pass && *(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
+	if (recv.pass && *(__u16 *)(above_ip + SIG_MAGIC) != WEIR_MAGIC)
 		goto other;
 	/* Padding is zero in our frames, and zero does not change the sum. */
 	__u64 now = bpf_ktime_get_ns();
-	sum += __builtin_bswap16(17) + *(__u16 *)(udp + 4) + sum_from(ctx, ip6 ? 54 : 34, wire);
-	if (*(__u16 *)(udp + 6) != 0 && fold(sum) != 0xffff)
+	__u16 above_ip_len = __builtin_bswap16((__u16)(ip_bytes - (ip6 ? 40 : 20)));
+	sum += __builtin_bswap16(protocol) + above_ip_len + sum_from(ctx, ip6 ? 54 : 34, wire);
+	if ((syn || *(__u16 *)(above_ip + 6) != 0) && fold(sum) != 0xffff)
 		goto corrupted;
-	if (*(__u16 *)(sig + SIG_MAGIC) != WEIR_MAGIC)
+	if (*(__u16 *)(above_ip + SIG_MAGIC) != WEIR_MAGIC)
 		goto other;
 
-	__u16 origin = *(__u16 *)(sig + SIG_STREAM);
+	__u16 origin = *(__u16 *)(above_ip + SIG_STREAM);
 	if (origin != recv.origin) {
 		int other_epoch = origin >> 8 != recv.origin >> 8;
 		if (origin & SIG_BROADCAST) {
@@ -345,7 +351,8 @@ int receive(struct xdp_md *ctx)
 	/* A duplicate does not stand for a frame that is still under way. */
 	int fresh = 1;
 	if (!recv.reflect || recv.any)
-		fresh = note(*(__u16 *)(sig + SIG_GROUP), *(__u32 *)(sig + SIG_SEQ), *(__u64 *)(sig + SIG_TIME), now,
+		fresh = note(*(__u16 *)(above_ip + (syn ? TCP_GROUP : UDP_GROUP)),
+			     *(__u32 *)(above_ip + (syn ? TCP_SEQ : UDP_SEQ)), *(__u64 *)(above_ip + SIG_TIME), now,
 			     wire);
 	if (fresh)
 		count(received);

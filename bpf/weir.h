@@ -20,17 +20,23 @@
 #define WEIR_LEAVING 256           /* frames that leave a node at once; a power of two */
 #define WEIR_LEAVING_BYTES 2112    /* the longest of them; no power of two, which would have them share cache sets */
 
-/* Follows the UDP header of a test frame, 18 bytes: the smallest IPv4 frame has just that room (RFC 2544),
- * and IPv6 fits into 84 (RFC 8219, section 4). Little endian.
+/* The signature of a test frame, 18 bytes: the smallest IPv4 frame has just that room (RFC 2544), and IPv6 fits
+ * into 84 (RFC 8219, section 4). Little endian. It follows the UDP header, or is in a TCP header and behind it.
  *
- *   magic:16  stream:8  epoch:8  group:16  seq:32  time:64 (CLOCK_MONOTONIC, ns)
+ *         magic:16  stream:8  epoch:8  group:16  seq:32  time:64 (CLOCK_MONOTONIC, ns)
+ *   UDP   at 8                         at 12     at 14   at 18
+ *   TCP   acknowledgement, at 8        window    seq     urgent pointer and data, at 18
  */
-#define SIG_MAGIC 0
-#define SIG_STREAM 2               /* and the epoch in the byte after it */
-#define SIG_GROUP 4
-#define SIG_SEQ 6
-#define SIG_TIME 10
-#define SIG_BYTES 18
+#define SIG_MAGIC 8                /* here in both, as all that follow: offsets in the transport header */
+#define SIG_STREAM 10              /* and the epoch in the byte after it */
+#define SIG_TIME 18
+#define SIG_END 26
+#define UDP_GROUP 12
+#define UDP_SEQ 14
+#define TCP_SEQ 4
+#define TCP_WORD 12                /* length of the header, flags */
+#define TCP_GROUP 14
+#define WEIR_SYN 0x5002            /* that word of a SYN without options */
 #define SIG_BROADCAST 0x80         /* bit of the stream: not a test frame, but one that goes along with them */
 
 /* One entry of the flow table: the frames of a stream go through the table from front to back, again and
@@ -53,10 +59,10 @@ struct weir_phase {
 /* One direction of the generator. User space writes the first part before the start and reads the second. */
 struct weir_stream {
 	__u32 ifindex;        /* where frames leave; 0: this stream is off */
-	__u32 header_bytes;   /* Ethernet + IP + UDP: 42 or 62 */
+	__u32 header_bytes;   /* Ethernet + IP: 34 or 54 */
 	__u8 header[64];      /* template of these headers, checksums zero */
 	__u32 ip_sum;         /* sum of the IPv4 header template, length and addresses left out */
-	__u32 udp_sum;        /* sum of the pseudo header's constant part and constant signature words */
+	__u32 transport_sum;  /* sum of what is the same in all frames: pseudo header, transport header, signature */
 	struct weir_phase phase[2];   /* in turn; crates/load/src/schedule.rs */
 	__u64 total;          /* frames to send */
 	__u32 flow_first;     /* part of the flow table that belongs to this stream */
@@ -77,7 +83,7 @@ struct weir_stream {
 	__u64 cast_next;      /* a broadcast goes before the frame with this number; all ones: never */
 	__u64 casts;          /* broadcasts sent */
 	__u32 cast_every;     /* frames from one to the next */
-	__u32 pad;
+	__u32 syn;            /* 1: TCP, SYN; 0: UDP */
 	__u64 noted_q16;      /* due time for which lateness was noted last: frames due at once count once */
 	__u32 flow_next;
 	__u32 size_next;

@@ -106,11 +106,15 @@ fn streams(all: &Comparison<'_>) -> Vec<String> {
         (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
     });
     let parts: Vec<_> = parts.collect();
+    let mut transports: Vec<_> =
+        points().map(|p| if p.setting("transport").is_some() { "TCP SYN" } else { "UDP" }).collect();
+    transports.sort_unstable();
+    transports.dedup();
     // What stands between the ports of a machine of its own is for its owner to say.
     let outside = points().any(|p| p.point.dut == DutKind::External.to_string());
     let media = if outside { "that of the ports" } else { "virtual Ethernet" };
     (!parts.is_empty())
-        .then(|| format!("Streams: UDP, {}. Media: {media}.", parts.join(", ")))
+        .then(|| format!("Streams: {}, {}. Media: {media}.", transports.join(" or "), parts.join(", ")))
         .into_iter()
         .collect()
 }

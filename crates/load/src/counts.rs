@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_packet::flow::{Direction, FlowSpec};
-use weir_packet::frame::Ends;
+use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
 
 use crate::histogram::{Histogram, LATE_BITS, LATENCY_BITS};
@@ -16,6 +16,8 @@ use crate::ipdv::Ipdv;
 pub struct Traffic {
     /// Frame sizes.
     pub sizes: FrameSizes,
+    /// What frames carry above IP.
+    pub transport: Transport,
     /// Which way frames travel.
     pub direction: Direction,
     /// Flows from a to b; from b to a they are reversed.

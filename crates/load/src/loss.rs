@@ -329,7 +329,8 @@ mod tests {
     fn the_frames_of_a_group_have_their_place_in_the_stream() {
         use weir_packet::flow::FlowOrder;
         for order in [FlowOrder::Sequential, FlowOrder::Random, FlowOrder::Unique] {
-            let flows = FlowSpec { count: 10, order, groups: 3, networks: 1, src: 0, dst: 0, seed: 1 };
+            let flows =
+                FlowSpec { count: 10, order, groups: 3, hosts: 10, networks: 1, src: 0, dst: 0, seed: 1 };
             let (places, sequence) = (Places::of(&flows), flows.sequence());
             let mut number = [0; 3];
             for n in 0..3 * sequence.len() {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use weir_packet::checksum::{fold, pseudo_header, sum};
 use weir_packet::flow::{Flow, IpVersion};
-use weir_packet::frame::{self, Ends, MAGIC};
-use weir_packet::headers;
+use weir_packet::frame::{self, Ends, MAGIC, Transport};
 use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
 use weir_port::shared::{self, GROUPS, Gen, Stream};
@@ -233,18 +232,19 @@ impl XdpGenerator {
     fn armed_stream(&self, i: usize, epoch: u8, load: &Load) -> Stream {
         let ends = &self.traffic.ends[i];
         let mut header = [0; 64];
-        let bytes = ends.header(&NO_FLOW, self.traffic.sizes.max());
-        header[..bytes.len()].copy_from_slice(&bytes);
-        let (ip_sum, udp_sum) = constant_sums(ends, i as u8, epoch);
+        let template = ends.header(self.traffic.transport, &NO_FLOW, self.traffic.sizes.max());
+        let header_bytes = frame::transport_at(ends.ip);
+        header[..header_bytes].copy_from_slice(&template[..header_bytes]);
+        let (ip_sum, transport_sum) = constant_sums(ends, self.traffic.transport, (i as u8, epoch));
         let schedule = Schedule::of(load, i, self.traffic.streams());
         let unpaced = Schedule { total: load.max_frames.unwrap_or(u64::MAX), ..Schedule::default() };
         let Schedule { phases, total, first_q16 } = schedule.unwrap_or(unpaced);
         Stream {
             ifindex: if self.traffic.sends(i) { self.ifindex[i] } else { 0 },
-            header_bytes: bytes.len() as u32,
+            header_bytes: header_bytes as u32,
             header,
             ip_sum,
-            udp_sum,
+            transport_sum,
             phase: phases.map(|phase| shared::Phase { frames: phase.frames, gap_q16: phase.gap_q16 }),
             total,
             flow_first: if i == 1 { self.flow_count } else { 0 },
@@ -264,7 +264,7 @@ impl XdpGenerator {
             cast_next: load.broadcast_every.map_or(u64::MAX, |n| u64::from(n.get()) - 1),
             casts: 0,
             cast_every: load.broadcast_every.map_or(0, NonZeroU32::get),
-            pad: 0,
+            syn: u32::from(self.traffic.transport == Transport::Syn),
             noted_q16: u64::MAX,
             flow_next: 0,
             size_next: 0,
@@ -291,9 +291,9 @@ fn table_entry(flow: Flow) -> shared::Flow {
     shared::Flow { src, dst, sport, dport, group: flow.group, sum }
 }
 
-/// Sums over what is the same in all frames of a stream: IPv4 header, and what UDP's checksum covers.
-fn constant_sums(ends: &Ends, stream: u8, epoch: u8) -> (u32, u32) {
-    let header = ends.header(&NO_FLOW, frame::min_frame_bytes(ends.ip));
+/// Sums over what is the same in all frames of a stream: IPv4 header, and what the transport's checksum covers.
+fn constant_sums(ends: &Ends, transport: Transport, (stream, epoch): (u8, u8)) -> (u32, u32) {
+    let header = ends.header(transport, &NO_FLOW, frame::min_frame_bytes(ends.ip));
     let native = |sum: u64| u32::from(fold(sum).swap_bytes());
     let (ip_sum, addresses) = match ends.ip {
         IpVersion::V4 => {
@@ -305,7 +305,8 @@ fn constant_sums(ends: &Ends, stream: u8, epoch: u8) -> (u32, u32) {
         IpVersion::V6 => (0, &header[22..54]),
     };
     let signature = u32::from(MAGIC) + (u32::from(stream) | u32::from(epoch) << 8);
-    (ip_sum, native(pseudo_header(addresses, headers::UDP, 0)) + signature)
+    let above_ip = pseudo_header(addresses, transport.protocol(), 0) + u64::from(transport.fixed_sum());
+    (ip_sum, native(above_ip) + signature)
 }
 
 fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) {

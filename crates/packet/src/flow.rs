@@ -38,12 +38,12 @@ pub enum Direction {
 
 /// Most networks of a side (RFC 2544, section 12).
 pub const MAX_NETWORKS: u32 = 256;
-/// Addresses that all networks of a side share: 15 bits.
-const ADDRESSES: u32 = 1 << 15;
+/// Addresses that all networks of a side share, 15 bits: each can have a host.
+pub const MOST_HOSTS: u32 = 1 << 15;
 
 /// Addresses of each network, a power of two, when a side has this many.
 pub fn network_size(networks: u32) -> u32 {
-    ADDRESSES / networks.clamp(1, MAX_NETWORKS).next_power_of_two()
+    MOST_HOSTS / networks.clamp(1, MAX_NETWORKS).next_power_of_two()
 }
 
 /// Most flows of a stream.
@@ -68,27 +68,6 @@ impl FromStr for IpVersion {
             _ => Err(format!("`{text}` is no IP version: use 4, 6")),
         }
     }
-}
-
-/// An enum whose values have one name each in plans, on the command line and in records.
-macro_rules! named {
-    ($type:ident, $what:literal, $($name:literal => $value:ident),+) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $($type::$value => $name),+ })
-            }
-        }
-        impl FromStr for $type {
-            type Err = String;
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $($name => Ok($type::$value),)+
-                    _ => Err(format!(concat!("`{}` is no ", $what, ": use ", named!(@list $($name),+)), text)),
-                }
-            }
-        }
-    };
-    (@list $first:literal $(, $rest:literal)*) => { concat!($first $(, ", ", $rest)*) };
 }
 
 named!(FlowOrder, "flow order", "sequential" => Sequential, "random" => Random, "unique" => Unique);
@@ -125,6 +104,9 @@ pub struct FlowSpec {
     pub order: FlowOrder,
     /// Flow groups, 1 to 256: flow i belongs to group i modulo this.
     pub groups: u16,
+    /// Hosts of the sources, 1 to [`MAX_FLOWS`]; more flows than these differ in their source ports. Destinations are as
+    /// many at most. Each host must fit into its network, see [`network_size`], if there is more than one.
+    pub hosts: u32,
     /// Networks that the addresses of either side are spread over, 1 to [`MAX_NETWORKS`], each of
     /// [`network_size`].
     pub networks: u32,
@@ -136,8 +118,8 @@ pub struct FlowSpec {
     pub seed: u64,
 }
 
-/// Source hosts; more flows than these differ in their source ports. Destinations are as many at most.
-const HOSTS: u32 = 4096;
+/// Source hosts of a stream unless more are wanted: they fit into all networks of a side.
+pub const HOSTS: u32 = 4096;
 /// RFC 4814, section 4.5: source ports are 1024 to 65535, destination ports 1 to 49151.
 const FIRST_SOURCE_PORT: u32 = 1024;
 const SOURCE_PORTS: u32 = 65536 - FIRST_SOURCE_PORT;
@@ -148,14 +130,14 @@ const RANDOM_PERIOD: u32 = 1 << 16;
 impl FlowSpec {
     /// Flow `i`: source address and port are unique, destination and its port pseudo-random (RFC 4814).
     pub fn flow(&self, i: u32) -> Flow {
-        let (host, turn) = (i % HOSTS, i / HOSTS);
+        let (host, turn) = (i % self.hosts, i / self.hosts);
         let first_port = mix(self.seed ^ u64::from(host)) % u64::from(SOURCE_PORTS);
         // 4093 shares no factor with the number of ports, so that each turn gives a host a new one.
         let sport = (first_port + u64::from(turn) * 4093) % u64::from(SOURCE_PORTS);
         let far = mix(self.seed.wrapping_add(u64::from(i) << 20));
         Flow {
             src: self.src.wrapping_add(self.spread(host, host)),
-            dst: self.dst.wrapping_add(self.spread((far % u64::from(HOSTS.min(self.count))) as u32, i)),
+            dst: self.dst.wrapping_add(self.spread((far % u64::from(self.hosts.min(self.count))) as u32, i)),
             sport: (FIRST_SOURCE_PORT + sport as u32) as u16,
             dport: (1 + (far >> 32) % DESTINATION_PORTS) as u16,
             group: (i % u32::from(self.groups)) as u16,
@@ -204,7 +186,16 @@ mod tests {
     use std::collections::HashSet;
 
     fn spec(count: u32, order: FlowOrder) -> FlowSpec {
-        FlowSpec { count, order, groups: 4, networks: 1, src: 0xc612_8000, dst: 0xc613_8000, seed: 7 }
+        FlowSpec {
+            count,
+            order,
+            groups: 4,
+            hosts: HOSTS,
+            networks: 1,
+            src: 0xc612_8000,
+            dst: 0xc613_8000,
+            seed: 7,
+        }
     }
 
     #[test]
@@ -218,6 +209,17 @@ mod tests {
         let last_turn: HashSet<_> =
             (0..MAX_FLOWS / HOSTS).map(|turn| most.flow(turn * HOSTS).sport).collect();
         assert_eq!(last_turn.len(), (MAX_FLOWS / HOSTS) as usize);
+    }
+
+    #[test]
+    fn a_stream_has_as_many_hosts_as_are_wanted() {
+        let flows = FlowSpec { hosts: 100_000, ..spec(250_000, FlowOrder::Unique) }.sequence();
+        let different = |of: fn(&Flow) -> u32| flows.iter().map(of).collect::<HashSet<_>>().len();
+        assert_eq!(different(|flow| flow.src), 100_000);
+        assert!((80_000..=100_000).contains(&different(|flow| flow.dst)));
+        assert_eq!(flows.iter().collect::<HashSet<_>>().len(), 250_000);
+        let steps = flows.windows(2).filter(|two| two[0].src + 1 == two[1].src).count();
+        assert!(steps < 100, "sources come in no order: {steps}");
     }
 
     #[test]

@@ -1,16 +1,20 @@
-//! Test frames: Ethernet, IP, UDP and the signature that follows.
+//! Test frames: Ethernet, IP, UDP or TCP, and a signature.
 //!
 //! ```text
 //! 14 Ethernet | 20 IPv4 or 40 IPv6 | 8 UDP | 18 signature | zero bytes
+//! 14 Ethernet | 20 IPv4 or 40 IPv6 | 20 TCP, SYN | 6      | zero bytes
 //! ```
 //! The signature (little endian) says which frame this is and when it left:
-//! `magic:16 stream:8 epoch:8 group:16 seq:32 time_ns:64`.
+//! `magic:16 stream:8 epoch:8 group:16 seq:32 time_ns:64`. A smallest frame with TCP has no room for it behind the
+//! header. It is spread over those fields of a SYN that mean nothing or anything (RFC 9293, section 3.1), and 6 bytes
+//! of data: sequence number = seq, acknowledgement (there is none) = magic, stream, epoch, window = group,
+//! urgent pointer (nothing is urgent) and data = time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::{fold, pseudo_header, sum, write_ipv4};
 use crate::flow::{Flow, IpVersion};
-use crate::headers::UDP;
+use crate::headers::{SYN, TCP, UDP};
 use crate::size::FCS_BYTES;
 
 /// First two bytes of a signature, as a little-endian number.
@@ -25,17 +29,73 @@ pub const HOP_LIMIT: u8 = 64;
 /// A MAC address.
 pub type Mac = [u8; 6];
 
+/// What test frames carry above IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum Transport {
+    /// UDP.
+    #[default]
+    Udp,
+    /// TCP segments that open a connection, each of them.
+    Syn,
+}
+
+named!(Transport, "transport", "udp" => Udp, "syn" => Syn);
+
+impl Transport {
+    /// Its number in the IP header.
+    pub const fn protocol(self) -> u8 {
+        match self {
+            Transport::Udp => UDP,
+            Transport::Syn => TCP,
+        }
+    }
+
+    /// What its checksum covers of its header that is the same in all frames.
+    pub const fn fixed_sum(self) -> u16 {
+        match self {
+            Transport::Udp => 0,
+            Transport::Syn => u16::from_be_bytes(SYN_WORD),
+        }
+    }
+
+    /// Where the checksum is in its header.
+    const fn checksum_at(self) -> usize {
+        match self {
+            Transport::Udp => 6,
+            Transport::Syn => 16,
+        }
+    }
+
+    /// The pieces of the signature in order: where each is in the header, or behind it, and its length.
+    const fn signature_at(self) -> &'static [(usize, usize)] {
+        match self {
+            Transport::Udp => &[(8, SIGNATURE_BYTES)],
+            Transport::Syn => &[(8, 4), (14, 2), (4, 4), (18, 8)],
+        }
+    }
+}
+
+/// Fourth word of a TCP header without options: its length, and SYN alone.
+const SYN_WORD: [u8; 2] = [5 << 4, SYN];
+/// Bytes of a transport header and the signature, whichever it is.
+const SIGNED_BYTES: usize = 8 + SIGNATURE_BYTES;
+
+/// Bytes of Ethernet and IP header.
+pub const fn transport_at(ip: IpVersion) -> usize {
+    match ip {
+        IpVersion::V4 => 14 + 20,
+        IpVersion::V6 => 14 + 40,
+    }
+}
+
 /// Bytes of Ethernet, IP and UDP header.
 pub const fn header_bytes(ip: IpVersion) -> usize {
-    match ip {
-        IpVersion::V4 => 14 + 20 + 8,
-        IpVersion::V6 => 14 + 40 + 8,
-    }
+    transport_at(ip) + 8
 }
 
 /// Smallest frame size in bytes, FCS included: 64 for IPv4, 84 for IPv6 (RFC 8219, section 4).
 pub const fn min_frame_bytes(ip: IpVersion) -> u16 {
-    (header_bytes(ip) + SIGNATURE_BYTES + FCS_BYTES) as u16
+    (transport_at(ip) + SIGNED_BYTES + FCS_BYTES) as u16
 }
 
 /// What identifies a test frame.
@@ -54,7 +114,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The 18 bytes that follow the UDP header.
+    /// Its 18 bytes, as they follow a UDP header.
     pub fn to_bytes(self) -> [u8; SIGNATURE_BYTES] {
         let mut bytes = [0; SIGNATURE_BYTES];
         bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
@@ -98,17 +158,19 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Ethernet, IP and UDP header of a frame of `size` bytes (FCS included), UDP checksum zero.
-    pub fn header(&self, flow: &Flow, size: u16) -> Vec<u8> {
+    /// Ethernet, IP and transport header of a frame of `size` bytes (FCS included), without the transport's checksum and
+    /// what belongs to the signature.
+    pub fn header(&self, transport: Transport, flow: &Flow, size: u16) -> Vec<u8> {
         let ip_bytes = size as usize - FCS_BYTES - 14;
         let mut frame = Vec::with_capacity(64);
         frame.extend_from_slice(&self.dst_mac);
         frame.extend_from_slice(&self.src_mac);
-        let udp_bytes = match self.ip {
+        let protocol = transport.protocol();
+        let above_ip = match self.ip {
             IpVersion::V4 => {
                 frame.extend_from_slice(&[0x08, 0x00, 0x45, 0]);
                 frame.extend_from_slice(&(ip_bytes as u16).to_be_bytes());
-                frame.extend_from_slice(&[0, 0, 0, 0, HOP_LIMIT, UDP, 0, 0]);
+                frame.extend_from_slice(&[0, 0, 0, 0, HOP_LIMIT, protocol, 0, 0]);
                 frame.extend_from_slice(&flow.src.to_be_bytes());
                 frame.extend_from_slice(&flow.dst.to_be_bytes());
                 write_ipv4(&mut frame[14..34]);
@@ -117,7 +179,7 @@ impl Ends {
             IpVersion::V6 => {
                 frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
                 frame.extend_from_slice(&((ip_bytes - 40) as u16).to_be_bytes());
-                frame.extend_from_slice(&[UDP, HOP_LIMIT]);
+                frame.extend_from_slice(&[protocol, HOP_LIMIT]);
                 frame.extend_from_slice(&self.src_prefix);
                 frame.extend_from_slice(&flow.src.to_be_bytes());
                 frame.extend_from_slice(&self.dst_prefix);
@@ -127,20 +189,49 @@ impl Ends {
         };
         frame.extend_from_slice(&flow.sport.to_be_bytes());
         frame.extend_from_slice(&flow.dport.to_be_bytes());
-        frame.extend_from_slice(&(udp_bytes as u16).to_be_bytes());
-        frame.extend_from_slice(&[0, 0]);
+        match transport {
+            Transport::Udp => {
+                frame.extend_from_slice(&(above_ip as u16).to_be_bytes());
+                frame.extend_from_slice(&[0, 0]);
+            }
+            Transport::Syn => {
+                frame.extend_from_slice(&[0; 8]);
+                frame.extend_from_slice(&SYN_WORD);
+                frame.extend_from_slice(&[0; 6]);
+            }
+        }
         frame
     }
 
-    /// A whole test frame of `size` bytes, FCS included but not written.
+    /// A whole test frame of `size` bytes with UDP, FCS included but not written.
     pub fn frame(&self, flow: &Flow, size: u16, signature: Signature) -> Vec<u8> {
-        let mut frame = self.header(flow, size);
-        let udp = frame.len() - 8;
-        frame.extend_from_slice(&signature.to_bytes());
+        self.carry(Transport::Udp, flow, size, signature)
+    }
+
+    /// The same with another transport.
+    pub fn carry(&self, transport: Transport, flow: &Flow, size: u16, signature: Signature) -> Vec<u8> {
+        let mut frame = self.header(transport, flow, size);
         frame.resize(size as usize - FCS_BYTES, 0);
-        write_udp_checksum(&mut frame, self.ip, udp);
+        let (at, signature) = (transport_at(self.ip), signature.to_bytes());
+        let mut rest = &signature[..];
+        for &(offset, bytes) in transport.signature_at() {
+            let (piece, others) = rest.split_at(bytes);
+            frame[at + offset..][..bytes].copy_from_slice(piece);
+            rest = others;
+        }
+        let check = match !transport_sum(&frame, self.ip, transport) {
+            0 if transport == Transport::Udp => 0xffff,
+            check => check,
+        };
+        frame[at + transport.checksum_at()..][..2].copy_from_slice(&check.to_be_bytes());
         frame
     }
+}
+
+/// What the checksum of a whole frame's transport covers, added up.
+fn transport_sum(frame: &[u8], ip: IpVersion, transport: Transport) -> u16 {
+    let above_ip = &frame[transport_at(ip)..];
+    fold(pseudo_header(&frame[addresses(ip)], transport.protocol(), above_ip.len()) + sum(above_ip))
 }
 
 /// Where the addresses of an IP header start in a frame, and where they end.
@@ -149,15 +240,6 @@ fn addresses(ip: IpVersion) -> std::ops::Range<usize> {
         IpVersion::V4 => 26..34,
         IpVersion::V6 => 22..54,
     }
-}
-
-fn write_udp_checksum(frame: &mut [u8], ip: IpVersion, udp: usize) {
-    let total = pseudo_header(&frame[addresses(ip)], UDP, frame.len() - udp) + sum(&frame[udp..]);
-    let check = match !fold(total) {
-        0 => 0xffff,
-        check => check,
-    };
-    frame[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
 }
 
 /// What a received frame turned out to be.
@@ -173,35 +255,52 @@ pub enum Parsed {
 
 /// Checks a received frame (without FCS) and reads its signature.
 pub fn parse(frame: &[u8]) -> Parsed {
-    let Some((ip, ip_bytes)) = ip_header(frame) else { return Parsed::Other };
-    let udp = header_bytes(ip) - 8;
-    let Some(signature) = frame.get(udp + 8..).and_then(Signature::from_bytes) else { return Parsed::Other };
+    let Some((ip, transport, ip_bytes)) = ip_header(frame) else { return Parsed::Other };
+    let at = transport_at(ip);
+    let Some(signature) = frame.get(at..).and_then(|above_ip| signature(above_ip, transport)) else {
+        return Parsed::Other;
+    };
     let end = 14 + ip_bytes;
-    if end > frame.len() || end < udp + 8 + SIGNATURE_BYTES {
+    if end > frame.len() || end < at + SIGNED_BYTES {
         return Parsed::Corrupted;
     }
     if ip == IpVersion::V4 && fold(sum(&frame[14..34])) != 0xffff {
         return Parsed::Corrupted;
     }
-    let checksum_used = frame[udp + 6..udp + 8] != [0, 0];
-    let total = pseudo_header(&frame[addresses(ip)], UDP, end - udp) + sum(&frame[udp..end]);
-    if checksum_used && fold(total) != 0xffff {
+    let is_used = transport == Transport::Syn || frame[at + 6..at + 8] != [0, 0];
+    if is_used && transport_sum(&frame[..end], ip, transport) != 0xffff {
         return Parsed::Corrupted;
     }
     Parsed::Test(signature)
 }
 
-/// Turns a frame that [`parse`] accepted around: both ends of MAC, IP and UDP swapped, hop limit restored.
+/// The signature of a frame, from its transport header on.
+fn signature(above_ip: &[u8], transport: Transport) -> Option<Signature> {
+    let above_ip = above_ip.get(..SIGNED_BYTES)?;
+    if transport == Transport::Syn && above_ip[12..14] != SYN_WORD {
+        return None;
+    }
+    let mut bytes = [0; SIGNATURE_BYTES];
+    let mut rest = &mut bytes[..];
+    for &(offset, n) in transport.signature_at() {
+        let (piece, others) = rest.split_at_mut(n);
+        piece.copy_from_slice(&above_ip[offset..][..n]);
+        rest = others;
+    }
+    Signature::from_bytes(&bytes)
+}
+
+/// Turns a frame that [`parse`] accepted around: both ends of MAC, IP and transport swapped, hop limit restored.
 pub fn reflect(frame: &mut [u8]) {
-    let Some((ip, _)) = ip_header(frame) else { return };
+    let Some((ip, ..)) = ip_header(frame) else { return };
     let mut swap = |a: usize, b: usize, n: usize| (0..n).for_each(|i| frame.swap(a + i, b + i));
     swap(0, 6, 6);
     match ip {
         IpVersion::V4 => swap(26, 30, 4),
         IpVersion::V6 => swap(22, 38, 16),
     }
-    let udp = header_bytes(ip) - 8;
-    swap(udp, udp + 2, 2);
+    let ports = transport_at(ip);
+    swap(ports, ports + 2, 2);
     match ip {
         IpVersion::V6 => frame[21] = HOP_LIMIT,
         IpVersion::V4 => {
@@ -211,12 +310,17 @@ pub fn reflect(frame: &mut [u8]) {
     }
 }
 
-/// IP version and IP length in bytes, header included, of a UDP frame.
-fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
+/// IP version, transport, and IP length in bytes, header included, of a frame with UDP or TCP.
+fn ip_header(frame: &[u8]) -> Option<(IpVersion, Transport, usize)> {
     let be16 = |at: usize| Some(usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])));
+    let transport = |at: usize| match *frame.get(at)? {
+        UDP => Some(Transport::Udp),
+        TCP => Some(Transport::Syn),
+        _ => None,
+    };
     match be16(12)? {
-        0x0800 if *frame.get(14)? == 0x45 && *frame.get(23)? == UDP => Some((IpVersion::V4, be16(16)?)),
-        0x86dd if *frame.get(20)? == UDP => Some((IpVersion::V6, be16(18)? + 40)),
+        0x0800 if *frame.get(14)? == 0x45 => Some((IpVersion::V4, transport(23)?, be16(16)?)),
+        0x86dd => Some((IpVersion::V6, transport(20)?, be16(18)? + 40)),
         _ => None,
     }
 }
@@ -224,6 +328,7 @@ fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers;
 
     fn ends(ip: IpVersion) -> Ends {
         Ends {
@@ -235,17 +340,23 @@ mod tests {
         }
     }
 
+    const KINDS: [(IpVersion, Transport); 4] = [
+        (IpVersion::V4, Transport::Udp),
+        (IpVersion::V6, Transport::Udp),
+        (IpVersion::V4, Transport::Syn),
+        (IpVersion::V6, Transport::Syn),
+    ];
     const FLOW: Flow = Flow { src: 0xc612_8001, dst: 0xc613_8002, sport: 1024, dport: 49151, group: 3 };
     const SIGNATURE: Signature =
         Signature { stream: 1, epoch: 200, group: 3, seq: 0xdead_beef, time_ns: 0x0123_4567_89ab_cdef };
 
     #[test]
     fn frames_are_read_back() {
-        for ip in [IpVersion::V4, IpVersion::V6] {
+        for (ip, transport) in KINDS {
             for size in [min_frame_bytes(ip), 85, 128, 1517, 1518, 9018] {
-                let frame = ends(ip).frame(&FLOW, size, SIGNATURE);
+                let frame = ends(ip).carry(transport, &FLOW, size, SIGNATURE);
                 assert_eq!(frame.len(), size as usize - 4);
-                assert_eq!(parse(&frame), Parsed::Test(SIGNATURE), "IPv{ip} {size}");
+                assert_eq!(parse(&frame), Parsed::Test(SIGNATURE), "IPv{ip} {transport} {size}");
             }
         }
     }
@@ -256,21 +367,32 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_that_a_checksum_covers_is_noticed() {
+    fn a_syn_is_one_for_anybody_who_reads_it() {
         for ip in [IpVersion::V4, IpVersion::V6] {
-            let good = ends(ip).frame(&FLOW, 100, SIGNATURE);
+            let mut frame = ends(ip).carry(Transport::Syn, &FLOW, min_frame_bytes(ip), SIGNATURE);
+            let headers = headers::read(&frame).expect("readable");
+            assert!(headers.opens() && headers.ports == (1024, 49151), "{headers:?}");
+            frame[transport_at(ip) + 13] |= headers::ACK;
+            assert_eq!(parse(&frame), Parsed::Other, "somebody else's answer, whatever its bytes are");
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_that_a_checksum_covers_is_noticed() {
+        for (ip, transport) in KINDS {
+            let good = ends(ip).carry(transport, &FLOW, 100, SIGNATURE);
             let covered = addresses(ip).start..good.len();
             for bit in covered.start * 8..covered.end * 8 {
                 let mut bad = good.clone();
                 bad[bit / 8] ^= 1 << (bit % 8);
-                assert_ne!(parse(&bad), Parsed::Test(SIGNATURE), "IPv{ip} bit {bit}");
+                assert_ne!(parse(&bad), Parsed::Test(SIGNATURE), "IPv{ip} {transport} bit {bit}");
             }
         }
     }
 
     #[test]
     fn a_reflected_frame_is_the_one_that_the_other_side_would_send() {
-        for ip in [IpVersion::V4, IpVersion::V6] {
+        for (ip, transport) in KINDS {
             let there = ends(ip);
             let back = Ends {
                 src_mac: there.dst_mac,
@@ -279,17 +401,23 @@ mod tests {
                 dst_prefix: there.src_prefix,
                 ..there
             };
-            let mut frame = there.frame(&FLOW, 100, SIGNATURE);
+            let mut frame = there.carry(transport, &FLOW, 100, SIGNATURE);
             reflect(&mut frame);
-            assert_eq!(frame, back.frame(&FLOW.reversed(), 100, SIGNATURE), "IPv{ip}");
+            assert_eq!(frame, back.carry(transport, &FLOW.reversed(), 100, SIGNATURE), "IPv{ip} {transport}");
         }
     }
 
     #[test]
     fn no_input_panics() {
-        let good = ends(IpVersion::V4).frame(&FLOW, 64, SIGNATURE);
-        for n in 0..good.len() {
-            assert_ne!(parse(&good[..n]), Parsed::Test(SIGNATURE), "first {n} bytes");
+        for (ip, transport) in KINDS {
+            let good = ends(ip).carry(transport, &FLOW, min_frame_bytes(ip), SIGNATURE);
+            for n in 0..good.len() {
+                assert_ne!(
+                    parse(&good[..n]),
+                    Parsed::Test(SIGNATURE),
+                    "IPv{ip} {transport}: first {n} bytes"
+                );
+            }
         }
         assert_eq!(parse(&[0xff; 60]), Parsed::Other);
     }

@@ -2,6 +2,9 @@
 //! clock, no unsafe.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod checksum;
 pub mod flow;
 pub mod frame;

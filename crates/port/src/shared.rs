@@ -27,9 +27,9 @@ pub struct Flow {
     pub src: u32,
     /// The same of the destination.
     pub dst: u32,
-    /// UDP source port.
+    /// Source port.
     pub sport: u16,
-    /// UDP destination port.
+    /// Destination port.
     pub dport: u16,
     /// Flow group, below [`GROUPS`].
     pub group: u16,
@@ -53,14 +53,14 @@ pub struct Phase {
 pub struct Stream {
     /// Where frames leave; 0 = off.
     pub ifindex: u32,
-    /// 42 for IPv4, 62 for IPv6.
+    /// 34 for IPv4, 54 for IPv6.
     pub header_bytes: u32,
-    /// Template of Ethernet, IP and UDP header.
+    /// Template of Ethernet and IP header.
     pub header: [u8; 64],
     /// Sum of the constant part of the IPv4 header.
     pub ip_sum: u32,
-    /// Sum of the constant part of what the UDP checksum covers.
-    pub udp_sum: u32,
+    /// Sum of the constant part of what the transport's checksum covers.
+    pub transport_sum: u32,
     /// Gaps between frames, in turn.
     pub phase: [Phase; 2],
     /// Frames to send.
@@ -99,8 +99,8 @@ pub struct Stream {
     pub casts: u64,
     /// Frames from one broadcast to the next.
     pub cast_every: u32,
-    /// Nothing.
-    pub pad: u32,
+    /// 1: TCP, SYN; 0: UDP.
+    pub syn: u32,
     /// Due time for which lateness was noted last, ns * 65536.
     pub noted_q16: u64,
     /// Next flow table entry.

@@ -14,8 +14,8 @@ use weir_lab::record::Machine;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{Control, Tester, TesterKind};
-use weir_packet::flow::{Direction, FlowOrder, FlowSpec, IpVersion};
-use weir_packet::frame::Ends;
+use weir_packet::flow::{self, Direction, FlowOrder, FlowSpec, IpVersion};
+use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
 use weir_testbed::bed::{Bed, BedSpec};
@@ -253,6 +253,7 @@ fn trial(kind: TesterKind) -> Result<()> {
         count: 1,
         order: FlowOrder::Sequential,
         groups: 1,
+        hosts: flow::HOSTS,
         networks: 1,
         src: 0xc612_8000,
         dst: 0xc613_8000,
@@ -260,6 +261,7 @@ fn trial(kind: TesterKind) -> Result<()> {
     };
     let traffic = Traffic {
         sizes: FrameSizes::Fixed(64),
+        transport: Transport::Udp,
         direction: Direction::Forward,
         flows,
         ends: [ends(0), ends(1)],

@@ -137,6 +137,7 @@ fn traffic(arguments: &cli::Generate, link: &Link) -> Traffic {
         count: arguments.flows,
         order: arguments.order,
         groups: arguments.groups,
+        hosts: arguments.hosts,
         networks: 1,
         src,
         dst,
@@ -144,6 +145,7 @@ fn traffic(arguments: &cli::Generate, link: &Link) -> Traffic {
     };
     Traffic {
         sizes: arguments.frame.clone(),
+        transport: arguments.transport,
         direction: Direction::Forward,
         flows,
         ends: [ends, ends],
@@ -250,6 +252,7 @@ impl Report<'_> {
             "interface": self.arguments.interface,
             "tester": name(self.kind),
             "frame": self.arguments.frame.to_string(),
+            "transport": self.arguments.transport.to_string(),
             "sent": sent.sent,
             "sent_bytes": sent.sent_bytes,
             "seconds": self.time.as_secs_f64(),

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use weir_load::xdp::MAX_FRAME_BYTES;
 use weir_packet::flow::{Direction, FlowOrder, IpVersion};
+use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::rules::RuleForm;
@@ -54,6 +55,8 @@ pub struct TrafficAxes {
     pub frame_bytes: Vec<FrameSizes>,
     /// IP versions.
     pub ip: Vec<IpVersion>,
+    /// What frames carry above IP.
+    pub transport: Vec<Transport>,
     /// Numbers of flows, 1..=[`weir_packet::flow::MAX_FLOWS`].
     pub flows: Vec<u32>,
     /// Orders of the flows.
@@ -89,6 +92,8 @@ pub struct PointSpec {
     pub frame: FrameSizes,
     /// IP version.
     pub ip: IpVersion,
+    /// What frames carry above IP.
+    pub transport: Transport,
     /// Flows of each stream.
     pub flows: u32,
     /// Order of the flows.
@@ -124,6 +129,7 @@ impl PointSpec {
             routing: None,
             frame: FrameSizes::Fixed(frame_bytes),
             ip: IpVersion::V4,
+            transport: Transport::Udp,
             flows,
             order: FlowOrder::Sequential,
             direction: Direction::Forward,
@@ -150,6 +156,8 @@ impl PointSpec {
     /// All settings as name and value, in the order of the plan.
     pub fn settings(&self) -> Vec<(String, String)> {
         let rules = self.rules.map(|rules| ("rules", rules.to_string()));
+        // Left out where it is as it always was, so that such points can be compared with old ones.
+        let transport = (self.transport != Transport::Udp).then(|| ("transport", self.transport.to_string()));
         let line = self.line_bits_per_s.map(|line| ("line_bits_per_s", line.to_string()));
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
@@ -172,6 +180,7 @@ impl PointSpec {
             ("broadcast_every", self.broadcast_every.map_or(0, NonZeroU32::get).to_string()),
             ("groups", self.groups.to_string()),
         ]);
+        list.extend(transport);
         list.extend(line);
         list.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
@@ -206,6 +215,11 @@ impl PointSpec {
                 self.dut
             );
             list.push(Conflict { axes: ["kind", "direction"], why });
+        }
+        let matches_udp = has_rules(self.dut) || matches!(self.dut, DutKind::KernelNat | DutKind::NodeNat);
+        if matches_udp && self.transport != Transport::Udp {
+            let why = format!("the rules and states of {} are for UDP: use transport = \"udp\"", self.dut);
+            list.push(Conflict { axes: ["kind", "transport"], why });
         }
         if self.dut == DutKind::NodeNat && self.ip == IpVersion::V6 {
             let why = "node-nat translates IPv4 alone: use ip = 4, or another device";
@@ -268,6 +282,7 @@ pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
         point.frame.clone()
     }));
     list.extend(without_point(&all, ("traffic", "ip"), &traffic.ip, |point| point.ip));
+    list.extend(without_point(&all, ("traffic", "transport"), &traffic.transport, |point| point.transport));
     list.extend(without_point(&all, ("traffic", "flows"), &traffic.flows, |point| point.flows));
     let some: Vec<_> = traffic.networks.iter().copied().map(Some).collect();
     let networks = |point: &PointSpec| point.routing.map(|routing| routing.networks);
@@ -314,7 +329,8 @@ fn without_point<'p, T: PartialEq>(
 fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     let mut list = Vec::new();
     for Device { kind, filter: (rules, form), cpus, spreading } in devices(dut) {
-        for (routing, (ip, flows, order, direction, broadcast_every)) in routed(kind, dut, traffic) {
+        for (routing, (ip, transport, flows, order, direction, broadcast_every)) in routed(kind, dut, traffic)
+        {
             for frame in &traffic.frame_bytes {
                 list.push(PointSpec {
                     dut: kind,
@@ -325,6 +341,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
                     routing,
                     frame: frame.clone(),
                     ip,
+                    transport,
                     flows,
                     order,
                     direction,
@@ -338,7 +355,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     list
 }
 
-type StreamAxes = (IpVersion, u32, FlowOrder, Direction, Option<NonZeroU32>);
+type StreamAxes = (IpVersion, Transport, u32, FlowOrder, Direction, Option<NonZeroU32>);
 
 /// All streams with all that a router may do meanwhile; other devices do not multiply them.
 fn routed(kind: DutKind, dut: &DutAxes, traffic: &TrafficAxes) -> Vec<(Option<Routing>, StreamAxes)> {
@@ -421,12 +438,13 @@ fn filters(dut: &DutAxes) -> Vec<Filter> {
 
 fn streams(traffic: &TrafficAxes) -> Vec<StreamAxes> {
     let mut list = Vec::new();
-    for &ip in &traffic.ip {
+    let carried = traffic.ip.iter().flat_map(|&ip| traffic.transport.iter().map(move |&above| (ip, above)));
+    for (ip, transport) in carried {
         for &flows in &traffic.flows {
             for &order in &traffic.flow_order {
                 for &direction in &traffic.direction {
                     let all = traffic.broadcast_every.iter().map(|&every| NonZeroU32::new(every));
-                    list.extend(all.map(|every| (ip, flows, order, direction, every)));
+                    list.extend(all.map(|every| (ip, transport, flows, order, direction, every)));
                 }
             }
         }
@@ -479,6 +497,7 @@ mod tests {
         let traffic = TrafficAxes {
             frame_bytes: vec![FrameSizes::Fixed(64), FrameSizes::Fixed(1518)],
             ip: vec![IpVersion::V4],
+            transport: vec![Transport::Udp],
             flows: vec![1000],
             flow_order: vec![FlowOrder::Sequential],
             direction: vec![Direction::Both],
@@ -592,6 +611,21 @@ mod tests {
         let unused = unused(&dut, &traffic);
         let found: Vec<_> = unused.iter().map(|u| (u.section, u.key, u.index, &u.why[..6])).collect();
         assert_eq!(found, [("dut", "kind", 1, "side b"), ("traffic", "frame_bytes", 0, "`64` i")]);
+    }
+
+    #[test]
+    fn a_syn_is_no_business_of_rules_for_udp() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind.push(DutKind::KernelStateless);
+        traffic.transport.push(Transport::Syn);
+        let all = points(&dut, &traffic);
+        let with = |transport| all.iter().filter(|p| p.transport == transport).count();
+        assert_eq!((with(Transport::Udp), with(Transport::Syn)), (4, 2));
+        let named = |p: &&PointSpec| p.settings().contains(&("transport".into(), "syn".into()));
+        assert_eq!(all.iter().filter(named).count(), 2);
+        dut.kind.remove(0);
+        let unused = unused(&dut, &traffic);
+        assert_eq!((unused[0].key, unused[0].index, unused.len()), ("transport", 1, 1));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml_edit::{Document, DocumentMut, Item, Value};
 use weir_packet::flow::{Direction, FlowOrder, IpVersion, MAX_FLOWS, MAX_NETWORKS};
+use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
@@ -237,6 +238,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
 fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
     let frame_bytes = section.required_axis("frame_bytes", "[64, 1518]", value::parsed::<FrameSizes>);
     let ip = section.axis("ip", value::parsed::<IpVersion>);
+    let transport = section.axis("transport", value::parsed::<Transport>);
     let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
     let flow_order = section.axis("flow_order", value::parsed::<FlowOrder>);
     let direction = section.axis("direction", value::parsed::<Direction>);
@@ -247,6 +249,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
     Some(TrafficAxes {
         frame_bytes: frame_bytes?,
         ip: ip.unwrap_or(vec![IpVersion::V4]),
+        transport: transport.unwrap_or(vec![Transport::Udp]),
         flows: flows.unwrap_or(vec![1]),
         flow_order: flow_order.unwrap_or(vec![FlowOrder::Sequential]),
         direction: direction.unwrap_or(vec![Direction::Both]),

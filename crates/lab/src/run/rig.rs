@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
 use weir_load::{Control, Tester, TesterKind};
-use weir_packet::flow::{Direction, FlowSpec};
-use weir_packet::frame::Ends;
+use weir_packet::flow::{self, Direction, FlowSpec};
+use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
 use weir_testbed::bed::{Bed, BedSpec, Port};
@@ -586,11 +586,13 @@ pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     };
     Traffic {
         sizes: spec.frame.clone(),
+        transport: spec.transport,
         direction: spec.direction,
         flows: FlowSpec {
             count: spec.flows,
             order: spec.order,
             groups: spec.groups as u16,
+            hosts: if spec.transport == Transport::Syn { flow::MOST_HOSTS } else { flow::HOSTS },
             networks: networks(spec),
             src: FIRST_HOST[0],
             dst: FIRST_HOST[1],

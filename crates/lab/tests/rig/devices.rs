@@ -8,12 +8,13 @@ use weir_lab::plan::{PointSpec, Routing};
 use weir_lab::run::Rig;
 use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};
+use weir_packet::frame::Transport;
 use weir_port::packet::Ring;
 use weir_testbed::dut::DutKind;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 
-use crate::bench::{Bench, need_rig, point, settings};
+use crate::bench::{Bench, need_rig, point, settings, shown, undisturbed};
 
 const FRAMES: u64 = 1000;
 const FLOWS: u64 = 10;
@@ -94,6 +95,31 @@ fn the_kernel_forwards() {
     let _turn = need_rig!();
     check(DutKind::KernelForward, TesterKind::Xdp);
     check(DutKind::KernelForward, TesterKind::Packet);
+}
+
+/// Segments that open a connection each are counted and timed, and come back, as datagrams do.
+#[test]
+fn the_first_segments_of_tcp_are_forwarded() {
+    let _turn = need_rig!();
+    let both = [(DutKind::KernelForward, TesterKind::Packet), (DutKind::XdpForward, TesterKind::Xdp)];
+    for (dut, tester) in both {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            for (frame, direction) in [("84", Direction::Both), ("random:84-1518", Direction::Reflect)] {
+                let frame = frame.parse().expect("written as sizes are");
+                let transport = Transport::Syn;
+                let point = PointSpec { ip, direction, frame, transport, ..point(dut) };
+                let mut bench = Bench::new(&point, tester, "");
+                let trial = undisturbed(|| {
+                    let trial = bench.trial(FRAMES, 100).expect("a trial");
+                    if trial.received == FRAMES { Ok(trial) } else { Err(shown(&trial)) }
+                });
+                for stream in &trial.streams {
+                    let wrong = stream.lost + stream.reordered + stream.duplicated + stream.corrupted;
+                    assert_eq!((stream.latency.count, wrong), (stream.sent, 0), "{dut} {ip} {direction:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

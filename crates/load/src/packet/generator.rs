@@ -184,7 +184,8 @@ impl<'a> Transmitter<'a> {
                 time_ns,
             };
             *next += 1;
-            *frame = ends.frame(&flow, size_of_frame(&self.traffic.sizes, n, &mut self.random), signature);
+            let size = size_of_frame(&self.traffic.sizes, n, &mut self.random);
+            *frame = ends.carry(self.traffic.transport, &flow, size, signature);
         }
     }
 
@@ -202,7 +203,8 @@ impl<'a> Transmitter<'a> {
         };
         // Of random sizes the next one is not used up.
         let size = size_of_frame(&self.traffic.sizes, counts.sent, &mut self.random.clone());
-        let mut frame = self.traffic.ends[counts.stream].frame(&flow, size, signature);
+        let ends = &self.traffic.ends[counts.stream];
+        let mut frame = ends.carry(self.traffic.transport, &flow, size, signature);
         frame[..6].fill(0xff);
         frame
     }

@@ -8,7 +8,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use weir_config::rate::{self, Rate};
 use weir_lab::plan::MIN_IPV6_FRAME_BYTES;
-use weir_packet::flow::{FlowOrder, IpVersion, MAX_FLOWS};
+use weir_packet::flow::{FlowOrder, HOSTS, IpVersion, MAX_FLOWS};
+use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;
 
 use super::{Cli, TesterKind};
@@ -19,6 +20,7 @@ use super::{Cli, TesterKind};
 Examples:
   weir generate -i eth1 --rate 1M --duration 10
   weir generate -i eth1 --rate 10% --line 10G --frame imix --flows 1M --order unique
+  weir generate -i eth1 --transport syn --flows 1M --hosts 65536 --order unique      a SYN flood
   weir generate -i eth1 --rate 100Mbit --ip 6 --frame 512 --count 1000000 --json")]
 pub(crate) struct Generate {
     /// Interface that sends
@@ -36,6 +38,10 @@ pub(crate) struct Generate {
     /// Number of flows, for example 1000 or 1M
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub(crate) flows: u32,
+    /// Hosts that the flows come from, for example 1M; with few flows no more than these, and destinations are as many at
+    /// most
+    #[arg(long, value_name = "N", default_value_t = HOSTS, value_parser = host_count)]
+    pub(crate) hosts: u32,
     /// Number of flow groups, which are counted apart: 1 to 64
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) groups: u16,
@@ -45,6 +51,9 @@ pub(crate) struct Generate {
     /// IP version: 4 or 6
     #[arg(long, value_name = "VERSION", default_value = "4")]
     pub(crate) ip: IpVersion,
+    /// What frames carry: udp, or syn, the first segment of a TCP connection in each
+    #[arg(long, default_value = "udp")]
+    pub(crate) transport: Transport,
     #[command(flatten)]
     pub(crate) addresses: Addresses,
     /// Stop after this many frames, for example 1M
@@ -89,7 +98,7 @@ pub(crate) struct Addresses {
     /// First source address [default: 198.18.0.1 or 2001:db8:18::1]
     #[arg(long, value_name = "IP")]
     pub(crate) src: Option<IpAddr>,
-    /// First destination address; as many as there are flows, 4096 at most, follow it [default: 198.19.0.1 or 2001:db8:19::1]
+    /// First destination address; as many as there are flows, --hosts at most, follow it [default: 198.19.0.1 or 2001:db8:19::1]
     #[arg(long, value_name = "IP")]
     pub(crate) dst: Option<IpAddr>,
     /// Source MAC [default: that of the interface]
@@ -144,9 +153,17 @@ impl FromStr for Mac {
 }
 
 fn flow_count(text: &str) -> Result<u32, String> {
+    number_of("flows", text)
+}
+
+fn host_count(text: &str) -> Result<u32, String> {
+    number_of("hosts", text)
+}
+
+fn number_of(what: &str, text: &str) -> Result<u32, String> {
     let count =
         rate::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=f64::from(MAX_FLOWS)).contains(n));
-    count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of flows: use 1 to {MAX_FLOWS}"))
+    count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of {what}: use 1 to {MAX_FLOWS}"))
 }
 
 pub(super) fn frame_count(text: &str) -> Result<u64, String> {
