@@ -2,6 +2,7 @@
 
 use weir_testbed::error::{Error, Result};
 use weir_testbed::ethtool::{self, Offload};
+use weir_testbed::napi;
 use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
 
 /// Is it gone? Asked by name and number: another one may have taken the name.
@@ -37,6 +38,24 @@ pub(crate) fn obstacles(link: &Link) -> Vec<String> {
         ));
     }
     found
+}
+
+/// Why a reader that polls busily may gain nothing by it; asked once its XDP program is attached.
+pub(crate) fn poll_obstacle(link: &Link) -> Option<String> {
+    let name = &link.name;
+    let instances: Vec<_> =
+        napi::list().ok()?.into_iter().filter(|napi| napi.ifindex == link.ifindex).collect();
+    if instances.is_empty() {
+        return Some(format!(
+            "the driver of {name} has no NAPI that could be polled: --busy-poll only takes time"
+        ));
+    }
+    instances.iter().any(|napi| napi.defer_hard_irqs == Some(0)).then(|| {
+        format!(
+            "interrupts of {name} go on beside busy polling: `echo 2 > /sys/class/net/{name}/napi_defer_hard_irqs` and \
+             `echo 200000 > /sys/class/net/{name}/gro_flush_timeout` hold them back"
+        )
+    })
 }
 
 /// Does the machine itself talk through this interface? Then frames must not be taken away from its network stack.

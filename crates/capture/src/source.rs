@@ -68,6 +68,9 @@ impl Source {
                 link.name
             ));
         }
+        if wanted.options.busy_poll {
+            obstacles.extend(interface::poll_obstacle(link));
+        }
         let granted = queues.first().map(|queue| queue.granted());
         if granted.as_ref().is_some_and(|granted| granted.method.contains("generic XDP")) {
             obstacles.push(format!(

@@ -25,6 +25,7 @@ mod recvmmsg;
 mod ring;
 pub(crate) mod tag;
 pub(crate) mod tap;
+mod wide;
 mod xsk;
 
 use std::fmt;
@@ -137,6 +138,8 @@ pub struct Options {
     pub filter: Option<Vec<libc::sock_filter>>,
     /// Take frames for other machines, too.
     pub promiscuous: bool,
+    /// The reader itself has the driver receive, in place of interrupts; see [`Rung::polls`].
+    pub busy_poll: bool,
 }
 
 impl Default for Options {
@@ -150,6 +153,7 @@ impl Default for Options {
             fanout: Fanout::Hash,
             filter: None,
             promiscuous: false,
+            busy_poll: false,
         }
     }
 }
@@ -277,6 +281,12 @@ impl Rung {
         matches!(self, Rung::Xdp | Rung::Count)
     }
 
+    /// Can a reader have the driver receive? A packet socket cannot: it never learns of a queue of the driver's that it
+    /// could poll, since it may get frames of all of them (net/packet/af_packet.c notes no NAPI).
+    pub fn polls(self) -> bool {
+        self == Rung::Xdp
+    }
+
     /// Does it hand frames on? What does not, only counts them.
     pub fn hands_on(self) -> bool {
         self != Rung::Count
@@ -285,6 +295,12 @@ impl Rung {
     /// Opens its queues at an interface of the calling thread's network namespace. Frames are received from now on.
     pub fn open(self, interface: &str, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
         let interface = Interface::named(interface)?;
+        if options.busy_poll && !self.polls() {
+            let text = format!(
+                "only xdp can be polled busily, not {self}: take that rung, or leave busy polling out"
+            );
+            return Err(CaptureError::Option(text));
+        }
         match self {
             Rung::Recv => recv::open(&interface, options),
             Rung::RecvMmsg => recvmmsg::open(&interface, options),

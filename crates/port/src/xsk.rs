@@ -198,6 +198,22 @@ pub(crate) fn bind(fd: &OwnedFd, place: Place, flags: u16, sharing: Option<&Owne
     Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
+/// Has [`wake_receiver`] run the driver's receive routine, for so many frames at a time, and asks that interrupts do not.
+/// Source: Documentation/networking/napi.rst, "Busy polling".
+pub(crate) fn poll_busily(fd: &OwnedFd) -> io::Result<()> {
+    // asm-generic/socket.h, younger than the libc crate's list.
+    const SO_PREFER_BUSY_POLL: i32 = 69;
+    const SO_BUSY_POLL_BUDGET: i32 = 70;
+    /// What a routine receives at a time without us, too (NAPI_POLL_WEIGHT).
+    const BUDGET: i32 = 64;
+    /// A call does not wait, but without a time it does not poll either.
+    const TIME_US: i32 = 20;
+    let set = |option, value: i32| set_at(fd, libc::SOL_SOCKET, option, &value);
+    set(SO_PREFER_BUSY_POLL, 1)?;
+    set(libc::SO_BUSY_POLL, TIME_US)?;
+    set(SO_BUSY_POLL_BUDGET, BUDGET)
+}
+
 /// Does the driver put frames straight into our memory?
 pub(crate) fn is_zero_copy(fd: &OwnedFd) -> io::Result<bool> {
     let options: libc::xdp_options = get(fd, libc::XDP_OPTIONS)?;

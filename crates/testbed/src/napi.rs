@@ -1,4 +1,4 @@
-//! Threaded NAPI: the kernel threads that receive the frames of an interface.
+//! NAPI instances of interfaces, and their kernel threads where these receive the frames.
 //!
 //! Without it a veth's frames are received in the softirq of whoever sent them, and the tester pays for
 //! the DUT. Source: Documentation/networking/napi.rst, Documentation/netlink/specs/netdev.yaml.
@@ -15,6 +15,7 @@ const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_PID: u16 = 4;
+const NETDEV_A_NAPI_DEFER_HARD_IRQS: u16 = 5;
 
 /// One NAPI instance of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Napi {
     pub id: u32,
     /// Its kernel thread, if threaded, numbered as the initial PID namespace does.
     pub pid: Option<u32>,
+    /// How often it finds nothing before interrupts are on again; `None` before Linux 6.13, which does not tell.
+    pub defer_hard_irqs: Option<u32>,
 }
 
 /// All NAPI instances of the calling thread's network namespace (netdev family, Linux 6.8 and later).
@@ -38,6 +41,7 @@ pub fn list() -> Result<Vec<Napi>> {
             ifindex: attrs.find_u32(NETDEV_A_NAPI_IFINDEX)?,
             id: attrs.find_u32(NETDEV_A_NAPI_ID)?,
             pid: attrs.find_u32(NETDEV_A_NAPI_PID),
+            defer_hard_irqs: attrs.find_u32(NETDEV_A_NAPI_DEFER_HARD_IRQS),
         })
     });
     Ok(napi.collect())

@@ -130,21 +130,24 @@ pub(crate) fn check_permission() -> Result<()> {
 }
 
 fn wanted(arguments: &cli::Capture) -> Wanted {
-    let rung = match arguments.rung {
-        cli::RungChoice::Auto => None,
-        cli::RungChoice::This(rung) => Some(rung),
-    };
-    let mut options = Options {
+    let options = Options {
         snap: arguments.snap,
         sockets: threads(arguments.threads),
         promiscuous: !arguments.no_promiscuous,
+        busy_poll: arguments.busy_poll,
         ..Options::default()
     };
-    if let Some(bytes) = arguments.buffer {
+    let options = with_buffer(options, arguments.buffer);
+    Wanted { rung: arguments.rung.asked(), options, filter: arguments.filter.clone() }
+}
+
+/// The same with so many bytes of buffer, if that is said.
+pub(crate) fn with_buffer(mut options: Options, bytes: Option<u64>) -> Options {
+    if let Some(bytes) = bytes {
         options.buffer.size = BufferSize::Memory(bytes);
         options.block_bytes = block_bytes(bytes, options.block_bytes);
     }
-    Wanted { rung, options, filter: arguments.filter.clone() }
+    options
 }
 
 /// Blocks such that even a small buffer has some of them, of at most `largest` bytes.

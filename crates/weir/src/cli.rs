@@ -17,7 +17,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use capture::{Capture, Pps, RungChoice};
+pub(crate) use capture::{Capture, Pps};
 pub(crate) use detect::Detect;
 pub(crate) use frames::{Generate, Receive};
 pub(crate) use machine::{Bench, Check, Conformance, Doctor, Pages, Setup};

@@ -189,7 +189,9 @@ fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
     for link in &links {
         let options =
             Options { snap: SNAP, sockets: arguments.threads, promiscuous: true, ..Options::default() };
-        let source = Source::open(link, Wanted { rung: None, options, filter: String::new() })?;
+        let options = capture::with_buffer(options, arguments.buffer);
+        let wanted = Wanted { rung: arguments.rung.asked(), options, filter: String::new() };
+        let source = Source::open(link, wanted)?;
         say::say(&format!("{}: {}, {}", link.name, source.rung, source.reason));
         say::notes(&source.obstacles);
         queues.extend(source.into_queues());

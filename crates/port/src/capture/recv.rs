@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::tag::{self, Tag};
 use super::tap::{Tap, after_error};
+use super::wide::Wide;
 use super::{Account, CaptureError, Drops, Frame, Granted, Interface, Options, Queue};
 use crate::packet::{set, set_at};
 
@@ -86,8 +87,8 @@ impl Told {
 pub(super) struct QueueSocket {
     pub(super) tap: Tap,
     snap: u32,
-    /// Frames dropped when the last frame arrived, modulo 2^32.
-    dropped_before: u32,
+    /// Frames dropped when the last frame arrived.
+    told: Wide,
     received: u64,
     dropped: u64,
     taken: u64,
@@ -113,16 +114,22 @@ impl QueueSocket {
         let wanted = options.buffer.frames_of_each(queues, cost) * cost;
         let memory = set_buffer(&tap, wanted).map_err(interface.refused("sizing the buffer"))?;
         let granted = Granted { method: "socket queue".into(), memory, frames: memory / cost };
-        let dropped_before = 0;
         let snap = options.snap;
-        Ok(QueueSocket { tap, snap, dropped_before, received: 0, dropped: 0, taken: 0, calls: 0, granted })
+        Ok(QueueSocket {
+            tap,
+            snap,
+            told: Wide::default(),
+            received: 0,
+            dropped: 0,
+            taken: 0,
+            calls: 0,
+            granted,
+        })
     }
 
     /// Hands on a frame that begins [`tag::ROOM`] bytes into `bytes`.
     pub(super) fn hand_on(&mut self, bytes: &mut [u8], told: Told, each: &mut dyn FnMut(&Frame<'_>)) {
-        let dropped = told.dropped.unwrap_or(self.dropped_before);
-        let lost_before = u64::from(dropped.wrapping_sub(self.dropped_before));
-        self.dropped_before = dropped;
+        let lost_before = told.dropped.map_or(0, |dropped| self.told.follow(dropped));
         self.taken += 1;
         let bytes = tag::put_back(bytes, told.tag, self.snap);
         each(&Frame { bytes, wire_len: told.wire_len, at: told.at, lost_before });
@@ -241,6 +248,60 @@ impl Queue for Recv {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Control messages of these kinds, one after the other, as the kernel lays them out.
+    fn beside(messages: &[(i32, i32, &[u8])]) -> (Beside, usize) {
+        let (mut beside, mut at) = (Beside::EMPTY, 0);
+        let words = |at: usize| at / size_of::<u64>();
+        for (level, kind, data) in messages {
+            // SAFETY: arithmetic only.
+            let (length, space) =
+                unsafe { (libc::CMSG_LEN(data.len() as u32), libc::CMSG_SPACE(data.len() as u32)) };
+            // SAFETY: integers; zero is a value.
+            let mut head: libc::cmsghdr = unsafe { std::mem::zeroed() };
+            (head.cmsg_len, head.cmsg_level, head.cmsg_type) = (length as _, *level, *kind);
+            let to = beside.0[words(at)..words(at + space as usize)].as_mut_ptr().cast::<u8>();
+            // SAFETY: so many words as the message takes, of which the header comes first.
+            unsafe {
+                to.cast::<libc::cmsghdr>().write(head);
+                to.add(size_of::<libc::cmsghdr>()).copy_from_nonoverlapping(data.as_ptr(), data.len());
+            }
+            at += space as usize;
+        }
+        (beside, at)
+    }
+
+    fn told(messages: &[(i32, i32, &[u8])]) -> Told {
+        let (mut beside, length) = beside(messages);
+        // SAFETY: all-zero is a valid header.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_control = beside.0.as_mut_ptr().cast();
+        header.msg_controllen = length as _;
+        // SAFETY: made as the kernel makes it, and it lives.
+        unsafe { Told::of(&header) }
+    }
+
+    #[test]
+    fn what_is_told_beside_a_frame_is_read_in_any_order() {
+        let stamp = [7u64.to_ne_bytes(), 9u64.to_ne_bytes()].concat();
+        // tp_status, tp_len, tp_snaplen, tp_mac and tp_net, tp_vlan_tci and tp_vlan_tpid
+        let tagged = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+        let words = [tagged, 1000, 60, 0, 5 | 0x88a8 << 16].map(u32::to_ne_bytes).concat();
+        let dropped = 77u32.to_ne_bytes();
+        let mut messages = [
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp[..]),
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &dropped),
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA, &words),
+            (libc::SOL_SOCKET, 999, b"strange"),
+        ];
+        let tag = Tag::told(tagged, 0x88a8, 5);
+        let all = Told { at: 7_000_000_009, wire_len: 1004, tag, dropped: Some(77) };
+        for _ in 0..messages.len() {
+            messages.rotate_left(1);
+            assert_eq!(told(&messages), all);
+        }
+        assert_eq!(told(&[]), Told::default());
+    }
 
     #[test]
     fn a_frame_costs_whole_pages_in_a_queue() {

@@ -65,9 +65,16 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
             if zero_copy { (libc::XDP_ZEROCOPY, "zero-copy") } else { (libc::XDP_COPY, "copy") };
         let bound = socket.bind(interface.index, number, flags | libc::XDP_USE_NEED_WAKEUP);
         bound.map_err(interface.refused(step))?;
+        if options.busy_poll {
+            socket.poll_busily().map_err(interface.refused("turning busy polling on"))?;
+        }
         let rings = u64::from(geometry.entries) * u64::from(ENTRY_BYTES);
         let granted = Granted {
-            method: format!("AF_XDP, {mode} mode, {} XDP", attached.mode()),
+            method: format!(
+                "AF_XDP, {mode} mode, {} XDP{}",
+                attached.mode(),
+                if options.busy_poll { ", busy polling" } else { "" }
+            ),
             memory: socket.memory() + rings,
             frames: geometry.chunks.min(geometry.entries).into(),
         };
@@ -79,6 +86,7 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
             number,
             to_1970_ns,
             zero_copy,
+            busy_poll: options.busy_poll,
             snap: options.snap,
             kept: kept as usize,
             filter: options.filter.clone().map(Filter::new),
@@ -188,6 +196,8 @@ struct Xsk {
     number: u32,
     to_1970_ns: u64,
     zero_copy: bool,
+    /// We have the driver receive, and never rest.
+    busy_poll: bool,
     snap: u32,
     /// Frames that have as many bytes and a length are cut to that; 0: none is.
     kept: usize,
@@ -253,6 +263,23 @@ impl Xsk {
         (taken, n)
     }
 
+    /// Has the driver receive until something comes, up to `wait`.
+    fn poll(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> io::Result<usize> {
+        let begin = Instant::now();
+        loop {
+            self.calls += 1;
+            self.socket.wake_driver();
+            let (taken, there) = self.look(each);
+            if there > 0 {
+                return Ok(taken);
+            }
+            if begin.elapsed() >= wait {
+                self.attached.interface().check()?;
+                return Ok(0);
+            }
+        }
+    }
+
     fn losses(&mut self) -> io::Result<Vec<Drops>> {
         let counts = self.socket.statistics()?;
         // A frame for which no chunk is free counts as dropped, too.
@@ -282,6 +309,9 @@ impl Queue for Xsk {
         self.losses()?;
         if wait.is_zero() {
             return Ok(0);
+        }
+        if self.busy_poll {
+            return self.poll(wait, each);
         }
         self.calls += 1;
         match rest(self.since_rest, self.rested.elapsed(), self.granted.frames) {

@@ -66,6 +66,9 @@ pub(crate) struct Capture {
     /// Threads per interface that share its frames [default: one for each CPU, four at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: Option<u16>,
+    /// Have this program run the driver's receive routine, in place of interrupts; takes a CPU (rung xdp only)
+    #[arg(long)]
+    pub(crate) busy_poll: bool,
     /// Do not have the interface take frames for other machines
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
@@ -132,13 +135,31 @@ pub(crate) enum RungChoice {
     This(Rung),
 }
 
-fn rung(text: &str) -> Result<RungChoice, String> {
+impl RungChoice {
+    /// The rung that is asked for; `None` for the best one.
+    pub(crate) fn asked(self) -> Option<Rung> {
+        match self {
+            RungChoice::Auto => None,
+            RungChoice::This(rung) => Some(rung),
+        }
+    }
+}
+
+pub(super) fn rung(text: &str) -> Result<RungChoice, String> {
     if text == "auto" {
         return Ok(RungChoice::Auto);
     }
-    match text.parse().map_err(|error| format!("{error}, and auto"))? {
+    match text.parse::<Rung>() {
+        Ok(_) => capturing_rung(text).map(RungChoice::This),
+        Err(error) => Err(format!("{error}, and auto")),
+    }
+}
+
+/// A rung that hands frames on.
+pub(super) fn capturing_rung(text: &str) -> Result<Rung, String> {
+    match text.parse::<Rung>().map_err(|error| error.to_string())? {
         Rung::Count => Err("count captures no frame: use another one, or `weir pps`".into()),
-        rung => Ok(RungChoice::This(rung)),
+        rung => Ok(rung),
     }
 }
 
@@ -151,7 +172,7 @@ fn rotation(text: &str) -> Result<Rotation, String> {
 }
 
 /// A size in bytes: powers of ten, or of two with an i.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),

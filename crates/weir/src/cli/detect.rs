@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::capture::{RungChoice, bytes, rung};
 use super::frames::seconds;
 
 /// `weir detect`.
@@ -28,6 +29,13 @@ pub(crate) struct Detect {
     /// Print a configuration with all options, each explained
     #[arg(long, exclusive = true)]
     pub(crate) example: bool,
+    /// How: auto, recv, recvmmsg, fanout, libpcap, ring, ring-fanout or xdp (which takes the frames from the machine)
+    #[arg(long, value_name = "RUNG", default_value = "auto", value_parser = rung)]
+    pub(crate) rung: RungChoice,
+    /// Memory of the kernel's buffers for each interface, for example 256MiB [default: what arrives in a quarter of a
+    /// second at 1 M frames/s]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) buffer: Option<u64>,
     /// Threads that take frames from each interface, 1 to 64
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,

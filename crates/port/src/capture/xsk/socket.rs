@@ -80,6 +80,11 @@ impl Socket {
         xsk::bind(&self.fd, Place { index, queue }, flags, None)
     }
 
+    /// From now on, calls of [`Socket::wake_driver`] run the driver's receive routine.
+    pub(super) fn poll_busily(&self) -> io::Result<()> {
+        xsk::poll_busily(&self.fd)
+    }
+
     /// Does the driver put frames straight into our memory?
     pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
         xsk::is_zero_copy(&self.fd)
