@@ -31,6 +31,10 @@ impl Profile {
     pub const RECEIVE_ELSEWHERE: &str = "receive softirq elsewhere";
     /// The threads that capture.
     pub const CAPTURE: &str = "capture thread";
+    /// A function of its own: what threads do outside of the kernel, unless it is known better.
+    pub(crate) const USER: &str = "user code";
+    /// A function: what a capture thread does with a frame once it has it.
+    pub(crate) const CONSUMER: &str = "consumer";
     /// Everything else on this machine.
     pub const OTHER: &str = "others";
 
@@ -43,6 +47,17 @@ impl Profile {
     pub(crate) fn receive_share(&self) -> f64 {
         let samples = |who: &[&str]| self.of(who).map(|(_, n)| n).sum::<u64>() as f64;
         samples(&[Profile::RECEIVE]) / samples(&[Profile::RECEIVE, Profile::GENERATOR]).max(1.0)
+    }
+
+    /// Share of what the capture threads do outside of the kernel that the consumer takes, 0..=1; `None` if they were
+    /// never seen there.
+    pub(crate) fn consumer_share(&self) -> Option<f64> {
+        let samples = |function: &str| {
+            let of = self.of(&[Profile::CAPTURE]).filter(|(functions, _)| *functions == function);
+            of.map(|(_, n)| n).sum::<u64>() as f64
+        };
+        let (own, consumer) = (samples(Profile::USER), samples(Profile::CONSUMER));
+        (own + consumer > 0.0).then(|| consumer / (own + consumer))
     }
 
     /// Stacks of these threads, without whose they are.
@@ -91,7 +106,8 @@ impl Stacks {
             stack.push_str(function);
         }
         if stack.len() == who.len() {
-            stack.push_str(";user code");
+            stack.push(';');
+            stack.push_str(Profile::USER);
         }
         *self.0.entry(stack).or_default() += n;
     }
@@ -107,18 +123,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_consumer_has_a_share_of_what_is_outside_of_the_kernel() {
+        let mut stacks = Stacks::default();
+        assert_eq!(Profile::default().consumer_share(), None);
+        stacks.add(Profile::CAPTURE, std::iter::empty(), 6);
+        stacks.add(Profile::CAPTURE, [Profile::CONSUMER].into_iter(), 2);
+        stacks.add(Profile::CAPTURE, ["do_syscall_64"].into_iter(), 100);
+        stacks.add(Profile::OTHER, std::iter::empty(), 100);
+        let profile = Profile { hz: 1, lost: 0, stacks: stacks.finish() };
+        assert_eq!(profile.consumer_share(), Some(0.25));
+    }
+
+    #[test]
     fn samples_are_counted_by_stack_cause_and_function() {
         let mut stacks = Stacks::default();
         stacks.add(Profile::RECEIVE, ["memcpy", "tpacket_rcv", "net_rx_action"].into_iter(), 2);
         stacks.add(Profile::RECEIVE, ["memcpy", "tpacket_rcv", "net_rx_action"].into_iter(), 1);
         stacks.add(Profile::RECEIVE, ["tpacket_rcv", "net_rx_action"].into_iter(), 1);
-        stacks.add("capture", std::iter::empty(), 1);
+        stacks.add(Profile::CAPTURE, std::iter::empty(), 1);
         stacks.add("generator", ["bpf_test_run"].into_iter(), 1);
         let profile = Profile { hz: 1000, lost: 0, stacks: stacks.finish() };
         assert_eq!(profile.samples(), 6);
         assert_eq!(profile.stacks[2], ("receive softirq;net_rx_action;tpacket_rcv".to_string(), 1));
         assert_eq!(profile.receive_share(), 0.8);
-        let causes = profile.by_cause(&[Profile::RECEIVE, "capture"]);
+        let causes = profile.by_cause(&[Profile::RECEIVE, Profile::CAPTURE]);
         assert_eq!(causes[0], ("copies", 3));
         assert!(causes.contains(&("user code", 1)) && causes.contains(&("packet socket", 1)), "{causes:?}");
         assert_eq!(profile.by_function(&[Profile::RECEIVE]), [("memcpy", 3), ("tpacket_rcv", 1)]);

@@ -28,6 +28,10 @@ pub(crate) const WIRE: &str = "wire";
 pub(crate) const TESTER: &str = "tester";
 /// Setting of points that are no device under test but a part of the tester, see [`Measures`].
 pub(crate) const MEASURES: &str = "measures";
+/// Setting of a point that does not capture UDP: its traffic, see [`crate::plan::Offered`].
+pub(crate) const TRAFFIC: &str = "traffic";
+/// Setting of a point whose reader has the driver receive.
+pub(crate) const BUSY_POLL: &str = "busy_poll";
 /// Trials whose load is within this share of a rate count as measured at that rate.
 const NEAR: f64 = 0.05;
 

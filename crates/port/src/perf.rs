@@ -22,8 +22,8 @@ const TAIL_AT: usize = 1032;
 // linux/perf_event.h
 const TYPE_SOFTWARE: u32 = 1;
 const SW_CPU_CLOCK: u64 = 0;
-/// PERF_SAMPLE_TID, PERF_SAMPLE_CALLCHAIN.
-const SAMPLE_OF: u64 = 1 << 1 | 1 << 5;
+/// PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_CALLCHAIN.
+const SAMPLE_OF: u64 = 1 | 1 << 1 | 1 << 5;
 /// disabled, freq, exclude_callchain_user.
 const FLAGS: u64 = 1 | 1 << 10 | 1 << 22;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
@@ -55,8 +55,8 @@ struct Attributes {
 pub struct Sample {
     /// Number of the thread; 0 when idle.
     pub thread: u32,
-    /// It ran its own code, not the kernel's.
-    pub user: bool,
+    /// Where it was in its own code; `None` in the kernel's.
+    pub user: Option<u64>,
     /// Addresses of the kernel's functions, the innermost first; none in user code.
     pub stack: Vec<u64>,
 }
@@ -172,12 +172,13 @@ fn word(bytes: &[u8], i: usize) -> Option<u64> {
     bytes.get(8 * i..8 * i + 8).map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
 }
 
-/// Process and thread in one word, the number of addresses, the addresses.
+/// The address of the instruction, process and thread in one word, the number of addresses, the addresses.
 fn sample(mode: u16, body: &[u8]) -> Option<Sample> {
-    let thread = (word(body, 0)? >> 32) as u32;
-    let addresses = (0..word(body, 1)? as usize).map_while(|i| word(body, 2 + i));
+    let at = word(body, 0)?;
+    let thread = (word(body, 1)? >> 32) as u32;
+    let addresses = (0..word(body, 2)? as usize).map_while(|i| word(body, 3 + i));
     let stack = addresses.filter(|&address| address < CONTEXTS).collect();
-    Some(Sample { thread, user: mode & MODE_MASK == MODE_USER, stack })
+    Some(Sample { thread, user: (mode & MODE_MASK == MODE_USER).then_some(at), stack })
 }
 
 #[cfg(test)]
@@ -192,13 +193,13 @@ mod tests {
 
     #[test]
     fn records_are_read_one_after_the_other() {
-        let kernel = bytes(RECORD_SAMPLE, 1, &[7 << 32 | 6, 3, -128i64 as u64, 0xff80, 0xff81]);
-        let user = bytes(RECORD_SAMPLE, MODE_USER, &[8 << 32 | 6, 0]);
+        let kernel = bytes(RECORD_SAMPLE, 1, &[0xff80, 7 << 32 | 6, 3, -128i64 as u64, 0xff80, 0xff81]);
+        let user = bytes(RECORD_SAMPLE, MODE_USER, &[0x1234, 8 << 32 | 6, 0]);
         let all = [kernel, bytes(RECORD_LOST, 0, &[1, 5]), bytes(77, 0, &[]), user, vec![9, 0, 0]].concat();
         let mut seen = vec![];
         assert_eq!(read_records(&all, &mut |sample: &Sample| seen.push(sample.clone())), 5);
         let of = |thread, user, stack: &[u64]| Sample { thread, user, stack: stack.to_vec() };
-        assert_eq!(seen, [of(7, false, &[0xff80, 0xff81]), of(8, true, &[])]);
+        assert_eq!(seen, [of(7, None, &[0xff80, 0xff81]), of(8, Some(0x1234), &[])]);
     }
 
     #[test]
@@ -217,7 +218,7 @@ mod tests {
         while cpu_time_ms() < 100 && begin.elapsed().as_secs() < 20 {
             std::hint::black_box((0..10_000).sum::<u64>());
         }
-        sampler.take(|sample| seen += u64::from(sample.thread == own && sample.user)).unwrap();
+        sampler.take(|sample| seen += u64::from(sample.thread == own && sample.user.is_some())).unwrap();
         assert!(seen > 0);
     }
 

@@ -29,7 +29,7 @@ mod spreading;
 use short::Form;
 
 pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
-pub use capture::{Ladder, Step};
+pub use capture::{Ladder, Offered, Step};
 pub use capture_peers::{CapturePeer, CapturePeers, CapturePlace, Job};
 pub use detect_peers::{DetectPeer, DetectPeers};
 pub(crate) use procedures::percents;

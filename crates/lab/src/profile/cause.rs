@@ -1,5 +1,7 @@
 //! Folds stacks into causes: by the innermost function that is known, since that is what was at work.
 
+use super::Profile;
+
 const LOCKS: &str = "locks";
 const COPIES: &str = "copies";
 const MEMORY: &str = "allocation";
@@ -10,16 +12,18 @@ const XSK: &str = "AF_XDP socket";
 const DRIVER: &str = "driver and XDP programs";
 const STACK: &str = "softirq and network stack";
 const TIME: &str = "clocks";
-const USER: &str = "user code";
+const USER: &str = Profile::USER;
+const CONSUMER: &str = Profile::CONSUMER;
 const OTHER: &str = "other kernel code";
 
 /// All causes, in the order in which they are shown.
-pub(crate) const CAUSES: [&str; 12] =
-    [USER, CALLS, COPIES, MEMORY, LOCKS, WAKE, SOCKET, XSK, DRIVER, STACK, TIME, OTHER];
+pub(crate) const CAUSES: [&str; 13] =
+    [USER, CONSUMER, CALLS, COPIES, MEMORY, LOCKS, WAKE, SOCKET, XSK, DRIVER, STACK, TIME, OTHER];
 
 /// How functions begin that are at work for a cause; the first that fits counts.
-const RULES: [(&str, &[&str]); 11] = [
-    (USER, &["user code"]),
+const RULES: [(&str, &[&str]); 12] = [
+    (USER, &[USER]),
+    (CONSUMER, &[CONSUMER]),
     (
         LOCKS,
         &[
@@ -291,6 +295,7 @@ mod tests {
     fn the_innermost_known_function_decides() {
         for (functions, expected) in [
             ("user code", USER),
+            ("consumer", CONSUMER),
             ("do_syscall_64;packet_recvmsg;skb_copy_datagram_iter;rep_movs_alternative", COPIES),
             ("net_rx_action;tpacket_rcv;strange_function", SOCKET),
             ("net_rx_action;packet_rcv;_raw_spin_lock", LOCKS),

@@ -40,13 +40,16 @@ pub struct CaptureTime {
     pub receive_ns: u64,
     /// Capture threads in the kernel: system calls, copies out of queues.
     pub system_ns: u64,
-    /// Capture threads outside of it: the rung's own code, and the consumer, which reads each frame.
+    /// Capture threads outside of it: the rung's own code, and the consumer where it is not known apart.
     pub user_ns: u64,
+    /// The consumer, which reads the head of each frame. Sampled, in a trial that was looked at closely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer_ns: Option<u64>,
 }
 
 impl CaptureTime {
     /// All that capturing costs: everything but the generator.
     pub fn capture_ns(&self) -> u64 {
-        self.receive_ns + self.system_ns + self.user_ns
+        self.receive_ns + self.system_ns + self.user_ns + self.consumer_ns.unwrap_or(0)
     }
 }

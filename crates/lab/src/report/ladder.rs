@@ -9,7 +9,7 @@ use super::series::{Style, frame_name};
 use super::table::Table;
 use crate::profile::{CAUSES, Profile, cause};
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
-use crate::run_data::{Measures, PointData, RunData};
+use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC};
 
 /// Differences below this share of a rate are no change: trials of the same rung differ by as much.
 const SAME: f64 = 0.05;
@@ -81,15 +81,14 @@ const METHOD: &str = "Without loss: the rate at full speed if three trials in a 
     full, too. At most: what the slower of the two parts would take if the \
     generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
     lies between the two bounds, and a rung that loses at full speed has none. Frames are for somebody else, as at a \
-    mirror port, and UDP of many flows: as small as those of a SYN flood, \
-    and as hard on a fan-out, but no TCP.";
+    mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
 
 const COST: &str = "At 90 % of the rate without loss, or at full speed where nothing is lost. CPU time in reference cycles: time on a CPU times the frequency of \
     the time stamp counter, per captured frame. Receiving: the kernel's softirq, with the driver, the XDP program, the \
-    stack and copies into rings. System: the capture thread within system calls. User: the rung's own code, and a \
-    consumer that reads the first 64 bytes of each frame. Receiving is sampled, as \
-    a share of the exact time of the generator's thread, and with RPS as time of other CPUs; the capture thread's time is exact, its division into system and \
-    user is sampled by the tick.";
+    stack and copies into rings. The capture thread: within system calls, and the rung's own code outside of them. \
+    Consumer: what the same thread then does with the frame, here reading its first 64 bytes. Receiving is sampled, as \
+    a share of the exact time of the generator's thread, and with RPS as time of other CPUs; the capture thread's time is exact, its division between kernel \
+    and program is sampled by the tick, and that between its own code and the consumer by the profile below.";
 
 /// A rung with its results.
 struct Rung<'a> {
@@ -116,20 +115,28 @@ impl Rung<'_> {
         self.data.setting("threads").unwrap_or("1")
     }
 
+    /// `ring`, `xdp, busy polling`.
+    fn way(&self) -> String {
+        let polls = if self.data.setting(BUSY_POLL).is_some() { ", busy polling" } else { "" };
+        format!("{}{polls}", self.name)
+    }
+
     /// `ring`, `ring-fanout on all CPUs`.
     fn label(&self) -> String {
+        let name = self.way();
         match self.threads() {
-            "1" => self.name.into(),
-            "all" => format!("{} on all CPUs", self.name),
-            threads => format!("{} with {threads} threads", self.name),
+            "1" => name,
+            "all" => format!("{name} on all CPUs"),
+            threads => format!("{name} with {threads} threads"),
         }
     }
 
     fn traffic(&self) -> String {
         let flows = self.data.setting("flows").and_then(|n| n.parse().ok()).unwrap_or(1.0);
+        let kind = if self.data.setting(TRAFFIC).is_some() { "SYN flood, " } else { "" };
         let rps = self.data.setting("rps").map(|cpus| format!(", RPS to {}", cpus_named(cpus)));
         let frame = frame_name(&self.data.point.frame);
-        format!("{frame}, {} flows{}", full(flows), rps.unwrap_or_default())
+        format!("{kind}{frame}, {} flows{}", full(flows), rps.unwrap_or_default())
     }
 
     fn lossless_fps(&self) -> Option<f64> {
@@ -178,9 +185,15 @@ impl Rung<'_> {
         };
         let sending = |time: &CaptureTime| time.generator_ns + time.receive_ns;
         let kernel_ns = ns(full, sending)? - ns(floor, sending)?;
-        let capture_ns = ns(full, |time| time.system_ns + time.user_ns)?;
+        let capture_ns = ns(full, |time| time.capture_ns() - time.receive_ns)?;
         let slowest_ns = kernel_ns.max(capture_ns);
         (slowest_ns > 0.0).then_some(1e9 / slowest_ns)
+    }
+
+    /// What of a frame's cost is the consumer's, where that is known apart.
+    fn consumer(&self) -> Option<f64> {
+        self.cost?.1.time.consumer_ns?;
+        self.per_frame(|time| time.consumer_ns.unwrap_or(0))
     }
 
     fn calls_per_frame(&self) -> Option<f64> {
@@ -259,7 +272,7 @@ fn rates(rungs: &[Rung<'_>]) -> Table {
     for rung in rungs {
         table.push(vec![
             rung.traffic(),
-            rung.name.into(),
+            rung.way(),
             rung.threads().into(),
             rung.lossless_text(),
             or_dash(rung.at_most(rungs), full),
@@ -311,8 +324,9 @@ fn costs(rungs: &[Rung<'_>]) -> Table {
         "frames/s".into(),
         format!("Capture {unit}/frame"),
         "Receiving".into(),
-        "System".into(),
-        "User".into(),
+        "Capture thread: system".into(),
+        "own code".into(),
+        "Consumer".into(),
         "Generator".into(),
         "System calls per 1000 frames".into(),
         "Wake-ups per 1000 frames".into(),
@@ -321,13 +335,14 @@ fn costs(rungs: &[Rung<'_>]) -> Table {
         let part = |of: Part| or_dash(rung.per_frame(of), full);
         table.push(vec![
             rung.traffic(),
-            rung.name.into(),
+            rung.way(),
             rung.threads().into(),
             or_dash(rung.cost, |(trial, _)| full(trial.sent_fps())),
             part(CaptureTime::capture_ns),
             part(|time| time.receive_ns),
             part(|time| time.system_ns),
             part(|time| time.user_ns),
+            or_dash(rung.consumer(), full),
             part(|time| time.generator_ns),
             or_dash(rung.calls_per_frame(), |n| significant(n * 1000.0)),
             or_dash(rung.wakeups_per_frame(), |n| significant(n * 1000.0)),
@@ -403,7 +418,7 @@ fn functions(rungs: &[Rung<'_>]) -> Table {
         for (function, n) in functions.iter().take(TOP) {
             table.push(vec![
                 rung.traffic(),
-                rung.name.into(),
+                rung.way(),
                 rung.threads().into(),
                 percent(*n as f64 / all as f64),
                 (*function).into(),
@@ -420,10 +435,11 @@ fn functions(rungs: &[Rung<'_>]) -> Table {
 type Part = fn(&CaptureTime) -> u64;
 
 /// Parts of the cost, and what they are called in sentences.
-const PARTS: [(&str, Part); 3] = [
+const PARTS: [(&str, Part); 4] = [
     ("receiving", |time| time.receive_ns),
     ("system calls", |time| time.system_ns),
-    ("user code", |time| time.user_ns),
+    ("code of its own", |time| time.user_ns),
+    ("the consumer", |time| time.consumer_ns.unwrap_or(0)),
 ];
 
 /// The rung that captures most, beside the first one and what people have today.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use weir_load::counts::Load;
 use weir_load::{LoadError, TesterKind};
 use weir_packet::flow::{Direction, IpVersion};
+use weir_packet::frame::Transport;
 use weir_port::capture::{CaptureError, Rung};
 use weir_testbed::device::DeviceError;
 use weir_testbed::dut::DutKind;
@@ -52,6 +53,7 @@ mod testing;
 mod trials;
 mod verdict;
 
+pub(crate) use mirror::Mirror;
 use past::Past;
 pub use rig::{Rig, Settings};
 use trials::{MOVED, Trials, search_once};
@@ -315,10 +317,10 @@ impl Wire {
 }
 
 /// What a ceiling depends on.
-type CeilingKey = (String, IpVersion, Direction, bool);
+type CeilingKey = (String, IpVersion, Transport, Direction, bool);
 
 fn ceiling_key(spec: &PointSpec) -> CeilingKey {
-    (spec.frame.to_string(), spec.ip, spec.direction, spec.dut == DutKind::External)
+    (spec.frame.to_string(), spec.ip, spec.transport, spec.direction, spec.dut == DutKind::External)
 }
 
 impl Running<'_> {

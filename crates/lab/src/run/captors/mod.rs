@@ -386,6 +386,7 @@ fn times(outcome: &Outcome) -> CaptureTime {
         receive_ns: outcome.softirqs.run_ns,
         system_ns,
         user_ns: outcome.program.run_ns - system_ns,
+        consumer_ns: None,
     }
 }
 

@@ -13,6 +13,8 @@ use std::time::Instant;
 
 use weir_load::Control;
 use weir_load::counts::{Load, StreamCounts};
+use weir_packet::flow::FlowOrder;
+use weir_packet::frame::Transport;
 use weir_port::capture::{Buffer, BufferSize, Options, Queue, Rung};
 use weir_testbed::counters::{BACKLOG, Delta};
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
@@ -23,9 +25,11 @@ use weir_testbed::topology::Side;
 
 use super::super::mirror::{Mirror, Sent};
 use super::super::verdict::{Books, rate_error};
+use super::consumer;
 use super::observer::{Look, Observer, Threads};
 use super::reader::{Read, Watch};
-use crate::plan::{Cpus, Ladder, PointSpec, Step};
+use crate::plan::{Cpus, Ladder, Offered, PointSpec, Step};
+use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
 use crate::run::RunError;
 pub(super) use crate::run::captors::RING_FULL;
@@ -61,9 +65,7 @@ impl Bench {
             Cpus::Count(n) => CpuPlan::choose(DutCpus::Count(n as usize))?.dut,
             Cpus::All => all_cpus()?,
         };
-        let plain = PointSpec::plain(DutKind::Wire, 64, step.flows);
-        let spec = PointSpec { frame: step.frame.clone(), ..plain };
-        let mirror = Mirror::build(&spec, seed, journal)?;
+        let mirror = Mirror::build(&spec(step), seed, journal)?;
         let spreading = Spreading { rps: step.rps.clone(), ..Spreading::default() };
         let cpus = all_cpus()?;
         mirror.bed().spread_port(Side::B, &spreading, &cpus)?;
@@ -150,20 +152,24 @@ impl Bench {
             late_max_ns: stream.late_max_ns,
             ..Noise::default()
         };
-        let threads = Threads { generator, readers: reads.iter().map(|read| read.thread).collect() };
+        let readers = reads.iter().map(|read| read.thread).collect();
+        let threads = Threads { generator, readers, consumer: consumer::addresses() };
         let handed_over = seen.as_ref().map(|seen| seen.handed_over(&threads)).unwrap_or_default();
         let profile = seen.map(|seen| seen.profile(&threads));
         let receive_ns =
             profile.as_ref().map_or(0.0, |profile| profile.receive_share() * times.run_ns as f64) as u64;
         let system_ns: u64 = reads.iter().map(|read| read.system_ns).sum();
+        let user_ns: u64 = reads.iter().map(|read| read.user_ns).sum();
+        let share = profile.as_ref().and_then(Profile::consumer_share);
+        let consumer_ns = share.map(|share| (share * user_ns as f64) as u64);
         let time = CaptureTime {
             generator_ns: times.run_ns - receive_ns,
             receive_ns: receive_ns + handed_over.all_ns,
             system_ns: system_ns.saturating_sub(handed_over.in_readers_ns),
-            user_ns: reads.iter().map(|read| read.user_ns).sum(),
+            user_ns: user_ns - consumer_ns.unwrap_or(0),
+            consumer_ns,
         };
         let sent_fps = stream.sent as f64 / (stream.last_ns.max(1) as f64 / 1e9);
-        std::hint::black_box(reads.iter().fold(0u64, |sum, read| sum.wrapping_add(read.sum)));
         Ok(Outcome { books, noise, capture: Capture { profile, ..capture(&reads, time) }, sent_fps })
     }
 }
@@ -171,6 +177,16 @@ impl Bench {
 /// CPUs that a receive queue may hand its frames to.
 pub(super) fn all_cpus() -> Result<Vec<usize>, RunError> {
     Ok(CpuPlan::choose(DutCpus::All)?.dut)
+}
+
+/// What is sent over the wire.
+fn spec(step: &Step) -> PointSpec {
+    let plain = PointSpec::plain(DutKind::Wire, 64, step.flows);
+    let plain = PointSpec { frame: step.frame.clone(), ..plain };
+    match step.offered {
+        Offered::SynFlood => PointSpec { transport: Transport::Syn, order: FlowOrder::Unique, ..plain },
+        Offered::Udp => plain,
+    }
 }
 
 /// The same buffer for every rung, of frames as they come.
@@ -182,6 +198,7 @@ fn options(step: &Step, ladder: &Ladder, threads: usize) -> Options {
         block_bytes: block_bytes(ladder, captured, threads),
         sockets: threads as u16,
         fanout: ladder.fanout,
+        busy_poll: step.busy_poll,
         ..Options::default()
     }
 }
@@ -262,7 +279,9 @@ mod tests {
             rungs: vec![Rung::Ring],
             threads: vec![Cpus::Count(1)],
             rps: vec![Spread::AsIs],
+            busy_poll: vec![false],
             fanout: Fanout::Hash,
+            traffic: vec![Offered::Udp],
             frames: vec![FrameSizes::Fixed(64)],
             flows: vec![1],
             snap: 40,
@@ -276,8 +295,9 @@ mod tests {
 
     #[test]
     fn blocks_are_small_where_the_buffer_is() {
-        let (threads, rps, frame) = (Cpus::Count(1), Spread::AsIs, FrameSizes::Fixed(64));
-        let step = Step { rung: Rung::Ring, threads, rps, frame, flows: 1 };
+        let (rung, threads, rps, offered) = (Rung::Ring, Cpus::Count(1), Spread::AsIs, Offered::Udp);
+        let frame = FrameSizes::Fixed(64);
+        let step = Step { rung, threads, rps, busy_poll: false, offered, frame, flows: 1 };
         let sizes = [1e4, 1e6, 1e8].map(|rate| options(&step, &ladder(rate), 1).block_bytes);
         assert_eq!(sizes, [1 << 16, 1 << 20, 1 << 20]);
         let one = options(&step, &ladder(1e6), 4);

@@ -15,12 +15,13 @@ use observer::Look;
 
 use super::series::{Patience, Series, worst};
 use super::{Event, RunError, Running};
-use crate::plan::{Ladder, Step};
+use crate::plan::{Ladder, Offered, Step};
 use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
-use crate::run_data::{MEASURES, Measures};
+use crate::run_data::{BUSY_POLL, MEASURES, Measures, TRAFFIC};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop, rfc2544};
 
 mod bench;
+mod consumer;
 mod observer;
 mod reader;
 
@@ -74,8 +75,12 @@ impl Climb<'_> {
             ("frame_bytes", step.frame.to_string()),
             ("flows", step.flows.to_string()),
         ];
-        let rps = (step.rps != Spread::AsIs).then(|| ("rps".to_string(), step.rps.to_string()));
-        let settings = settings.map(|(name, value)| (name.to_string(), value)).into_iter().chain(rps);
+        // Those that not every point has.
+        let rps = (step.rps != Spread::AsIs).then(|| ("rps", step.rps.to_string()));
+        let flood = (step.offered == Offered::SynFlood).then(|| (TRAFFIC, Offered::SynFlood.to_string()));
+        let polls = step.busy_poll.then(|| (BUSY_POLL, true.to_string()));
+        let settings = settings.into_iter().chain(rps).chain(flood).chain(polls);
+        let settings = settings.map(|(name, value)| (name.to_string(), value));
         Point {
             id: 0,
             run_id: self.record.id,

@@ -1,6 +1,7 @@
 //! Looks at all CPUs while a trial sends, and says who did what.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use weir_port::perf::{Sample, Sampler};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
@@ -40,6 +41,8 @@ pub(super) enum Look {
 pub(super) struct Threads {
     pub(super) generator: u32,
     pub(super) readers: Vec<u32>,
+    /// Addresses of what readers do with a frame once they have it.
+    pub(super) consumer: Range<u64>,
 }
 
 impl Threads {
@@ -100,7 +103,7 @@ impl Seen {
     /// What other CPUs than the generator's do to receive.
     pub(super) fn handed_over(&self, threads: &Threads) -> HandedOver {
         let mut found = HandedOver::default();
-        for (sample, n) in self.samples.iter().filter(|(sample, _)| !sample.user) {
+        for (sample, n) in self.samples.iter().filter(|(sample, _)| sample.user.is_none()) {
             let names: Vec<_> = sample.stack.iter().map(|&address| self.symbols.name(address)).collect();
             if threads.name(sample.thread, &names) == Profile::RECEIVE_ELSEWHERE {
                 let ns = n * (1_000_000_000 / HZ);
@@ -120,7 +123,11 @@ impl Seen {
             if sample.thread == 0 && names.first().is_none_or(idle) {
                 continue;
             }
-            let names = if sample.user { &[][..] } else { &names[..] };
+            let names = match sample.user {
+                Some(at) if threads.consumer.contains(&at) => &[Profile::CONSUMER][..],
+                Some(_) => &[],
+                None => &names[..],
+            };
             stacks.add(threads.name(sample.thread, names), names.iter().copied(), *n);
         }
         Profile { hz: HZ, lost: self.lost, stacks: stacks.finish() }
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_other_cpus_receive_is_no_work_of_those_that_it_interrupts() {
-        let threads = Threads { generator: 1, readers: vec![2] };
+        let threads = Threads { generator: 1, readers: vec![2], consumer: 0..0 };
         let backlog = ["memcpy", "process_backlog", RECEIVING];
         for (thread, functions, name) in [
             (1, &["bpf_test_run"][..], Profile::GENERATOR),

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_load::xdp::pin_to;
-use weir_port::capture::{Account, Granted, Queue};
+use weir_port::capture::{Account, Frame, Granted, Queue};
+
+use super::consumer;
 
 /// A thread looks this often whether the trial is over.
 const WAIT: Duration = Duration::from_millis(20);
@@ -32,8 +34,6 @@ pub(super) struct Read {
     pub(super) thread: u32,
     /// Times that it went to sleep.
     pub(super) wakeups: u64,
-    /// Sum of bytes that the consumer read: what keeps it from being optimised away.
-    pub(super) sum: u64,
 }
 
 impl Watch {
@@ -71,13 +71,8 @@ impl Watch {
         let placed = pin_to(cpu);
         debug_assert!(placed.is_ok(), "{placed:?}");
         self.start.wait();
-        let (before, mut sum) = (usage(), 0u64);
-        let mut consume = |frame: &weir_port::capture::Frame<'_>| {
-            // A consumer that looks at each frame as a counter of flows would: its head, from memory.
-            let head = &frame.bytes[..frame.bytes.len().min(64)];
-            let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-            sum = head.chunks_exact(8).fold(sum, |sum, bytes| sum.wrapping_add(word(bytes)));
-        };
+        let (before, mut sum) = (usage(), 0);
+        let mut consume = |frame: &Frame<'_>| sum = consumer::consume(sum, frame.bytes);
         while !self.over.load(Ordering::Acquire) {
             let n = queue.take(WAIT, &mut consume)?;
             self.taken[i].fetch_add(n as u64, Ordering::Relaxed);
@@ -85,6 +80,8 @@ impl Watch {
         queue.stop()?;
         while queue.take(WAIT, &mut consume)? > 0 {}
         let after = usage();
+        // What keeps the consumer from being optimised away.
+        std::hint::black_box(sum);
         let since = |of: fn(&libc::rusage) -> i64| (of(&after) - of(&before)).max(0) as u64;
         Ok(Read {
             account: queue.account()?,
@@ -94,7 +91,6 @@ impl Watch {
             user_ns: 1000 * since(|u| u.ru_utime.tv_sec * 1_000_000 + u.ru_utime.tv_usec),
             system_ns: 1000 * since(|u| u.ru_stime.tv_sec * 1_000_000 + u.ru_stime.tv_usec),
             wakeups: since(|u| u.ru_nvcsw),
-            sum,
         })
     }
 }

@@ -3,9 +3,11 @@ use super::*;
 use crate::record::RunState;
 
 /// A climb over some rungs at low loads.
-const SHORT: [&str; 11] = [
+const SHORT: [&str; 13] = [
     "capture.rungs=[recv,ring-fanout,xdp,count]",
+    "capture.traffic=udp",
     "capture.threads=all",
+    "capture.busy_poll=[false,true]",
     "capture.frame_bytes=mix:64,300",
     "capture.flows=100",
     "capture.trial_s=0.1",
@@ -23,7 +25,7 @@ fn every_rung_is_measured_and_its_books_close() {
         return;
     }
     let (data, _) = run("capture", &SHORT);
-    assert_eq!((data.run.state, data.points.len()), (RunState::Complete, 4));
+    assert_eq!((data.run.state, data.points.len()), (RunState::Complete, 5));
     for point in &data.points {
         let rung = point.setting("rung").unwrap();
         for trial in point.measured() {
@@ -50,7 +52,13 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
         return println!("skipped: {} needs root and two CPUs", module_path!());
     }
     let rps = format!("capture.rps=[off,{}]", cpus[1]);
-    let more = ["capture.rungs=[ring,xdp]", "capture.frame_bytes=64", "capture.max_fps=15k", rps.as_str()];
+    let more = [
+        "capture.rungs=[ring,xdp]",
+        "capture.busy_poll=false",
+        "capture.frame_bytes=64",
+        "capture.max_fps=15k",
+        rps.as_str(),
+    ];
     let (data, _) = run("capture", &[&SHORT[..], &more].concat());
     let rps: Vec<_> = data.points.iter().map(|point| point.setting("rps").unwrap_or("-")).collect();
     assert_eq!(rps, ["off", "-", cpus[1].to_string().as_str()]);
