@@ -150,6 +150,8 @@ impl Worker {
         if let Some(recorder) = counts.recorder {
             recorder.finish(&counts.reading.account, crate::now_ns());
         }
+        // Whoever hears of the end may open the interface again.
+        drop(self.queue);
         let _ = self.events.send(Event::Ended);
     }
 

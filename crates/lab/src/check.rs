@@ -5,8 +5,10 @@
 //! plant: faulty device, CPU hog, second run > trial > findings = what was planted?
 //! ```
 
+mod capture;
 mod delay;
 
+pub use capture::{CaptureCheckError, CaptureChecker, Proof as CaptureProof, Way};
 pub use delay::{DELAYS, DelayCheck, GAP, Pair, Proof, RESOLUTION};
 
 use std::ops::RangeInclusive;

@@ -1,5 +1,7 @@
 //! `weir check`: plants faults and says which were named.
 
+mod capture;
+
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,6 +26,9 @@ struct Tally {
 }
 
 pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcome> {
+    if arguments.capture {
+        return capture::check(arguments, out);
+    }
     let chosen: Vec<&Plant> = PLANTS.iter().filter(|plant| plant.name.contains(&arguments.fault)).collect();
     let times_delays = LATENCY.contains(&arguments.fault);
     let names: Vec<&str> = PLANTS.iter().map(|plant| plant.name).chain([LATENCY]).collect();

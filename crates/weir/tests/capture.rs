@@ -207,6 +207,32 @@ fn in_order(mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     packets
 }
 
+/// All that was sent is in the files or was dropped by name, in rotated files, under overload and at the end. More frames
+/// than these: `weir check --capture --frames 5M`.
+#[test]
+fn every_rung_accounts_for_every_frame() {
+    // Where there can be none, it says so.
+    let Some(_) = Pair::new() else { return };
+    let folder = Folder::new("accounts");
+    let mut command = Command::new(WEIR);
+    command.args(["check", "--capture", "--frames", "50k", "--folder"]).arg(&folder.0);
+    let output = command.output().unwrap();
+    let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}{said}");
+    let rows: Vec<_> = text.lines().filter(|line| line.contains("  ") && !line.starts_with("rung")).collect();
+    let numbers =
+        |row: &str| -> Vec<u64> { row.split_whitespace().filter_map(|word| word.parse().ok()).collect() };
+    let rungs = Rung::all().filter(|rung| rung.hands_on()).count();
+    let of =
+        |way: &str| rows.iter().filter(|row| row.contains(way)).map(|row| numbers(row)).collect::<Vec<_>>();
+    for numbers in of("rotated") {
+        assert!(numbers[0] >= 49_000 && numbers[1] > 0 && numbers[4] >= 3, "sent, in files, files: {text}");
+    }
+    assert!(of("overload").iter().all(|numbers| numbers[0] == 50_000 && numbers[2] > 0), "dropped: {text}");
+    assert!(of("midstream").iter().all(|numbers| numbers[1] > 0 && numbers[3] > 0), "after the end: {text}");
+    assert_eq!([of("rotated").len(), of("overload").len(), of("midstream").len()], [rungs; 3], "{text}");
+}
+
 #[test]
 fn what_is_sent_is_in_the_file_bit_for_bit() {
     let Some(pair) = quiet_pair() else { return };

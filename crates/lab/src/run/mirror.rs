@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use weir_load::counts::{Load, StreamCounts};
+use weir_load::counts::{Load, StreamCounts, Traffic};
 use weir_load::generate::Generator;
 use weir_load::xdp::{IdleLoopback, pin_to};
 use weir_load::{Control, LoadError, TesterKind};
@@ -20,16 +20,17 @@ use super::rig::{bed_spec, mirrored, own_times, traffic};
 use crate::plan::PointSpec;
 
 /// Where frames of one kind are sent and listened to.
-pub(super) struct Mirror {
+pub(crate) struct Mirror {
     // Dropped before the namespaces that hold its interface.
     generator: Generator,
+    traffic: Traffic,
     bed: Bed,
     cpus: CpuPlan,
 }
 
 /// What was sent.
-pub(super) struct Sent {
-    pub(super) stream: StreamCounts,
+pub(crate) struct Sent {
+    pub(crate) stream: StreamCounts,
     /// The thread that sent, and the kernel as it received in it.
     pub(super) times: ThreadTimes,
     /// Its number.
@@ -37,35 +38,40 @@ pub(super) struct Sent {
 }
 
 impl Mirror {
-    pub(super) fn build(spec: &PointSpec, seed: u64, journal: &mut Journal) -> Result<Mirror, RunError> {
+    pub(crate) fn build(spec: &PointSpec, seed: u64, journal: &mut Journal) -> Result<Mirror, RunError> {
         let cpus = CpuPlan::choose(DutCpus::Count(1))?;
         let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
         let ports = bed.ports();
         let traffic = mirrored(traffic(spec, &ports, seed));
         let generator = bed.tester().run(|| {
-            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic)?;
+            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic.clone())?;
             generator.hold_slot(IdleLoopback(1))?;
             Ok::<_, LoadError>(generator)
         })?;
-        Ok(Mirror { generator, bed, cpus })
+        Ok(Mirror { generator, traffic, bed, cpus })
     }
 
-    pub(super) fn bed(&self) -> &Bed {
+    /// What is sent.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    pub(crate) fn bed(&self) -> &Bed {
         &self.bed
     }
 
     /// The CPU of the generator and of the kernel that receives.
-    pub(super) fn sending_cpu(&self) -> usize {
+    pub(crate) fn sending_cpu(&self) -> usize {
         self.cpus.tester[0]
     }
 
     /// Another one, where there is one.
-    pub(super) fn other_cpu(&self) -> usize {
+    pub(crate) fn other_cpu(&self) -> usize {
         self.cpus.dut[0]
     }
 
     /// Sends; `turns`: with pauses of so long, for somebody who shares the CPU.
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         load: &Load,
         turns: Option<Duration>,

@@ -1,9 +1,14 @@
 //! What is asked of this machine, of the box that is to be measured, or of weir's own node.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use weir_packet::flow::IpVersion;
+use weir_port::capture::Rung;
 use weir_testbed::setup::{Mode, Os};
 
+use super::capture::capturing_rung;
+use super::frames::frame_count;
 use super::{Store, TesterKind};
 
 /// `weir setup`.
@@ -56,6 +61,7 @@ Examples:
   weir check                                each fault once, and latency: a minute on a quiet machine
   weir check --times 100 --fault loss       all faults whose name has `loss` in it, a hundred times each
   weir check --fault latency                only the latency through a device that adds a known delay
+  weir check --capture --frames 5M          does weir capture account for every frame, on each rung?
 
 Trials that the machine disturbed are repeated and counted. The exit code is 0 if each fault was named and nothing
 else, and 1 if not.")]
@@ -69,6 +75,19 @@ pub(crate) struct Check {
     /// How to send and receive
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tester: TesterKind,
+    /// Instead of faults: captures numbered frames to files, at a steady rate, at full speed and ended in midstream, and
+    /// holds each against the one that was sent
+    #[arg(long, conflicts_with_all = ["times", "fault", "tester"])]
+    pub(crate) capture: bool,
+    /// With --capture: frames for each rung and way, for example 5M
+    #[arg(long, value_name = "N", default_value = "200k", value_parser = frame_count, requires = "capture")]
+    pub(crate) frames: u64,
+    /// With --capture: this rung only
+    #[arg(long, value_name = "RUNG", value_parser = capturing_rung, requires = "capture")]
+    pub(crate) rung: Option<Rung>,
+    /// With --capture: where the files go, some 150 bytes a frame [default: that for temporary files]
+    #[arg(long, value_name = "DIR", requires = "capture")]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// `weir conformance`.
