@@ -143,20 +143,28 @@ fn each_attack_is_captured_from_before_its_start() {
 
 #[test]
 fn an_attack_on_the_wire_is_told_and_each_frame_is_counted() {
-    let Some(pair) = Pair::new() else { return };
+    for (rung, transport, protocol) in [("auto", "udp", "UDP"), ("xdp", "syn", "TCP")] {
+        let Some(pair) = Pair::new() else { return };
+        attacked(&pair, rung, transport, protocol);
+    }
+}
+
+fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
     let folder = Folder::new("wire");
     let config = folder.config(2000, "");
-    let mut watching = Watching::start(&pair, &["-i", "b", "--config", text(&config), "--json"]);
+    let mut watching =
+        Watching::start(pair, &["-i", "b", "--rung", rung, "--config", text(&config), "--json"]);
     let status = fs::read_to_string(format!("/proc/{}/status", watching.child.id())).unwrap();
     assert!(status.contains("CapEff:\t0000000000000000"), "it has given up its privileges: {status}");
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
+    generate.args(["--transport", transport]);
     let sent = pair.here.run(|| generate.output()).unwrap();
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let start = watching.line();
     assert_eq!((&start["event"], &start["direction"]), (&Value::from("start"), &Value::from("in")));
     assert!(start["rates"]["pps"].as_f64().unwrap() > 2000.0, "{start}");
-    assert_eq!(start["evidence"]["protocols"][0]["value"], "UDP");
+    assert_eq!(start["evidence"]["protocols"][0]["value"], protocol);
     let end = watching.line();
     assert_eq!((&end["event"], &end["attack"]), (&Value::from("end"), &Value::from(1)));
     watching.interrupt();
