@@ -24,7 +24,7 @@ const FAR4: At = ("198.19.0.9", "198.19.0.1");
 const FAR6: At = ("2001:db8:9::9", "2001:db8:9::1");
 /// What the last wire takes, towards the far end.
 const NARROW: u32 = 1300;
-/// Without prompting a time-out of its own: how long a program may take, s.
+/// How long a program may take, s.
 const PROGRAM_S: &str = "40";
 
 /// A host behind the right one, which forwards to it.

@@ -37,6 +37,8 @@ const HELD: Duration = Duration::from_secs(2);
 /// What fragments of a packet have in common (RFC 791).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
+    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
+    v4: bool,
     src: u128,
     dst: u128,
     id: u32,
@@ -174,7 +176,7 @@ fn key(frame: &Frame<'_>, dir: Dir) -> Key {
             (src.into(), dst.into(), frame.id4().into())
         }
     };
-    Key { src, dst, id, proto: frame.proto(), dir }
+    Key { v4: frame.kind() == Kind::V4, src, dst, id, proto: frame.proto(), dir }
 }
 
 /// Where in the whole transport a fragment stands, and whether more follow.
