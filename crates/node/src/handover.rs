@@ -20,9 +20,9 @@ use weir_port::duplex::{Chunk, FRONT, Pool};
 /// Bytes of a ring: some 300 long frames, or thousands of short ones.
 pub(crate) const RING_BYTES: usize = 1 << 19;
 /// Length, port, way of a record.
-const HEADER: usize = 4;
+const HEADER: usize = 5;
 /// A record that is no frame on its way but news about neighbours.
-const NEWS: u8 = 0xff;
+const NEWS: [u8; 2] = [0xff, 0];
 
 /// Wakes a thread.
 pub(crate) struct Bell {
@@ -151,7 +151,7 @@ impl Exchange {
     pub(crate) fn hand(&mut self, to: u8, port: PortId, way: Way, frame: &[u8]) -> bool {
         // Before it can come out at the other end.
         self.crew.counts[self.thread].handed.store(self.handed + 1, Ordering::Release);
-        let is_there = self.put(usize::from(to), port, code(way), frame);
+        let is_there = self.put(usize::from(to), port, way.code(), frame);
         match is_there {
             true => self.handed += 1,
             false => self.crew.counts[self.thread].handed.store(self.handed, Ordering::Release),
@@ -168,11 +168,11 @@ impl Exchange {
         }
     }
 
-    fn put(&mut self, to: usize, port: PortId, kind: u8, bytes: &[u8]) -> bool {
+    fn put(&mut self, to: usize, port: PortId, kind: [u8; 2], bytes: &[u8]) -> bool {
         let lane = self.to[to].as_mut().expect("no thread hands anything to itself");
         let [a, b] = (bytes.len() as u16).to_le_bytes();
         self.record.clear();
-        self.record.extend_from_slice(&[a, b, port.0, kind]);
+        self.record.extend_from_slice(&[a, b, port.0, kind[0], kind[1]]);
         self.record.extend_from_slice(bytes);
         lane.used = true;
         lane.ring.push_entire_slice(&self.record).is_ok()
@@ -200,7 +200,8 @@ impl Exchange {
             let (bytes, port) = (usize::from(u16::from_le_bytes([header[0], header[1]])), PortId(header[2]));
             // A record is put there whole.
             let whole = "all of a record is there";
-            if header[3] == NEWS {
+            let kind = [header[3], header[4]];
+            if kind == NEWS {
                 let mut frame = vec![0; bytes];
                 ring.pop_entire_slice(&mut frame).expect(whole);
                 return Some(Arrival::News(News { port, frame }));
@@ -213,7 +214,7 @@ impl Exchange {
             };
             chunk.set_range(FRONT..FRONT + bytes);
             ring.pop_entire_slice(pool.bytes_mut(&chunk)).expect(whole);
-            return Some(Arrival::Frame(chunk, port, way(header[3])));
+            return Some(Arrival::Frame(chunk, port, Way::of_code(kind).expect("a thread wrote it")));
         }
         None
     }
@@ -272,20 +273,6 @@ impl Exchange {
         let landed: u64 = self.crew.counts.iter().map(|counts| counts.landed.load(Ordering::Acquire)).sum();
         let handed: u64 = self.crew.counts.iter().map(|counts| counts.handed.load(Ordering::Acquire)).sum();
         landed == handed
-    }
-}
-
-fn code(way: Way) -> u8 {
-    match way {
-        Way::Wire => unreachable!("what is handed over comes from a thread"),
-        Way::Found => 0,
-    }
-}
-
-fn way(code: u8) -> Way {
-    match code {
-        0 => Way::Found,
-        code => unreachable!("{code} stands for no way"),
     }
 }
 

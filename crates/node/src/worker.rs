@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use weir_plane::{BATCH, Batch, Departure, Fate, Frame, Plane, PortId, Time, Way};
+use weir_plane::{BATCH, Batch, Departure, Fate, Frame, Leave, Plane, PortId, Time, Way};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
@@ -303,7 +303,13 @@ impl Worker {
     /// Frames of the plane's own leave.
     fn depart(&mut self) -> io::Result<()> {
         let departures: Vec<Departure> = self.plane.departures().collect();
-        for Departure { port, bytes } in departures {
+        for Departure { to, bytes } in departures {
+            if let Leave::Thread(to, from) = to {
+                if !self.exchange.hand(to.to, from, to.way, &bytes) {
+                    self.plane.handover_failed();
+                }
+                continue;
+            }
             let Some(mut chunk) = self.pool.take() else {
                 self.withheld += 1;
                 continue;
@@ -312,9 +318,9 @@ impl Worker {
             let start = FRONT.min((FRONT + self.pool.longest()).saturating_sub(bytes.len()));
             chunk.set_range(start..start + bytes.len());
             self.pool.bytes_mut(&chunk).copy_from_slice(&bytes);
-            match port {
-                Some(port) => self.out[usize::from(port.0)].push(chunk),
-                None => {
+            match to {
+                Leave::Port(port) => self.out[usize::from(port.0)].push(chunk),
+                _ => {
                     self.local[0].push(chunk);
                     self.leave_to_machine()?;
                 }

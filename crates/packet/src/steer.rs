@@ -7,8 +7,20 @@
 //! The sum makes both directions of a conversation one.
 
 /// Odd factors of Weyl sequences and hashes (Knuth; SplitMix, murmur3).
-const SPREAD: u32 = 0x9e37_79b1;
-const PICK: u32 = 0x85eb_ca6b;
+pub const SPREAD: u32 = 0x9e37_79b1;
+/// See [`SPREAD`].
+pub const PICK: u32 = 0x85eb_ca6b;
+
+/// By what frames are spread over threads when they are received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// By their flow, as the kernel does.
+    Flows,
+    /// By both addresses, the same for either direction.
+    Ends,
+    /// By the source address.
+    Sources,
+}
 
 /// An address of IPv4 with its bits spread.
 #[inline]

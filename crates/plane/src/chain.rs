@@ -55,7 +55,7 @@ impl Entries {
         match entry {
             Entry::Outward { above } => self.outward[above].insert(i),
             Entry::Inward { below } => self.inward[below].insert(i),
-            Entry::Leave(_) => unreachable!("it passes no stage"),
+            Entry::Leave(_) | Entry::Hand(_) => unreachable!("it passes no stage"),
         }
     }
 }

@@ -18,7 +18,6 @@ use crate::nat;
 use crate::plane::{Exit, Plane};
 use crate::prefix::Prefix;
 use crate::route::{Route, Target};
-use crate::steer::Steering;
 use crate::time::Time;
 
 /// Routes that a call changes.
@@ -174,7 +173,7 @@ impl Plane {
                 (_, change) => assert!(change.is_none(), "stages keep their places"),
             }
         }
-        self.steering = Steering::new(self.steering.share, &self.stages);
+        self.steering.look(&self.stages);
     }
 
     /// Becomes what `new` says, where `old` is what it was, at once.

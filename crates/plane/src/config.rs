@@ -1,6 +1,7 @@
 //! What a node is to be, read from its text: ports, stages, routes, in the order that frames pass them.
 
 use weir_config::{Mistakes, Notes};
+use weir_packet::steer::Spread;
 
 use crate::chain::MOST_STAGES;
 use crate::filter;
@@ -63,17 +64,36 @@ impl Config {
 }
 
 impl Config {
-    /// Whether several threads can be the node together.
+    /// Whether so many threads can be the node together.
     ///
     /// # Errors
-    /// Why not.
-    pub fn may_share(&self) -> Result<(), String> {
-        match self.stages.iter().any(|stage| matches!(stage, StageConfig::Nat(_))) {
-            true => {
-                Err("a node that translates has one thread: give it one CPU, and no `threads`".to_string())
+    /// Why not, and what to do about it.
+    pub fn may_share(&self, threads: usize) -> Result<(), String> {
+        let nats = self.stages.iter().filter_map(|stage| match stage {
+            StageConfig::Nat(nat) => Some(nat),
+            StageConfig::Filter(_) => None,
+        });
+        match nats.collect::<Vec<_>>()[..] {
+            _ if threads == 1 => Ok(()),
+            [] => Ok(()),
+            [nat] => nat.may_share(threads),
+            _ => {
+                Err("a node with several NATs has one thread: give it one CPU, and no `threads`".to_string())
             }
-            false => Ok(()),
         }
+    }
+
+    /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to.
+    pub fn spread(&self, port: usize) -> Spread {
+        let of = |stage: &StageConfig| match stage {
+            // Behind the NAT nobody sees who is inside.
+            StageConfig::Nat(_) if port < self.left => Spread::Sources,
+            StageConfig::Filter(filter) if filter.is_stateful() => Spread::Ends,
+            _ => Spread::Flows,
+        };
+        let spreads: Vec<Spread> = self.stages.iter().map(of).collect();
+        let wanted = [Spread::Sources, Spread::Ends].into_iter().find(|spread| spreads.contains(spread));
+        wanted.unwrap_or(Spread::Flows)
     }
 
     /// The addresses of IPv4 that the node translates to, each from the first to the last.

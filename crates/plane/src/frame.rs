@@ -66,6 +66,8 @@ pub struct Frame<'a> {
     l4_at: u16,
     /// The port it came in by.
     pub port: PortId,
+    /// A mapping awaits it at an address of the node itself: another thread has said so.
+    pub(crate) is_awaited: bool,
     kind: Kind,
     proto: u8,
     fragment: Fragment,
@@ -93,6 +95,7 @@ impl<'a> Frame<'a> {
             ip_at: start as u16,
             l4_at: start as u16,
             port,
+            is_awaited: false,
             kind: Kind::Other,
             proto: 0,
             fragment: Fragment::Whole,

@@ -6,7 +6,7 @@ use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 
 use crate::config::Config;
 use crate::frame::{Frame, HEAD_ROOM, PortId};
-use crate::{Batch, Drop, Fate, Plane, Time};
+use crate::{Batch, Drop, Fate, Leave, Plane, Time};
 
 const NODE: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route(default via 198.19.0.2) > wan(198.19.0.1/24)";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -44,7 +44,10 @@ impl Net {
     }
 
     fn depart(&mut self) {
-        let departed = self.plane.departures().filter_map(|d| d.port.map(|port| (port.0, d.bytes)));
+        let departed = self.plane.departures().filter_map(|d| match d.to {
+            Leave::Port(port) => Some((port.0, d.bytes)),
+            _ => None,
+        });
         self.left.extend(departed);
         assert!(self.plane.books().balance(), "{:?}", self.plane.books());
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crate::frame::{Frame, Kind, PortId};
 use crate::icmp::{self, Error, Limiter};
+use crate::steer::Handover;
 use crate::time::Time;
 
 /// Where a frame of the node's own enters the chain.
@@ -16,6 +17,8 @@ pub(crate) enum Entry {
     Inward { below: usize },
     /// It is whole and leaves by this port as it is.
     Leave(PortId),
+    /// It goes on in another thread.
+    Hand(Handover),
 }
 
 /// A frame of the node's own on its way.

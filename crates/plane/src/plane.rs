@@ -24,7 +24,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::route::{NoLink, Route, Router};
 use crate::stage::{Dir, Step};
-use crate::steer::{News, Steering, Way};
+use crate::steer::{Handover, News, Steering, Way};
 use crate::time::Time;
 
 /// A node's data plane.
@@ -59,10 +59,21 @@ struct Gate {
 /// A frame of the node's own that leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure {
-    /// The port that it leaves by, or for the machine that the node runs on.
-    pub port: Option<PortId>,
+    /// Where it goes.
+    pub to: Leave,
     /// The frame, Ethernet header first.
     pub bytes: Vec<u8>,
+}
+
+/// Where a frame of the node's own goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// By this port.
+    Port(PortId),
+    /// To the machine that the node runs on.
+    Machine,
+    /// To another thread of the node; it counts as come in by this port.
+    Thread(Handover, PortId),
 }
 
 /// Where all frames are.
@@ -141,6 +152,7 @@ impl Plane {
     /// Time has passed: a bounded piece of what is due is done.
     pub fn tick(&mut self, now: Time) {
         chain::tick(&mut self.stages, now, &mut self.own, &mut self.books.drops);
+        self.steering.tick(now, &mut self.own, &mut self.books.drops);
         if let Exit::Router(router) = &mut self.exit {
             router.tick(now, &mut self.own, &mut self.books.drops);
         }
@@ -272,25 +284,20 @@ impl Plane {
         for i in 0..batch.len() {
             let port = batch.frames[i].port;
             let gate = &self.ports[usize::from(port.0)];
-            let (dir, entry) = match usize::from(port.0) < self.left {
-                true => (Dir::Outward, Entry::Outward { above: 0 }),
-                false => (Dir::Inward, Entry::Inward { below: self.stages.len() }),
-            };
+            let dir = if usize::from(port.0) < self.left { Dir::Outward } else { Dir::Inward };
             match untag(&batch.frames[i], &gate.tags).and_then(|at| batch.frames[i].read(at)) {
                 Ok(()) => {
-                    let is_ip = matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6);
                     // Whoever hands a frame over has greeted it.
                     let is_new = batch.ways[i] == Way::Wire;
                     if let Some(fate) = is_new.then(|| self.greet(now, &batch.frames[i])).flatten() {
                         batch.fates[i] = fate;
-                    } else if !is_ip {
+                    } else if !matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) {
                         self.across(batch, i);
-                    } else if let Some(to) =
-                        is_new.then(|| self.steering.elsewhere(&batch.frames[i], dir)).flatten()
-                    {
-                        batch.fates[i] = Fate::Handed(to);
                     } else {
-                        entries.insert(i, entry);
+                        match self.enter(now, (&mut batch.frames[i], batch.ways[i]), dir) {
+                            Ok(entry) => entries.insert(i, entry),
+                            Err(fate) => batch.fates[i] = fate,
+                        }
                     }
                 }
                 Err(reason) => batch.fates[i] = Fate::Dropped(reason),
@@ -302,6 +309,42 @@ impl Plane {
             }
         }
         entries
+    }
+
+    /// Where a frame enters the chain that came in this way, or its fate if it does not.
+    #[inline]
+    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Fate> {
+        let entry = match dir {
+            Dir::Outward => Entry::Outward { above: 0 },
+            Dir::Inward => Entry::Inward { below: self.stages.len() },
+        };
+        let elsewhere = match way {
+            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
+            Way::Meets => self.steering.meet(now, frame, &self.stages, &mut self.own),
+            Way::Found => None,
+            Way::Turned(stage) => return Ok(Entry::Inward { below: usize::from(stage) + 1 }),
+            Way::Asks(stage) => return self.say_awaited(now, frame, stage),
+            Way::Awaited(stage) => {
+                frame.is_awaited = true;
+                return Ok(Entry::Outward { above: stage.into() });
+            }
+        };
+        elsewhere.map_or(Ok(entry), Err)
+    }
+
+    /// Another thread asks whether a mapping here awaits a frame at an address of the node itself.
+    #[cold]
+    fn say_awaited(&mut self, now: Time, frame: &Frame<'_>, stage: u8) -> Result<Entry, Fate> {
+        let Stage::Nat(nat) = &mut self.stages[usize::from(stage)] else {
+            unreachable!("the stage of a NAT asks")
+        };
+        match nat.awaits(now, frame) {
+            true => {
+                let to = nat.owner(frame, Dir::Outward);
+                Err(Fate::Handed(Handover { to, way: Way::Awaited(stage) }))
+            }
+            false => Ok(Entry::Outward { above: usize::from(stage) + 1 }),
+        }
     }
 
     /// The fate of a frame that a router's stages do not see: about neighbours, or not for the node at all.
@@ -404,6 +447,7 @@ impl Plane {
                 let read = batch.frames[i].read(ETHERNET - 2);
                 match own.entry {
                     Entry::Leave(port) => batch.fates[i] = Fate::Out(port),
+                    Entry::Hand(to) => batch.fates[i] = Fate::Handed(to),
                     entry => {
                         read.expect("the node makes right frames");
                         entries.insert(i, entry);
@@ -411,19 +455,33 @@ impl Plane {
                 }
             }
             self.pass(now, &mut batch, entries);
-            let leave = |(frame, fate): (&Frame<'_>, Fate)| (fate, frame.bytes().to_vec());
-            let outcome: Vec<_> = batch.outcome().map(leave).collect();
-            for (fate, bytes) in outcome {
-                self.book(fate);
-                match fate {
-                    Fate::Out(port) => self.departures.push(Departure { port: Some(port), bytes }),
-                    Fate::Local => self.departures.push(Departure { port: None, bytes }),
-                    _ => {}
+            for i in 0..batch.len() {
+                if let Fate::Handed(_) = batch.fates[i] {
+                    self.tag(&mut batch.frames[i]);
                 }
+            }
+            let leave = |(frame, fate): (&Frame<'_>, Fate)| (fate, frame.port, frame.bytes().to_vec());
+            let outcome: Vec<_> = batch.outcome().map(leave).collect();
+            for (fate, port, bytes) in outcome {
+                self.book(fate);
+                let to = match fate {
+                    Fate::Out(port) => Leave::Port(port),
+                    Fate::Local => Leave::Machine,
+                    Fate::Handed(to) => Leave::Thread(to, port),
+                    _ => continue,
+                };
+                self.departures.push(Departure { to, bytes });
             }
         }
         let refused = std::mem::take(&mut self.own.refused);
         (0..refused).for_each(|_| self.books.drops.count(Drop::OwnLimit));
+    }
+
+    /// Gives a frame of the node's own the tags that it would have come in with.
+    fn tag(&self, frame: &mut Frame<'_>) {
+        let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
+        let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
+        frame.set_ethernet(dst, src, &self.ports[usize::from(frame.port.0)].tags);
     }
 
     fn book(&mut self, fate: Fate) {
@@ -469,10 +527,12 @@ fn own_addresses(port: &Port) -> Vec<IpAddr> {
 
 fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
     match stage {
-        StageConfig::Filter(filter) => Stage::Filter(Box::new(Filter::new(filter, config.seed))),
+        StageConfig::Filter(filter) => {
+            Stage::Filter(Box::new(Filter::new(filter, config.seed, config.share)))
+        }
         StageConfig::Nat(nat) => {
             let own = config.ports.iter().flat_map(own_addresses).collect();
-            Stage::Nat(Box::new(Nat::new((**nat).clone(), own, config.seed)))
+            Stage::Nat(Box::new(Nat::new((**nat).clone(), own, config.seed, config.share)))
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::drops::{Drop, Drops};
 use crate::frame::{Frame, PortId};
 use crate::icmp::Error;
 use crate::own::{Entry, Own};
+use crate::steer::{Handover, Way};
 use crate::time::Time;
 
 /// Which way a frame passes the stages.
@@ -41,6 +42,16 @@ impl Step<'_, '_> {
     pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
         self.own.report(self.now, &self.frames[i], error, back);
         self.drop(i, reason);
+    }
+
+    /// The frame goes on in another thread, which it comes to by this way.
+    pub(crate) fn hand(&mut self, i: usize, to: u8, way: Way) {
+        self.fates[i] = Fate::Handed(Handover { to, way });
+    }
+
+    /// The number of the stage.
+    pub(crate) fn stage(&self) -> u8 {
+        self.stage as u8
     }
 
     /// The stage keeps a copy, which it passes on later with [`Own::release`], or gives up with [`Own::lapse`].

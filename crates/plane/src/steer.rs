@@ -5,17 +5,25 @@
 //! |---|---|
 //! | nothing: routes, rules without state | whoever received it; pieces of a packet to that of both addresses |
 //! | connections | both addresses, the same for either direction |
+//! | mappings of a NAT | the inside address; see `nat/steer.rs` |
 //!
 //! An error of ICMP goes where the packet went that it quotes. Each plane asks its own neighbours, and hears what the
 //! others hear of them.
 //!
 //! Invariant: the answer depends on the frame and the node's text alone, so that all planes give the same.
 
+mod meeting;
+
 use weir_packet::steer::{mix4, mix6, pick};
 
+use crate::batch::Fate;
 use crate::chain::Stage;
+use crate::drops::{Drop, Drops};
 use crate::frame::{Fragment, Frame, Kind, PortId};
+use crate::own::{Entry, Own};
 use crate::stage::Dir;
+use crate::time::Time;
+use meeting::Meeting;
 
 /// Most threads of a node.
 pub const MOST_THREADS: u8 = 64;
@@ -36,6 +44,23 @@ impl Default for Share {
     }
 }
 
+impl Share {
+    /// The thread that gives out a block of ports: those of an address are dealt out in turn.
+    pub(crate) fn of_block(self, outside: u16, block: usize) -> u8 {
+        ((usize::from(outside) + block) % usize::from(self.of)) as u8
+    }
+
+    /// Whether this is that thread.
+    pub(crate) fn has_block(self, outside: u16, block: usize) -> bool {
+        self.of_block(outside, block) == self.thread
+    }
+
+    /// What a thread may have of what all may have together.
+    pub(crate) fn part(self, all: u32) -> u32 {
+        all.div_ceil(self.of.into())
+    }
+}
+
 /// A frame that another thread goes on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handover {
@@ -45,13 +70,48 @@ pub struct Handover {
     pub way: Way,
 }
 
-/// How a frame comes to a plane.
+/// How a frame comes to a plane. The numbers are those of stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// By a port.
     Wire,
     /// By another thread, which found that it belongs here.
     Found,
+    /// By another thread: a piece of a packet, which meets the others here.
+    Meets,
+    /// By another thread, which has translated its source: it goes inward through this stage.
+    Turned(u8),
+    /// By another thread, which asks whether a mapping of this stage awaits it; else it is for the node itself.
+    Asks(u8),
+    /// By the thread that was asked: a mapping of this stage awaits it there.
+    Awaited(u8),
+}
+
+impl Way {
+    /// As two bytes.
+    pub fn code(self) -> [u8; 2] {
+        match self {
+            Way::Wire => [0, 0],
+            Way::Found => [1, 0],
+            Way::Meets => [2, 0],
+            Way::Turned(stage) => [3, stage],
+            Way::Asks(stage) => [4, stage],
+            Way::Awaited(stage) => [5, stage],
+        }
+    }
+
+    /// What two bytes stand for.
+    pub fn of_code(code: [u8; 2]) -> Option<Way> {
+        Some(match code {
+            [0, 0] => Way::Wire,
+            [1, 0] => Way::Found,
+            [2, 0] => Way::Meets,
+            [3, stage] => Way::Turned(stage),
+            [4, stage] => Way::Asks(stage),
+            [5, stage] => Way::Awaited(stage),
+            _ => return None,
+        })
+    }
 }
 
 /// What a plane has heard of neighbours, and the others of its node are to hear.
@@ -64,7 +124,7 @@ pub struct News {
 }
 
 /// Which frames must meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Together {
     /// None: nothing is remembered from one to the next.
     Nothing,
@@ -72,6 +132,8 @@ enum Together {
     Pieces,
     /// All between the same two addresses.
     Ends,
+    /// All of a host inside, as the NAT at this stage sees it.
+    Inside(usize),
 }
 
 /// Who of several planes goes on with a frame.
@@ -79,23 +141,36 @@ enum Together {
 pub(crate) struct Steering {
     pub(crate) share: Share,
     together: Together,
+    meeting: Meeting,
 }
 
 impl Steering {
     /// That of a node with these stages.
     pub(crate) fn new(share: Share, stages: &[Stage]) -> Steering {
-        let of = |stage: &Stage| match stage {
-            Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
-            Stage::Filter(_) => Together::Pieces,
-            Stage::Nat(_) => Together::Ends,
-        };
-        let together = stages.iter().map(of).max_by_key(|together| *together as u8);
-        Steering { share, together: together.unwrap_or(Together::Nothing) }
+        let mut steering = Steering { share, together: Together::Nothing, meeting: Meeting::default() };
+        steering.look(stages);
+        steering
     }
 
-    /// The thread that goes on with a frame which came in on its way in `dir`; `None`: this one.
+    /// The stages are others than before.
+    pub(crate) fn look(&mut self, stages: &[Stage]) {
+        let of = |(k, stage): (usize, &Stage)| match stage {
+            Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
+            Stage::Filter(_) => Together::Pieces,
+            Stage::Nat(_) => Together::Inside(k),
+        };
+        self.together = stages.iter().enumerate().map(of).max().unwrap_or(Together::Nothing);
+    }
+
+    /// What becomes of a frame that came in on its way in `dir`, if this is not its thread.
     #[inline]
-    pub(crate) fn elsewhere(&self, frame: &Frame<'_>, _dir: Dir) -> Option<Handover> {
+    pub(crate) fn elsewhere(
+        &mut self,
+        now: Time,
+        (frame, dir): (&Frame<'_>, Dir),
+        stages: &[Stage],
+        own: &mut Own,
+    ) -> Option<Fate> {
         if self.share.of == 1 {
             return None;
         }
@@ -103,8 +178,68 @@ impl Steering {
             Together::Nothing => return None,
             Together::Pieces if frame.fragment() == Fragment::Whole => return None,
             Together::Pieces | Together::Ends => pick(ends(frame), self.share.of),
+            Together::Inside(k) => {
+                let Stage::Nat(nat) = &stages[k] else { unreachable!("it was one when looked at") };
+                if dir == Dir::Inward && nat.is_piece(frame) {
+                    let at = self.meeting_place(frame);
+                    return match at == self.share.thread {
+                        true => self.meet(now, frame, stages, own),
+                        false => Some(Fate::Handed(Handover { to: at, way: Way::Meets })),
+                    };
+                }
+                nat.owner(frame, dir)
+            }
         };
-        (owner != self.share.thread).then_some(Handover { to: owner, way: Way::Found })
+        self.hand(owner)
+    }
+
+    fn hand(&self, owner: u8) -> Option<Fate> {
+        (owner != self.share.thread).then_some(Fate::Handed(Handover { to: owner, way: Way::Found }))
+    }
+
+    /// Where the pieces of a packet meet.
+    fn meeting_place(&self, frame: &Frame<'_>) -> u8 {
+        let (src, dst) = frame.addresses4();
+        let mixed = mix4(src).wrapping_add(mix4(dst)).wrapping_add(mix4(frame.id4().into()));
+        pick(mixed, self.share.of)
+    }
+
+    /// What becomes of a piece of a packet that meets the others here, if this is not its thread as well.
+    pub(crate) fn meet(
+        &mut self,
+        now: Time,
+        frame: &Frame<'_>,
+        stages: &[Stage],
+        own: &mut Own,
+    ) -> Option<Fate> {
+        if frame.fragment() == Fragment::Later {
+            return match self.meeting.find(now, frame) {
+                Some(owner) => self.hand(owner),
+                None if self.meeting.hold(now, frame) => {
+                    own.held += 1;
+                    Some(Fate::Held)
+                }
+                None => Some(Fate::Dropped(Drop::NatFragment)),
+            };
+        }
+        let Together::Inside(k) = self.together else { return None };
+        let Stage::Nat(nat) = &stages[k] else { unreachable!("it was one when looked at") };
+        let owner = nat.owner(frame, Dir::Inward);
+        let entry = match self.hand(owner) {
+            Some(Fate::Handed(to)) => Entry::Hand(to),
+            _ => Entry::Inward { below: stages.len() },
+        };
+        for (port, buf) in self.meeting.learn(now, frame, owner) {
+            own.release(entry, port, buf);
+        }
+        self.hand(owner)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
+        let lapsed = self.meeting.expire(now);
+        own.lapse(lapsed);
+        (0..lapsed).for_each(|_| drops.count(Drop::NatFragment));
     }
 }
 
@@ -132,7 +267,8 @@ fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
     Some((address(12)?, address(16)?))
 }
 
-fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
+/// The addresses of the packet of IPv6 that an error quotes.
+pub(crate) fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
     let ip = frame.l4().get(ERROR..)?;
     let address = |at: usize| Some(u128::from_be_bytes(*ip.get(at..)?.first_chunk()?));
     Some((address(8)?, address(24)?))

@@ -45,6 +45,7 @@ use crate::icmp::Error;
 use crate::port::Port;
 use crate::reset;
 use crate::stage::{Dir, Step};
+use crate::steer::Share;
 use crate::text::{Arg, Item};
 use crate::time::Time;
 
@@ -57,6 +58,11 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Whether it remembers connections.
+    pub(crate) fn is_stateful(&self) -> bool {
+        self.rules.rules.iter().any(|rule| rule.states != 0)
+    }
+
     /// Reads an item for a node with these ports; `load` gives the text of a file. Mistakes are noted, those of a file
     /// with its name and their lines.
     pub(crate) fn read(item: &Item, ports: &[Port], load: FileOf<'_>, notes: &Notes<'_>) -> Option<Config> {
@@ -163,6 +169,7 @@ pub(crate) struct Filter {
     connections: Option<Box<Connections>>,
     pieces: Pieces,
     seed: u64,
+    share: Share,
     /// What is asked about a batch; kept, since to make it anew costs more than to use it.
     asked: Option<Box<Asked>>,
 }
@@ -175,16 +182,17 @@ struct Asked {
 }
 
 impl Filter {
-    /// A filter as the text says; what nobody is to foresee follows from `seed`.
-    pub(crate) fn new(config: &Config, seed: u64) -> Filter {
+    /// A filter as the text says, or a thread's share of it; what nobody is to foresee follows from `seed`.
+    pub(crate) fn new(config: &Config, seed: u64, share: Share) -> Filter {
         let rules = Ruleset::new(config);
-        let most = rules.connections;
+        let most = rules.connections.map(|most| share.part(most));
         Filter {
             rules,
             logged: VecDeque::new(),
             connections: most.map(|most| Box::new(Connections::new(seed, most))),
             pieces: Pieces::new(seed),
             seed,
+            share,
             asked: Some(Box::default()),
         }
     }
@@ -195,7 +203,7 @@ impl Filter {
         change.carry(&self.rules);
         std::mem::swap(&mut self.rules, &mut change.rules);
         let seed = self.seed;
-        match self.rules.connections {
+        match self.rules.connections.map(|most| self.share.part(most)) {
             Some(most) => {
                 let new = || Box::new(Connections::new(seed, most));
                 self.connections.get_or_insert_with(new).set_most(most);

@@ -75,6 +75,17 @@ impl Table {
     pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
         let new = change.come.len() + change.forwards_come.len();
         let most = usize::from(u16::MAX);
+        let is_cut_otherwise = |(address, area): &(u32, Area)| {
+            let number = self.outside.number(*address);
+            number.is_some_and(|number| self.pool.is_cut_otherwise(number, area))
+        };
+        if self.share.of > 1
+            && (change.config.deterministic != self.config.deterministic
+                || change.come.iter().any(is_cut_otherwise))
+        {
+            let what = "the ports of a public address, blocks and deterministic ports change only when the node begins anew";
+            return Err(format!("{what}, since it has several threads"));
+        }
         if self.outside.len() + new > most {
             return Err("the node had too many public addresses over time: let it begin anew".to_string());
         }
@@ -126,6 +137,7 @@ impl Table {
             if self.outside.number(forward.outside.0).is_none() {
                 self.outside.add(forward.outside.0);
             }
+            self.has_forwards = true;
             self.awaited.push_back(forward);
         }
     }
@@ -154,6 +166,7 @@ impl Table {
             let mut slot = Slot::new(inside, Kind::Mapping, Remote::default(), track, Tick::of(now));
             (slot.outside, slot.outside_port) = (outside, port);
             let number = self.sessions.insert(&self.secret, slot);
+            self.foreign += u32::from(self.is_foreign(&slot));
             self.outside.take(place, number);
             self.awaited.pop_front();
         }
@@ -196,7 +209,9 @@ impl Table {
         let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
         if mapping != 0 && self.sessions[mapping].is_fixed() {
             self.sessions[mapping].set_retired();
-            if self.sessions[mapping].dependents == 0 {
+            // Where it is another thread's, it holds the port for good: nobody here can tell when that is done with it.
+            let is_foreign = self.is_foreign(&self.sessions[mapping]);
+            if self.sessions[mapping].dependents == 0 && !is_foreign {
                 self.remove(now, mapping, Class::Lasting);
             }
         }
@@ -210,6 +225,7 @@ mod tests {
 
     use super::*;
     use crate::nat::table::Flow;
+    use crate::steer::Share;
     use crate::table::tcp::{SYN, Segment};
     use crate::text::items;
 
@@ -233,7 +249,7 @@ mod tests {
     fn connections_in_the_way_of_a_forward_end_a_piece_at_a_time() {
         let text = "public 192.0.2.1-192.0.2.2 ports 5000-5000";
         let (old, now) = (config(&format!("nat({text})")), Time::from_ms(1));
-        let mut table = Table::new(old.clone(), 5);
+        let mut table = Table::new(old.clone(), 5, Share::default());
         let mine: Vec<u32> = (0..3 * WALK).map(|remote| open(&mut table, now, 1, remote)).collect();
         let others: Vec<u32> = (0..10).map(|remote| open(&mut table, now, 2, remote)).collect();
         let address = table.outside.address(table.sessions[mine[0]].outside);

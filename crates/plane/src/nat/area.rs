@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::outside::ALL_SPACES;
+use crate::steer::Share;
 use crate::table::timers::Tick;
 
 /// The first port that is not well-known.
@@ -61,6 +62,11 @@ impl Layout {
             }
         }
         Layout { cuts, fixed }
+    }
+
+    /// The places of the blocks that are given out to whoever needs one, well-known ports aside.
+    pub(super) fn dynamic(&self) -> impl Iterator<Item = usize> {
+        (0..self.cuts.len()).filter(|&place| !self.is_fixed(place) && !self.cuts[place].is_low())
     }
 
     /// Whether a block is somebody's by configuration.
@@ -127,6 +133,8 @@ pub(crate) struct Area {
     pub(super) free: [Vec<u16>; 2],
     /// Free blocks that overlap somebody else's of an older area.
     covered: [Vec<u16>; 2],
+    /// Well-known ports are given to those that ask from such.
+    pub(super) has_low: bool,
     /// Blocks that are somebody's.
     pub(super) owned: u32,
     /// Nobody gets a new port here.
@@ -163,6 +171,7 @@ impl Area {
             blocks: vec![Block::default(); layout.cuts.len()],
             free,
             covered: [Vec::new(), Vec::new()],
+            has_low: false,
             owned: 0,
             is_retired: false,
             generation: Generation(0),
@@ -175,9 +184,17 @@ impl Area {
         Area { is_retired: true, ..Area::new(&Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
 
-    /// Whether there are well-known ports.
-    pub(super) fn has_low(&self) -> bool {
-        self.layout.cuts.first().is_some_and(|cut| cut.is_low())
+    /// Only blocks that are a thread's are free; blocks that are somebody's by configuration are no matter of this.
+    pub(super) fn deal(&mut self, share: Share) {
+        let low = self.layout.cuts.iter().filter(|cut| cut.is_low()).count();
+        // Some for each thread, or they are none's.
+        self.has_low = low >= usize::from(share.of);
+        if share.of > 1 {
+            let outside = self.outside;
+            self.free
+                .iter_mut()
+                .for_each(|free| free.retain(|&place| share.has_block(outside, place.into())));
+        }
     }
 
     /// A free block overlaps somebody else's: it is not given out for now.

@@ -43,6 +43,7 @@ use super::words::{
     address4, dependence, detail, end4, manner, number, port_ranges, range4, redirect, seconds, transport,
 };
 use crate::prefix::Prefix;
+use crate::steer::Share;
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
 
@@ -196,6 +197,31 @@ impl Config {
             (public.first..=public.last).map(move |address| (address, layout.clone()))
         });
         all.collect()
+    }
+
+    /// Whether there is a block of ports for each of so many threads.
+    ///
+    /// # Errors
+    /// There is not, and what to do about it.
+    pub(crate) fn may_share(&self, threads: usize) -> Result<(), String> {
+        let share = Share { thread: 0, of: threads as u8 };
+        let (mut blocks, mut has_block) = (0, vec![false; threads]);
+        for (outside, (_, layout)) in self.layouts().iter().enumerate() {
+            for place in layout.dynamic() {
+                blocks += 1;
+                has_block[usize::from(share.of_block(outside as u16, place))] = true;
+            }
+            if has_block.iter().all(|has| *has) {
+                return Ok(());
+            }
+        }
+        match blocks {
+            // One-to-one, or all of them their owners' for good.
+            0 => Ok(()),
+            blocks => Err(format!(
+                "{threads} threads need blocks of ports each, and there are {blocks}: write a smaller `block`, or fewer threads"
+            )),
+        }
     }
 
     /// Whether an address outside sees inside addresses.

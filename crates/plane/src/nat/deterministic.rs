@@ -95,10 +95,15 @@ impl Deterministic {
 
     /// Who has an outside port.
     pub fn owner(&self, address: u32, port: u16) -> Owner {
-        let Some(number) = self.outside.iter().position(|&outside| outside == address) else {
-            return Owner::Nobody;
-        };
-        if !self.ports.contains(&port) {
+        match self.outside.iter().position(|&outside| outside == address) {
+            Some(number) => self.owner_at(number, port),
+            None => Owner::Nobody,
+        }
+    }
+
+    /// Who has a port of an outside address by number.
+    pub(crate) fn owner_at(&self, number: usize, port: u16) -> Owner {
+        if number >= self.outside.len() || !self.ports.contains(&port) {
             return Owner::Nobody;
         }
         let block = u32::from(port - self.ports.start()) / self.share;

@@ -55,6 +55,8 @@ pub(super) enum Change {
     ToV4 { ends: (u32, u32), id: u16, bytes: usize },
     /// From IPv4 to IPv6.
     ToV6 { ends: (u128, u128), bytes: usize },
+    /// Another thread has it, whose it is.
+    Elsewhere { thread: u8 },
     /// Nothing yet: all are here, and come once more, the first one first.
     Gathered { bytes: usize },
 }
@@ -200,6 +202,7 @@ impl Change {
             Change::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes),
             Change::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
             Change::Gathered { .. } => unreachable!("the first fragment has made another of it"),
+            Change::Elsewhere { .. } => unreachable!("no fragment of it comes so far"),
         }
         true
     }
@@ -251,13 +254,28 @@ impl Nat {
         }
     }
 
+    /// A first fragment that turns goes on in another thread, as the others of its packet will.
+    pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
+        self.fragments.learn(step.now, key(&step.frames[i], Dir::Inward), Change::Elsewhere { thread });
+    }
+
+    /// The thread in which the first fragment of this one's packet went on.
+    pub(super) fn thread_of_first(&self, step: &Step<'_, '_>, i: usize) -> u8 {
+        match self.fragments.known(&key(&step.frames[i], Dir::Inward), step.now) {
+            Some(Change::Elsewhere { thread }) => thread,
+            _ => self.table.share.thread,
+        }
+    }
+
     /// A later fragment.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
         let key = key(&step.frames[i], dir);
         let change = match self.fragments.known(&key, step.now) {
             None => return self.wait(step, i, dir, key),
-            // The first one was refused.
-            Some(Change::Gathered { .. }) => return Next::Drop(Drop::NatFragment),
+            // The first one was refused, or was of another packet.
+            Some(Change::Gathered { .. } | Change::Elsewhere { .. }) => {
+                return Next::Drop(Drop::NatFragment);
+            }
             Some(change @ Change::ToV6 { .. }) => return self.send6(step, i, change),
             Some(change) => change,
         };

@@ -20,12 +20,12 @@ use crate::stage::Step;
 const HEADER: usize = 8;
 /// The packet that an error quotes.
 #[derive(Debug, Clone, Copy)]
-struct Quote {
-    proto: u8,
+pub(super) struct Quote {
+    pub(super) proto: u8,
     /// Where its transport begins, from the ICMP header on.
     l4_at: usize,
-    src: (u32, u16),
-    dst: (u32, u16),
+    pub(super) src: (u32, u16),
+    pub(super) dst: (u32, u16),
 }
 
 /// An end of a quoted packet.
@@ -37,7 +37,7 @@ enum End {
 
 /// Reads what an error quotes (RFC 5508 REQ-3): its own and the quoted header's checksum are right, options are passed
 /// over, eight bytes behind them are enough.
-fn quote(l4: &[u8]) -> Result<Quote, Drop> {
+pub(super) fn quote(l4: &[u8]) -> Result<Quote, Drop> {
     let ip = l4.get(HEADER..).ok_or(Drop::NatBadIcmp)?;
     let header = ip.first_chunk::<IPV4>().ok_or(Drop::NatBadIcmp)?;
     let header_bytes = usize::from(header[0] & 15) * 4;
@@ -150,14 +150,8 @@ impl Nat {
     }
 
     /// An error on its way out that is translated: it may be for the inside.
-    fn error_left(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
-        if !self.is_own(step.frames[i].addresses4().1) {
-            return Next::On;
-        }
-        match self.error_back(step, i) {
-            Next::On => Next::Turn,
-            other => other,
-        }
+    fn error_left(&self, step: &Step<'_, '_>, i: usize) -> Next {
+        if self.is_own(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
     }
 
     /// An error from outside (RFC 5508 REQ-4).

@@ -16,6 +16,7 @@
 //! | How do hosts ask for ports themselves? | `pcp.rs`, `leases.rs` |
 //! | How does a destination lead elsewhere? | `redirect.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
+//! | Whose is a frame, where several threads are one NAT? | `steer.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
@@ -39,6 +40,7 @@ mod redirect;
 mod restore;
 mod sessions;
 mod slot;
+mod steer;
 mod subscribers;
 mod table;
 mod unsolicited;
@@ -54,6 +56,7 @@ use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
 use crate::stage::{Dir, Step};
+use crate::steer::Share;
 use crate::table::tcp::{self, Segment};
 use crate::time::Time;
 
@@ -126,11 +129,21 @@ enum Next {
     Gone,
 }
 
+/// Whether a mapping awaits a frame.
+enum Awaited {
+    Yes,
+    No,
+    /// Another thread is to say.
+    Asked,
+}
+
 impl Nat {
-    /// A NAT as `config` says, in a node with these addresses; what nobody is to foresee follows from `seed`.
-    pub(crate) fn new(config: Config, own: Vec<IpAddr>, seed: u64) -> Nat {
-        let table = Table::new(config, seed);
-        let ids = (0..table.outside.len()).map(|n| (seed as u16).wrapping_add(n as u16)).collect();
+    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses; what nobody is to foresee follows
+    /// from `seed`.
+    pub(crate) fn new(config: Config, own: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
+        let table = Table::new(config, seed, share);
+        let first = (seed as u16).wrapping_mul(share.of.into()).wrapping_add(share.thread.into());
+        let ids = (0..table.outside.len()).map(|_| first).collect();
         Nat {
             is_special: table.is_special(),
             table,
@@ -183,14 +196,15 @@ impl Nat {
 
     /// What it holds.
     pub(crate) fn usage(&self) -> Usage {
-        Usage { sessions: self.table.sessions.live(), bytes: self.table.bytes() }
+        Usage { sessions: self.table.sessions.live() - self.table.foreign, bytes: self.table.bytes() }
     }
 
     /// The first mappings and sessions, at most `most`: protocol, inside end, outside end, remote end.
     pub(crate) fn shown(&self, most: usize) -> Vec<String> {
         let sessions = &self.table.sessions;
-        let all =
-            (1..sessions.numbers()).map(|number| &sessions[number]).filter(|slot| slot.kind() != Kind::Free);
+        let all = (1..sessions.numbers())
+            .map(|number| &sessions[number])
+            .filter(|slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot));
         let shown = |slot: &Slot| {
             let (Inside { address, port, proto }, remote) = (slot.inside(), slot.remote());
             let [inside, outside, far] =
@@ -302,9 +316,14 @@ impl Nat {
         let frame = &mut step.frames[i];
         let flow = flow(frame);
         let is_own = self.is_own(flow.remote.address);
-        if self.local.contains(&flow.remote.address) && !(is_own && self.is_awaited(step.now, frame)) {
-            return self.out_local(step, i);
+        if self.local.contains(&flow.remote.address) {
+            match is_own.then(|| self.is_awaited(step, i)) {
+                Some(Awaited::Yes) => {}
+                Some(Awaited::Asked) => return Next::Gone,
+                Some(Awaited::No) | None => return self.out_local(step, i),
+            }
         }
+        let frame = &mut step.frames[i];
         let number = match self.table.outbound(step.now, &flow, hash, guess) {
             Ok(number) => number,
             Err(reason) => return self.refuse(step, i, reason),
@@ -318,11 +337,9 @@ impl Nat {
     fn translate_source(&mut self, frame: &mut Frame<'_>, number: u32) {
         let slot = &self.table.sessions[number];
         let (outside, port) = (slot.outside, slot.outside_port);
-        let id = &mut self.ids[usize::from(outside)];
         frame.set_source4(self.table.outside.address(outside), port);
         if !frame.keeps_whole() || frame.fragment() != Fragment::Whole {
-            *id = id.wrapping_add(1);
-            frame.set_id4(*id);
+            frame.set_id4(self.next_id(outside));
         }
         if let Some(mss) = self.table.config.mss {
             clamp(frame, mss);
@@ -340,14 +357,38 @@ impl Nat {
         }
     }
 
-    /// Whether a mapping awaits a frame, at an address that may be the node's, too.
+    /// The identification of the next packet of a public address; those of two threads are apart.
+    #[inline]
+    fn next_id(&mut self, outside: u16) -> u16 {
+        let id = &mut self.ids[usize::from(outside)];
+        *id = id.wrapping_add(self.table.share.of.into());
+        *id
+    }
+
+    /// Whether a mapping awaits a frame, at an address that is the node's, too.
     #[cold]
-    fn is_awaited(&mut self, now: Time, frame: &Frame<'_>) -> bool {
+    fn is_awaited(&mut self, step: &mut Step<'_, '_>, i: usize) -> Awaited {
+        if step.frames[i].is_awaited {
+            return Awaited::Yes;
+        }
+        // What a host asks for is its own thread's matter.
+        let is_asked_here = self.table.config.pcp && step.frames[i].ports().1 == pcp::PORT;
+        if !is_asked_here && self.ask_other(step, i) {
+            return Awaited::Asked;
+        }
+        if self.awaits(step.now, &step.frames[i]) { Awaited::Yes } else { Awaited::No }
+    }
+
+    /// Whether there is a mapping for a frame that came to a public address.
+    pub(crate) fn awaits(&mut self, now: Time, frame: &Frame<'_>) -> bool {
         self.place(frame).is_some_and(|place| self.table.holder(now, place).is_some())
     }
 
     /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
     fn hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        if self.hand_hairpin(step, i) {
+            return Next::Gone;
+        }
         let guess = self.place(&step.frames[i]).map_or(0, |place| self.table.outside.slot(place));
         match self.back(step, i, guess) {
             Next::On => Next::Turn,
@@ -420,7 +461,7 @@ impl Nat {
         let (burst, interval_ns) = ANSWERS;
         if is_shortage
             && self.table.config.exhausted == config::Manner::Answer
-            && self.answers.once_more(step.now, interval_ns, burst)
+            && self.answers.once_more(step.now, interval_ns * u64::from(self.table.share.of), burst)
         {
             let frame = &step.frames[i];
             let own = self.table.outside.first();

@@ -285,9 +285,7 @@ impl Nat {
         };
         let slot = &self.table.sessions[number];
         let (outside, port) = (slot.outside, slot.outside_port);
-        let id = &mut self.ids[usize::from(outside)];
-        *id = id.wrapping_add(1);
-        let (id, ends) = (*id, (self.table.outside.address(outside), remote.address));
+        let (id, ends) = (self.next_id(outside), (self.table.outside.address(outside), remote.address));
         if is_piece {
             self.first64(step, i, Dir::Outward, Change::ToV4 { ends, id, bytes });
         }

@@ -65,9 +65,7 @@ impl Nat {
         let outside = self.table.sessions[number].outside;
         frame.set_src4(self.table.outside.address(outside));
         if !frame.keeps_whole() {
-            let id = &mut self.ids[usize::from(outside)];
-            *id = id.wrapping_add(1);
-            frame.set_id4(*id);
+            frame.set_id4(self.next_id(outside));
         }
         Next::On
     }

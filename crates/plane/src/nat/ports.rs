@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::area::{Area, Block, BlockId, Cut, Generation, LOW};
 use super::held::Held;
 use super::outside::{Holder, Outside, Place, Space};
+use crate::steer::Share;
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
 
@@ -75,6 +76,10 @@ pub(crate) struct Taken {
     pub(crate) generation: Generation,
 }
 
+/// A block is somebody's for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fixed;
+
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
@@ -82,11 +87,16 @@ pub(crate) struct Want {
     /// The inside port, which the outside one resembles.
     pub(crate) like: u16,
     pub(crate) subscriber: u32,
+    /// Where the subscriber is to have its first block if there is room; else that is drawn by lot. All threads of a node
+    /// agree on it, so that a host has one address in all.
+    pub(crate) home: Option<u32>,
 }
 
 /// All blocks of all addresses.
 pub(crate) struct Pool {
     config: Config,
+    /// Which of the blocks are to be given out here.
+    share: Share,
     areas: Vec<Area>,
     /// Numbers of areas that are nowhere.
     spare: Vec<u16>,
@@ -105,10 +115,11 @@ pub(crate) struct Pool {
 const MOST_AREAS: usize = 1 << 16;
 
 impl Pool {
-    pub(crate) fn new(config: Config) -> Pool {
+    pub(crate) fn new(config: Config, share: Share) -> Pool {
         Pool {
-            held: Held::new(config.hold, config.held),
+            held: Held::new(config.hold, share.part(config.held)),
             config,
+            share,
             // It never moves: memory is touched only where there is an area.
             areas: Vec::with_capacity(MOST_AREAS),
             spare: Vec::new(),
@@ -122,9 +133,27 @@ impl Pool {
     /// Other rules for what follows.
     pub(crate) fn apply(&mut self, config: &Config) {
         if (config.hold, config.held) != (self.config.hold, self.config.held) {
-            self.held = Held::new(config.hold, config.held);
+            self.held = Held::new(config.hold, self.share.part(config.held));
         }
         self.config = config.clone();
+    }
+
+    /// The thread that gives out a port of an address; the first one, if none does. `Err`: its block is somebody's for
+    /// good.
+    pub(crate) fn thread_of(&self, place: Place) -> Result<u8, Fixed> {
+        let Some(layout) = self.newest(place.outside).map(|area| &self.area(area).layout) else {
+            return Ok(0);
+        };
+        match layout.at(place.port) {
+            Some(block) if layout.is_fixed(block) => Err(Fixed),
+            Some(block) => Ok(self.share.of_block(place.outside, block)),
+            None => Ok(0),
+        }
+    }
+
+    /// Whether ports of an address are or were cut otherwise, which threads that share them cannot agree on.
+    pub(crate) fn is_cut_otherwise(&self, outside: u16, area: &Area) -> bool {
+        self.newest(outside).is_some_and(|newest| self.area(newest).layout != area.layout)
     }
 
     /// Whether a subscriber has been given what is its own by the present rules, if anything is.
@@ -158,7 +187,9 @@ impl Pool {
         let Some(area) = self.present(block.outside) else { return false };
         let layout = &self.area(area).layout;
         let is_it = |place: &usize| {
-            layout.cuts[*place] == Cut { first: block.first, last: block.last } && !layout.is_fixed(*place)
+            layout.cuts[*place] == Cut { first: block.first, last: block.last }
+                && !layout.is_fixed(*place)
+                && self.share.has_block(block.outside, *place)
         };
         let Some(place) = layout.at(block.first).filter(is_it) else { return false };
         let id = BlockId { area, place: place as u16 };
@@ -291,8 +322,13 @@ impl Pool {
                         area.free[want.class(area)].len()
                     })
                 };
-                let lots = [secret.below(addresses), secret.below(addresses)];
-                let lot = *lots.iter().max_by_key(|lot| room(lot)).expect("two");
+                let lot = match want.home {
+                    Some(home) => home % addresses,
+                    None => {
+                        let lots = [secret.below(addresses), secret.below(addresses)];
+                        *lots.iter().max_by_key(|lot| room(lot)).expect("two")
+                    }
+                };
                 (lot..lot + addresses).find_map(|n| self.block_at((n % addresses) as u16, want, secret))
             }
         }?;
@@ -462,7 +498,7 @@ impl Pool {
 impl Want {
     /// Whether the port is to be a well-known one, where there are any to give.
     fn wants_low(&self, area: &Area) -> bool {
-        self.like < LOW && matches!(self.space, Space::Tcp | Space::Udp) && area.has_low()
+        self.like < LOW && matches!(self.space, Space::Tcp | Space::Udp) && area.has_low
     }
 
     /// Which of the lists of free blocks it is to be of.

@@ -27,7 +27,7 @@ fn area(ports: &[RangeInclusive<u16>], block: u16) -> Area {
 
 fn bench(config: Config, ports: &[RangeInclusive<u16>], addresses: u32, subscribers: usize) -> Bench {
     let block = config.block;
-    let (mut pool, mut outside) = (Pool::new(config), Outside::new());
+    let (mut pool, mut outside) = (Pool::new(config, Share::default()), Outside::new());
     for n in 0..addresses {
         pool.put(outside.add(0xc000_0200 + n), area(ports, block));
     }
@@ -37,7 +37,7 @@ fn bench(config: Config, ports: &[RangeInclusive<u16>], addresses: u32, subscrib
 
 impl Bench {
     fn take(&mut self, subscriber: usize, space: Space, like: u16) -> Result<Taken, Refusal> {
-        let want = Want { space, like, subscriber: subscriber as u32 + 1 };
+        let want = Want { space, like, subscriber: subscriber as u32 + 1, home: None };
         let holding = &mut self.holdings[subscriber];
         let (taken, _) = self.pool.take(holding, want, self.now, &self.outside, &mut self.secret)?;
         assert_eq!(self.outside.slot(taken.place), 0, "nobody's until now");

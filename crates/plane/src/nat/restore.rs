@@ -32,6 +32,9 @@ impl Table {
     /// Gives a host a block again; false if there is no such block, or it is somebody else's.
     pub(super) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
         let Some(outside) = self.outside.number(kept.outside) else { return false };
+        if self.owner_of(kept.inside) != self.share.thread {
+            return false;
+        }
         let block = Granted { outside, first: kept.ports.0, last: kept.ports.1 };
         let owner = self.subscribers.find_or_add(&self.secret, kept.inside);
         let is_restored =
@@ -50,13 +53,14 @@ mod tests {
     use crate::nat::config::Config;
     use crate::nat::slot::{Inside, Remote, mapped4};
     use crate::nat::table::Flow;
+    use crate::steer::Share;
     use crate::table::tcp::Segment;
     use crate::text::items;
 
     fn table(seed: u64) -> Table {
         let text = "nat(public 192.0.2.1 ports 2000-2003, public 192.0.2.2 ports 3000-3001, block 2, udp-timeout 120s)";
         let notes = weir_config::Notes::new("a node", text);
-        Table::new(Config::read(&items(text, &notes)[0], &notes), seed)
+        Table::new(Config::read(&items(text, &notes)[0], &notes), seed, Share::default())
     }
 
     /// The public end that a host has for a port of its own.

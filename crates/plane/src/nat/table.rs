@@ -23,6 +23,7 @@ use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::subscribers::Subscribers;
 use crate::drops::Drop;
+use crate::steer::Share;
 use crate::table::secret::Secret;
 use crate::table::tcp::{SYN, Segment, Side, Track, Verdict};
 use crate::table::timers::{Ages, Class, Hand, Tick};
@@ -30,6 +31,8 @@ use crate::time::Time;
 
 /// Blocks that go back to the pool per call.
 const BLOCKS_AT_A_TIME: usize = 16;
+/// Tells the choice of an outside address from other hashes of an inside one.
+const HOME: u64 = 1 << 63;
 
 /// A frame as the table sees it, from the inside.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +66,8 @@ pub(super) struct New {
 /// All mappings.
 pub(crate) struct Table {
     pub(crate) config: Config,
+    /// Which of the NAT's threads this is.
+    pub(super) share: Share,
     pub(super) ages: Ages,
     pub(super) secret: Secret,
     pub(crate) sessions: Sessions,
@@ -78,24 +83,31 @@ pub(crate) struct Table {
     pub(super) awaited: VecDeque<Forward>,
     /// The slot that the walk for those in the way has come to.
     pub(super) walked: u32,
+    /// There is, or was, a mapping by configuration.
+    pub(super) has_forwards: bool,
+    /// Of those, mappings that other threads use.
+    pub(super) foreign: u32,
     hand: Hand,
     pub(crate) log: Log,
 }
 
 impl Table {
-    pub(crate) fn new(config: Config, seed: u64) -> Table {
+    pub(crate) fn new(config: Config, seed: u64, share: Share) -> Table {
         let mut table = Table {
+            share,
             ages: Ages::new(&config.timeouts),
-            secret: Secret::new(seed),
+            secret: Secret::new(seed).of_thread(share.thread),
             sessions: Sessions::new(),
             subscribers: Subscribers::new(),
             outside: Outside::new(),
-            pool: Pool::new(config.ports.clone()),
+            pool: Pool::new(config.ports.clone(), share),
             redirects: Vec::new(),
             was_private: false,
             leases: Leases::default(),
             awaited: VecDeque::new(),
             walked: 0,
+            has_forwards: false,
+            foreign: 0,
             hand: Hand::default(),
             log: Log::default(),
             config,
@@ -115,6 +127,11 @@ impl Table {
     pub(crate) fn is_special(&self) -> bool {
         let Config { exclude, pairs, .. } = &self.config;
         !exclude.is_empty() || !pairs.is_empty() || !self.redirects.is_empty()
+    }
+
+    /// Whether there are all the sessions that there may be.
+    fn is_full(&self) -> bool {
+        self.sessions.live() - self.foreign >= self.share.part(self.config.sessions)
     }
 
     /// Bytes in use for sessions, subscribers and ports.
@@ -368,7 +385,7 @@ impl Table {
     }
 
     fn add_session(&mut self, mapping: u32, mut session: Slot) -> Result<(), Drop> {
-        if self.sessions.live() >= self.config.sessions {
+        if self.is_full() {
             return Err(Drop::NatSessions);
         }
         let subscriber = self.sessions[mapping].subscriber;
@@ -403,7 +420,7 @@ impl Table {
         let New { kind, redirect, track } = new;
         let proto = inside.proto;
         let space = Space::of(proto).unwrap_or(Space::Other);
-        if self.sessions.live() >= self.config.sessions {
+        if self.is_full() {
             return Err(Drop::NatSessions);
         }
         let subscriber = self.subscribers.find_or_add(&self.secret, inside.address);
@@ -454,7 +471,8 @@ impl Table {
         {
             return Err(Drop::NatRate);
         }
-        let want = Want { space, like, subscriber: number };
+        let home = (self.share.of > 1).then(|| self.secret.hash(subscriber.address, HOME));
+        let want = Want { space, like, subscriber: number, home };
         let taken =
             self.pool.take(&mut subscriber.holding, want, Tick::of(now), &self.outside, &mut self.secret);
         match taken {
@@ -568,6 +586,7 @@ impl Table {
             Space::Other => self.sessions.remove_hash(self.hash_outside(&slot), number),
             _ => self.outside.give_back(place, rest),
         }
+        self.foreign -= u32::from(self.is_foreign(&slot));
         self.sessions.remove(&self.secret, number);
         if !slot.is_fixed() {
             self.subscribers[slot.subscriber].sessions -= 1;

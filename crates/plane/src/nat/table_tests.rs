@@ -4,12 +4,13 @@ use weir_config::Notes;
 
 use super::*;
 use crate::nat::slot::mapped4;
+use crate::steer::Share;
 use crate::text::items;
 
 fn table() -> Table {
     let text = "nat(public 192.0.2.1)";
     let notes = Notes::new("a node", text);
-    Table::new(Config::read(&items(text, &notes)[0], &notes), 5)
+    Table::new(Config::read(&items(text, &notes)[0], &notes), 5, Share::default())
 }
 
 /// A host opens a mapping for UDP; its number.

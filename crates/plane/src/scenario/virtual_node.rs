@@ -1,7 +1,7 @@
-//! The plane as the target of a scenario, in virtual time. What it asks about neighbours is answered: all addresses
+//! The plane, or several as the threads of a node, as the target of a scenario, in virtual time. What it asks about neighbours is answered: all addresses
 //! are of one host at each end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use weir_packet::frame::Mac;
@@ -12,7 +12,8 @@ use super::text::End;
 use crate::batch::{BATCH, Batch, Fate};
 use crate::config::Config;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
-use crate::plane::Plane;
+use crate::plane::{Books, Departure, Leave, Plane};
+use crate::steer::{Share, Way};
 use crate::time::Time;
 
 /// The hosts at the left and the right end.
@@ -21,9 +22,13 @@ const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
 const TICK: Duration = Duration::from_millis(500);
 
 /// A node in virtual time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct VirtualNode {
-    plane: Option<Plane>,
+    /// By thread.
+    planes: Vec<Plane>,
+    threads: u8,
+    /// The thread that the next batch comes to.
+    next: usize,
     config: Option<Config>,
     now: Duration,
     left: Vec<(End, Vec<u8>)>,
@@ -31,7 +36,44 @@ pub struct VirtualNode {
     arrived: Option<Vec<(PortId, Vec<u8>)>>,
 }
 
+/// Frames on their way to a thread.
+struct Bunch {
+    thread: usize,
+    frames: Vec<(PortId, Way, Vec<u8>)>,
+}
+
+impl Default for VirtualNode {
+    fn default() -> VirtualNode {
+        VirtualNode::of_threads(1)
+    }
+}
+
 impl VirtualNode {
+    /// A node of so many threads, to which frames come in turn.
+    pub fn of_threads(threads: u8) -> VirtualNode {
+        VirtualNode {
+            planes: Vec::new(),
+            threads,
+            next: 0,
+            config: None,
+            now: Duration::ZERO,
+            left: Vec::new(),
+            arrived: None,
+        }
+    }
+
+    /// What all threads have counted.
+    pub fn books(&self) -> Books {
+        let mut all = Books::default();
+        self.planes.iter().for_each(|plane| all.add(&plane.books()));
+        all
+    }
+
+    /// Mappings, sessions and connections, by thread.
+    pub fn sessions(&self) -> Vec<Vec<String>> {
+        self.planes.iter().map(|plane| plane.sessions(usize::MAX)).collect()
+    }
+
     fn mac(port: PortId) -> Mac {
         [0x02, 0, 0, 0, 0xaa, port.0]
     }
@@ -54,32 +96,64 @@ impl VirtualNode {
 
     /// Frames come in, and so do the answers to what the node asks because of them.
     fn frames(&mut self, frames: &[(PortId, Vec<u8>)]) {
-        let plane = self.plane.as_mut().expect("a scenario begins with its node");
+        let thread = self.next;
+        self.next = (self.next + 1) % self.planes.len();
+        let frames = frames.iter().map(|(port, bytes)| (*port, Way::Wire, bytes.clone())).collect();
+        self.lead(VecDeque::from([Bunch { thread, frames }]));
+    }
+
+    /// Leads frames through planes until nothing waits to be handed over.
+    fn lead(&mut self, mut waiting: VecDeque<Bunch>) {
+        while let Some(bunch) = waiting.pop_front() {
+            self.pass(&bunch, &mut waiting);
+        }
+    }
+
+    fn pass(&mut self, Bunch { thread, frames }: &Bunch, waiting: &mut VecDeque<Bunch>) {
         let now = Time::default() + self.now;
         let mut bufs: Vec<Vec<u8>> =
-            frames.iter().map(|(_, bytes)| [&[0; HEAD_ROOM], &bytes[..]].concat()).collect();
+            frames.iter().map(|(_, _, bytes)| [&[0; HEAD_ROOM], &bytes[..]].concat()).collect();
         let mut batch = Batch::default();
-        for (buf, (port, _)) in bufs.iter_mut().zip(frames) {
+        for (buf, (port, way, _)) in bufs.iter_mut().zip(frames) {
             let end = buf.len();
-            batch.push(Frame::new(buf, HEAD_ROOM, end, *port));
+            let frame = Frame::new(buf, HEAD_ROOM, end, *port);
+            match way {
+                Way::Wire => batch.push(frame),
+                way => batch.push_handed(frame, *way),
+            }
         }
-        plane.run(now, &mut batch);
-        let outcome: Vec<_> = batch.outcome().map(|(frame, fate)| (fate, frame.bytes().to_vec())).collect();
-        for (fate, bytes) in outcome {
+        self.planes[*thread].run(now, &mut batch);
+        let outcome: Vec<_> =
+            batch.outcome().map(|(frame, fate)| (fate, frame.port, frame.bytes().to_vec())).collect();
+        for (fate, from, bytes) in outcome {
             match fate {
                 Fate::Out(port) => self.leaves(Some(port), bytes),
                 Fate::Local => self.leaves(None, bytes),
+                Fate::Handed(to) => {
+                    waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
+                }
                 _ => {}
             }
         }
-        self.depart();
+        for news in self.planes[*thread].news().collect::<Vec<_>>() {
+            let others = self.planes.iter_mut().enumerate().filter(|(other, _)| other != thread);
+            others.for_each(|(_, plane)| plane.overhear(now, &news));
+        }
+        self.depart(waiting);
     }
 
-    fn depart(&mut self) {
+    /// What the planes say of their own leaves, or waits for another thread.
+    fn depart(&mut self, waiting: &mut VecDeque<Bunch>) {
         let departures: Vec<_> =
-            self.plane.as_mut().map(|plane| plane.departures().collect()).unwrap_or_default();
-        for departure in departures {
-            self.leaves(departure.port, departure.bytes);
+            self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>()).collect();
+        for Departure { to, bytes } in departures {
+            match to {
+                Leave::Port(port) => self.leaves(Some(port), bytes),
+                Leave::Machine => self.leaves(None, bytes),
+                Leave::Thread(to, from) => {
+                    waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
+                }
+            }
         }
     }
 
@@ -104,10 +178,11 @@ impl VirtualNode {
     }
 
     fn tick(&mut self) {
-        if let Some(plane) = &mut self.plane {
-            plane.tick(Time::default() + self.now);
-        }
-        self.depart();
+        let now = Time::default() + self.now;
+        self.planes.iter_mut().for_each(|plane| plane.tick(now));
+        let mut waiting = VecDeque::new();
+        self.depart(&mut waiting);
+        self.lead(waiting);
     }
 }
 
@@ -116,9 +191,16 @@ impl Target for VirtualNode {
         self.take();
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
         let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
-        match (&mut self.plane, &self.config) {
-            (Some(plane), Some(old)) => plane.apply(Time::default() + self.now, old, &config)?,
-            _ => self.plane = Some(Plane::new(&config, &macs)),
+        config.may_share(self.threads.into())?;
+        if let Some(old) = &self.config {
+            let now = Time::default() + self.now;
+            self.planes.iter_mut().try_for_each(|plane| plane.apply(now, old, &config))?;
+        } else {
+            let plane = |thread| {
+                let share = Share { thread, of: self.threads };
+                Plane::new(&Config { share, ..config.clone() }, &macs)
+            };
+            self.planes = (0..self.threads).map(plane).collect();
         }
         self.config = Some(config);
         Ok(())
@@ -156,21 +238,16 @@ impl Target for VirtualNode {
     }
 
     fn drops(&self) -> Option<BTreeMap<String, u64>> {
-        let plane = self.plane.as_ref()?;
-        Some(
-            plane
-                .books()
-                .drops
-                .occurred()
-                .map(|(reason, frames)| (reason.name().to_string(), frames))
-                .collect(),
-        )
+        let drops = self.books().drops;
+        Some(drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames)).collect())
     }
 
     fn sound(&self) -> Result<(), String> {
-        match self.plane.as_ref().map(Plane::books) {
-            Some(books) if !books.balance() => Err(format!("the books do not balance: {books:?}")),
-            _ => Ok(()),
+        let books = self.books();
+        let all = self.planes.iter().all(|plane| plane.books().balance());
+        match all && books.handed == books.taken {
+            true => Ok(()),
+            false => Err(format!("the books do not balance: {books:?}")),
         }
     }
 }

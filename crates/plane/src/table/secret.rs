@@ -18,6 +18,12 @@ impl Secret {
         secret
     }
 
+    /// The same hashes, and other numbers for each thread.
+    pub(crate) fn of_thread(mut self, thread: u8) -> Secret {
+        self.state = fold(self.state ^ self.keys[2], u64::from(thread) << 32 | 1) ^ self.state;
+        self
+    }
+
     /// The next number: a counter, mixed with the keys by a wide product as in wyrand.
     pub(crate) fn random(&mut self) -> u32 {
         self.state = self.state.wrapping_add(0xa076_1d64_78bd_642f);

@@ -1,0 +1,167 @@
+//! Several planes as the threads of one node: they do together what one does alone, and each knows what is its own.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use weir_packet::checksum::{fold, sum};
+use weir_plane::Config;
+use weir_plane::scenario::{End, Target, VirtualNode, described, packet, suites};
+
+const THREADS: u8 = 3;
+
+/// What threads do otherwise: limits are dealt out to them, well-known ports only where there is a block for each, and how
+/// ports are cut stays as it is.
+const OTHERWISE: &[&str] = &[
+    "no more connections are remembered than may be, and none gives way",
+    "ports of 0 to 1023 stay in that range, others in theirs",
+    "other rules for deterministic ports hold for what is new",
+];
+
+#[test]
+fn three_threads_do_as_the_scenarios_say() {
+    let (mut wrong, mut run) = (Vec::new(), 0);
+    for (name, scenarios) in suites() {
+        for scenario in scenarios {
+            let may_share = |text: String| match Config::read("n", &text) {
+                Ok(config) => config.may_share(THREADS.into()).is_ok(),
+                // It is to be refused.
+                Err(_) => true,
+            };
+            if OTHERWISE.contains(&scenario.title.as_str()) || !scenario.nodes().all(may_share) {
+                continue;
+            }
+            run += 1;
+            if let Err(text) = scenario.run(&mut VirtualNode::of_threads(THREADS)) {
+                wrong.push(format!("{name}:{}: {}: {text}", scenario.line, scenario.title));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} scenarios failed:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(run > 100, "only {run} scenarios can be shared");
+}
+
+/// Numbers, the same from the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as u32) % sides
+    }
+}
+
+/// Nodes that remember something, and whether they translate all.
+const NODES: &[&str] = &[
+    "filter(accept outward, accept state established, accept state related)",
+    "nat(public 192.0.2.0/28)",
+    "nat(public 192.0.2.1, mapping address-and-port-dependent, block 128)",
+    "nat(public 192.0.2.1, filtering address-and-port-dependent, block 128)",
+    "nat(public 192.0.2.0/28, deterministic 198.18.0.0/24 dynamic 4)",
+    "filter(accept outward, accept state established, accept state related) > nat(public 192.0.2.0/30)",
+    "nat(public 192.0.2.0/30) > filter(accept outward, accept state established, accept state related)",
+    "nat(public 192.0.2.1, block 128, one-to-one 192.0.2.9 to 198.18.0.7, one-to-one 192.0.2.10 to 198.18.0.8, \
+     exclude 198.19.0.0/28) > filter(accept outward, accept state established, accept state related)",
+    "nat(public 192.0.2.1, block 128, forward udp 192.0.2.1:53 to 198.18.0.3:53, forward tcp 192.0.2.1:5000 to 198.18.0.4:80)",
+];
+
+/// The same packet the other way, a query of ICMP as its answer.
+fn reversed(packet: &[u8]) -> Vec<u8> {
+    let mut back = packet.to_vec();
+    back[12..16].copy_from_slice(&packet[16..20]);
+    back[16..20].copy_from_slice(&packet[12..16]);
+    match packet[9] {
+        6 | 17 => {
+            back[20..22].copy_from_slice(&packet[22..24]);
+            back[22..24].copy_from_slice(&packet[20..22]);
+        }
+        1 => {
+            back[20] = 0;
+            back[22..24].fill(0);
+            let checksum = !fold(sum(&back[20..]));
+            back[22..24].copy_from_slice(&checksum.to_be_bytes());
+        }
+        _ => {}
+    }
+    back
+}
+
+/// An error about a packet, from a router that nobody has talked to.
+fn error_about(quoted: &[u8]) -> Vec<u8> {
+    let to = Ipv4Addr::from(*quoted[12..].first_chunk::<4>().expect("an address"));
+    let mut error = packet(&format!("icmp unreachable/1 203.0.113.7 > {to} {{udp {to}:1 > {to}:2 cut 8}}"))
+        .unwrap_or_else(|wrong| panic!("{wrong}"));
+    error[28..56].copy_from_slice(&quoted[..28]);
+    error[22..24].fill(0);
+    let checksum = !fold(sum(&error[20..]));
+    error[22..24].copy_from_slice(&checksum.to_be_bytes());
+    error
+}
+
+fn target(packet: &[u8]) -> IpAddr {
+    IpAddr::from(*packet[16..].first_chunk::<4>().expect("an address"))
+}
+
+/// Sends a packet in at an end; what leaves at the other.
+fn through(node: &mut VirtualNode, ms: u64, end: End, bytes: &[u8]) -> Option<Vec<u8>> {
+    node.send(Duration::from_millis(ms), end, bytes);
+    let far = if end == End::Left { End::Right } else { End::Left };
+    let mut left = node.left();
+    assert!(left.len() <= 1 && left.iter().all(|(at, _)| *at == far), "{left:?}");
+    left.pop().map(|(_, bytes)| bytes)
+}
+
+#[test]
+fn both_directions_of_all_sessions_and_errors_about_them_meet() {
+    for (n, text) in NODES.iter().enumerate() {
+        for threads in [2, 3, 8] {
+            let mut node = VirtualNode::of_threads(threads);
+            node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+            let mut dice = Dice(n as u64 * 100 + u64::from(threads));
+            for n in 0..300_u32 {
+                let host = format!("198.18.0.{}", 1 + dice.roll(20));
+                // Some of them stay as they are where addresses are excluded.
+                let remote = format!("198.19.0.{}", 1 + dice.roll(30));
+                let (sport, dport) = (1024 + dice.roll(60_000), [53, 80, 443][dice.roll(3) as usize]);
+                let line = match dice.roll(5) {
+                    0 | 1 => format!("udp {host}:{sport} > {remote}:{dport}"),
+                    2 => format!("tcp {host}:{sport} > {remote}:{dport} S"),
+                    3 => format!("icmp echo {host} > {remote} id {sport}"),
+                    // One host at a time talks to a far end without ports.
+                    _ => format!("proto/47 {host} > 198.19.{}.{} len 20", 1 + n / 200, n % 200),
+                };
+                let context = format!("{text}, {threads} threads: {line}");
+                let out = packet(&line).unwrap_or_else(|wrong| panic!("{wrong}"));
+                let ms = 10 * u64::from(n);
+                let left = through(&mut node, ms, End::Left, &out)
+                    .unwrap_or_else(|| panic!("{context} did not leave: {:?}", node.drops()));
+                let back = through(&mut node, ms + 1, End::Right, &reversed(&left));
+                let back = back.unwrap_or_else(|| panic!("{context} got no answer: {:?}", node.drops()));
+                assert_eq!(target(&back), target(&reversed(&out)), "{context}");
+                described(&back).unwrap_or_else(|wrong| panic!("{context}: {wrong}"));
+                // Nobody but the excluded itself is let in to whom it is not translated.
+                let is_translated = !text.contains("nat") || left[12..16] != out[12..16];
+                if out[9] != 47 && (is_translated || !text.contains("exclude")) {
+                    let error = through(&mut node, ms + 2, End::Right, &error_about(&left));
+                    let error = error.unwrap_or_else(|| panic!("{context}, no error: {:?}", node.drops()));
+                    assert_eq!(
+                        (target(&error), &error[40..52]),
+                        (target(&reversed(&out)), &out[12..24]),
+                        "{context}"
+                    );
+                }
+                node.sound().unwrap_or_else(|wrong| panic!("{context}: {wrong}"));
+            }
+            let books = node.books();
+            assert_eq!(books.drops.total(), 0, "{text}: {books:?}");
+            assert!(books.handed > 300, "{text}: nothing came to the wrong thread: {books:?}");
+            // Each knows its part, and none what another knows.
+            let mut known: Vec<Vec<String>> = node.sessions();
+            assert!(known.iter().all(|of| !of.is_empty()), "{text}: {known:?}");
+            let mut all: Vec<String> = known.drain(..).flatten().collect();
+            let count = all.len();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), count, "{text}: two threads know the same");
+        }
+    }
+}
