@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use weir_packet::frame::Mac;
+use weir_packet::steer::Spread;
 use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, Tap, Xdp, mac_of};
 
 /// How frames come and go by a port.
@@ -30,9 +31,6 @@ pub enum OpenError {
     /// A TAP device for several threads.
     #[error("sharing it between threads: {0}")]
     Descriptors(std::io::Error),
-    /// AF_XDP.
-    #[error("AF_XDP at {0} is for a node with one thread: write `io packet`, or leave out `threads`")]
-    OneThread(String),
 }
 
 /// What is asked of a port.
@@ -42,6 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) longest: usize,
     /// Frames for other machines, too.
     pub(crate) promiscuous: bool,
+    /// By what frames go to threads, where the port can choose.
+    pub(crate) spread: Spread,
 }
 
 impl Backend {
@@ -61,10 +61,10 @@ impl Backend {
         }
     }
 
-    /// Chunks that the port may have with the kernel.
-    pub(crate) fn chunks(&self) -> Result<u32, OpenError> {
+    /// Chunks that each of so many threads may have with the kernel.
+    pub(crate) fn chunks(&self, threads: usize) -> Result<u32, OpenError> {
         match self {
-            Backend::Xdp(name) => Ok(Xdp::chunks(name)?),
+            Backend::Xdp(name) => Ok(Xdp::chunks(name, threads)?),
             _ => Ok(0),
         }
     }
@@ -79,13 +79,12 @@ impl Backend {
 
     /// Opens it in the calling thread's network namespace: a part for each thread, whose pools these are.
     pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
-        let Wanted { longest, promiscuous } = wanted;
+        let Wanted { longest, promiscuous, spread } = wanted;
         Ok(match (self, pools) {
-            (Backend::Xdp(name), [pool]) => vec![Box::new(Xdp::open(name, pool, promiscuous)?)],
-            (Backend::Xdp(name), _) => return Err(OpenError::OneThread(name.clone())),
+            (Backend::Xdp(name), pools) => boxed(Xdp::open_several(name, pools, promiscuous)?),
             (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, promiscuous)?)],
             (Backend::Packet(name), pools) => {
-                boxed(Packet::open_several(name, longest, promiscuous, pools.len())?)
+                boxed(Packet::open_several(name, longest, promiscuous, (pools.len(), spread))?)
             }
             (Backend::Tap(name), pools) => boxed(taps(name, None, pools.len())?),
             (Backend::Files(from, to), _) => vec![Box::new(File::open(from.as_deref(), to.as_deref())?)],

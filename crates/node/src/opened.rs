@@ -74,21 +74,21 @@ impl Opened {
         let named =
             |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
         let longest = ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
+        let threads = config.settings.threads.len();
         let mut chunks = SPARE_CHUNKS;
         let mut macs = Vec::new();
         for (n, backend) in config.backends.iter().enumerate() {
-            chunks += backend.chunks().map_err(named(n))? + 2 * BATCH as u32;
+            chunks += backend.chunks(threads).map_err(named(n))? + 2 * BATCH as u32;
             macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
         }
-        let threads = config.settings.threads.len();
         let mut pools = pools(threads, chunks, longest)?;
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
         for (n, backend) in config.backends.iter().enumerate() {
             // A bump in the wire takes what is for others.
             let promiscuous =
                 ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
-            let parts =
-                backend.open(&mut pools, Wanted { longest, promiscuous }).map_err(named(n))?.into_iter();
+            let wanted = Wanted { longest, promiscuous, spread: config.plane.spread(n) };
+            let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
         let hosts = match &config.settings.host {

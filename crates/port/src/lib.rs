@@ -12,5 +12,6 @@ pub mod packet;
 pub mod pcapng;
 pub mod perf;
 pub mod shared;
+mod spread;
 pub mod thread;
 mod xsk;

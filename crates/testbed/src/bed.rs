@@ -119,7 +119,10 @@ impl Bed {
         if let Some(dut) = &dut {
             dut.run(|| topology::configure(spec.ip))?;
         }
-        let queues = spec.rx_queues.max(spec.spreading.queues(&spec.dut_cpus)?);
+        let asked = spec.rx_queues.max(spec.spreading.queues(&spec.dut_cpus)?);
+        // Each thread of a node has a queue of its own.
+        let threads = if spec.dut.takes_by_xdp() { spec.dut_cpus.len() as u32 } else { 1 };
+        let queues = asked.max(threads);
         let config = VethConfig { mtu: spec.mtu, queues };
         let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
         if let Some(dut) = &dut {

@@ -41,6 +41,8 @@ pub(super) fn open<Q: Queue + 'static>(
 pub(crate) struct Group {
     number: u16,
     mode: Fanout,
+    /// Of [`Fanout::Cbpf`].
+    program: Vec<libc::sock_filter>,
 }
 
 impl Group {
@@ -48,7 +50,16 @@ impl Group {
         // Numbers are of a network namespace, and other programs take the number of their process.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let number = (std::process::id() as u16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        Group { number, mode }
+        let program = vec![
+            instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, SOURCE_BYTE as u32),
+            instruction(libc::BPF_RET | libc::BPF_A, 0),
+        ];
+        Group { number, mode, program }
+    }
+
+    /// One in which this program returns the number of a frame's socket.
+    pub(crate) fn by(program: Vec<libc::sock_filter>) -> Group {
+        Group { program, ..Group::new(Fanout::Cbpf) }
     }
 
     /// Makes a socket that is bound to the interface a member.
@@ -68,11 +79,8 @@ impl Group {
         let refused = tap.interface.refused("joining the fan-out");
         set(&tap.fd, libc::PACKET_FANOUT, &arguments).map_err(refused)?;
         if self.mode == Fanout::Cbpf {
-            let program = [
-                instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, SOURCE_BYTE as u32),
-                instruction(libc::BPF_RET | libc::BPF_A, 0),
-            ];
-            let program = libc::sock_fprog { len: 2, filter: program.as_ptr().cast_mut() };
+            let (len, filter) = (self.program.len() as u16, self.program.as_ptr().cast_mut());
+            let program = libc::sock_fprog { len, filter };
             let refused = tap.interface.refused("giving the fan-out its program");
             set(&tap.fd, libc::PACKET_FANOUT_DATA, &program).map_err(refused)?;
         }

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use weir_packet::checksum::{fold, sum};
 use weir_packet::headers::{TCP, UDP};
+use weir_packet::steer::Spread;
 
 use super::{Account, BATCH, CaptureError, Chunk, FRONT, Lost, Pool, Port};
 use crate::capture::fanout::Group;
@@ -20,6 +21,7 @@ use crate::capture::tap::{Tap, pending_error};
 use crate::capture::{Drops, Fanout, Interface, Options};
 use crate::mapping::Mapping;
 use crate::packet::{Sender, set};
+use crate::spread;
 use slots::{Filled, Slots};
 
 /// Slots of the ring.
@@ -49,7 +51,7 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Several at one interface, each for a thread of its own: a frame reaches one of them, the same for all of a flow.
+    /// Several at one interface, each for a thread of its own: a frame reaches one of them, as `spread` says.
     ///
     /// # Errors
     /// No such interface, no permission.
@@ -57,9 +59,13 @@ impl Packet {
         interface: &str,
         longest: usize,
         promiscuous: bool,
-        sockets: usize,
+        (sockets, spread): (usize, Spread),
     ) -> Result<Vec<Packet>, CaptureError> {
-        let (interface, group) = (Interface::named(interface)?, Group::new(Fanout::Hash));
+        let group = match spread::program(spread, sockets as u8) {
+            Some(program) => Group::by(program),
+            None => Group::new(Fanout::Hash),
+        };
+        let interface = Interface::named(interface)?;
         let join = |_| {
             let packet = Packet::bound(&interface, longest, promiscuous)?;
             group.join(&packet.tap)?;

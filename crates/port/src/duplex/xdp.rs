@@ -5,8 +5,9 @@
 //!   free chunks > [fill ring] > kernel > [rx ring] > node > [tx ring] > kernel > [completion ring] > free chunks
 //! ```
 //! In copy mode, which every driver has, the kernel copies each frame once when it arrives and once when it leaves.
-//! There is a socket for each receive queue, since a queue without one would pass us by. Where there is a cheaper way for
-//! many frames to leave at once ([`live`]), they take it.
+//! There is a socket for each receive queue, since a queue without one would pass us by. Several threads have some of the
+//! queues each, and memory of their own. Where there is a cheaper way for many frames to leave at once ([`live`]), they
+//! take it.
 
 mod live;
 
@@ -32,11 +33,11 @@ const REFILL: u32 = BATCH as u32;
 /// Bytes of frames that the kernel may hold for a socket until they have left.
 const SEND_BYTES: i32 = 16 << 20;
 
-/// One interface with all its receive queues.
+/// One interface with all its receive queues, or a thread's share of them.
 pub struct Xdp {
     queues: Vec<Queue>,
     live: Option<Live>,
-    attached: Attached,
+    attached: Arc<Attached>,
     /// Whose chunks these are.
     pool: u32,
     /// Wakes who waits for any of the queues.
@@ -78,44 +79,74 @@ impl Xdp {
     /// # Errors
     /// No such interface, no permission, another XDP program is there, frames are longer than a chunk.
     pub fn open(interface: &str, pool: &mut Pool, promiscuous: bool) -> Result<Xdp, CaptureError> {
-        let interface = Interface::named(interface)?;
-        let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
-        let queue = |number| Queue::open(&interface, number, pool);
-        let queues = (0..numbers).map(queue).collect::<Result<Vec<_>, _>>()?;
-        let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
-        let options = Options { promiscuous, ..Options::default() };
-        let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
-        let pass = Program::load("program that passes frames on", object::PASS, &[])?;
-        let copies = queues.iter().any(|queue| !queue.zero_copy);
-        let live = if copies { Live::open(&interface)? } else { None };
-        let mut xdp = Xdp {
-            queues,
-            live,
-            attached,
-            pool: pool.id(),
-            ready,
-            turn: 0,
-            received: 0,
-            sent: 0,
-            no_room: 0,
-            pass,
-            no_machine: 0,
-        };
-        for queue in &mut xdp.queues {
-            queue.refill(pool);
-            xdp.attached.program.set_socket("sockets", queue.number, queue.fd.as_fd())?;
-        }
-        Ok(xdp)
+        let mut all = Xdp::open_several(interface, std::slice::from_mut(pool), promiscuous)?;
+        Ok(all.pop().expect("one for each pool"))
     }
 
-    /// Chunks that a port at this interface may have with the kernel.
+    /// The same for several threads, each with its pool: the queues are dealt to them in turn.
+    ///
+    /// # Errors
+    /// As above, or there are fewer queues than threads.
+    pub fn open_several(
+        interface: &str,
+        pools: &mut [Pool],
+        promiscuous: bool,
+    ) -> Result<Vec<Xdp>, CaptureError> {
+        let interface = Interface::named(interface)?;
+        let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
+        let threads = pools.len();
+        if (numbers as usize) < threads {
+            let name = &interface.name;
+            return Err(CaptureError::Option(format!(
+                "{name} has receive queues for {numbers} of {threads} threads: `ethtool -L {name} combined {threads}` \
+                 (or rx and tx), or fewer threads"
+            )));
+        }
+        let mut shares = Vec::new();
+        for (first, pool) in pools.iter_mut().enumerate() {
+            let numbers = (first as u32..numbers).step_by(threads);
+            let queues = numbers.map(|number| Queue::open(&interface, number, pool));
+            let queues = queues.collect::<Result<Vec<_>, _>>()?;
+            let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
+            shares.push((queues, ready));
+        }
+        let options = Options { promiscuous, ..Options::default() };
+        let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
+        let attached = Arc::new(attached);
+        let mut all = Vec::new();
+        for ((queues, ready), pool) in shares.into_iter().zip(pools) {
+            let copies = queues.iter().any(|queue: &Queue| !queue.zero_copy);
+            let live = if copies { Live::open(&interface)? } else { None };
+            let mut xdp = Xdp {
+                queues,
+                live,
+                attached: attached.clone(),
+                pool: pool.id(),
+                ready,
+                turn: 0,
+                received: 0,
+                sent: 0,
+                no_room: 0,
+                pass: Program::load("program that passes frames on", object::PASS, &[])?,
+                no_machine: 0,
+            };
+            for queue in &mut xdp.queues {
+                queue.refill(pool);
+                attached.program.set_socket("sockets", queue.number, queue.fd.as_fd())?;
+            }
+            all.push(xdp);
+        }
+        Ok(all)
+    }
+
+    /// Chunks that each of so many threads may have with the kernel at this interface.
     ///
     /// # Errors
     /// No such interface.
-    pub fn chunks(interface: &str) -> Result<u32, CaptureError> {
+    pub fn chunks(interface: &str, threads: usize) -> Result<u32, CaptureError> {
         let interface = Interface::named(interface)?;
         let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
-        Ok(queues * CHUNKS_OF_QUEUE)
+        Ok(queues.div_ceil(threads as u32) * CHUNKS_OF_QUEUE)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::rules::others::{Other, others};
 use crate::rules::test_network;
 use crate::topology::Side;
 
-/// Opens the node of a bed in the calling thread's namespace, and starts it on the first of the DUT's CPUs.
+/// Opens the node of a bed in the calling thread's namespace, and starts it, a thread on each of the DUT's CPUs.
 pub(super) fn start(bed: &Bed, ports: &[Port; 2]) -> Result<Node, NodeError> {
     let config = Config::read("the node of the bed", &text(bed.spec(), ports), &|_| Ok(rules(bed.spec())));
     let config = config.unwrap_or_else(|mistakes| panic!("a text of ours is right: {mistakes}"));
@@ -38,7 +38,8 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
         _ => "",
     };
     let routes = routes.join(",\n  ");
-    let cpu = spec.dut_cpus[0];
+    let cpus: Vec<String> = spec.dut_cpus.iter().map(ToString::to_string).collect();
+    let cpus = cpus.join(" ");
     // As many ports as a million flows of 4096 hosts take.
     let nat = if spec.dut == DutKind::NodeNat {
         "> nat(public 198.19.2.0/26, block 256, sessions 2000000)"
@@ -46,7 +47,7 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
         ""
     };
     format!(
-        "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpu}, host none)\n"
+        "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, host none)\n"
     )
 }
 

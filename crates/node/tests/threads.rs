@@ -1,0 +1,156 @@
+//! A node of two threads between stacks of the kernel, over wires with two queues.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use weir_node::{Config, Opened, Snapshot};
+use weir_testbed::ethtool::{Offload, set_offload};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+/// Longer than any test needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Hosts of the left side: addresses of one machine, 198.18.0.2 and so on.
+const HOSTS: u8 = 12;
+const BYTES: usize = 300_000;
+
+/// Leaves a test, aloud, where the kernel would refuse it.
+macro_rules! need_root {
+    () => {
+        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+
+/// A host beside the node: interface `name`, wired to `end`.
+fn wire(host: &Namespace, node: &Namespace, (name, end, side): (&str, &str, u8)) {
+    node.run(|| {
+        let mac = |n| [2, 0, 0, 0, side, n];
+        let ends = [(name, mac(1), host.fd()), (end, mac(2), node.fd())]
+            .map(|(name, mac, namespace)| VethEnd { name, mac, namespace });
+        Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 2 }).unwrap();
+    });
+    for (name, ns) in [(name, host), (end, node)] {
+        ns.run(|| {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            // Frames as they stand on a wire: whole, no longer than the MTU.
+            for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
+                set_offload(name, offload, false).unwrap();
+            }
+            set_offload(name, Offload::Gro, false).unwrap();
+        });
+    }
+    for (name, ns) in [(name, host), (end, node)] {
+        ns.run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.link(name).unwrap().ifindex;
+            rtnl.set_up(index, true).unwrap();
+        });
+    }
+}
+
+fn address(host: &Namespace, name: &str, addresses: &[String], gateway: &str) {
+    host.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.link(name).unwrap().ifindex;
+        for address in addresses {
+            rtnl.add_address(index, address.parse().unwrap(), 24).unwrap();
+        }
+        rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway.parse().unwrap(), index).unwrap();
+    });
+}
+
+/// Sends all that it hears back, of one connection.
+fn echo(listener: TcpListener) {
+    let (mut stream, from) = listener.accept().unwrap();
+    assert!(from.ip().to_string().starts_with("192.0.2.1"), "it is translated: {from}");
+    let mut buf = [0; 8192];
+    loop {
+        match stream.read(&mut buf).unwrap() {
+            0 => return,
+            bytes => stream.write_all(&buf[..bytes]).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn hosts_behind_two_threads_talk_through_a_nat() {
+    need_root!();
+    for io in ["packet", "xdp"] {
+        let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
+        wire(&left, &node, ("l0", "n0", 0));
+        wire(&right, &node, ("r0", "n1", 1));
+        let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
+        address(&left, "l0", &hosts, "198.18.0.1");
+        address(&right, "r0", &["192.0.2.2".to_string()], "192.0.2.1");
+        let text = format!(
+            "lan(198.18.0.1/24, on n0) filter(accept outward, accept state established) \
+             > nat(public 192.0.2.16/30, block 512) > route > wan(192.0.2.1/24, on n1) \
+             run(io {io}, threads 2, host none)"
+        );
+        let config = Config::read("test", &text, &|name| Err(format!("no file {name}")));
+        let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let running = node.run(|| Opened::new(&config).unwrap().start().unwrap());
+
+        // A connection that carries data both ways.
+        let listener = right.run(|| TcpListener::bind("192.0.2.2:7000").unwrap());
+        let server = std::thread::spawn(move || echo(listener));
+        left.run(|| {
+            let mut stream = TcpStream::connect("192.0.2.2:7000").unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let sent: Vec<u8> = (0..BYTES).map(|n| (n / 7) as u8).collect();
+            let mut writer = stream.try_clone().unwrap();
+            let sender = std::thread::spawn({
+                let sent = sent.clone();
+                move || writer.write_all(&sent).unwrap()
+            });
+            let mut came = vec![0; BYTES];
+            stream.read_exact(&mut came).unwrap();
+            assert!(came == sent, "{io}: what came back is what was sent");
+            sender.join().unwrap();
+        });
+        server.join().unwrap();
+
+        // Hosts of both threads ask and are answered, again and again.
+        let server = right.run(|| UdpSocket::bind("192.0.2.2:53").unwrap());
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let asking: Vec<UdpSocket> =
+            hosts.iter().map(|host| left.run(|| UdpSocket::bind((host.as_str(), 5000)).unwrap())).collect();
+        let mut ends = Vec::new();
+        for round in 0..4 {
+            for (n, socket) in asking.iter().enumerate() {
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                let question = [round, n as u8];
+                socket.send_to(&question, "192.0.2.2:53").unwrap();
+                let mut buf = [0; 16];
+                let (bytes, from) = server.recv_from(&mut buf).unwrap();
+                assert_eq!(buf[..bytes], question, "{io}");
+                ends.push(from);
+                server.send_to(&buf[..bytes], from).unwrap();
+                let (bytes, _) = socket.recv_from(&mut buf).unwrap();
+                assert_eq!(buf[..bytes], question, "{io}");
+            }
+        }
+        let hosts = usize::from(HOSTS);
+        assert!((0..hosts).all(|n| ends[n..].iter().step_by(hosts).all(|end| *end == ends[n])), "{ends:?}");
+        assert_eq!(
+            running.sessions(1000).unwrap().1.iter().filter(|line| line.starts_with("udp")).count(),
+            2 * hosts
+        );
+
+        let threads = running.stop().unwrap();
+        let all = Snapshot::sum(&threads).books;
+        assert!(
+            threads.iter().all(|thread| thread.books.balance() && thread.books.left > 20),
+            "{io}: {threads:?}"
+        );
+        assert_eq!(all.handed, all.taken, "{io}: {threads:?}");
+        assert_eq!(
+            all.entered + all.own,
+            all.left + all.local + all.held + all.drops.total(),
+            "{io}: {all:?}"
+        );
+    }
+}
