@@ -154,3 +154,35 @@ fn hosts_behind_two_threads_talk_through_a_nat() {
         );
     }
 }
+
+#[test]
+fn frames_come_to_the_thread_that_they_belong_to_at_once() {
+    need_root!();
+    let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
+    wire(&left, &node, ("l0", "n0", 0));
+    wire(&right, &node, ("r0", "n1", 1));
+    let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
+    address(&left, "l0", &hosts, "198.18.0.1");
+    address(&right, "r0", &["198.18.0.1".to_string()], "198.18.0.2");
+    let text = "lan(on n0) filter(accept outward, accept state established) > wan(on n1) \
+                run(io packet, threads 2, host none)";
+    // Who asks for an address is no matter of the filter.
+    let config = Config::read("test", text, &|name| Err(format!("no file {name}")));
+    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let running = node.run(|| Opened::new(&config).unwrap().start().unwrap());
+    let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    for host in &hosts {
+        let socket = left.run(|| UdpSocket::bind((host.as_str(), 5000)).unwrap());
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut buf = [0; 16];
+        socket.send_to(&[7], "198.18.0.1:53").unwrap();
+        let (_, from) = server.recv_from(&mut buf).unwrap();
+        server.send_to(&[8], from).unwrap();
+        socket.recv_from(&mut buf).unwrap();
+    }
+    let threads = running.stop().unwrap();
+    let all = Snapshot::sum(&threads).books;
+    assert!(threads.iter().all(|thread| thread.books.left > 2), "both have work: {threads:?}");
+    assert!(all.left >= 2 * u64::from(HOSTS) && all.handed == 0, "{all:?}");
+}

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use weir_packet::checksum::{fold, sum};
 use weir_plane::Config;
-use weir_plane::scenario::{End, Target, VirtualNode, described, packet, suites};
+use weir_plane::scenario::{End, Target, VirtualNode, described, packet, read, suites};
+
+#[path = "hostile/frames.rs"]
+mod frames;
 
 const THREADS: u8 = 3;
 
@@ -162,6 +165,81 @@ fn both_directions_of_all_sessions_and_errors_about_them_meet() {
             all.sort();
             all.dedup();
             assert_eq!(all.len(), count, "{text}: two threads know the same");
+        }
+    }
+}
+
+/// Where the public address is the node's own, one thread knows who is awaited at a port and another who asks.
+const OWN_ADDRESS: &str = "
+== own: hosts inside reach each other, and the node, at its public address
+node lan(198.18.0.1/16) > nat(public 198.19.0.1) > route > wan(198.19.0.1/16)
+0ms   in   udp 198.18.0.2:6000 > 198.19.0.9:53
+      out  udp 198.19.0.1:$q > 198.19.0.9:53
+1ms   in   udp 198.18.0.3:5000 > 198.19.0.1:$q
+      home udp 198.19.0.1:$p > 198.18.0.2:6000
+2ms   in   udp 198.18.0.2:6000 > 198.19.0.1:$p
+      home udp 198.19.0.1:$q > 198.18.0.3:5000
+3ms   in   tcp 198.18.0.3:5000 > 198.19.0.1:22 S
+      local tcp 198.18.0.3:5000 > 198.19.0.1:22 S
+4ms   in   tcp 198.18.0.3:5000 > 198.19.0.1:40000 S
+      local tcp 198.18.0.3:5000 > 198.19.0.1:40000 S
+5ms   in   icmp echo 198.18.0.3 > 198.19.0.1 id 7000
+      home icmp reply 198.19.0.1 > 198.18.0.3 id 7000
+";
+
+#[test]
+fn hosts_and_the_node_are_reached_at_an_address_that_is_both() {
+    let scenario = read(OWN_ADDRESS).unwrap_or_else(|wrong| panic!("{wrong}")).remove(0);
+    for threads in 1..=8 {
+        scenario
+            .run(&mut VirtualNode::of_threads(threads))
+            .unwrap_or_else(|wrong| panic!("{threads} threads: {wrong}"));
+    }
+}
+
+#[test]
+fn what_threads_cannot_share_is_refused() {
+    let text = "nat(public 192.0.2.1, block 512)";
+    for (text, other, why) in [
+        (text, "nat(public 192.0.2.1, block 256)", "the ports of a public address"),
+        (text, "nat(public 192.0.2.1 ports 2000-9999, block 512)", "the ports of a public address"),
+        ("nat(public 192.0.2.1, block 32768)", "", "3 threads need blocks of ports each, and there are 2"),
+        ("nat(public 192.0.2.1) > nat(public 192.0.2.2)", "", "a node with several NATs has one thread"),
+    ] {
+        let mut node = VirtualNode::of_threads(THREADS);
+        let begun = node.configure(text);
+        let wrong = if other.is_empty() { begun } else { begun.and_then(|()| node.configure(other)) };
+        assert!(wrong.as_ref().is_err_and(|wrong| wrong.starts_with(why)), "{text} {other}: {wrong:?}");
+    }
+    // What goes, comes again as it was: sessions are where they were.
+    let mut node = VirtualNode::of_threads(THREADS);
+    let both = "nat(public 192.0.2.1, public 192.0.2.2, block 512)";
+    for text in [text, both, text, both] {
+        node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+    }
+}
+
+#[test]
+fn no_packet_breaks_threads() {
+    let more = [
+        "nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64, udp-timeout 120s)",
+        "nat(public 192.0.2.1 ports 1040-1055, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
+        "lan(198.18.0.1/16, 2001:db8:1::1/64) filter(accept state established, accept outward) \
+         > nat(public 198.19.0.1, forward tcp 198.19.0.1:80 to 198.18.0.2:1000) \
+         > route(default via 198.19.0.9) > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280)",
+    ];
+    for text in NODES.iter().chain(&more) {
+        let mut node = VirtualNode::of_threads(THREADS);
+        node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+        let mut dice = frames::Dice(7);
+        for n in 0..6000 {
+            let frame = frames::frame(&mut dice, [2; 12]);
+            let end = if dice.roll(2) == 0 { End::Left } else { End::Right };
+            if frame.len() > 14 {
+                node.send(Duration::from_millis(n * 20), end, &frame[14..]);
+            }
+            node.sound().unwrap_or_else(|wrong| panic!("{text}: {n}: {wrong}: {frame:02x?}"));
+            node.left();
         }
     }
 }
