@@ -61,13 +61,14 @@ impl Detector {
                 command.arg(order.folder.join("detect.toml"));
                 command
             }
-            // It writes about attacks below /var/log, whatever one says: here into a memory that ends with it. It aborts when
-            // it is told to end, and leaves no core.
+            // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with it. It
+            // aborts when it is told to end, and leaves no core.
             Detector::Peer(DetectPeer::FastNetMon) => {
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "sh", "-c"]);
                 command.arg(
-                    "mount -t tmpfs none /var/log && mkdir /var/log/fastnetmon_attacks && ulimit -c 0 && \
+                    "mount -t tmpfs none /var/log && mkdir /var/log/fastnetmon_attacks && \
+                     mount -t tmpfs none /dev/shm && ulimit -c 0 && \
                      exec fastnetmon --configuration_file \"$0\" --log_to_console --disable_pid_logic",
                 );
                 command.arg(order.folder.join("fastnetmon.conf"));
