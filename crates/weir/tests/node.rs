@@ -237,9 +237,35 @@ fn all_mistakes_of_a_file_are_told() {
 }
 
 #[test]
-fn the_example_can_be_run() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/home.node");
-    let output = Command::new(WEIR).args(["node", "check", example]).output().expect("it runs");
-    assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("ports lan, wan"), "{output:?}");
+fn the_examples_can_be_run() {
+    for name in ["home", "carrier"] {
+        let example = format!("{}/../../examples/{name}.node", env!("CARGO_MANIFEST_DIR"));
+        let output = Command::new(WEIR).args(["node", "check", &example]).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("ports lan, wan"), "{output:?}");
+    }
+}
+
+#[test]
+fn threads_are_told_apart_and_changed_together() {
+    need_root!();
+    let street = Street::new();
+    let text = "lan(198.18.0.1/24, on n0) filter(accept state new, accept state established) > route \
+                > wan(192.0.2.1/24, on n1) run(io packet, threads 2, host none)";
+    let node = street.run(text);
+    echo_over_tcp(&street, 100_000);
+    let counters = street.show("counters");
+    assert_eq!(counters["threads"].as_array().map(Vec::len), Some(2), "{counters}");
+    let other = street.file(&text.replace("accept state new", "accept outward"));
+    let applied = street.weir(&["apply", other.to_str().unwrap()]);
+    assert!(applied.status.success(), "{applied:?}");
+    let rules = street.show("rules").to_string();
+    assert!(rules.contains("accept outward") && !rules.contains("state new"), "{rules}");
+    let wrong = street.weir(&["run", other.to_str().unwrap(), "--cpus", "0,x"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("--cpus: `x` is no CPU"), "{wrong:?}");
+    let books = node.end();
+    let threads = books["threads"].as_array().unwrap();
+    let frames = |place: &str| threads.iter().map(|thread| thread[place].as_u64().unwrap()).sum::<u64>();
+    let entered = books["entered"].as_u64().unwrap();
+    assert_eq!((frames("handed"), frames("entered")), (frames("taken"), entered), "{books}");
 }
