@@ -291,7 +291,7 @@ fn buffers(rungs: &[Rung<'_>]) -> Table {
     for (rung, capture) in rungs.iter().filter_map(|rung| Some((rung, capture(rung)?))) {
         table.push(vec![
             rung.traffic(),
-            rung.name.into(),
+            rung.way(),
             rung.threads().into(),
             full(capture.buffer_frames as f64),
             bytes(capture.buffer_bytes as f64),
