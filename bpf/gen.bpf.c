@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * The frame generator. BPF_PROG_TEST_RUN in live-frames mode calls it again and again with frames from a
- * pool of pages; each call either fills the frame and redirects it to the interface of a stream, or drops
- * it, which costs tens of nanoseconds and is how the program waits for the next frame's time.
+ * pool of pages; each run either fills the frame and redirects it to the interface of a stream, or drops it.
  *
  * Pages come back with whatever the DUT did to them, so every header field and the signature are written
  * on every run.
  *
+ * The next frame's time is waited for within a run: a run that drops its frame gives the page back under a lock
+ * that the DUT's CPU needs for each page that it gives back, and many of them slow the DUT down.
+ *
  * The kernel passes redirected frames on at the end of a batch of runs, and waking a receiver that sleeps
  * costs the sender a microsecond or two. At rates where each frame would find a sleeper, frames leave in
- * small groups: only in the last runs of a batch, so that they need not wait for its end.
+ * small groups: a batch waits in its first run, and what has become due leaves in the others.
  *
  * Pacing: a stream has a gap between frames, or two of them in turn (see struct weir_phase). A late generator catches up at 1.25 times the
  * nominal rate, not in one burst: a stall of the tester must not become an overload of the DUT.
@@ -70,12 +72,13 @@ static __always_inline void next_phase(struct weir_stream *s, __u64 now)
 		s->turned_ns = now;
 }
 
-/* The stream whose frame is due first, or none: then the frame is not due yet. */
-static __always_inline struct weir_stream *due_stream(__u64 now, __u32 *index)
+/* The stream whose frame is next, and when it may leave, ns after the start; none if all has been sent. */
+static __always_inline struct weir_stream *next_stream(__u32 *index, __u64 *when)
 {
 	struct weir_stream *a = &gen.stream[0], *b = &gen.stream[1], *s;
 	int more_a = a->ifindex && a->sent < a->total;
 	int more_b = b->ifindex && b->sent < b->total;
+	*when = 0;
 	if (!more_a && !more_b) {
 		gen.active = 0;
 		return 0;
@@ -89,14 +92,20 @@ static __always_inline struct weir_stream *due_stream(__u64 now, __u32 *index)
 	}
 	if (!s->paced)
 		return s;
-	if (now < s->due_q16 >> 16)
-		return 0;
 	/* Catching up, the gap is on average never below 4/5 of the nominal one: a leaky bucket that holds one
 	 * group (GCRA, ITU-T I.371). */
-	__u64 group_q16 = gen.hold ? (__u64)WEIR_GROUP_NS << 16 : 0;
-	if ((now << 16) + group_q16 < s->allowed_q16)
-		return 0;
+	__u64 group_q16 = gen.round_ns ? (__u64)WEIR_GROUP_NS << 16 : 0;
+	__u64 allowed_q16 = s->allowed_q16 > group_q16 ? s->allowed_q16 - group_q16 : 0;
+	*when = ((s->due_q16 > allowed_q16 ? s->due_q16 : allowed_q16) + 0xffff) >> 16;
 	return s;
+}
+
+/* Waits until a time of the clock, though not for long, and returns the time. */
+static __always_inline __u64 wait_until(__u64 time, __u64 until)
+{
+	for (int i = 0; i < WEIR_LOOKS && time < until; i++)
+		time = bpf_ktime_get_ns();
+	return time;
 }
 
 /* Writes headers, flow and signature; returns 0 if the frame is too short for them. A broadcast is what the next
@@ -200,6 +209,11 @@ int generate(struct xdp_md *ctx)
 	/* At full speed the clock would be a third of the cost of a frame: it is read in every eighth run. */
 	if (!(run & gen.clock_mask))
 		gen.clock_ns = bpf_ktime_get_ns();
+	if (run == 0) {
+		gen.left = 0;
+		gen.clock_ns = wait_until(gen.clock_ns, gen.start_ns > gen.next_ns ? gen.start_ns : gen.next_ns);
+		gen.next_ns = gen.clock_ns + gen.round_ns;
+	}
 	__u64 time = gen.clock_ns;
 	if (time < gen.start_ns)
 		return XDP_DROP;
@@ -207,13 +221,22 @@ int generate(struct xdp_md *ctx)
 		gen.active = 0;
 		return XDP_DROP;
 	}
-	if (run < gen.hold)
-		return XDP_DROP;
-	__u64 now = time - gen.start_ns;
 	__u32 index = 0;
-	struct weir_stream *s = due_stream(now, &index);
+	__u64 when;
+	struct weir_stream *s = next_stream(&index, &when);
 	if (!s)
 		return XDP_DROP;
+	__u64 now = time - gen.start_ns;
+	if (now < when) {
+		/* No frame that has left the program waits for the end of this batch, unless it is short. */
+		if (gen.round_ns || (gen.left && when - now > WEIR_NEAR_NS))
+			return XDP_DROP;
+		gen.clock_ns = time = wait_until(time, gen.start_ns + when);
+		now = time - gen.start_ns;
+		if (now < when || time >= gen.stop_ns)
+			return XDP_DROP;
+	}
+	gen.left = 1;
 
 	if (s->sent == s->cast_next)
 		return broadcast(ctx, index, time);

@@ -13,6 +13,8 @@
 #define WEIR_LATE_BUCKETS 256      /* lateness: 8 buckets per octave */
 #define WEIR_LATENCY_BUCKETS 1920  /* latency: 64 buckets per octave, error below 1 % */
 #define WEIR_GROUP_NS 24000        /* frames of twice the longest batch may leave together */
+#define WEIR_LOOKS 1024            /* at the clock, of some 20 ns each, in one wait */
+#define WEIR_NEAR_NS 1000          /* a frame that has left a run waits so long for the next one of its batch */
 #define WEIR_WINDOW_WORDS 1024     /* duplicate detection reaches back 64 K frames */
 #define WEIR_GAPS 16               /* gaps that late frames may still fill; a power of two */
 #define WEIR_EVENTS 1024           /* periods of loss that are kept; a power of two */
@@ -97,8 +99,10 @@ struct weir_gen {
 	__u64 stop_ns;        /* no frame leaves later, sent or not */
 	__u64 clock_ns;       /* the clock when it was last read */
 	__u64 seed;           /* state of the generator of random sizes */
+	__u64 round_ns;       /* from one batch to the next, at least */
+	__u64 next_ns;        /* when the next batch begins at the earliest */
 	__u32 batch;          /* runs between two flushes of the kernel */
-	__u32 hold;           /* first runs of a batch in which no frame leaves */
+	__u32 left;           /* a frame has left in this batch */
 	__u32 run;            /* runs so far in this batch */
 	__u32 size_count;     /* 0: random between size[0] and size[1] */
 	__u16 size[WEIR_SIZES];   /* bytes without FCS */
@@ -205,7 +209,7 @@ static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_stream) == 264 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
-_Static_assert(sizeof(struct weir_gen) == 184 + 2 * sizeof(struct weir_stream), "shared.rs");
+_Static_assert(sizeof(struct weir_gen) == 200 + 2 * sizeof(struct weir_stream), "shared.rs");
 _Static_assert(sizeof(struct weir_group) == 80 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "shared.rs");
 _Static_assert(sizeof(struct weir_losses) == 32 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
