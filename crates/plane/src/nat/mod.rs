@@ -332,8 +332,8 @@ impl Nat {
         if is_own { Next::Hairpin } else { Next::On }
     }
 
-    /// A frame leaves from the outside end of a mapping.
-    #[inline]
+    /// A frame leaves from the outside end of a mapping. Each frame comes here: a call would cost some clocks.
+    #[inline(always)]
     fn translate_source(&mut self, frame: &mut Frame<'_>, number: u32) {
         let slot = &self.table.sessions[number];
         let (outside, port) = (slot.outside, slot.outside_port);
