@@ -11,7 +11,7 @@
  *
  * The kernel passes redirected frames on at the end of a batch of runs, and waking a receiver that sleeps
  * costs the sender a microsecond or two. At rates where each frame would find a sleeper, frames leave in
- * small groups: a batch waits in its first run, and what has become due leaves in the others.
+ * small groups: the first run of a batch waits until its last frame is due, too.
  *
  * Pacing: a stream has a gap between frames, or two of them in turn (see struct weir_phase). A late generator catches up at 1.25 times the
  * nominal rate, not in one burst: a stall of the tester must not become an overload of the DUT.
@@ -94,7 +94,7 @@ static __always_inline struct weir_stream *next_stream(__u32 *index, __u64 *when
 		return s;
 	/* Catching up, the gap is on average never below 4/5 of the nominal one: a leaky bucket that holds one
 	 * group (GCRA, ITU-T I.371). */
-	__u64 group_q16 = gen.round_ns ? (__u64)WEIR_GROUP_NS << 16 : 0;
+	__u64 group_q16 = gen.group_ns ? (__u64)WEIR_GROUP_NS << 16 : 0;
 	__u64 allowed_q16 = s->allowed_q16 > group_q16 ? s->allowed_q16 - group_q16 : 0;
 	*when = ((s->due_q16 > allowed_q16 ? s->due_q16 : allowed_q16) + 0xffff) >> 16;
 	return s;
@@ -211,8 +211,7 @@ int generate(struct xdp_md *ctx)
 		gen.clock_ns = bpf_ktime_get_ns();
 	if (run == 0) {
 		gen.left = 0;
-		gen.clock_ns = wait_until(gen.clock_ns, gen.start_ns > gen.next_ns ? gen.start_ns : gen.next_ns);
-		gen.next_ns = gen.clock_ns + gen.round_ns;
+		gen.clock_ns = wait_until(gen.clock_ns, gen.start_ns);
 	}
 	__u64 time = gen.clock_ns;
 	if (time < gen.start_ns)
@@ -226,12 +225,12 @@ int generate(struct xdp_md *ctx)
 	struct weir_stream *s = next_stream(&index, &when);
 	if (!s)
 		return XDP_DROP;
-	__u64 now = time - gen.start_ns;
-	if (now < when) {
+	__u64 now = time - gen.start_ns, until = run ? when : when + gen.group_ns;
+	if (now < until) {
 		/* No frame that has left the program waits for the end of this batch, unless it is short. */
-		if (gen.round_ns || (gen.left && when - now > WEIR_NEAR_NS))
+		if (gen.left && (gen.group_ns || when - now > WEIR_NEAR_NS))
 			return XDP_DROP;
-		gen.clock_ns = time = wait_until(time, gen.start_ns + when);
+		gen.clock_ns = time = wait_until(time, gen.start_ns + until);
 		now = time - gen.start_ns;
 		if (now < when || time >= gen.stop_ns)
 			return XDP_DROP;

@@ -99,8 +99,7 @@ struct weir_gen {
 	__u64 stop_ns;        /* no frame leaves later, sent or not */
 	__u64 clock_ns;       /* the clock when it was last read */
 	__u64 seed;           /* state of the generator of random sizes */
-	__u64 round_ns;       /* from one batch to the next, at least */
-	__u64 next_ns;        /* when the next batch begins at the earliest */
+	__u64 group_ns;       /* from the first frame of a batch to the last: they leave together */
 	__u32 batch;          /* runs between two flushes of the kernel */
 	__u32 left;           /* a frame has left in this batch */
 	__u32 run;            /* runs so far in this batch */
@@ -209,7 +208,7 @@ static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_stream) == 264 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
-_Static_assert(sizeof(struct weir_gen) == 200 + 2 * sizeof(struct weir_stream), "shared.rs");
+_Static_assert(sizeof(struct weir_gen) == 192 + 2 * sizeof(struct weir_stream), "shared.rs");
 _Static_assert(sizeof(struct weir_group) == 80 + WEIR_LATENCY_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "shared.rs");
 _Static_assert(sizeof(struct weir_losses) == 32 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");

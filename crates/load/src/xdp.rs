@@ -119,7 +119,7 @@ impl XdpGenerator {
         let grace = if load.fps.is_some() { grace(load.duration) } else { Duration::ZERO };
         state.stop_ns = state.start_ns + (load.duration + grace).as_nanos() as u64;
         let batch = Batch::of(load);
-        (state.batch, state.round_ns) = (batch.runs, batch.round_ns);
+        (state.batch, state.group_ns) = (batch.runs, batch.group_ns);
         state.clock_mask = if at_full_speed(load) { FULL_SPEED_CLOCK_MASK } else { 0 };
         self.memory.set(0, &state);
         let frame = self.first_frame();
@@ -330,11 +330,11 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
     }
 }
 
-/// Program runs of a batch, and the time from one batch to the next at least: a wait in its first run.
+/// Program runs of a batch, and the time from its first frame to its last, for which the first run waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Batch {
     runs: u32,
-    round_ns: u64,
+    group_ns: u64,
 }
 
 /// Up to here each frame leaves alone, at its time.
@@ -358,21 +358,20 @@ impl Batch {
             _ => load.fps,
         };
         match fps {
-            Some(fps) if fps < ALONE_FPS => Batch { runs: 1, round_ns: 0 },
+            Some(fps) if fps < ALONE_FPS => Batch { runs: 1, group_ns: 0 },
             Some(fps) if fps < STEADY_FPS => {
-                // Room for a late generator that catches up at 1.25 times the rate, and for rounding.
-                let runs = (fps * ROUND_S * 1.4) as u32 + 4;
-                Batch { runs, round_ns: (ROUND_S * 1e9) as u64 }
+                let later = (fps * ROUND_S) as u32;
+                Batch { runs: later + 1, group_ns: (f64::from(later) / fps * 1e9) as u64 }
             }
-            Some(fps) => Batch { runs: LONGEST_BATCH.min((fps * STEADY_BATCH_S) as u32), round_ns: 0 },
-            None => Batch { runs: LONGEST_BATCH, round_ns: 0 },
+            Some(fps) => Batch { runs: LONGEST_BATCH.min((fps * STEADY_BATCH_S) as u32), group_ns: 0 },
+            None => Batch { runs: LONGEST_BATCH, group_ns: 0 },
         }
     }
 
     /// A burst leaves as a whole, and without waiting for more.
     fn of_bursts(frames: u32) -> Batch {
         let runs = frames.min(LONGEST_BATCH).next_power_of_two().max(FULL_SPEED_CLOCK_MASK + 1);
-        Batch { runs, round_ns: 0 }
+        Batch { runs, group_ns: 0 }
     }
 }
 
@@ -398,7 +397,8 @@ mod tests {
     fn a_batch_has_room_for_the_frames_that_are_due_in_it() {
         for fps in [80e3, 1e6, 2.99e6] {
             let batch = Batch::of(&Load::steady(fps, Duration::from_secs(1)));
-            assert!(f64::from(batch.runs) > 1.25 * fps * batch.round_ns as f64 / 1e9, "{fps}: {batch:?}");
+            let due = 1.0 + fps * batch.group_ns as f64 / 1e9;
+            assert!((due - f64::from(batch.runs)).abs() < 0.01, "{fps}: {batch:?}");
             assert!(batch.runs <= LONGEST_BATCH, "{fps}: {batch:?}");
         }
         for frames in [1, 2, 16, 17, 64, 256, 1024, u32::MAX] {

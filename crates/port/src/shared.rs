@@ -127,10 +127,8 @@ pub struct Gen {
     pub clock_ns: u64,
     /// State of the generator of random sizes.
     pub seed: u64,
-    /// From one batch to the next, at least, ns.
-    pub round_ns: u64,
-    /// When the next batch begins at the earliest, CLOCK_MONOTONIC ns.
-    pub next_ns: u64,
+    /// From the first frame of a batch to the last, ns: they leave together.
+    pub group_ns: u64,
     /// Program runs between two flushes of the kernel.
     pub batch: u32,
     /// 1 if a frame has left in this batch.
@@ -300,7 +298,7 @@ pub struct Leave {
 
 const _: () = assert!(size_of::<Flow>() == 16);
 const _: () = assert!(size_of::<Stream>() == 264 + GROUPS * 4 + LATE_BUCKETS * 8);
-const _: () = assert!(size_of::<Gen>() == 200 + 2 * size_of::<Stream>());
+const _: () = assert!(size_of::<Gen>() == 192 + 2 * size_of::<Stream>());
 const _: () = assert!(size_of::<Group>() == 80 + LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Window>() == 24 + 1024 * 16);
 const _: () = assert!(size_of::<Losses>() == 32 + (GAPS + EVENTS) * 56);
