@@ -8,7 +8,6 @@
 //! there is no room to hold is judged by the rules that ask for no ports. Where no rule asks for what only a first piece
 //! has, none is held. A piece that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use weir_packet::headers::TCP;
@@ -16,18 +15,14 @@ use weir_packet::headers::TCP;
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
 use crate::stage::{Dir, Step};
+use crate::table::pieces::Waiting;
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
-use crate::time::Time;
 
 /// Packets that are remembered.
 const MOST: usize = 1 << 12;
 /// How long later pieces may follow the first: as long as they would wait for it (RFC 791, section 3.2).
 const AGE: Duration = Duration::from_secs(15);
-/// Pieces that wait for their first.
-const MOST_HELD: usize = 256;
-/// How long others may come before the first.
-const HELD: Duration = Duration::from_secs(2);
 /// The header of TCP without options.
 const TCP_HEADER: usize = 20;
 
@@ -59,8 +54,6 @@ struct Key {
 
 #[derive(Debug)]
 struct Held {
-    key: Key,
-    at: Time,
     dir: Dir,
     port: PortId,
     buf: Vec<u8>,
@@ -72,25 +65,23 @@ pub(super) struct Pieces {
     secret: Secret,
     /// By hash: the rest of the hash, when the first piece came, and what became of it.
     seen: Vec<(u32, Tick, First)>,
-    /// In the order of time.
-    held: VecDeque<Held>,
+    waiting: Waiting<Key, Held>,
 }
 
 impl Pieces {
     pub(super) fn new(seed: u64) -> Pieces {
         let seen = vec![(0, Tick(0), First::Refused); MOST];
-        Pieces { secret: Secret::new(seed), seen, held: VecDeque::new() }
+        Pieces { secret: Secret::new(seed), seen, waiting: Waiting::default() }
     }
 
     /// A first piece was judged: those that waited for it go on, or go no further.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, first: First) {
         let key = self.key(&step.frames[i]);
         self.seen[key.place] = (key.rest, Tick::of(step.now), first);
-        while let Some(place) = self.held.iter().position(|held| held.key == key) {
-            let Held { dir, port, buf, .. } = self.held.remove(place).expect("just found");
+        for Held { dir, port, buf } in self.waiting.take(&key) {
             match first {
                 First::Passed => step.own.release(step.onward(dir), port, buf),
-                First::Refused => give_up(step),
+                First::Refused => give_up(step, 1),
             }
         }
     }
@@ -116,20 +107,18 @@ impl Pieces {
                 }
             };
         }
-        if self.held.len() >= MOST_HELD {
+        if !self.waiting.has_room() {
             return Later::Judged;
         }
-        self.held.push_back(Held { key, at: step.now, dir, port: frame.port, buf: frame.copy() });
+        self.waiting.push(step.now, key, Held { dir, port: frame.port, buf: frame.copy() });
         step.hold(i);
         Later::Gone
     }
 
     /// Gives up what waited too long.
     pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
-        while self.held.front().is_some_and(|held| step.now - held.at > HELD) {
-            self.held.pop_front();
-            give_up(step);
-        }
+        let lapsed = self.waiting.expire(step.now);
+        give_up(step, lapsed);
     }
 
     /// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
@@ -152,8 +141,8 @@ impl Pieces {
     }
 }
 
-/// A piece that was held goes no further.
-fn give_up(step: &mut Step<'_, '_>) {
-    step.own.lapse(1);
-    step.drops.count(Drop::FilterFragment);
+/// Pieces that were held go no further.
+fn give_up(step: &mut Step<'_, '_>, pieces: u64) {
+    step.own.lapse(pieces);
+    (0..pieces).for_each(|_| step.drops.count(Drop::FilterFragment));
 }

@@ -11,9 +11,7 @@
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded; what does not fit is dropped, and packets that are whole never come here.
 
-use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::time::Duration;
 
 use weir_packet::checksum::sum;
 use weir_packet::headers::UDP;
@@ -23,16 +21,8 @@ use crate::drops::Drop;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::{Dir, Step};
+use crate::table::pieces::{Known, Waiting};
 use crate::time::Time;
-
-/// Packets whose first fragment is remembered.
-const MOST_KNOWN: usize = 4096;
-/// Fragments that wait for their first.
-const MOST_HELD: usize = 256;
-/// How long the others may come behind the first (RFC 1122, section 3.3.2, allows 60 s and more).
-const KNOWN: Duration = Duration::from_secs(30);
-/// How long others may come before the first.
-const HELD: Duration = Duration::from_secs(2);
 
 /// What fragments of a packet have in common (RFC 791).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,8 +64,6 @@ enum Stand {
 
 #[derive(Debug)]
 struct Held {
-    key: Key,
-    at: Time,
     port: PortId,
     /// Which bytes of the whole transport it carries, and whether more follow.
     part: Range<usize>,
@@ -96,47 +84,21 @@ impl Held {
 /// What is known of fragments.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    known: HashMap<Key, (Time, Change)>,
-    /// In the order of time; a packet that was seen twice stands here twice.
-    order: VecDeque<(Time, Key)>,
-    held: VecDeque<Held>,
+    known: Known<Key, Change>,
+    waiting: Waiting<Key, Held>,
 }
 
 impl Fragments {
-    fn learn(&mut self, now: Time, key: Key, change: Change) {
-        while self.order.len() >= MOST_KNOWN {
-            self.forget_oldest();
-        }
-        self.known.insert(key, (now, change));
-        self.order.push_back((now, key));
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some((at, key)) = self.order.pop_front()
-            && self.known.get(&key).is_some_and(|known| known.0 == at)
-        {
-            self.known.remove(&key);
-        }
-    }
-
-    fn known(&self, key: &Key, now: Time) -> Option<Change> {
-        self.known.get(key).filter(|known| now - known.0 <= KNOWN).map(|known| known.1)
-    }
-
     /// Takes all fragments of a packet out, in their order.
     fn take(&mut self, key: &Key) -> Vec<Held> {
-        if self.held.iter().all(|held| held.key != *key) {
-            return Vec::new();
-        }
-        let (mut of_it, others): (Vec<_>, Vec<_>) = self.held.drain(..).partition(|held| held.key == *key);
-        self.held.extend(others);
+        let mut of_it = self.waiting.take(key);
         of_it.sort_by_key(|held| held.part.start);
         of_it
     }
 
     /// How a packet stands whose first fragment waits, too.
     fn stand(&self, key: &Key) -> Stand {
-        let mut parts: Vec<_> = self.held.iter().filter(|held| held.key == *key).collect();
+        let mut parts: Vec<_> = self.waiting.of(key).collect();
         parts.sort_by_key(|held| held.part.start);
         let mut next = 0;
         let mut ended = false;
@@ -155,15 +117,8 @@ impl Fragments {
 
     /// Forgets what is too old; tells how many held fragments were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
-        while self.order.front().is_some_and(|(at, _)| now - *at > KNOWN) {
-            self.forget_oldest();
-        }
-        let mut lapsed = 0;
-        while self.held.front().is_some_and(|held| now - held.at > HELD) {
-            self.held.pop_front();
-            lapsed += 1;
-        }
-        lapsed
+        self.known.expire(now);
+        self.waiting.expire(now)
     }
 }
 
@@ -234,7 +189,7 @@ impl Nat {
 
     /// All others of its packet are changed alike: those to come, and those that came before.
     fn follow(&mut self, step: &mut Step<'_, '_>, dir: Dir, key: Key, change: Change) {
-        self.fragments.learn(step.now, key, change);
+        self.fragments.known.learn(step.now, key, change);
         let entry = step.again(dir);
         for Held { port, buf, .. } in self.fragments.take(&key) {
             step.own.release(entry, port, buf);
@@ -244,11 +199,11 @@ impl Nat {
     /// The length of the whole transport of a first fragment, once all others are here; else it waits for them.
     pub(super) fn gathered(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Result<usize, Next> {
         let key = key(&step.frames[i], dir);
-        match self.fragments.known(&key, step.now) {
+        match self.fragments.known.get(&key, step.now) {
             Some(Change::Gathered { bytes }) => Ok(bytes),
             _ => {
                 // Another packet with the identification of an earlier one.
-                self.fragments.known.remove(&key);
+                self.fragments.known.forget(&key);
                 Err(self.wait(step, i, dir, key))
             }
         }
@@ -256,12 +211,12 @@ impl Nat {
 
     /// A first fragment that turns goes on in another thread, as the others of its packet will.
     pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
-        self.fragments.learn(step.now, key(&step.frames[i], Dir::Inward), Change::Elsewhere { thread });
+        self.fragments.known.learn(step.now, key(&step.frames[i], Dir::Inward), Change::Elsewhere { thread });
     }
 
     /// The thread in which the first fragment of this one's packet went on.
     pub(super) fn thread_of_first(&self, step: &Step<'_, '_>, i: usize) -> u8 {
-        match self.fragments.known(&key(&step.frames[i], Dir::Inward), step.now) {
+        match self.fragments.known.get(&key(&step.frames[i], Dir::Inward), step.now) {
             Some(Change::Elsewhere { thread }) => thread,
             _ => self.table.share.thread,
         }
@@ -270,7 +225,7 @@ impl Nat {
     /// A later fragment.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
         let key = key(&step.frames[i], dir);
-        let change = match self.fragments.known(&key, step.now) {
+        let change = match self.fragments.known.get(&key, step.now) {
             None => return self.wait(step, i, dir, key),
             // The first one was refused, or was of another packet.
             Some(Change::Gathered { .. } | Change::Elsewhere { .. }) => {
@@ -288,13 +243,13 @@ impl Nat {
     /// A fragment without which, or with which, others are waited for.
     fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, key: Key) -> Next {
         let frame = &step.frames[i];
-        if self.fragments.held.len() >= MOST_HELD {
+        if !self.fragments.waiting.has_room() {
             return Next::Drop(Drop::NatFragment);
         }
         let (start, more) = place(frame);
         let part = start..start + frame.l4().len();
-        let held = Held { key, at: step.now, port: frame.port, part, more, buf: frame.copy() };
-        self.fragments.held.push_back(held);
+        let held = Held { port: frame.port, part, more, buf: frame.copy() };
+        self.fragments.waiting.push(step.now, key, held);
         step.hold(i);
         match self.fragments.stand(&key) {
             Stand::Waits => {}
@@ -317,7 +272,7 @@ impl Nat {
             let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
             nat64::give_checksum(&mut all[0].frame(), covered, bytes);
         }
-        self.fragments.learn(step.now, key, Change::Gathered { bytes });
+        self.fragments.known.learn(step.now, key, Change::Gathered { bytes });
         let entry = step.again(dir);
         all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
     }
@@ -349,7 +304,7 @@ impl Nat {
             frame.set_ethernet(dst, src, &[]);
             let (port, later) = (frame.port, fragment::cut(frame, mtu));
             if is_whole {
-                self.fragments.learn(step.now, key, change);
+                self.fragments.known.learn(step.now, key, change);
             }
             step.own.hold(later.len());
             let entry = step.again(Dir::Inward);

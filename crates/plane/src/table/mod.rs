@@ -1,13 +1,15 @@
-//! What tables of connections are made of: the NAT's and the filters' have it in common.
+//! What is remembered from frame to frame, and is the same for NATs, filters and whoever steers frames to threads.
 //!
 //! | question | file |
 //! |---|---|
 //! | Where do records lie? | `arena.rs` |
 //! | How are they found by a hash? | `index.rs`; which hash nobody can foresee: `secret.rs` |
 //! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
+//! | What became of a packet's first piece, and which pieces wait for it? | `pieces.rs` |
 
 pub(crate) mod arena;
 pub(crate) mod index;
+pub(crate) mod pieces;
 pub(crate) mod secret;
 pub(crate) mod tcp;
 pub(crate) mod timers;
