@@ -1,6 +1,6 @@
 //! Several threads of a node, here without threads: each works when the test has it do so.
 
-use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Signature};
 use weir_packet::neighbour::{Heard, Host, answer, parse};
 use weir_plane::{Drop, Plane, Share};
@@ -72,7 +72,7 @@ impl Rig {
 /// A frame between host `n` of either side; outward or back.
 fn frame(n: u32, outward: bool, bytes: u16) -> Vec<u8> {
     let (src_mac, dst_mac) = if outward { (HOST, MACS[0]) } else { (HOST, MACS[1]) };
-    let ends = Ends { ip: IpVersion::V4, src_mac, dst_mac, src_prefix: [0; 12], dst_prefix: [0; 12] };
+    let ends = Ends::v4(src_mac, dst_mac);
     let (inside, outside) = ((0xc612_0000 + n, 1000), (0xc613_0000 + n, 53));
     let ((src, sport), (dst, dport)) = if outward { (inside, outside) } else { (outside, inside) };
     ends.frame(

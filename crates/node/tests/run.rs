@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weir_node::{Config, Node, Opened, Snapshot};
-use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_plane::scenario::packet;
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
@@ -23,13 +23,7 @@ fn config(text: &str) -> Config {
 
 /// Test frames from left to right, numbered.
 fn frames(n: u32) -> Vec<Vec<u8>> {
-    let ends = Ends {
-        ip: IpVersion::V4,
-        src_mac: [2; 6],
-        dst_mac: [4; 6],
-        src_prefix: [0; 12],
-        dst_prefix: [0; 12],
-    };
+    let ends = Ends::v4([2; 6], [4; 6]);
     let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
     let frame =
         |seq| ends.frame(&flow, [64, 300, 1518][seq as usize % 3], Signature { seq, ..Signature::default() });

@@ -158,6 +158,11 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Of IPv4, whose addresses are those of the flow alone.
+    pub fn v4(src_mac: Mac, dst_mac: Mac) -> Ends {
+        Ends { ip: IpVersion::V4, src_mac, dst_mac, src_prefix: [0; 12], dst_prefix: [0; 12] }
+    }
+
     /// Ethernet, IP and transport header of a frame of `size` bytes (FCS included), without the transport's checksum and
     /// what belongs to the signature.
     pub fn header(&self, transport: Transport, flow: &Flow, size: u16) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Neighbours as they are seen from the wire: what is asked and answered when, and what becomes of frames meanwhile.
 
-use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Signature};
 use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 
@@ -70,8 +70,7 @@ impl Net {
 
 /// A frame from a host of the lan to a far host, told apart by its source port.
 fn packet(sport: u16) -> Vec<u8> {
-    let ends =
-        Ends { ip: IpVersion::V4, src_mac: HOST, dst_mac: MACS[0], src_prefix: [0; 12], dst_prefix: [0; 12] };
+    let ends = Ends::v4(HOST, MACS[0]);
     let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport, dport: 2, group: 0 };
     ends.frame(&flow, 64, Signature::default())
 }
@@ -157,13 +156,7 @@ fn a_neighbour_that_nobody_uses_is_forgotten() {
     assert_eq!(net.seen(), "0:answer 198.18.0.1");
     // To the host itself, so that its own route is used.
     let to_host = |net: &mut Net, ms| {
-        let ends = Ends {
-            ip: IpVersion::V4,
-            src_mac: HOST,
-            dst_mac: MACS[1],
-            src_prefix: [0; 12],
-            dst_prefix: [0; 12],
-        };
+        let ends = Ends::v4(HOST, MACS[1]);
         let flow = Flow { src: 0xc000_0201, dst: 0xc612_0005, sport: 7, dport: 2, group: 0 };
         net.frame(ms, 1, &ends.frame(&flow, 64, Signature::default()))
     };

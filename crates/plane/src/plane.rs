@@ -558,18 +558,12 @@ fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_packet::flow::{Flow, IpVersion};
+    use weir_packet::flow::Flow;
     use weir_packet::frame::{Ends, Signature};
 
     /// The frame of a test with these tags in front of its type, with room in front.
     fn buffer(tags: &[[u8; 4]]) -> Vec<u8> {
-        let ends = Ends {
-            ip: IpVersion::V4,
-            src_mac: [2; 6],
-            dst_mac: [4; 6],
-            src_prefix: [0; 12],
-            dst_prefix: [0; 12],
-        };
+        let ends = Ends::v4([2; 6], [4; 6]);
         let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
         let mut bytes = vec![0; HEAD_ROOM];
         bytes.extend(ends.frame(&flow, 64, Signature::default()));

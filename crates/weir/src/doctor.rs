@@ -14,7 +14,7 @@ use weir_lab::record::Machine;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{Control, Tester, TesterKind};
-use weir_packet::flow::{self, Direction, FlowOrder, FlowSpec, IpVersion};
+use weir_packet::flow::{self, Direction, FlowOrder, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
@@ -241,14 +241,7 @@ fn bed(dut: DutKind) -> Result<Bed> {
 fn trial(kind: TesterKind) -> Result<()> {
     let bed = bed(DutKind::Wire)?;
     let ports = bed.ports();
-    let prefix = [0; 12];
-    let ends = |from: usize| Ends {
-        ip: IpVersion::V4,
-        src_mac: ports[from].mac,
-        dst_mac: ports[from].next_hop_mac,
-        src_prefix: prefix,
-        dst_prefix: prefix,
-    };
+    let ends = |from: usize| Ends::v4(ports[from].mac, ports[from].next_hop_mac);
     let flows = FlowSpec {
         count: 1,
         order: FlowOrder::Sequential,

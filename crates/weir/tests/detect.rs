@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
@@ -66,13 +66,7 @@ fn events(mut command: Command) -> Vec<Value> {
 
 /// A capture of `seconds` with `pps` to the victim between the first and the last second, and little before and after.
 fn capture(pps: u32, seconds: u32) -> Vec<u8> {
-    let ends = Ends {
-        ip: IpVersion::V4,
-        src_mac: [2; 6],
-        dst_mac: [4; 6],
-        src_prefix: [0; 12],
-        dst_prefix: [0; 12],
-    };
+    let ends = Ends::v4([2; 6], [4; 6]);
     let flow = Flow { src: 0xc612_0001, dst: VICTIM, sport: 53, dport: 4000, group: 0 };
     let frame = ends.frame(&flow, 64, Signature::default());
     let mut file = Vec::new();

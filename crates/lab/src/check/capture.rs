@@ -490,7 +490,7 @@ impl<'a> Seen<'a> {
 
 #[cfg(test)]
 mod tests {
-    use weir_packet::flow::{Direction, FlowOrder, FlowSpec, HOSTS, IpVersion};
+    use weir_packet::flow::{Direction, FlowOrder, FlowSpec, HOSTS};
     use weir_packet::frame::{Ends, Signature, Transport};
 
     use super::*;
@@ -500,13 +500,7 @@ mod tests {
         Clocks { least: 1_000_000_000_000, most: 1_000_000_000_001, now: 1_010_000_000_000 };
 
     fn traffic() -> Traffic {
-        let ends = Ends {
-            ip: IpVersion::V4,
-            src_mac: [2; 6],
-            dst_mac: [4; 6],
-            src_prefix: [0; 12],
-            dst_prefix: [0; 12],
-        };
+        let ends = Ends::v4([2; 6], [4; 6]);
         let order = FlowOrder::Sequential;
         let flows =
             FlowSpec { count: 3, order, groups: 1, hosts: HOSTS, networks: 1, src: 1, dst: 2, seed: 1 };

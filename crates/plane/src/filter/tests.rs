@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_packet::headers::{ICMP, ICMP6};
 
@@ -250,13 +250,7 @@ fn rules_that_stay_go_on_counting() {
 
 /// A datagram from inside.
 fn datagram(sport: u16, dport: u16) -> Vec<u8> {
-    let ends = Ends {
-        ip: IpVersion::V4,
-        src_mac: [2; 6],
-        dst_mac: [4; 6],
-        src_prefix: [0; 12],
-        dst_prefix: [0; 12],
-    };
+    let ends = Ends::v4([2; 6], [4; 6]);
     let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport, dport, group: 0 };
     ends.frame(&flow, 64, Signature::default())
 }

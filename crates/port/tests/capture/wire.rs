@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_packet::flow::{Flow, IpVersion};
+use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Parsed, Signature, parse};
 use weir_port::packet::{BATCH, Sender};
 use weir_testbed::ethtool::{Offload, set_offload};
@@ -69,13 +69,7 @@ impl Wire {
 
 /// Frames number 0 to `n` of many sizes and flows.
 pub(crate) fn frames(n: u32) -> Vec<Vec<u8>> {
-    let ends = Ends {
-        ip: IpVersion::V4,
-        src_mac: MACS[0],
-        dst_mac: MACS[1],
-        src_prefix: [0; 12],
-        dst_prefix: [0; 12],
-    };
+    let ends = Ends::v4(MACS[0], MACS[1]);
     let frame = |seq: u32| {
         let flow = Flow {
             src: 0xc612_0000 + seq % FLOWS,
