@@ -392,6 +392,11 @@ impl Frame<'_> {
             _ => false,
         }
     }
+
+    /// The same, and it is in one piece: what it quotes can be read.
+    pub(crate) fn is_whole_icmp_error(&self) -> bool {
+        self.icmp_error() && self.fragment() == Fragment::Whole
+    }
 }
 
 /// Changes, each of which leaves the checksums right.

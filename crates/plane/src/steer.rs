@@ -245,14 +245,13 @@ impl Steering {
 
 /// The addresses between which the packet went, or the one that an error quotes, mixed.
 fn ends(frame: &Frame<'_>) -> u32 {
-    let quoted = frame.icmp_error() && frame.fragment() == Fragment::Whole;
     match frame.kind() {
         Kind::V4 => {
-            let (src, dst) = quoted.then(|| quoted4(frame)).flatten().unwrap_or(frame.addresses4());
+            let (src, dst) = quoted4(frame).unwrap_or(frame.addresses4());
             mix4(src).wrapping_add(mix4(dst))
         }
         _ => {
-            let (src, dst) = quoted.then(|| quoted6(frame)).flatten().unwrap_or(frame.addresses6());
+            let (src, dst) = quoted6(frame).unwrap_or(frame.addresses6());
             mix6(src).wrapping_add(mix6(dst))
         }
     }
@@ -261,15 +260,20 @@ fn ends(frame: &Frame<'_>) -> u32 {
 /// Bytes of an error of ICMP in front of what it quotes.
 const ERROR: usize = 8;
 
+/// The packet that a frame quotes, if it is an error of ICMP in one piece.
+fn quoted<'a>(frame: &'a Frame<'_>) -> Option<&'a [u8]> {
+    if frame.is_whole_icmp_error() { frame.l4().get(ERROR..) } else { None }
+}
+
 fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
-    let ip = frame.l4().get(ERROR..)?;
+    let ip = quoted(frame)?;
     let address = |at: usize| Some(u32::from_be_bytes(*ip.get(at..)?.first_chunk()?));
     Some((address(12)?, address(16)?))
 }
 
-/// The addresses of the packet of IPv6 that an error quotes.
+/// The addresses of the packet of IPv6 that a frame quotes, if it is an error in one piece.
 pub(crate) fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
-    let ip = frame.l4().get(ERROR..)?;
+    let ip = quoted(frame)?;
     let address = |at: usize| Some(u128::from_be_bytes(*ip.get(at..)?.first_chunk()?));
     Some((address(8)?, address(24)?))
 }

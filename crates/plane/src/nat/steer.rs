@@ -78,8 +78,7 @@ impl Nat {
     }
 
     fn mixed6(&self, frame: &Frame<'_>, dir: Dir) -> u32 {
-        let is_error = frame.icmp_error() && frame.fragment() == Fragment::Whole;
-        let (inside, remote) = match (is_error.then(|| quoted6(frame)).flatten(), dir) {
+        let (inside, remote) = match (quoted6(frame), dir) {
             (Some((src, dst)), Dir::Outward) => (dst, src),
             _ => frame.addresses6(),
         };
@@ -122,8 +121,7 @@ impl Nat {
 }
 
 fn quoted(frame: &Frame<'_>) -> Option<super::icmp::Quote> {
-    let is_error = frame.icmp_error() && frame.fragment() == Fragment::Whole;
-    is_error.then(|| quote(frame.l4()).ok()).flatten()
+    if frame.is_whole_icmp_error() { quote(frame.l4()).ok() } else { None }
 }
 
 impl Table {
