@@ -331,7 +331,7 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
 }
 
 /// Program runs of a batch, and the time from its first frame to its last, for which the first run waits.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
     runs: u32,
     group_ns: u64,
@@ -395,11 +395,15 @@ mod tests {
 
     #[test]
     fn a_batch_has_room_for_the_frames_that_are_due_in_it() {
-        for fps in [80e3, 1e6, 2.99e6] {
+        for fps in [1e3, 79e3, 80e3, 1e6, 2.99e6, 3e6, 1e7] {
             let batch = Batch::of(&Load::steady(fps, Duration::from_secs(1)));
+            assert!((1..=LONGEST_BATCH).contains(&batch.runs), "{fps}: {batch:?}");
+            if fps >= STEADY_FPS {
+                assert_eq!(batch.group_ns, 0, "{fps}: no frame is held back");
+                continue;
+            }
             let due = 1.0 + fps * batch.group_ns as f64 / 1e9;
             assert!((due - f64::from(batch.runs)).abs() < 0.01, "{fps}: {batch:?}");
-            assert!(batch.runs <= LONGEST_BATCH, "{fps}: {batch:?}");
         }
         for frames in [1, 2, 16, 17, 64, 256, 1024, u32::MAX] {
             let batch = Batch::of_bursts(frames);

@@ -81,7 +81,7 @@ impl Backend {
     pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let Wanted { longest, promiscuous, spread } = wanted;
         Ok(match (self, pools) {
-            (Backend::Xdp(name), pools) => boxed(Xdp::open_several(name, pools, promiscuous)?),
+            (Backend::Xdp(name), pools) => boxed(Xdp::open(name, pools, promiscuous)?),
             (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, promiscuous)?)],
             (Backend::Packet(name), pools) => {
                 boxed(Packet::open_several(name, longest, promiscuous, (pools.len(), spread))?)

@@ -48,6 +48,11 @@ impl Blueprint {
     }
 }
 
+/// The longest frame of any port.
+fn longest(ports: &[weir_plane::Port]) -> usize {
+    ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0)
+}
+
 /// Memory for each thread.
 fn pools(threads: usize, chunks: u32, longest: usize) -> Result<Vec<Pool>, NodeError> {
     let pool = |_| Pool::new(chunks, longest).map_err(thread_error("memory for frames"));
@@ -73,7 +78,7 @@ impl Opened {
         let ports = &config.plane.ports;
         let named =
             |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
-        let longest = ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
+        let longest = longest(ports);
         let threads = config.settings.threads.len();
         let mut chunks = SPARE_CHUNKS;
         let mut macs = Vec::new();
@@ -110,9 +115,7 @@ impl Opened {
     pub fn between(config: &Config, ports: Vec<Vec<Box<dyn Port>>>) -> Result<Opened, NodeError> {
         let mac = |n: usize| config.plane.ports[n].mac.unwrap_or([2, 0, 0, 0, 0x77, n as u8]);
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
-        let longest =
-            ETHERNET + config.plane.ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0);
-        let pools = pools(ports.len(), SPARE_CHUNKS, longest)?;
+        let pools = pools(ports.len(), SPARE_CHUNKS, longest(&config.plane.ports))?;
         let hosts = pools.iter().map(|_| Machine::Nobody).collect();
         Opened::of(Blueprint::new(config, macs), ports, pools, hosts)
     }

@@ -73,25 +73,13 @@ struct Queue {
 }
 
 impl Xdp {
-    /// At an interface of the calling thread's network namespace, for a pool with at least [`Xdp::chunks`] for each
-    /// port.
+    /// At an interface of the calling thread's network namespace, one for each thread, whose pool has at least
+    /// [`Xdp::chunks`] for each port: the queues are dealt to them in turn.
     ///
     /// # Errors
-    /// No such interface, no permission, another XDP program is there, frames are longer than a chunk.
-    pub fn open(interface: &str, pool: &mut Pool, promiscuous: bool) -> Result<Xdp, CaptureError> {
-        let mut all = Xdp::open_several(interface, std::slice::from_mut(pool), promiscuous)?;
-        Ok(all.pop().expect("one for each pool"))
-    }
-
-    /// The same for several threads, each with its pool: the queues are dealt to them in turn.
-    ///
-    /// # Errors
-    /// As above, or there are fewer queues than threads.
-    pub fn open_several(
-        interface: &str,
-        pools: &mut [Pool],
-        promiscuous: bool,
-    ) -> Result<Vec<Xdp>, CaptureError> {
+    /// No such interface, no permission, another XDP program is there, frames are longer than a chunk, or there are fewer
+    /// queues than threads.
+    pub fn open(interface: &str, pools: &mut [Pool], promiscuous: bool) -> Result<Vec<Xdp>, CaptureError> {
         let interface = Interface::named(interface)?;
         let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
         let threads = pools.len();

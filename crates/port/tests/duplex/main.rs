@@ -71,7 +71,10 @@ impl Rig {
                 let far = far_at(&wire.sender, SENDER);
                 let port: Box<dyn Port> = wire.captor.run(|| match kind {
                     Kind::Packet => Box::new(Packet::open(CAPTOR, pool.longest(), false).unwrap()) as _,
-                    _ => Box::new(Xdp::open(CAPTOR, &mut pool, false).unwrap()) as _,
+                    _ => {
+                        let mut all = Xdp::open(CAPTOR, std::slice::from_mut(&mut pool), false).unwrap();
+                        Box::new(all.pop().unwrap()) as _
+                    }
                 });
                 (port, far, Some(wire))
             }
