@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use frames::Dice;
-use street::{PATIENCE, RIGHT4, Running, Street, need_root};
+use street::{PATIENCE, RIGHT4, Running, Street, WAYS, need_root};
 use weir_plane::scenario::packet;
 use weir_port::packet::{BATCH, Sender};
 use weir_testbed::namespace::Namespace;
@@ -135,10 +135,11 @@ fn resident_kib(node: &Running<'_>) -> u64 {
 fn a_flood_of_hostile_frames_harms_no_session() {
     need_root!();
     let seconds = std::env::var("FLOOD_S").ok().and_then(|text| text.parse().ok()).unwrap_or(FLOOD_S);
-    for io in ["xdp", "packet"] {
-        let street = Street::with(&[("198.18.0.200", "198.18.0.1")], &[RIGHT4]);
+    for (io, threads) in WAYS {
+        let way = format!("{io}, {threads} threads");
+        let street = Street::for_threads(threads, &[("198.18.0.200", "198.18.0.1")], &[RIGHT4]);
         street.merge(io == "xdp");
-        let node = street.run(&format!("{NODE}run(io {io})"));
+        let node = street.run(&format!("{NODE}run(io {io}, threads {threads})"));
         let listener = street.right.run(|| TcpListener::bind("192.0.2.2:7").unwrap());
         let client = street.left.run(|| TcpStream::connect("192.0.2.2:7").unwrap());
         let (server, _) = listener.accept().unwrap();
@@ -160,7 +161,7 @@ fn a_flood_of_hostile_frames_harms_no_session() {
             let enough = || heard.iter().all(|heard| heard.load(Relaxed) >= LEAST_BYTES);
             let length = Duration::from_secs(seconds);
             while begin.elapsed() < length || !enough() && begin.elapsed() < length + 2 * PATIENCE {
-                assert_eq!(ask(&asks, &answers), seen_as, "{io}: its mapping has changed");
+                assert_eq!(ask(&asks, &answers), seen_as, "{way}: its mapping has changed");
                 let live = street.show("sessions")["live"].as_u64().expect("a number");
                 memory.push((resident_kib(&node), live));
                 std::thread::sleep(Duration::from_millis(300));
@@ -169,23 +170,23 @@ fn a_flood_of_hostile_frames_harms_no_session() {
             let sent: u64 = attacks.map(|attack| attack.join().unwrap()).iter().sum();
             (says.map(|one| one.join().unwrap()), hears.map(|one| one.join().unwrap()), sent)
         });
-        assert_eq!(said, heard_last, "{io}: all that was said is heard");
-        assert!(said.iter().all(|said| *said >= LEAST_BYTES), "{io}: {said:?} bytes");
+        assert_eq!(said, heard_last, "{way}: all that was said is heard");
+        assert!(said.iter().all(|said| *said >= LEAST_BYTES), "{way}: {said:?} bytes");
         let (first, _) = memory[0];
         let (last, _) = *memory.last().expect("it was asked");
         let most = memory.iter().map(|(_, live)| *live).max().expect("it was asked");
         assert!(
             last <= first + GROWTH_KIB + most * SESSION_BYTES / 1024,
-            "{io}: memory of the node in KiB, sessions: {memory:?}"
+            "{way}: memory of the node in KiB, sessions: {memory:?}"
         );
         let books = node.end();
         println!(
-            "{io}: {sent} hostile frames in {:?}, {said:?} bytes both ways, {most} sessions, {first} KiB at first, {last} at \
+            "{way}: {sent} hostile frames in {:?}, {said:?} bytes both ways, {most} sessions, {first} KiB at first, {last} at \
              last\n{books}",
             begin.elapsed(),
         );
         for reason in ["malformed", "bad_checksum", "nat_no_port", "nat_no_mapping", "nat_fragment"] {
-            assert!(books["drops"][reason].as_u64().unwrap_or(0) > 0, "{io}, {reason}: {books}");
+            assert!(books["drops"][reason].as_u64().unwrap_or(0) > 0, "{way}, {reason}: {books}");
         }
     }
 }

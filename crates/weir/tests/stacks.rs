@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use street::{At, LEFT4, PATIENCE, RIGHT4, Street, need_root, settle, wire};
+use street::{At, LEFT4, PATIENCE, RIGHT4, Street, WAYS, Wire, need_root, settle, wire};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 
@@ -30,7 +30,7 @@ const PROGRAM_S: &str = "40";
 /// A host behind the right one, which forwards to it.
 fn far(street: &Street, all: &[At]) -> Namespace {
     let far = Namespace::new().unwrap();
-    wire((&far, "f1"), (&street.right, "f0"), 2);
+    wire((&far, "f1"), (&street.right, "f0"), Wire { number: 2, queues: 1 });
     let gateway = |&(_, gateway): &At| (gateway, gateway);
     street.right.run(|| {
         for (file, value) in [
@@ -188,8 +188,9 @@ fn talk(host: &Namespace, street: &Street, served: &str, target: &str) {
 #[test]
 fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
     need_root!();
-    for io in ["xdp", "packet"] {
-        let street = Street::with(&[LEFT4, LEFT6], &[RIGHT4, RIGHT6]);
+    for (io, threads) in WAYS {
+        let way = format!("{io}, {threads} threads");
+        let street = Street::for_threads(threads, &[LEFT4, LEFT6], &[RIGHT4, RIGHT6]);
         street.merge(io == "xdp");
         let far = far(&street, &[FAR4, FAR6]);
         let node = street.run(&format!(
@@ -198,12 +199,12 @@ fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
                 > nat(public 192.0.2.1)
                 > route(198.19.0.0/24 via 192.0.2.2, 2001:db8:9::/64 via 2001:db8:2::2)
                 > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
-             run(io {io})"
+             run(io {io}, threads {threads})"
         ));
         for ((_, gateway), (right, _), (far_at, _)) in [(LEFT4, RIGHT4, FAR4), (LEFT6, RIGHT6, FAR6)] {
             talk(&street.left, &street, right, right);
             if let Some(hops) = hops(&street.left, far_at) {
-                assert_eq!(hops, [gateway, right, far_at], "{io}");
+                assert_eq!(hops, [gateway, right, far_at], "{way}");
             }
             find_path_mtu(&street.left, &far, (&at(far_at, 7), &at(far_at, 7)), NARROW);
         }
@@ -213,28 +214,29 @@ fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
         closed.set_nonblocking(true).unwrap();
         street.right.run(|| UdpSocket::bind(from).unwrap().send_to(b"hello", to).unwrap());
         let books = node.end();
-        assert!(closed.recv(&mut [0; 9]).is_err(), "{io}: the filter lets it in");
-        assert!(books["drops"]["filter_policy"].as_u64().unwrap_or(0) > 0, "{io}: {books}");
+        assert!(closed.recv(&mut [0; 9]).is_err(), "{way}: the filter lets it in");
+        assert!(books["drops"]["filter_policy"].as_u64().unwrap_or(0) > 0, "{way}: {books}");
     }
 }
 
 #[test]
 fn a_host_with_ipv6_alone_reaches_servers_with_ipv4_alone() {
     need_root!();
-    for io in ["xdp", "packet"] {
-        let street = Street::with(&[LEFT6], &[RIGHT4]);
+    for (io, threads) in WAYS {
+        let way = format!("{io}, {threads} threads");
+        let street = Street::for_threads(threads, &[LEFT6], &[RIGHT4]);
         street.merge(io == "xdp");
         let far = far(&street, &[FAR4]);
         let node = street.run(&format!(
             "node lan(2001:db8:1::1/64, on n0) > nat(public 192.0.2.1, prefix64 64:ff9b::/96)
                 > route(198.19.0.0/24 via 192.0.2.2) > wan(192.0.2.1/24, on n1)
-             run(io {io})"
+             run(io {io}, threads {threads})"
         ));
         let (right, far_at) = ("64:ff9b::c000:202", "64:ff9b::c613:9");
         talk(&street.left, &street, "192.0.2.2", right);
         if let Some(hops) = hops(&street.left, far_at) {
             // Packets live no longer than IPv4 says, and the node speaks of it with its address there.
-            assert_eq!(hops, ["64:ff9b::c000:201", right, far_at], "{io}");
+            assert_eq!(hops, ["64:ff9b::c000:201", right, far_at], "{way}");
         }
         // The header of IPv6 is longer by 20 bytes.
         find_path_mtu(&street.left, &far, ("198.19.0.9:7", &format!("[{far_at}]:7")), NARROW + 20);
@@ -252,9 +254,9 @@ fn a_host_with_ipv6_alone_reaches_servers_with_ipv4_alone() {
                 socket.set_read_timeout(Some(PATIENCE)).unwrap();
                 let mut came = [0; 5000];
                 let (bytes, from) = socket.recv_from(&mut came).unwrap_or_else(|error| {
-                    panic!("{io}, checksums {sums}, answer {}: {error}: {}", !answers, street.show("drops"))
+                    panic!("{way}, checksums {sums}, answer {}: {error}: {}", !answers, street.show("drops"))
                 });
-                assert!(came[..bytes] == long, "{io}, checksums {sums}: {bytes} bytes, or others");
+                assert!(came[..bytes] == long, "{way}, checksums {sums}: {bytes} bytes, or others");
                 if answers {
                     socket.send_to(&long, from).unwrap();
                 }

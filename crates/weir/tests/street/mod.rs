@@ -26,6 +26,8 @@ macro_rules! need_root {
 }
 pub(crate) use need_root;
 
+/// How frames come and go, and how many threads the node has.
+pub(crate) const WAYS: [(&str, u32); 4] = [("xdp", 1), ("packet", 1), ("xdp", 2), ("packet", 2)];
 /// The node's interfaces.
 pub(crate) const NODE: [&str; 2] = ["n0", "n1"];
 
@@ -50,6 +52,11 @@ impl Street {
 
     /// With these addresses of the hosts.
     pub(crate) fn with(left: &[At], right: &[At]) -> Street {
+        Street::for_threads(1, left, right)
+    }
+
+    /// With wires whose ends have a queue for each of so many threads.
+    pub(crate) fn for_threads(threads: u32, left: &[At], right: &[At]) -> Street {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder =
@@ -57,8 +64,8 @@ impl Street {
         std::fs::create_dir_all(&folder).unwrap();
         let new = || Namespace::new().unwrap();
         let street = Street { left: new(), right: new(), node: new(), folder };
-        wire((&street.left, "l0"), (&street.node, NODE[0]), 0);
-        wire((&street.right, "r0"), (&street.node, NODE[1]), 1);
+        wire((&street.left, "l0"), (&street.node, NODE[0]), Wire { number: 0, queues: threads });
+        wire((&street.right, "r0"), (&street.node, NODE[1]), Wire { number: 1, queues: threads });
         settle(&street.left, "l0", left);
         settle(&street.right, "r0", right);
         street
@@ -108,13 +115,21 @@ impl Street {
     }
 }
 
+/// What a wire is.
+pub(crate) struct Wire {
+    /// In the Ethernet addresses of its ends.
+    pub(crate) number: u8,
+    /// Of each end.
+    pub(crate) queues: u32,
+}
+
 /// A wire between two namespaces, which is up.
-pub(crate) fn wire(one: (&Namespace, &str), other: (&Namespace, &str), number: u8) {
-    let mac = |n| [2, 0, 0, 0, number, n];
+pub(crate) fn wire(one: (&Namespace, &str), other: (&Namespace, &str), kind: Wire) {
+    let mac = |n| [2, 0, 0, 0, kind.number, n];
     let ends = [(one, mac(1)), (other, mac(2))];
     other.0.run(|| {
         let ends = ends.map(|((ns, name), mac)| VethEnd { name, mac, namespace: ns.fd() });
-        Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
+        Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: kind.queues }).unwrap();
     });
     for ((ns, name), _) in ends {
         ns.run(|| {
