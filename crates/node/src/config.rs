@@ -117,7 +117,7 @@ impl Config {
         if self.settings.threads.len() == 1 {
             return Ok(());
         }
-        self.plane.may_share(self.settings.threads.len())?;
+        self.plane.may_share(self.settings.threads.len() as u8)?;
         match self.backends.iter().any(|backend| matches!(backend, Backend::Files(..))) {
             true => {
                 Err("a node between capture files has one thread: give it one CPU, and no `threads`".into())

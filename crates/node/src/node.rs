@@ -163,11 +163,12 @@ impl Node {
                 "a port or how it is run changes only when the node begins anew".into(),
             ));
         }
-        config.check_threads().map_err(NodeError::Change)?;
-        let change = |_: &Thread| Change::prepare(&kind.config, &config.plane).map_err(NodeError::Change);
+        let plane = config.plane.clone().instead_of(&kind.config);
+        plane.may_share(self.threads.len() as u8).map_err(NodeError::Change)?;
+        let change = |_: &Thread| Change::prepare(&kind.config, &plane).map_err(NodeError::Change);
         let changes = self.threads.iter().map(change).collect::<Result<Vec<_>, _>>()?;
         self.commit(self.accept(changes)?)?;
-        kind.config = config.plane.clone();
+        kind.config = plane;
         Ok(())
     }
 

@@ -32,7 +32,8 @@ pub(crate) struct Blueprint {
 impl Blueprint {
     fn new(config: &Config, macs: Vec<Mac>) -> Blueprint {
         let Config { plane, backends, settings } = config.clone();
-        Blueprint { backends, settings, config: plane, macs }
+        let config = plane.shared_by(settings.threads.len() as u8);
+        Blueprint { backends, settings, config, macs }
     }
 
     /// A plane for each thread, of which nobody can foretell the ports.

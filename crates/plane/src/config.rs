@@ -5,7 +5,7 @@ use weir_packet::steer::Spread;
 
 use crate::chain::MOST_STAGES;
 use crate::filter;
-use crate::nat;
+use crate::nat::{self, Deal};
 use crate::port::Port;
 use crate::route::{self, Route};
 use crate::steer::Share;
@@ -68,12 +68,8 @@ impl Config {
     ///
     /// # Errors
     /// Why not, and what to do about it.
-    pub fn may_share(&self, threads: usize) -> Result<(), String> {
-        let nats = self.stages.iter().filter_map(|stage| match stage {
-            StageConfig::Nat(nat) => Some(nat),
-            StageConfig::Filter(_) => None,
-        });
-        match nats.collect::<Vec<_>>()[..] {
+    pub fn may_share(&self, threads: u8) -> Result<(), String> {
+        match self.nats().collect::<Vec<_>>()[..] {
             _ if threads == 1 => Ok(()),
             [] => Ok(()),
             [nat] => nat.may_share(threads),
@@ -81,6 +77,34 @@ impl Config {
                 Err("a node with several NATs has one thread: give it one CPU, and no `threads`".to_string())
             }
         }
+    }
+
+    /// The same for so many threads, which share it from the beginning on.
+    pub fn shared_by(mut self, threads: u8) -> Config {
+        for nat in self.nats_mut().filter(|_| threads > 1) {
+            nat.deal = Some(Deal::new(nat, threads));
+        }
+        self
+    }
+
+    /// The same in the place of `old`: threads share it as they have from the beginning on.
+    pub fn instead_of(mut self, old: &Config) -> Config {
+        self.nats_mut().zip(old.nats()).for_each(|(new, old)| new.deal = old.deal);
+        self
+    }
+
+    fn nats(&self) -> impl Iterator<Item = &nat::Config> {
+        self.stages.iter().filter_map(|stage| match stage {
+            StageConfig::Nat(nat) => Some(&**nat),
+            StageConfig::Filter(_) => None,
+        })
+    }
+
+    fn nats_mut(&mut self) -> impl Iterator<Item = &mut nat::Config> {
+        self.stages.iter_mut().filter_map(|stage| match stage {
+            StageConfig::Nat(nat) => Some(&mut **nat),
+            StageConfig::Filter(_) => None,
+        })
     }
 
     /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to.

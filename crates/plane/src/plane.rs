@@ -267,6 +267,12 @@ impl Plane {
         self.filters().map(Filter::bytes).sum()
     }
 
+    fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
+        self.stages
+            .iter_mut()
+            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&mut **filter) } else { None })
+    }
+
     fn filters(&self) -> impl Iterator<Item = &Filter> {
         self.stages
             .iter()
@@ -375,6 +381,11 @@ impl Plane {
 
     /// The chain, and where those leave that came through it.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
+        self.lead(now, batch, entries);
+        self.filters_mut().for_each(|filter| filter.settle(&batch.fates));
+    }
+
+    fn lead(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let through = chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.books.drops);
         if let Exit::Router(router) = &mut self.exit {
             let Batch { frames, fates, .. } = batch;
@@ -473,6 +484,7 @@ impl Plane {
                 self.departures.push(Departure { to, bytes });
             }
         }
+        self.filters_mut().for_each(Filter::forget_refused);
         let refused = std::mem::take(&mut self.own.refused);
         (0..refused).for_each(|_| self.books.drops.count(Drop::OwnLimit));
     }

@@ -10,6 +10,8 @@
 //! An error of ICMP goes where the packet went that it quotes. Each plane asks its own neighbours, and hears what the
 //! others hear of them.
 //!
+//! Of several NATs behind each other each would have a thread of its own for a frame: such a node has one thread.
+//!
 //! Invariant: the answer depends on the frame and the node's text alone, so that all planes give the same.
 
 mod meeting;
@@ -45,16 +47,6 @@ impl Default for Share {
 }
 
 impl Share {
-    /// The thread that gives out a block of ports: those of an address are dealt out in turn.
-    pub(crate) fn of_block(self, outside: u16, block: usize) -> u8 {
-        ((usize::from(outside) + block) % usize::from(self.of)) as u8
-    }
-
-    /// Whether this is that thread.
-    pub(crate) fn has_block(self, outside: u16, block: usize) -> bool {
-        self.of_block(outside, block) == self.thread
-    }
-
     /// What a thread may have of what all may have together.
     pub(crate) fn part(self, all: u32) -> u32 {
         all.div_ceil(self.of.into())

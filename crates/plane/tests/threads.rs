@@ -12,8 +12,8 @@ mod frames;
 
 const THREADS: u8 = 3;
 
-/// What threads do otherwise: limits are dealt out to them, well-known ports only where there is a block for each, and how
-/// ports are cut stays as it is.
+/// What threads do otherwise: limits are dealt out to them, well-known ports only where there is a block for each, and
+/// deterministic ports stay as they are.
 const OTHERWISE: &[&str] = &[
     "no more connections are remembered than may be, and none gives way",
     "ports of 0 to 1023 stay in that range, others in theirs",
@@ -26,7 +26,7 @@ fn three_threads_do_as_the_scenarios_say() {
     for (name, scenarios) in suites() {
         for scenario in scenarios {
             let may_share = |text: String| match Config::read("n", &text) {
-                Ok(config) => config.may_share(THREADS.into()).is_ok(),
+                Ok(config) => config.may_share(THREADS).is_ok(),
                 // It is to be refused.
                 Err(_) => true,
             };
@@ -201,8 +201,17 @@ fn hosts_and_the_node_are_reached_at_an_address_that_is_both() {
 fn what_threads_cannot_share_is_refused() {
     let text = "nat(public 192.0.2.1, block 512)";
     for (text, other, why) in [
-        (text, "nat(public 192.0.2.1, block 256)", "the ports of a public address"),
-        (text, "nat(public 192.0.2.1 ports 2000-9999, block 512)", "the ports of a public address"),
+        (
+            text,
+            "nat(public 192.0.2.1, block 513)",
+            "blocks of more than 512 ports come only when the node begins anew",
+        ),
+        (
+            text,
+            "nat(public 192.0.2.1 ports 2048-3071, block 64)",
+            "3 threads share the ports of a public address in pieces of 512",
+        ),
+        (text, "nat(public 192.0.2.1, deterministic 198.18.0.0/28)", "deterministic ports change only"),
         ("nat(public 192.0.2.1, block 32768)", "", "3 threads need blocks of ports each, and there are 2"),
         ("nat(public 192.0.2.1) > nat(public 192.0.2.2)", "", "a node with several NATs has one thread"),
     ] {
@@ -211,11 +220,62 @@ fn what_threads_cannot_share_is_refused() {
         let wrong = if other.is_empty() { begun } else { begun.and_then(|()| node.configure(other)) };
         assert!(wrong.as_ref().is_err_and(|wrong| wrong.starts_with(why)), "{text} {other}: {wrong:?}");
     }
-    // What goes, comes again as it was: sessions are where they were.
-    let mut node = VirtualNode::of_threads(THREADS);
-    let both = "nat(public 192.0.2.1, public 192.0.2.2, block 512)";
-    for text in [text, both, text, both] {
-        node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+}
+
+/// Ports and blocks that a node may change to which began with blocks of 128, in the order of time.
+const OTHER_PORTS: &[&str] = &[
+    "public 192.0.2.1 ports 1024-2047, block 128",
+    "public 192.0.2.1 ports 1024-2047, block 64",
+    "public 192.0.2.1 ports 1500-2999, block 128",
+    "public 192.0.2.1 ports 1500-2999, public 192.0.2.2, block 100",
+    "public 192.0.2.2 ports 900-1400 5000-6000, block 128",
+    "public 192.0.2.1 ports 1024-2047, block 128",
+    "public 192.0.2.1 ports 1024-2047 3000-3127, public 192.0.2.3, block 7",
+];
+
+/// What a mapping or session is shown as: who is seen as whom.
+fn inside_and_outside(line: &str) -> (String, String) {
+    let words: Vec<&str> = line.split(' ').collect();
+    (format!("{} {}", words[0], words[1]), format!("{} {}", words[0], words[3]))
+}
+
+#[test]
+fn ports_change_under_sessions_and_no_two_threads_give_out_the_same() {
+    for threads in [2, 3, 5] {
+        let mut node = VirtualNode::of_threads(threads);
+        let mut dice = Dice(threads.into());
+        let mut lives: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for (n, ports) in OTHER_PORTS.iter().enumerate() {
+            let text = format!("nat({ports}, blocks 64, hold 0s, udp-timeout 120s, exhausted silent)");
+            node.configure(&text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+            let ms = 10_000 * n as u64;
+            // All that lives goes on, and is answered.
+            for (out, as_seen) in &lives {
+                let context = format!("{text}, {threads} threads: {:?}", described(out));
+                let left = through(&mut node, ms, End::Left, out).expect(&context);
+                assert_eq!(left[12..16], as_seen[12..16], "{context}");
+                assert_eq!(left[20..22], as_seen[20..22], "{context}");
+                let back = through(&mut node, ms, End::Right, &reversed(as_seen));
+                assert_eq!(back.map(|back| target(&back)), Some(target(&reversed(out))), "{context}");
+            }
+            let mut new = 0;
+            for _ in 0..60 {
+                let (host, port) = (1 + dice.roll(6), 1024 + dice.roll(60_000));
+                let out = packet(&format!("udp 198.18.0.{host}:{port} > 198.19.0.9:53")).expect("a packet");
+                if let Some(left) = through(&mut node, ms + 1, End::Left, &out) {
+                    new += 1;
+                    lives.push((out, left));
+                }
+            }
+            assert!(new > 10, "{text}, {threads} threads: {new} of 60 found a port");
+            let mut seen_as = std::collections::HashMap::new();
+            for line in node.sessions().concat() {
+                let (inside, outside) = inside_and_outside(&line);
+                let other = seen_as.insert(outside, inside.clone());
+                assert!(other.as_ref().is_none_or(|other| *other == inside), "{text}: {line}, and {other:?}");
+            }
+            node.sound().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use self::pieces::{First, Later, Pieces};
 use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
-use crate::batch::{BATCH, Set};
+use crate::batch::{BATCH, Fate, Set};
 use crate::config::FileOf;
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind};
@@ -209,6 +209,20 @@ impl Filter {
                 self.connections.get_or_insert_with(new).set_most(most);
             }
             None => change.connections = self.connections.take(),
+        }
+    }
+
+    /// All stages have seen the batch, and this is what became of its frames.
+    pub(crate) fn settle(&mut self, fates: &[Fate; BATCH]) {
+        if let Some(connections) = &mut self.connections {
+            connections.settle(fates);
+        }
+    }
+
+    /// Forgets connections whose first frame went no further behind it.
+    pub(crate) fn forget_refused(&mut self) {
+        if let Some(connections) = &mut self.connections {
+            connections.forget_refused();
         }
     }
 

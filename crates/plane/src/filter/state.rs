@@ -12,14 +12,15 @@
 //! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
 //!
 //! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
-//! in the middle of a connection may begin one. A full table refuses new connections and never gives up a live one.
+//! in the middle of a connection may begin one. A full table refuses new connections and never gives up a live one. What a
+//! later stage drops has begun nothing: it is forgotten as soon as its sender has been told.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
-use crate::batch::{BATCH, Set};
+use crate::batch::{BATCH, Fate, Set};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::stage::Step;
 use crate::table::arena::Arena;
@@ -220,6 +221,10 @@ pub(crate) struct Connections {
     live: u32,
     /// Connections at a time.
     most: u32,
+    /// Frames of the present batch that began a connection, or came right behind the one that did.
+    begun: Vec<(usize, u32)>,
+    /// Connections whose frames went no further.
+    refused: Vec<u32>,
 }
 
 impl std::fmt::Debug for Connections {
@@ -249,6 +254,8 @@ impl Connections {
             hand: Hand::default(),
             live: 0,
             most,
+            begun: Vec::with_capacity(BATCH),
+            refused: Vec::with_capacity(BATCH),
         }
     }
 
@@ -377,6 +384,9 @@ impl Connections {
             let entry = &mut self.entries[before];
             let side = entry.side(&flow);
             update(entry, side, frame, tick);
+            if self.begun.iter().any(|begun| begun.1 == before) {
+                self.begun.push((i, before));
+            }
             return Ok(());
         }
         let mut track = match flow.kind {
@@ -387,6 +397,7 @@ impl Connections {
         let entry = Entry { low: flow.low, high: flow.high, ports: flow.ports, seen: tick, track };
         if before != 0 {
             self.entries[before] = entry;
+            self.begun.push((i, before));
             return Ok(());
         }
         if self.live >= self.most {
@@ -402,7 +413,29 @@ impl Connections {
         };
         self.index.insert(hash, number);
         self.live += 1;
+        self.begun.push((i, number));
         Ok(())
+    }
+
+    /// All stages have seen the batch, and this is what became of its frames.
+    pub(crate) fn settle(&mut self, fates: &[Fate; BATCH]) {
+        let is_dropped = |i: usize| matches!(fates[i], Fate::Dropped(_));
+        for &(i, number) in &self.begun {
+            if is_dropped(i) && self.begun.iter().all(|&(other, of)| of != number || is_dropped(other)) {
+                self.refused.push(number);
+            }
+        }
+        self.begun.clear();
+    }
+
+    /// Forgets connections that were refused: what the node says about it has passed.
+    pub(crate) fn forget_refused(&mut self) {
+        while let Some(number) = self.refused.pop() {
+            // Of two frames the first has made it so already.
+            if self.entries[number].track.flags & KIND != 0 {
+                self.remove(number);
+            }
+        }
     }
 
     /// Takes away what is over, a bounded piece of it.
@@ -413,19 +446,17 @@ impl Connections {
             if entry.track.flags & KIND == 0 || !self.ages.over(entry.track.class, entry.seen, tick) {
                 continue;
             }
-            let ports = entry.ports;
-            let flow = Flow {
-                low: entry.low,
-                high: entry.high,
-                ports,
-                kind: entry.track.flags & KIND,
-                from_low: true,
-            };
-            self.index.remove(flow.hash(&self.secret), number);
-            self.entries[number] = Entry { ports: self.free, ..NOBODY };
-            self.free = number;
-            self.live -= 1;
+            self.remove(number);
         }
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Entry { low, high, ports, track, .. } = self.entries[number];
+        let flow = Flow { low, high, ports, kind: track.flags & KIND, from_low: true };
+        self.index.remove(flow.hash(&self.secret), number);
+        self.entries[number] = Entry { ports: self.free, ..NOBODY };
+        self.free = number;
+        self.live -= 1;
     }
 }
 

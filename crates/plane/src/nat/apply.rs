@@ -8,6 +8,10 @@
 //! | a forward goes | keeps the sessions it has, and takes no new ones |
 //! | a redirect comes or goes | sessions that were redirected stay so, connections that were not stay so |
 //! | a forward takes the port of a session | ends: the port was promised to somebody else |
+//!
+//! Where several threads are one NAT, a port is of one of them for good (`deal.rs`). So blocks become no longer than those
+//! that the node began with, and deterministic ports stay as they are: by other rules a port would be another host's, and
+//! that host's another thread's, while somebody still uses it.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -75,16 +79,14 @@ impl Table {
     pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
         let new = change.come.len() + change.forwards_come.len();
         let most = usize::from(u16::MAX);
-        let is_cut_otherwise = |(address, area): &(u32, Area)| {
-            let number = self.outside.number(*address);
-            number.is_some_and(|number| self.pool.is_cut_otherwise(number, area))
-        };
-        if self.share.of > 1
-            && (change.config.deterministic != self.config.deterministic
-                || change.come.iter().any(is_cut_otherwise))
-        {
-            let what = "the ports of a public address, blocks and deterministic ports change only when the node begins anew";
-            return Err(format!("{what}, since it has several threads"));
+        if let Some(deal) = self.config.deal {
+            let begin_anew = "when the node begins anew, since it has several threads";
+            if change.config.deterministic != self.config.deterministic {
+                return Err(format!("deterministic ports change only {begin_anew}"));
+            }
+            if change.config.ports.block > deal.ports {
+                return Err(format!("blocks of more than {} ports come only {begin_anew}", deal.ports));
+            }
         }
         if self.outside.len() + new > most {
             return Err("the node had too many public addresses over time: let it begin anew".to_string());

@@ -11,8 +11,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::deal::Deal;
 use super::outside::ALL_SPACES;
-use crate::steer::Share;
 use crate::table::timers::Tick;
 
 /// The first port that is not well-known.
@@ -45,8 +45,9 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// These ports, in order and apart from each other, in blocks of so many.
-    pub(crate) fn new(ports: &[RangeInclusive<u16>], block: u16, fixed: u32) -> Layout {
+    /// These ports, in order and apart from each other, in blocks of so many. Where they are dealt to threads, a block is of
+    /// one of them.
+    pub(crate) fn new(ports: &[RangeInclusive<u16>], block: u16, fixed: u32, deal: Option<Deal>) -> Layout {
         let mut cuts = Vec::new();
         for range in ports {
             // Well-known ports share no block with others.
@@ -55,7 +56,8 @@ impl Layout {
             for part in [low, high] {
                 let mut first = u32::from(*part.start());
                 while first <= u32::from(*part.end()) && !part.is_empty() {
-                    let last = (first + u32::from(block) - 1).min(u32::from(*part.end()));
+                    let end = deal.map_or(*part.end(), |deal| deal.last(first as u16).min(*part.end()));
+                    let last = (first + u32::from(block) - 1).min(end.into());
                     cuts.push(Cut { first: first as u16, last: last as u16 });
                     first = last + 1;
                 }
@@ -64,9 +66,10 @@ impl Layout {
         Layout { cuts, fixed }
     }
 
-    /// The places of the blocks that are given out to whoever needs one, well-known ports aside.
-    pub(super) fn dynamic(&self) -> impl Iterator<Item = usize> {
-        (0..self.cuts.len()).filter(|&place| !self.is_fixed(place) && !self.cuts[place].is_low())
+    /// The first ports of the blocks that are given out to whoever needs one, well-known ports aside.
+    pub(super) fn dynamic(&self) -> impl Iterator<Item = u16> {
+        let dynamic = self.cuts.iter().skip(self.fixed as usize);
+        dynamic.filter(|cut| !cut.is_low()).map(|cut| cut.first)
     }
 
     /// Whether a block is somebody's by configuration.
@@ -184,17 +187,22 @@ impl Area {
         Area { is_retired: true, ..Area::new(&Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
 
-    /// Only blocks that are a thread's are free; blocks that are somebody's by configuration are no matter of this.
-    pub(super) fn deal(&mut self, share: Share) {
-        let low = self.layout.cuts.iter().filter(|cut| cut.is_low()).count();
+    /// Only blocks that are this thread's are free; blocks that are somebody's by configuration are no matter of this.
+    pub(super) fn deal(&mut self, thread: u8, deal: Option<Deal>) {
+        let low = self.layout.cuts.iter().filter(|cut| cut.is_low());
+        let Some(deal) = deal else {
+            self.has_low = low.count() > 0;
+            return;
+        };
+        let (outside, cuts) = (self.outside, &self.layout.cuts);
+        let thread_of = |cut: &Cut| deal.thread(outside, cut.first);
+        let mut with_low: Vec<u8> = low.map(thread_of).collect();
+        with_low.sort_unstable();
+        with_low.dedup();
         // Some for each thread, or they are none's.
-        self.has_low = low >= usize::from(share.of);
-        if share.of > 1 {
-            let outside = self.outside;
-            self.free
-                .iter_mut()
-                .for_each(|free| free.retain(|&place| share.has_block(outside, place.into())));
-        }
+        self.has_low = with_low.len() == deal.threads();
+        let is_own = |place: &u16| thread_of(&cuts[usize::from(*place)]) == thread;
+        self.free.iter_mut().for_each(|free| free.retain(is_own));
     }
 
     /// A free block overlaps somebody else's: it is not given out for now.

@@ -34,7 +34,8 @@ use std::time::Duration;
 
 use weir_config::{Notes, did_you_mean};
 
-use super::area::Layout;
+use super::area::{LOW, Layout};
+use super::deal::Deal;
 use super::deterministic::Deterministic;
 use super::nat64::Prefix64;
 use super::ports;
@@ -43,7 +44,6 @@ use super::words::{
     address4, dependence, detail, end4, manner, number, port_ranges, range4, redirect, seconds, transport,
 };
 use crate::prefix::Prefix;
-use crate::steer::Share;
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
 
@@ -106,6 +106,8 @@ pub(crate) struct Config {
     /// In order and apart from each other.
     pub(crate) public: Vec<Public>,
     pub(crate) ports: ports::Config,
+    /// How they are dealt to threads, where there are several: as when the node began, whatever the text says since.
+    pub(crate) deal: Option<Deal>,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) mapping: Dependence,
     pub(crate) filtering: Dependence,
@@ -193,7 +195,7 @@ impl Config {
     pub(crate) fn layouts(&self) -> Vec<(u32, Arc<Layout>)> {
         let fixed = self.deterministic.as_ref().map_or(0, Deterministic::ratio);
         let all = self.public.iter().flat_map(|public| {
-            let layout = Arc::new(Layout::new(&public.ports, self.ports.block, fixed));
+            let layout = Arc::new(Layout::new(&public.ports, self.ports.block, fixed, self.deal));
             (public.first..=public.last).map(move |address| (address, layout.clone()))
         });
         all.collect()
@@ -203,13 +205,15 @@ impl Config {
     ///
     /// # Errors
     /// There is not, and what to do about it.
-    pub(crate) fn may_share(&self, threads: usize) -> Result<(), String> {
-        let share = Share { thread: 0, of: threads as u8 };
-        let (mut blocks, mut has_block) = (0, vec![false; threads]);
-        for (outside, (_, layout)) in self.layouts().iter().enumerate() {
-            for place in layout.dynamic() {
+    pub(crate) fn may_share(&self, threads: u8) -> Result<(), String> {
+        let own = Deal::new(self, threads);
+        let deal = self.deal.unwrap_or(own);
+        let dealt = Config { deal: Some(deal), ..self.clone() };
+        let (mut blocks, mut has_block) = (0, vec![false; threads.into()]);
+        for (outside, (_, layout)) in dealt.layouts().iter().enumerate() {
+            for first in layout.dynamic() {
                 blocks += 1;
-                has_block[usize::from(share.of_block(outside as u16, place))] = true;
+                has_block[usize::from(deal.thread(outside as u16, first))] = true;
             }
             if has_block.iter().all(|has| *has) {
                 return Ok(());
@@ -218,6 +222,11 @@ impl Config {
         match blocks {
             // One-to-one, or all of them their owners' for good.
             0 => Ok(()),
+            _ if deal != own => Err(format!(
+                "{threads} threads share the ports of a public address in pieces of {} since the node began, and some would have \
+                 none of these: write more ports, or let it begin anew",
+                deal.ports
+            )),
             blocks => Err(format!(
                 "{threads} threads need blocks of ports each, and there are {blocks}: write a smaller `block`, or fewer threads"
             )),
@@ -251,6 +260,7 @@ impl Default for Config {
                 hold: Duration::from_secs(120),
                 held: 1_000_000,
             },
+            deal: None,
             deterministic: None,
             mapping: Dependence::Independent,
             filtering: Dependence::Independent,
@@ -442,6 +452,9 @@ fn deterministic_of(config: &Config, prefix: Prefix, dynamic: u32) -> Result<Det
     if *ports.start() < 1024 {
         return Err("deterministic ports begin at 1024 or above: write ports 1024-65535".to_string());
     }
+    if *ports.start() < LOW {
+        return Err("deterministic ports are no well-known ones: write ports 1024-65535".to_string());
+    }
     let outside = config.public.iter().flat_map(|public| public.first..=public.last).collect();
     Deterministic::new(prefix, outside, ports.clone(), dynamic)
 }
@@ -492,6 +505,7 @@ mod tests {
                 "nat(public 192.0.2.1 ports 2000-2999, public 192.0.2.2, deterministic 10.0.0.0/30)",
                 "the same of each public address",
             ),
+            ("nat(public 192.0.2.1, ports 512-65535, deterministic 10.0.0.0/28)", "write ports 1024-65535"),
             ("nat(public 192.0.2.1, tcp-timeout 7200s)", "tcp-timeout: `7200s` is not a time from 7440s"),
             ("nat(public 192.0.2.1, udp-timeout 60s)", "(RFC 4787 REQ-5)"),
             ("nat(public 192.0.2.1, filtering none)", "`none` is none of them: use endpoint-independent"),

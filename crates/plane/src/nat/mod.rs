@@ -16,7 +16,7 @@
 //! | How do hosts ask for ports themselves? | `pcp.rs`, `leases.rs` |
 //! | How does a destination lead elsewhere? | `redirect.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
-//! | Whose is a frame, where several threads are one NAT? | `steer.rs` |
+//! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `deal.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
@@ -25,6 +25,7 @@
 mod apply;
 mod area;
 mod config;
+mod deal;
 mod deterministic;
 mod fragments;
 mod held;
@@ -62,6 +63,7 @@ use crate::time::Time;
 
 pub(crate) use apply::Change;
 pub(crate) use config::Config;
+pub(crate) use deal::Deal;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
 pub use log::{Event, What};

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::area::{Area, Block, BlockId, Cut, Generation, LOW};
+use super::deal::Deal;
 use super::held::Held;
 use super::outside::{Holder, Outside, Place, Space};
 use crate::steer::Share;
@@ -76,10 +77,6 @@ pub(crate) struct Taken {
     pub(crate) generation: Generation,
 }
 
-/// A block is somebody's for good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fixed;
-
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
@@ -95,8 +92,9 @@ pub(crate) struct Want {
 /// All blocks of all addresses.
 pub(crate) struct Pool {
     config: Config,
-    /// Which of the blocks are to be given out here.
+    /// Which of the threads this is, and which blocks are to be given out here.
     share: Share,
+    deal: Option<Deal>,
     areas: Vec<Area>,
     /// Numbers of areas that are nowhere.
     spare: Vec<u16>,
@@ -115,11 +113,12 @@ pub(crate) struct Pool {
 const MOST_AREAS: usize = 1 << 16;
 
 impl Pool {
-    pub(crate) fn new(config: Config, share: Share) -> Pool {
+    pub(crate) fn new(config: Config, share: Share, deal: Option<Deal>) -> Pool {
         Pool {
             held: Held::new(config.hold, share.part(config.held)),
             config,
             share,
+            deal,
             // It never moves: memory is touched only where there is an area.
             areas: Vec::with_capacity(MOST_AREAS),
             spare: Vec::new(),
@@ -136,24 +135,6 @@ impl Pool {
             self.held = Held::new(config.hold, self.share.part(config.held));
         }
         self.config = config.clone();
-    }
-
-    /// The thread that gives out a port of an address; the first one, if none does. `Err`: its block is somebody's for
-    /// good.
-    pub(crate) fn thread_of(&self, place: Place) -> Result<u8, Fixed> {
-        let Some(layout) = self.newest(place.outside).map(|area| &self.area(area).layout) else {
-            return Ok(0);
-        };
-        match layout.at(place.port) {
-            Some(block) if layout.is_fixed(block) => Err(Fixed),
-            Some(block) => Ok(self.share.of_block(place.outside, block)),
-            None => Ok(0),
-        }
-    }
-
-    /// Whether ports of an address are or were cut otherwise, which threads that share them cannot agree on.
-    pub(crate) fn is_cut_otherwise(&self, outside: u16, area: &Area) -> bool {
-        self.newest(outside).is_some_and(|newest| self.area(newest).layout != area.layout)
     }
 
     /// Whether a subscriber has been given what is its own by the present rules, if anything is.
@@ -189,7 +170,7 @@ impl Pool {
         let is_it = |place: &usize| {
             layout.cuts[*place] == Cut { first: block.first, last: block.last }
                 && !layout.is_fixed(*place)
-                && self.share.has_block(block.outside, *place)
+                && self.deal.is_none_or(|deal| deal.thread(block.outside, block.first) == self.share.thread)
         };
         let Some(place) = layout.at(block.first).filter(is_it) else { return false };
         let id = BlockId { area, place: place as u16 };

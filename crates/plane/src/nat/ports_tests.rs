@@ -22,12 +22,12 @@ fn config() -> Config {
 const ALL: &[RangeInclusive<u16>] = &[1024..=65535];
 
 fn area(ports: &[RangeInclusive<u16>], block: u16) -> Area {
-    Area::new(&Arc::new(Layout::new(ports, block, 0)))
+    Area::new(&Arc::new(Layout::new(ports, block, 0, None)))
 }
 
 fn bench(config: Config, ports: &[RangeInclusive<u16>], addresses: u32, subscribers: usize) -> Bench {
     let block = config.block;
-    let (mut pool, mut outside) = (Pool::new(config, Share::default()), Outside::new());
+    let (mut pool, mut outside) = (Pool::new(config, Share::default(), None), Outside::new());
     for n in 0..addresses {
         pool.put(outside.add(0xc000_0200 + n), area(ports, block));
     }
@@ -200,7 +200,7 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
 
 #[test]
 fn blocks_that_were_fixed_come_free_when_their_rules_go() {
-    let fixed = |share, ratio| Area::new(&Arc::new(Layout::new(ALL, share, ratio)));
+    let fixed = |share, ratio| Area::new(&Arc::new(Layout::new(ALL, share, ratio, None)));
     let mut bench = bench(config(), ALL, 1, 70);
     bench.pool.put(0, fixed(1024, 63));
     for n in 0..63 {

@@ -4,7 +4,7 @@
 //! | frame | belongs to the thread of |
 //! |---|---|
 //! | from inside | its source address; without ports, as GRE: its remote address |
-//! | for a port of a public address | who has the block: blocks are dealt out in turn, number of the address plus number of the block |
+//! | for a port of a public address | who gives it out, see `deal.rs` |
 //! | for a port that is forwarded, an address that is one-to-one, a block that is somebody's for good | the inside address |
 //! | for a public address, without ports | its remote address |
 //! | that is not translated | both addresses |
@@ -17,7 +17,6 @@ use weir_packet::steer::{mix4, mix6, pick};
 
 use super::icmp::quote;
 use super::outside::{Place, Space};
-use super::ports::Fixed;
 use super::slot::{Address, Slot};
 use super::table::Table;
 use super::{Nat, Owner};
@@ -133,13 +132,11 @@ impl Table {
                 return self.owner_of(self.sessions[number].inside().address);
             }
         }
-        self.pool.thread_of(place).unwrap_or_else(|Fixed| {
-            let fixed = self.config.deterministic.as_ref();
-            match fixed.map(|fixed| fixed.owner_at(place.outside.into(), place.port)) {
-                Some(Owner::Subscriber(address)) => pick(mix4(address), self.share.of),
-                _ => 0,
-            }
-        })
+        let fixed = self.config.deterministic.as_ref();
+        match fixed.map(|fixed| fixed.owner_at(place.outside.into(), place.port)) {
+            Some(Owner::Subscriber(address)) => pick(mix4(address), self.share.of),
+            _ => self.config.deal.map_or(0, |deal| deal.thread(place.outside, place.port)),
+        }
     }
 
     /// The thread of an inside address.

@@ -100,7 +100,7 @@ impl Table {
             sessions: Sessions::new(),
             subscribers: Subscribers::new(),
             outside: Outside::new(),
-            pool: Pool::new(config.ports.clone(), share),
+            pool: Pool::new(config.ports.clone(), share, config.deal),
             redirects: Vec::new(),
             was_private: false,
             leases: Leases::default(),

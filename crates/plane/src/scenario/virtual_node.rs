@@ -191,7 +191,11 @@ impl Target for VirtualNode {
         self.take();
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
         let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
-        config.may_share(self.threads.into())?;
+        let config = match &self.config {
+            Some(old) => config.instead_of(old),
+            None => config.shared_by(self.threads),
+        };
+        config.may_share(self.threads)?;
         if let Some(old) = &self.config {
             let now = Time::default() + self.now;
             self.planes.iter_mut().try_for_each(|plane| plane.apply(now, old, &config))?;

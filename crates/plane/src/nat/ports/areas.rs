@@ -22,7 +22,7 @@ impl Pool {
     pub(crate) fn put(&mut self, outside: u16, mut area: Area) {
         self.withdraw(outside);
         area.outside = outside;
-        area.deal(self.share);
+        area.deal(self.share.thread, self.deal);
         area.older = self.newest(outside);
         let taken: Vec<Generation> = self.line(area.older).map(|older| self.area(older).generation).collect();
         area.generation = Generation::all().find(|one| !taken.contains(one)).expect("there is room");

@@ -1,0 +1,51 @@
+//! The ports of public addresses where several threads are one NAT: which of them gives a port out.
+//!
+//! ```text
+//! ports of an address    | piece 0 | piece 1 | piece 2 | piece 3 | ...      pieces of the blocks that the node began with
+//! thread (of three)      |    0    |    1    |    2    |    0    | ...      the next address begins with the next thread
+//! ```
+//! Invariant: a port is of the same thread as long as the node runs, in whatever blocks it is cut meanwhile. So a thread
+//! knows all that lives at its ports, and what the text said before is nothing that threads would have to agree on.
+
+use super::area::LOW;
+use super::config::Config;
+
+/// How ports are dealt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Deal {
+    threads: u8,
+    /// Where a piece begins: so that blocks that begin with the first port are whole.
+    first: u16,
+    /// Ports of a piece.
+    pub(super) ports: u16,
+}
+
+impl Deal {
+    /// So that so many threads share the blocks of a NAT.
+    pub(crate) fn new(config: &Config, threads: u8) -> Deal {
+        let ranges = config.public.iter().flat_map(|public| &public.ports);
+        let first = ranges.map(|range| *range.start()).find(|&first| first >= LOW).unwrap_or(LOW);
+        Deal { threads, first, ports: config.ports.block }
+    }
+
+    /// The thread of a port of a public address, by its number.
+    #[inline]
+    pub(super) fn thread(self, outside: u16, port: u16) -> u8 {
+        (i32::from(outside) + self.piece(port)).rem_euclid(self.threads.into()) as u8
+    }
+
+    /// How many threads there are.
+    pub(super) fn threads(self) -> usize {
+        self.threads.into()
+    }
+
+    /// The last port of the piece that a port is in.
+    pub(super) fn last(self, port: u16) -> u16 {
+        let next = (self.piece(port) + 1) * i32::from(self.ports) + i32::from(self.first);
+        (next - 1).min(u16::MAX.into()) as u16
+    }
+
+    fn piece(self, port: u16) -> i32 {
+        (i32::from(port) - i32::from(self.first)).div_euclid(self.ports.into())
+    }
+}
