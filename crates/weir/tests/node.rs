@@ -3,13 +3,13 @@
 mod street;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
-use street::{NODE, PATIENCE, Street, WEIR, echo_over_tcp, need_root};
+use street::{LEFT4, NODE, PATIENCE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp, need_root};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
@@ -21,15 +21,15 @@ const NAT: &str =
 #[test]
 fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
     need_root!();
-    for io in ["xdp", "packet"] {
-        let street = Street::new();
+    for (io, threads) in WAYS {
+        let street = Street::for_threads(threads, &[LEFT4], &[RIGHT4]);
         if io == "packet" {
             let told =
                 street.node.run(|| street.command(&["run", "/dev/stdin"]).stdin(Stdio::null()).output());
             assert!(!told.unwrap().status.success(), "an empty file is no node");
             street.merge(false);
         }
-        let node = street.run(&format!("{NAT}run(io {io})"));
+        let node = street.run(&format!("{NAT}run(io {io}, threads {threads})"));
         echo_over_tcp(&street, 300_000);
         let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
         let socket = street.left.run(|| UdpSocket::bind("198.18.0.2:4000").unwrap());
@@ -112,9 +112,9 @@ fn ask_over_tcp(street: &Street, server: &Namespace, address: &str) {
 #[test]
 fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
     need_root!();
-    for (io, host) in [("xdp", "kernel"), ("packet", "kernel"), ("xdp", "tap0"), ("packet", "tap0")] {
-        let street = Street::new();
-        street.merge(io == "xdp");
+    for ((io, threads), host) in WAYS.iter().flat_map(|way| [(way, "kernel"), (way, "tap0")]) {
+        let street = Street::for_threads(*threads, &[LEFT4], &[RIGHT4]);
+        street.merge(*io == "xdp");
         let add = |name: &str| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.link(name).unwrap().ifindex;
@@ -126,7 +126,7 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
         }
         let lan = "lan(198.18.0.1/24, on n0)";
         let node = street.run(&format!(
-            "{lan} > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\nrun(io {io}, host {host})"
+            "{lan} > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on n1)\nrun(io {io}, threads {threads}, host {host})"
         ));
         if host == "tap0" {
             street.node.run(|| {
@@ -138,7 +138,7 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
         ask_over_tcp(&street, &street.node, "198.18.0.1:22");
         echo_over_tcp(&street, 1000);
         let books = node.end();
-        assert!(books["local"].as_u64().unwrap() >= 4, "{io}, {host}: {books}");
+        assert!(books["local"].as_u64().unwrap() >= 4, "{io}, {threads} threads, {host}: {books}");
     }
 }
 
@@ -265,7 +265,76 @@ fn threads_are_told_apart_and_changed_together() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("--cpus: `x` is no CPU"), "{wrong:?}");
     let books = node.end();
     let threads = books["threads"].as_array().unwrap();
-    let frames = |place: &str| threads.iter().map(|thread| thread[place].as_u64().unwrap()).sum::<u64>();
-    let entered = books["entered"].as_u64().unwrap();
-    assert_eq!((frames("handed"), frames("entered")), (frames("taken"), entered), "{books}");
+    let entered: u64 = threads.iter().map(|thread| thread["entered"].as_u64().unwrap()).sum();
+    assert_eq!(books["entered"], entered, "{books}");
+}
+
+/// What a host says arrives at the other, and is answered; the end that the other sees.
+fn ask(client: &UdpSocket, server: &UdpSocket) -> SocketAddr {
+    let mut bytes = [0; 16];
+    client.send_to(b"ask", server.local_addr().unwrap()).unwrap();
+    let (length, from) = server.recv_from(&mut bytes).unwrap();
+    assert_eq!(&bytes[..length], b"ask");
+    server.send_to(b"answer", from).unwrap();
+    let (length, _) = client.recv_from(&mut bytes).unwrap();
+    assert_eq!(&bytes[..length], b"answer");
+    from
+}
+
+#[test]
+fn sessions_of_all_threads_live_on_while_ports_change() {
+    need_root!();
+    for io in ["xdp", "packet"] {
+        let street = Street::for_threads(2, &[LEFT4], &[RIGHT4]);
+        street.merge(io == "xdp");
+        let hosts: Vec<String> = (2..10).map(|n| format!("198.18.0.{n}")).collect();
+        street.left.run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.link("l0").unwrap().ifindex;
+            hosts[1..].iter().for_each(|host| rtnl.add_address(index, host.parse().unwrap(), 24).unwrap());
+        });
+        let text = |ports: &str| {
+            format!(
+                "node lan(198.18.0.1/24, on n0) filter(accept state new, accept state established)
+                    > nat(public 192.0.2.1 ports {ports}) > route > wan(192.0.2.1/24, on n1)
+                 run(io {io}, threads 2)"
+            )
+        };
+        let node = street.run(&text("1024-16383"));
+        let listening = |host: &Namespace, address: &str, port: u16| {
+            let socket = host.run(|| UdpSocket::bind((address, port)).unwrap());
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket
+        };
+        let server = listening(&street.right, "192.0.2.2", 9);
+        let clients = |port: u16| -> Vec<UdpSocket> {
+            hosts.iter().map(|host| listening(&street.left, host, port)).collect()
+        };
+        let seen = |clients: &[UdpSocket]| -> Vec<SocketAddr> {
+            clients.iter().map(|client| ask(client, &server)).collect()
+        };
+        let old = clients(5000);
+        let ends = seen(&old);
+        let sessions = street.show("sessions");
+        assert_eq!(sessions["live"], 2 * hosts.len(), "{io}: in the NAT and in the filter: {sessions}");
+        let applied = street.weir(&["apply", street.file(&text("32768-65535")).to_str().unwrap()]);
+        assert!(applied.status.success(), "{applied:?}");
+        assert_eq!(seen(&old), ends, "{io}: what lives is seen as before");
+        let (new, among) = (clients(6000), 32768..=65535);
+        assert!(seen(&new).iter().all(|end| among.contains(&end.port())), "{io}: what is new is not");
+        // Hosts of all threads reach each other by what the outside sees of them.
+        for (n, host) in old.iter().enumerate() {
+            let (other, end) = ((n + 1) % old.len(), ends[n]);
+            host.send_to(b"hello", ends[other]).unwrap();
+            let (_, from) = old[other].recv_from(&mut [0; 16]).unwrap();
+            assert_eq!(from, end, "{io}: from {n} to {other}");
+        }
+        let applied = street.weir(&["apply", street.file(&text("1024-65535, block 1024")).to_str().unwrap()]);
+        let told = String::from_utf8_lossy(&applied.stderr);
+        assert!(told.contains("blocks of more than 512 ports come only when the node begins anew"), "{told}");
+        let books = node.end();
+        let threads = books["threads"].as_array().unwrap();
+        assert!(threads.iter().all(|thread| thread["left"].as_u64() > Some(8)), "{io}: both work: {books}");
+        assert_eq!(books["dropped"], 0, "{io}: {books}");
+    }
 }

@@ -269,18 +269,20 @@ fn a_host_with_ipv6_alone_reaches_servers_with_ipv4_alone() {
 #[test]
 fn a_machine_talks_by_a_tap_device_of_its_own_node() {
     need_root!();
-    let street = Street::with(&[], &[RIGHT4, RIGHT6]);
-    let node = street.run(
-        "node lan(198.18.0.1/24, 2001:db8:1::1/64, on tap:t0) > nat(public 192.0.2.1) > route
-            > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
-         run(host none)",
-    );
-    street.node.run(|| set_offload("t0", Offload::TxChecksum, false).unwrap());
-    settle(&street.node, "t0", &[LEFT4, LEFT6]);
-    for (right, _) in [RIGHT4, RIGHT6] {
-        talk(&street.node, &street, right, right);
+    for threads in [1, 2] {
+        let street = Street::for_threads(threads, &[], &[RIGHT4, RIGHT6]);
+        let node = street.run(&format!(
+            "node lan(198.18.0.1/24, 2001:db8:1::1/64, on tap:t0) > nat(public 192.0.2.1) > route
+                > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
+             run(host none, threads {threads})"
+        ));
+        street.node.run(|| set_offload("t0", Offload::TxChecksum, false).unwrap());
+        settle(&street.node, "t0", &[LEFT4, LEFT6]);
+        for (right, _) in [RIGHT4, RIGHT6] {
+            talk(&street.node, &street, right, right);
+        }
+        node.end();
     }
-    node.end();
 }
 
 fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {

@@ -47,15 +47,10 @@ pub(crate) const RIGHT4: At = ("192.0.2.2", "192.0.2.1");
 impl Street {
     /// With IPv4 on both sides.
     pub(crate) fn new() -> Street {
-        Street::with(&[LEFT4], &[RIGHT4])
+        Street::for_threads(1, &[LEFT4], &[RIGHT4])
     }
 
-    /// With these addresses of the hosts.
-    pub(crate) fn with(left: &[At], right: &[At]) -> Street {
-        Street::for_threads(1, left, right)
-    }
-
-    /// With wires whose ends have a queue for each of so many threads.
+    /// With these addresses of the hosts, and wires whose ends have a queue for each of so many threads.
     pub(crate) fn for_threads(threads: u32, left: &[At], right: &[At]) -> Street {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -212,6 +207,9 @@ impl Running<'_> {
         assert!(output.status.success(), "{output:?}");
         let books: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(books["balance"], true, "{books}");
+        let threads = books["threads"].as_array().cloned().unwrap_or_default();
+        let sum = |what: &str| threads.iter().map(|thread| thread[what].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(sum("handed"), sum("taken"), "nothing is between two threads: {books}");
         books
     }
 }
