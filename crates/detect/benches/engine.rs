@@ -43,7 +43,7 @@ fn rounds(hosts: u32, flows: bool) -> Vec<f64> {
     let mut round = || {
         let start = Instant::now();
         for &headers in &frames {
-            // 2 million frames/s: half a million in each slot.
+            // 2 million frames/s: 200,000 in each slot.
             at_ns += 500;
             engine.frame(headers, 60, at_ns, &mut events);
         }

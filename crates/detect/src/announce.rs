@@ -146,6 +146,7 @@ mod tests {
             limit: 1.0,
             limit_learned: false,
             rates: Rates::default(),
+            measured_s: 1.0,
             lost_pps: 0.0,
             error_pps: 0.0,
             peak_pps: 0.0,

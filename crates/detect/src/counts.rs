@@ -4,9 +4,12 @@ use serde::Serialize;
 use weir_packet::headers::{Headers, ICMP, ICMP6, TCP, UDP};
 
 /// Length of a slot.
-pub(crate) const SLOT_NS: u64 = 250_000_000;
+pub(crate) const SLOT_NS: u64 = 100_000_000;
 /// Slots of the second over which rates are taken.
-pub(crate) const WINDOW: usize = 4;
+pub(crate) const WINDOW: usize = 10;
+/// Bytes that say as much about a rate in bits/s as a frame does about one in frames/s, however large the frames are:
+/// those of the largest frame of an Ethernet.
+const LARGEST_FRAME_BYTES: f64 = 1514.0;
 /// A share of SYN says something from so many TCP frames/s on.
 pub(crate) const SYN_SHARE_MIN_PPS: f64 = 1000.0;
 
@@ -14,7 +17,7 @@ pub(crate) const SYN_SHARE_MIN_PPS: f64 = 1000.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) frames: u32,
-    /// Bytes on the wire without FCS; a slot at 137 Gbit/s fills it.
+    /// Bytes on the wire without FCS; a slot at 343 Gbit/s fills it.
     pub(crate) bytes: u32,
     pub(crate) tcp: u32,
     pub(crate) udp: u32,
@@ -81,6 +84,15 @@ impl Metric {
         (Metric::SynPps, "syn_pps"),
         (Metric::SynShare, "syn_share"),
     ];
+
+    /// What arrives at random and is counted in this metric, in its unit; `None`: it is no count.
+    pub(crate) fn event(self) -> Option<f64> {
+        match self {
+            Metric::SynShare => None,
+            Metric::BitsPerS => Some(LARGEST_FRAME_BYTES * 8.0),
+            _ => Some(1.0),
+        }
+    }
 }
 
 /// Which way the frames of a host go.

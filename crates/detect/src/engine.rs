@@ -105,7 +105,7 @@ impl Engine {
                 group,
                 direction,
                 counts: Counts::default(),
-                watch: Watch::new(Counts::default(), group as u32),
+                watch: Watch::new(Counts::default(), 0, group as u32),
             })
         });
         let totals: Vec<_> = totals.collect();
@@ -267,16 +267,18 @@ impl Engine {
             }
         }
         let quiet = self.quiet[group][key.direction as usize];
+        let silent = gap as usize - 1;
+        // What is a second old says nothing any more.
         if watch == UNWATCHED
-            && gap == 1
+            && silent < WINDOW - 1
             && (finished.frames >= quiet.frames || finished.bytes >= quiet.bytes)
         {
-            self.look_closer(line, key, finished);
+            self.look_closer(line, key, (finished, silent));
         }
     }
 
-    /// Begins to watch a host if it is near a limit.
-    fn look_closer(&mut self, line: Line, key: Key, finished: Counts) {
+    /// Begins to watch a host if it was near a limit in its last slot, which so many without a frame have followed.
+    fn look_closer(&mut self, line: Line, key: Key, (finished, silent): (Counts, usize)) {
         let (limits, _) = self.limits(line, key.direction);
         if limits.exceeded(&Rates::of(&[finished]), NEAR).is_none() {
             return;
@@ -292,7 +294,7 @@ impl Engine {
                 return;
             }
         };
-        let watch = Watch::new(finished, self.clock.slot);
+        let watch = Watch::new(finished, silent, self.clock.slot);
         self.watches[usize::from(index)] = Some(HostWatch { key, watch, learned: false });
         self.table.host(line).watch = index;
     }
@@ -379,6 +381,8 @@ impl Engine {
             Change::End(attack) => (Kind::End, attack),
             Change::Nothing | Change::Forget => return None,
         };
+        let measured_s = attack.measured as f64 * SLOT_NS as f64 / 1e9;
+        let errors = &self.errors[WINDOW - attack.measured..];
         Some(Event {
             event,
             attack: attack.id,
@@ -390,9 +394,10 @@ impl Engine {
             metric: attack.metric,
             limit: attack.limit,
             limit_learned: subject.learned,
-            rates: watch.rates(),
+            rates: watch.rates(attack.measured),
+            measured_s,
             lost_pps: self.lost.iter().sum::<u64>() as f64,
-            error_pps: self.errors.iter().map(|&frames| f64::from(frames)).sum(),
+            error_pps: errors.iter().map(|&frames| f64::from(frames)).sum::<f64>() / measured_s,
             peak_pps: attack.peak_pps,
             peak_bits_per_s: attack.peak_bits_per_s,
             frames: attack.frames,

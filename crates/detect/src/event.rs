@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::counts::{Direction, Metric, Rates};
 use crate::evidence::Evidence;
 
-/// One line of the log of attacks. Times are ns since 1970, rates those of the second before `time_ns`.
+/// One line of the log of attacks. Times are ns since 1970.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// What happened.
@@ -30,16 +30,19 @@ pub struct Event {
     pub limit: f64,
     /// Whether it was learned, not configured.
     pub limit_learned: bool,
-    /// Rates over the last second.
+    /// Rates over the last `measured_s` before `time_ns`.
     pub rates: Rates,
-    /// Frames/s that were lost before they could be counted, of all hosts together. Where this is not zero, all rates
-    /// are lower bounds.
+    /// One second, but for the start of an attack whose rate is known sooner: from half a second on, the time for which
+    /// it has been steady. Had it ended then, its rate over a second would have been less: see `peak_pps`.
+    pub measured_s: f64,
+    /// Frames of the last second that were lost before they could be counted, of all hosts together. Where this is not
+    /// zero, all rates are lower bounds.
     pub lost_pps: f64,
     /// By how much `rates.pps` may be too high at most, where more hosts came than fit into memory.
     pub error_pps: f64,
-    /// Highest rate over a second, frames/s.
+    /// Highest rate over a whole second so far, frames/s.
     pub peak_pps: f64,
-    /// Highest rate over a second, bits/s.
+    /// Highest rate over a whole second so far, bits/s.
     pub peak_bits_per_s: f64,
     /// Frames so far, from a second before the start.
     pub frames: u64,

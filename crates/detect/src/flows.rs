@@ -3,11 +3,12 @@
 
 use weir_packet::headers::Headers;
 
+use crate::counts::SLOT_NS;
 use crate::prefix::bits;
 use crate::table::fold;
 
 /// Half a minute.
-const GENERATION_SLOTS: u32 = 120;
+const GENERATION_SLOTS: u32 = (30_000_000_000 / SLOT_NS) as u32;
 /// Fingerprints of a row: one cache line.
 const ROW: usize = 16;
 

@@ -1,11 +1,11 @@
 //! Attacks, seen in a stream of frames: who receives or sends more than the configured or the learned.
 //!
 //! ```text
-//! headers > host table, flow set        every quarter of a second:  watches > start, update, end
+//! headers > host table, flow set        every tenth of a second:  watches > start, update, end
 //! ```
-//! Each host inside the configured networks is counted, in both directions, in slots of a quarter of a second. A host
+//! Each host inside the configured networks is counted, in both directions, in slots of a tenth of a second. A host
 //! that comes near one of its limits is *watched*: its slots are kept, and some of its frames are looked at as
-//! evidence. Rates are those of the last four slots, one second. So the memory of millions of hosts is one cache
+//! evidence. Limits are held against the last ten slots, one second. So the memory of millions of hosts is one cache
 //! line each, and nothing is ever summed over all of them.
 //!
 //! Pure: no clock, no I/O. Time comes with the frames and with [`Engine::advance`], so that a capture file gives the

@@ -14,6 +14,7 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
@@ -143,6 +144,8 @@ struct Shared {
     /// Captures want the frames themselves.
     keeps_bytes: bool,
     stop: AtomicBool,
+    /// Who tells what was found.
+    teller: Thread,
 }
 
 fn watch(
@@ -153,7 +156,12 @@ fn watch(
 ) -> Result<(Status, Outcome)> {
     let stop = stop_flag()?;
     let keeps_bytes = judge.captures.is_some();
-    let shared = Shared { judge: Mutex::new(judge), keeps_bytes, stop: AtomicBool::new(false) };
+    let shared = Shared {
+        judge: Mutex::new(judge),
+        keeps_bytes,
+        stop: AtomicBool::new(false),
+        teller: std::thread::current(),
+    };
     say::say(&format!("watching {}", arguments.interface.join(", ")));
     let begin = Instant::now();
     std::thread::scope(|scope| -> Result<()> {
@@ -165,7 +173,7 @@ fn watch(
         };
         let mut result = Ok(());
         while result.is_ok() && !is_over() {
-            std::thread::sleep(WAIT);
+            std::thread::park_timeout(WAIT);
             result = judge_now(&shared, told);
         }
         shared.stop.store(true, Ordering::Relaxed);
@@ -264,6 +272,9 @@ impl Batch {
             let (bytes, others) = rest.split_at(length);
             judge.frame(headers, bytes, (wire_len, at_ns));
             rest = others;
+        }
+        if !judge.events.is_empty() {
+            shared.teller.unpark();
         }
         self.bytes.clear();
     }

@@ -132,7 +132,7 @@ fn each_attack_is_captured_from_before_its_start() {
     assert!(times.is_sorted() && times.len() == 50_000, "{}", times.len());
     // All of the calm second before it, too: it fits into the memory.
     assert_eq!(times[0], 1_000_000_000 * 1_000_000_000);
-    assert!(times.iter().filter(|&&at| at < start_ns).count() > 30_000 && times[49_999] > start_ns);
+    assert!(times.iter().filter(|&&at| at < start_ns).count() > 20_000 && times[49_999] > start_ns);
 }
 
 #[test]

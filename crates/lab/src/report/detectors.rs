@@ -58,7 +58,8 @@ const METHOD: &str = "All programs watch the same interface in turn within each 
     the rate in its first event. True: the mean rate of the frames that arrived until then. FastNetMon has the \
     configuration that it comes with, but for networks, interface and limit: a mean over 5 s, looked at each second, which \
     passes the limit the sooner the larger an attack is, and is then the further from its rate. weir has its defaults: it \
-    waits until a second lies within the attack. Intervals need six rounds.";
+    tells when more came within a second than the limit allows and the rate is known to 2 %, after half a second at the \
+    soonest. Intervals need six rounds.";
 
 /// A program and an attack, with what became of it.
 struct Detector<'a> {

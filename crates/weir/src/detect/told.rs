@@ -73,10 +73,11 @@ fn line(event: &Event) -> String {
     let (rates, least) = (&event.rates, if event.lost_pps > 0.0 { "at least " } else { "" });
     let learned = if event.limit_learned { "learned" } else { "limit" };
     let mut line = format!(
-        "{time} {kind} {}: {who} {way} {least}{}, {}; {learned} {}",
+        "{time} {kind} {}: {who} {way} {least}{}, {}{}; {learned} {}",
         event.attack,
         rate(rates.pps),
         bits(rates.bits_per_s),
+        if event.measured_s < 1.0 { format!(" for {:.1} s", event.measured_s) } else { String::new() },
         limit(event.metric, event.limit)
     );
     let evidence = &event.evidence;
