@@ -183,8 +183,11 @@ pub(crate) fn receive_file(from: &UnixStream) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has filled header and control buffer; a message of rights holds a descriptor that is ours.
     unsafe {
-        let message = libc::CMSG_FIRSTHDR(&header).as_ref().filter(|m| m.cmsg_type == libc::SCM_RIGHTS);
-        let message = message.ok_or(io::ErrorKind::InvalidData)?;
+        // By pointer: a reference to the head of the message would not reach to what follows it.
+        let message = libc::CMSG_FIRSTHDR(&header);
+        if message.is_null() || (*message).cmsg_type != libc::SCM_RIGHTS {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(message).cast::<i32>().read_unaligned()))
     }
 }

@@ -59,9 +59,10 @@ impl Told {
         // message holds the structure that is read.
         unsafe {
             let mut message = libc::CMSG_FIRSTHDR(header);
-            while let Some(one) = message.as_ref() {
-                let data = libc::CMSG_DATA(one);
-                match (one.cmsg_level, one.cmsg_type) {
+            // By pointer: a reference to the head of a message would not reach to what follows it.
+            while !message.is_null() {
+                let data = libc::CMSG_DATA(message);
+                match ((*message).cmsg_level, (*message).cmsg_type) {
                     (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                         let time = data.cast::<libc::timespec>().read_unaligned();
                         told.at = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
