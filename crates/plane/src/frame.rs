@@ -53,6 +53,8 @@ pub(crate) const IPV4: usize = 20;
 /// IPv6 header without extensions.
 pub(crate) const IPV6: usize = 40;
 const MAX_EXTENSIONS: usize = 8;
+/// Extension header of a fragment (RFC 8200, section 4.5).
+pub(crate) const FRAGMENT_HEADER: u8 = 44;
 /// Longest packet of IPv4, and what one of IPv6 carries at most.
 const LONGEST: usize = 65_535;
 
@@ -176,7 +178,7 @@ impl<'a> Frame<'a> {
             let step = match (proto, ip[..total].get(at..at + 8)) {
                 // Hop by hop, routing, destination options, mobility, HIP, shim6 (RFC 7045).
                 (0 | 43 | 60 | 135 | 139 | 140, Some(extension)) => (usize::from(extension[1]) + 1) * 8,
-                (44, Some(extension)) => {
+                (FRAGMENT_HEADER, Some(extension)) => {
                     let place = u16::from_be_bytes([extension[2], extension[3]]);
                     fragment = match (place & 0xfff8, place & 1) {
                         (0, 0) => Fragment::Whole,
@@ -189,7 +191,7 @@ impl<'a> Frame<'a> {
                     };
                     8
                 }
-                (0 | 43 | 44 | 60 | 135 | 139 | 140, None) => return Err(Drop::Malformed),
+                (0 | 43 | FRAGMENT_HEADER | 60 | 135 | 139 | 140, None) => return Err(Drop::Malformed),
                 _ => break,
             };
             proto = ip[at];
@@ -306,9 +308,12 @@ impl Frame<'_> {
         if self.kind == Kind::V4 {
             return u32::from(u16::from_be_bytes([ip[4], ip[5]]));
         }
-        // In the header of fragments, behind which stands what was cut.
-        let at = usize::from(self.l4_at - self.ip_at) - 4;
-        u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]])
+        // What was cut may begin with further extension headers, which stand behind that of fragments.
+        let (mut kind, mut at) = (ip[6], IPV6);
+        while kind != FRAGMENT_HEADER {
+            (kind, at) = (ip[at], at + (usize::from(ip[at + 1]) + 1) * 8);
+        }
+        u32::from_be_bytes([ip[at + 4], ip[at + 5], ip[at + 6], ip[at + 7]])
     }
 
     /// How many bytes of the packet's payload come before this piece of it.
@@ -393,9 +398,15 @@ impl Frame<'_> {
         }
     }
 
-    /// The same, and it is in one piece: what it quotes can be read.
+    /// The same, and it is in one piece: what it quotes can be judged by its checksum.
     pub(crate) fn is_whole_icmp_error(&self) -> bool {
         self.icmp_error() && self.fragment() == Fragment::Whole
+    }
+
+    /// ICMP in pieces: whether it is an error, only the first one tells.
+    pub(crate) fn is_piece_of_icmp(&self) -> bool {
+        let icmp = if self.kind == Kind::V4 { ICMP } else { ICMP6 };
+        self.fragment != Fragment::Whole && self.proto == icmp
     }
 }
 

@@ -326,7 +326,7 @@ impl Plane {
         };
         let elsewhere = match way {
             Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
-            Way::Meets => self.steering.meet(now, frame, &self.stages, &mut self.own),
+            Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
             Way::Found => None,
             Way::Turned(stage) => return Ok(Entry::Inward { below: usize::from(stage) + 1 }),
             Way::Asks(stage) => return self.say_awaited(now, frame, stage),

@@ -22,6 +22,7 @@ use crate::batch::Fate;
 use crate::chain::Stage;
 use crate::drops::{Drop, Drops};
 use crate::frame::{Fragment, Frame, Kind, PortId};
+use crate::nat::Nat;
 use crate::own::{Entry, Own};
 use crate::stage::Dir;
 use crate::time::Time;
@@ -169,38 +170,56 @@ impl Steering {
         let owner = match self.together {
             Together::Nothing => return None,
             Together::Pieces if frame.fragment() == Fragment::Whole => return None,
-            Together::Pieces | Together::Ends => pick(ends(frame), self.share.of),
-            Together::Inside(k) => {
-                let Stage::Nat(nat) = &stages[k] else { unreachable!("it was one when looked at") };
-                if dir == Dir::Inward && nat.is_piece(frame) {
-                    let at = self.meeting_place(frame);
-                    return match at == self.share.thread {
-                        true => self.meet(now, frame, stages, own),
-                        false => Some(Fate::Handed(Handover { to: at, way: Way::Meets })),
-                    };
-                }
-                nat.owner(frame, dir)
+            Together::Ends if frame.is_piece_of_icmp() => {
+                return self.send_to_meeting(now, (frame, dir), stages, own);
             }
+            Together::Inside(k) if nat(stages, k).is_piece(frame, dir) => {
+                return self.send_to_meeting(now, (frame, dir), stages, own);
+            }
+            _ => self.owner((frame, dir), stages),
         };
         self.hand(owner)
+    }
+
+    /// The thread of a frame that tells all that matters.
+    fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u8 {
+        match self.together {
+            Together::Inside(k) => nat(stages, k).owner(frame, dir),
+            Together::Ends => pick(ends(frame), self.share.of),
+            Together::Pieces | Together::Nothing => pick(addresses(frame), self.share.of),
+        }
+    }
+
+    /// Why a piece goes no further that no other has told about.
+    fn no_first(&self) -> Drop {
+        if let Together::Inside(_) = self.together { Drop::NatFragment } else { Drop::FilterFragment }
     }
 
     fn hand(&self, owner: u8) -> Option<Fate> {
         (owner != self.share.thread).then_some(Fate::Handed(Handover { to: owner, way: Way::Found }))
     }
 
-    /// Where the pieces of a packet meet.
-    fn meeting_place(&self, frame: &Frame<'_>) -> u8 {
-        let (src, dst) = frame.addresses4();
-        let mixed = mix4(src).wrapping_add(mix4(dst)).wrapping_add(mix4(frame.id4().into()));
-        pick(mixed, self.share.of)
+    /// A piece of a packet goes where it meets the others.
+    #[cold]
+    fn send_to_meeting(
+        &mut self,
+        now: Time,
+        (frame, dir): (&Frame<'_>, Dir),
+        stages: &[Stage],
+        own: &mut Own,
+    ) -> Option<Fate> {
+        let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
+        match place == self.share.thread {
+            true => self.meet(now, (frame, dir), stages, own),
+            false => Some(Fate::Handed(Handover { to: place, way: Way::Meets })),
+        }
     }
 
     /// What becomes of a piece of a packet that meets the others here, if this is not its thread as well.
     pub(crate) fn meet(
         &mut self,
         now: Time,
-        frame: &Frame<'_>,
+        (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
         own: &mut Own,
     ) -> Option<Fate> {
@@ -211,15 +230,14 @@ impl Steering {
                     own.held += 1;
                     Some(Fate::Held)
                 }
-                None => Some(Fate::Dropped(Drop::NatFragment)),
+                None => Some(Fate::Dropped(self.no_first())),
             };
         }
-        let Together::Inside(k) = self.together else { return None };
-        let Stage::Nat(nat) = &stages[k] else { unreachable!("it was one when looked at") };
-        let owner = nat.owner(frame, Dir::Inward);
-        let entry = match self.hand(owner) {
-            Some(Fate::Handed(to)) => Entry::Hand(to),
-            _ => Entry::Inward { below: stages.len() },
+        let owner = self.owner((frame, dir), stages);
+        let entry = match (self.hand(owner), dir) {
+            (Some(Fate::Handed(to)), _) => Entry::Hand(to),
+            (_, Dir::Inward) => Entry::Inward { below: stages.len() },
+            (_, Dir::Outward) => Entry::Outward { above: 0 },
         };
         for (port, buf) in self.meeting.learn(now, frame, owner) {
             own.release(entry, port, buf);
@@ -231,30 +249,47 @@ impl Steering {
     pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
         let lapsed = self.meeting.expire(now);
         own.lapse(lapsed);
-        (0..lapsed).for_each(|_| drops.count(Drop::NatFragment));
+        (0..lapsed).for_each(|_| drops.count(self.no_first()));
     }
 }
 
-/// The addresses between which the packet went, or the one that an error quotes, mixed.
-fn ends(frame: &Frame<'_>) -> u32 {
+/// The NAT at a stage that was one when looked at.
+fn nat(stages: &[Stage], k: usize) -> &Nat {
+    match &stages[k] {
+        Stage::Nat(nat) => nat,
+        Stage::Filter(_) => unreachable!("stages keep their places"),
+    }
+}
+
+/// The addresses between which a packet went, mixed: the same in either direction.
+fn addresses(frame: &Frame<'_>) -> u32 {
     match frame.kind() {
         Kind::V4 => {
-            let (src, dst) = quoted4(frame).unwrap_or(frame.addresses4());
+            let (src, dst) = frame.addresses4();
             mix4(src).wrapping_add(mix4(dst))
         }
         _ => {
-            let (src, dst) = quoted6(frame).unwrap_or(frame.addresses6());
+            let (src, dst) = frame.addresses6();
             mix6(src).wrapping_add(mix6(dst))
         }
     }
 }
 
+/// Those between which the packet went that an error quotes, or this one.
+fn ends(frame: &Frame<'_>) -> u32 {
+    let quoted = match frame.kind() {
+        Kind::V4 => quoted4(frame).map(|(src, dst)| mix4(src).wrapping_add(mix4(dst))),
+        _ => quoted6(frame).map(|(src, dst)| mix6(src).wrapping_add(mix6(dst))),
+    };
+    quoted.unwrap_or_else(|| addresses(frame))
+}
+
 /// Bytes of an error of ICMP in front of what it quotes.
 const ERROR: usize = 8;
 
-/// The packet that a frame quotes, if it is an error of ICMP in one piece.
+/// The packet that a frame quotes, if it is an error of ICMP, whole or its first piece.
 fn quoted<'a>(frame: &'a Frame<'_>) -> Option<&'a [u8]> {
-    if frame.is_whole_icmp_error() { frame.l4().get(ERROR..) } else { None }
+    if frame.icmp_error() { frame.l4().get(ERROR..) } else { None }
 }
 
 fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
@@ -263,7 +298,7 @@ fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
     Some((address(12)?, address(16)?))
 }
 
-/// The addresses of the packet of IPv6 that a frame quotes, if it is an error in one piece.
+/// The addresses of the packet of IPv6 that a frame quotes, if it is an error.
 pub(crate) fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
     let ip = quoted(frame)?;
     let address = |at: usize| Some(u128::from_be_bytes(*ip.get(at..)?.first_chunk()?));

@@ -9,9 +9,10 @@ fn the_plane_does_as_the_scenarios_say() {
     let mut wrong = Vec::new();
     for (name, scenarios) in suites() {
         for scenario in scenarios {
-            for (how, mut node) in
-                [("frame by frame", VirtualNode::default()), ("in batches", VirtualNode::with_batches())]
-            {
+            for (how, mut node) in [
+                ("frame by frame", VirtualNode::default()),
+                ("in batches", VirtualNode::default().in_batches()),
+            ] {
                 if let Err(text) = scenario.run(&mut node) {
                     let (line, reference, title) = (scenario.line, &scenario.reference, &scenario.title);
                     wrong.push(format!("{name}:{line}: {reference}: {title}, {how}: {text}"));

@@ -21,26 +21,32 @@ const OTHERWISE: &[&str] = &[
 ];
 
 #[test]
-fn three_threads_do_as_the_scenarios_say() {
-    let (mut wrong, mut run) = (Vec::new(), 0);
-    for (name, scenarios) in suites() {
-        for scenario in scenarios {
-            let may_share = |text: String| match Config::read("n", &text) {
-                Ok(config) => config.may_share(THREADS).is_ok(),
-                // It is to be refused.
-                Err(_) => true,
-            };
-            if OTHERWISE.contains(&scenario.title.as_str()) || !scenario.nodes().all(may_share) {
-                continue;
-            }
-            run += 1;
-            if let Err(text) = scenario.run(&mut VirtualNode::of_threads(THREADS)) {
-                wrong.push(format!("{name}:{}: {}: {text}", scenario.line, scenario.title));
+fn threads_do_as_the_scenarios_say() {
+    for threads in [2, THREADS, 5] {
+        let (mut wrong, mut run) = (Vec::new(), 0);
+        for (name, scenarios) in suites() {
+            for scenario in scenarios {
+                let may_share = |text: String| match Config::read("n", &text) {
+                    Ok(config) => config.may_share(threads).is_ok(),
+                    // It is to be refused.
+                    Err(_) => true,
+                };
+                if OTHERWISE.contains(&scenario.title.as_str()) || !scenario.nodes().all(may_share) {
+                    continue;
+                }
+                run += 1;
+                let node = || VirtualNode::of_threads(threads);
+                for (how, mut node) in [("frame by frame", node()), ("in batches", node().in_batches())] {
+                    if let Err(text) = scenario.run(&mut node) {
+                        let (line, title) = (scenario.line, &scenario.title);
+                        wrong.push(format!("{name}:{line}: {title}, {threads} threads, {how}: {text}"));
+                    }
+                }
             }
         }
+        assert!(wrong.is_empty(), "{} scenarios failed:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(run > 100, "only {run} scenarios can be shared by {threads}");
     }
-    assert!(wrong.is_empty(), "{} scenarios failed:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(run > 100, "only {run} scenarios can be shared");
 }
 
 /// Numbers, the same from the same seed.

@@ -15,7 +15,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::random::Random;
 use crate::stage::Dir;
-use crate::{Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
+use crate::{Batch, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
     of[random.below(of.len() as u64) as usize]
@@ -253,4 +253,31 @@ fn datagram(sport: u16, dport: u16) -> Vec<u8> {
     let ends = Ends::v4([2; 6], [4; 6]);
     let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport, dport, group: 0 };
     ends.frame(&flow, 64, Signature::default())
+}
+
+/// A piece of a packet of IPv6 whose part that was cut begins with an extension header.
+fn piece6(place: u16, rest: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 8 + rest.len() as u8, 44, 64];
+    packet.extend([[0x20; 16], [0x21; 16]].concat());
+    // Destination options follow; the identification is 7.
+    packet.extend([60, 0, (place >> 8) as u8, place as u8, 0, 0, 0, 7]);
+    packet.extend(rest);
+    [&[2; 12][..], &[0x86, 0xdd], &packet].concat()
+}
+
+#[test]
+fn pieces_follow_a_first_one_with_extension_headers() {
+    let config = Config::read("n", "filter(accept udp to port 53)").expect("a node");
+    let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+    let options = [17, 0, 1, 4, 9, 9, 9, 9];
+    let first = piece6(1, &[&options[..], &[0, 1, 0, 53, 0, 16, 0, 0]].concat());
+    for (n, piece) in [first, piece6(16, &[1; 8])].iter().enumerate() {
+        let mut buf = [&[0; HEAD_ROOM], &piece[..]].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+        plane.run(Time::from_ms(1), &mut batch);
+        let (_, fate) = batch.outcome().next().expect("one");
+        assert_eq!(fate, Fate::Out(PortId(1)), "{n}");
+    }
 }

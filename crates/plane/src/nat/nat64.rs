@@ -19,7 +19,7 @@ use super::slot::{Address, Inside, Remote};
 use super::table::Flow;
 use super::{Nat, Next};
 use crate::drops::Drop;
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
+use crate::frame::{ETHERNET, FRAGMENT_HEADER, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
 use crate::prefix::Prefix;
 use crate::stage::{Dir, Step};
 use crate::table::tcp::Segment;
@@ -157,7 +157,6 @@ fn traffic(ip: &[u8]) -> (u8, u8) {
 pub(super) const LONGER: usize = IPV6 - IPV4 + FRAGMENT;
 /// Extension header of a fragment.
 const FRAGMENT: usize = 8;
-const FRAGMENT_HEADER: u8 = 44;
 /// More fragments follow, in the header of IPv4.
 pub(super) const MORE: u16 = 0x2000;
 

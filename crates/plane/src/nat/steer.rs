@@ -39,8 +39,11 @@ impl Nat {
     }
 
     /// Whether a frame is a fragment whose owner follows from its packet's first one.
-    pub(crate) fn is_piece(&self, frame: &Frame<'_>) -> bool {
-        frame.kind() == Kind::V4
+    pub(crate) fn is_piece(&self, frame: &Frame<'_>, dir: Dir) -> bool {
+        if frame.kind() != Kind::V4 {
+            return frame.is_piece_of_icmp();
+        }
+        dir == Dir::Inward
             && frame.fragment() != Fragment::Whole
             && Space::of(frame.proto()).is_some()
             && self.table.outside.number(frame.addresses4().1).is_some()

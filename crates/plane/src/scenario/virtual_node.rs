@@ -83,9 +83,9 @@ impl VirtualNode {
         if usize::from(port.0) < left { End::Left } else { End::Right }
     }
 
-    /// One that gets frames that come right behind each other in one batch.
-    pub fn with_batches() -> VirtualNode {
-        VirtualNode { arrived: Some(Vec::new()), ..VirtualNode::default() }
+    /// The same, to which frames that come right behind each other come in one batch.
+    pub fn in_batches(self) -> VirtualNode {
+        VirtualNode { arrived: Some(Vec::new()), ..self }
     }
 
     /// What has come is a batch now.

@@ -1,26 +1,35 @@
-//! Where the pieces of a packet for a public address meet: only the first one tells the port, and by it the thread that
-//! all of them belong to.
+//! Where the pieces of a packet meet whose thread only the first one tells: by the port of a public address, or by the
+//! packet that an error of ICMP quotes.
 //!
 //! ```text
-//! any thread > the thread of both addresses and the identification > the thread of the port
+//! any thread > the thread of both addresses and the identification > the thread that all of them belong to
 //! ```
 
-use crate::frame::{Frame, PortId};
+use crate::frame::{Frame, Kind, PortId};
 use crate::table::pieces::{Known, Waiting};
 use crate::time::Time;
 
-/// What the pieces of a packet of IPv4 have in common (RFC 791).
+/// What the pieces of a packet have in common (RFC 791, RFC 8200).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    src: u32,
-    dst: u32,
-    id: u16,
+    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
+    v4: bool,
+    src: u128,
+    dst: u128,
+    id: u32,
     proto: u8,
 }
 
 fn key(frame: &Frame<'_>) -> Key {
-    let (src, dst) = frame.addresses4();
-    Key { src, dst, id: frame.id4(), proto: frame.proto() }
+    let v4 = frame.kind() == Kind::V4;
+    let (src, dst) = match v4 {
+        true => {
+            let (src, dst) = frame.addresses4();
+            (src.into(), dst.into())
+        }
+        false => frame.addresses6(),
+    };
+    Key { v4, src, dst, id: frame.fragment_id(), proto: frame.proto() }
 }
 
 /// What this thread knows of packets in pieces.
