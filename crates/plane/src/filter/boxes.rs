@@ -34,19 +34,22 @@ pub(crate) fn bits(flags: u8, meta: u8) -> u32 {
     u32::from(meta) << 16 | u32::from(!flags) << 8 | u32::from(flags)
 }
 
-/// Words that a box of IPv4 compares; the others of its arrays hold something else.
+/// Words that a box of IPv4 compares; the others of `low` hold something else.
 const COMPARED: usize = 6;
 /// In `low`: the bits that a key may not have, and the rule.
 const FORBIDDEN: usize = BITS;
 const RULE: usize = 7;
+/// What ranges are moved by, so that they are compared with a sign: baseline x86-64 compares vectors in no other way.
+const SIGN: u32 = 1 << 31;
 
 /// A box of IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Box4 {
+    /// The lowest value of each word, moved by [`SIGN`].
     low: [u32; 8],
-    /// How many values follow the lowest.
-    more: [u32; 8],
+    /// How many follow it, moved likewise; of words that are not compared more than there are.
+    more: [i32; 8],
 }
 
 const _: () = assert!(size_of::<Box4>() == 64 && PORT < COMPARED);
@@ -58,14 +61,20 @@ impl Box4 {
         let range = |(low, high): (u16, u16)| (u32::from(low), u32::from(high - low));
         let words =
             [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), exactly(asked.port)];
-        let (mut low, mut more) = ([0; 8], [0; 8]);
-        for (n, word) in words.into_iter().enumerate() {
-            (low[n], more[n]) = word;
+        let (mut low, mut more) = ([0; 8], [i32::MAX; 8]);
+        for (n, (first, follow)) in words.into_iter().enumerate() {
+            (low[n], more[n]) = (first ^ SIGN, (follow ^ SIGN) as i32);
         }
         let (set, of) = asked.flags;
         low[FORBIDDEN] = bits(of & !set, !asked.meta) & !0xff00 | u32::from(set) << 8;
         low[RULE] = asked.rule;
         Box4 { low, more }
+    }
+
+    /// The values of a word that it compares.
+    fn compared(&self, word: usize) -> (u32, u32) {
+        let low = self.low[word] ^ SIGN;
+        (low, low + (self.more[word] as u32 ^ SIGN))
     }
 
     /// The least and the greatest of the bits that are allowed; what is between may be too much, never too little.
@@ -83,20 +92,22 @@ impl Shape for Box4 {
         match word {
             STATE => self.allowed(0, STATES),
             DIR => self.allowed(STATES, 2),
-            PORT => (self.low[PORT], (self.low[PORT] + self.more[PORT]).min(63)),
-            word => (self.low[word], self.low[word] + self.more[word]),
+            PORT => {
+                let (low, high) = self.compared(PORT);
+                (low, high.min(63))
+            }
+            word => self.compared(word),
         }
     }
 
     #[inline]
     fn holds(&self, key: &Key) -> bool {
-        let mut outside = 0;
+        let mut outside = false;
         for n in 0..8 {
             // All eight, so that the compiler takes four at a time.
-            let out = u32::from(key.words[n].wrapping_sub(self.low[n]) > self.more[n]);
-            outside |= out & u32::from(n < COMPARED);
+            outside |= key.words[n].wrapping_sub(self.low[n]) as i32 > self.more[n];
         }
-        outside | (key.words[BITS] & self.low[FORBIDDEN]) == 0
+        !outside & (key.words[BITS] & self.low[FORBIDDEN] == 0)
     }
 
     #[inline]

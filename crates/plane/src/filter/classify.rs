@@ -143,26 +143,20 @@ pub(crate) struct Forest<S> {
 impl<S: Shape> Tree<S> {
     /// Puts the first rule into `found` where it is less than what is there. One pass per level over all keys that go
     /// on, so that their lines are on their way at once; whether a key goes on is added, not branched upon, since nobody
-    /// could foresee it.
-    fn first(&self, asked: &mut Asked) {
+    /// could foresee it. `again`: some keys ask from another rule on than the first.
+    fn first(&self, asked: &mut Asked, again: bool) {
         let Asked { len, keys, from, found } = asked;
-        let (mut on, mut nodes) = ([0_u8; BATCH], [self.root; BATCH]);
-        let mut count = if self.root.word == LEAF { 0 } else { *len };
-        on.iter_mut().zip(0..).for_each(|(on, n)| *on = n);
-        while count > 0 {
-            let mut left = 0;
-            for k in 0..count {
-                let n = on[k % BATCH] as usize % BATCH;
-                let next = self.nodes[nodes[n].child(&keys[n]) as usize];
-                nodes[n] = next;
-                on[left % BATCH] = n as u8;
-                left += usize::from(next.word != LEAF);
-            }
-            count = left;
-        }
+        let mut nodes = [self.root; BATCH];
+        self.leaves(&keys[..*len], &mut nodes);
+        let (mut on, mut count) = ([0_u8; BATCH], 0);
         let (mut at, mut end) = ([0_u32; BATCH], [0_u32; BATCH]);
         for n in 0..*len {
             (at[n], end[n]) = nodes[n].boxes();
+            if again {
+                at[n] = (at[n]..end[n])
+                    .find(|&place| self.boxes[place as usize].rule() >= from[n])
+                    .unwrap_or(end[n]);
+            }
             on[count % BATCH] = n as u8;
             count += usize::from(at[n] < end[n]);
         }
@@ -178,13 +172,39 @@ impl<S: Shape> Tree<S> {
                 let n = on[k % BATCH] as usize % BATCH;
                 let shape = &self.boxes[at[n] as usize];
                 let rule = shape.rule();
-                let holds = shape.holds(&keys[n]) & (rule >= from[n]);
                 // All ones where it does not hold.
-                let rule_found = rule | u32::from(holds).wrapping_sub(1);
+                let rule_found = rule | u32::from(shape.holds(&keys[n])).wrapping_sub(1);
                 found[n] = found[n].min(rule_found);
                 at[n] += 1;
                 on[left % BATCH] = n as u8;
                 left += usize::from((rule < found[n]) & (at[n] < end[n]));
+            }
+            count = left;
+        }
+    }
+
+    /// Leads each key from the root to its leaf.
+    fn leaves(&self, keys: &[Key], nodes: &mut [Node; BATCH]) {
+        if self.root.word == LEAF {
+            return;
+        }
+        let (mut on, mut count) = ([0_u8; BATCH], 0);
+        // All are cut alike at the root.
+        let children = &self.nodes[self.root.base as usize..][..=usize::from(self.root.mask)];
+        let top = Node { base: 0, ..self.root };
+        for (n, (key, node)) in keys.iter().zip(nodes.iter_mut()).enumerate() {
+            *node = children[top.child(key) as usize];
+            on[count % BATCH] = n as u8;
+            count += usize::from(node.word != LEAF);
+        }
+        while count > 0 {
+            let mut left = 0;
+            for k in 0..count {
+                let n = on[k % BATCH] as usize % BATCH;
+                let next = self.nodes[nodes[n].child(&keys[n]) as usize];
+                nodes[n] = next;
+                on[left % BATCH] = n as u8;
+                left += usize::from(next.word != LEAF);
             }
             count = left;
         }
@@ -195,8 +215,9 @@ impl<S: Shape> Forest<S> {
     /// Finds the first rule from `from` on that holds each key, or [`NONE`].
     pub(crate) fn first(&self, asked: &mut Asked) {
         asked.found = [NONE; BATCH];
+        let again = asked.from[..asked.len].iter().any(|&rule| rule > 0);
         for tree in &self.trees {
-            tree.first(asked);
+            tree.first(asked, again);
         }
     }
 
