@@ -204,9 +204,9 @@ pub enum Statistic {
 pub struct Comparison {
     /// Order of the other point in the run.
     pub point_index: usize,
-    /// Median of this point / median of the other one.
+    /// Median over the rounds of this point's rate by that of the other one.
     pub ratio: f64,
-    /// Bootstrap interval (95 %) over the rounds, when there are at least six.
+    /// Exact interval of that median (95 %), when there are at least six rounds.
     pub interval: Option<(f64, f64)>,
     /// Rounds in which both have a rate.
     pub rounds: usize,

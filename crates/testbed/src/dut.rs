@@ -62,6 +62,23 @@ impl DutKind {
         self.is_node() && self != DutKind::NodeForwardPacket
     }
 
+    /// What it does with frames: kinds of the same job can be held against each other.
+    pub fn job(self) -> &'static str {
+        match self {
+            DutKind::Wire => "pass",
+            DutKind::KernelForward
+            | DutKind::XdpForward
+            | DutKind::NodeForward
+            | DutKind::NodeForwardPacket => "forward",
+            DutKind::KernelStateless | DutKind::NodeStateless => "filter",
+            DutKind::KernelStateful | DutKind::NodeStateful => "filter with connections",
+            DutKind::KernelNat | DutKind::NodeNat => "translate",
+            DutKind::KernelBridge => "bridge",
+            DutKind::External => "its own",
+            DutKind::Faulty => "err",
+        }
+    }
+
     /// Is it this project's own node?
     pub fn is_node(self) -> bool {
         matches!(

@@ -184,6 +184,50 @@ fn a_killed_run_goes_on() {
 }
 
 #[test]
+fn devices_of_the_same_job_take_turns_in_a_killed_run_too() {
+    if !is_root() {
+        return;
+    }
+    let home = home();
+    let kinds = r#"["kernel-forward", "kernel-nat", "xdp-forward"]"#;
+    let plan =
+        PLAN.replace(r#""kernel-forward""#, kinds).split("[search]").next().expect("a head").to_string()
+            + "direction = \"forward\"\n[search]\nkind = \"rfc2544\"\nmin_fps = \"10k\"\nmax_fps = \"20k\"\n\
+           trial_s = 0.1\nresolution = \"50%\"\n[repeat]\ntimes = 3\nin_turn = true\n";
+    fs::write(home.path("turns.toml"), plan).expect("room");
+    let mut run = Running::start(&home, &["run", "turns.toml", "--verbose"], "20.0 kpps");
+    run.0.kill().expect("it runs");
+    run.0.wait().expect("it ran");
+    let id = home.record()["run"]["id"].to_string();
+    let rest = home.weir(&["run", "--resume", &id, "--no-report"]);
+    assert!(matches!(rest.status.code(), Some(0 | 3)), "{rest:?}");
+    let record = home.record();
+    let point = |dut: &str| {
+        let points = record["points"].as_array().expect("points").iter();
+        points.clone().find(|point| point["point"]["dut"] == dut).expect("the point of the device")
+    };
+    let ids = |dut: &str| -> Vec<i64> {
+        let trials = point(dut)["trials"].as_array().expect("trials").iter();
+        trials.map(|trial| trial["id"].as_i64().expect("a number")).collect()
+    };
+    let mut order: Vec<(i64, &str)> = Vec::new();
+    for dut in ["kernel-forward", "xdp-forward"] {
+        order.extend(ids(dut).into_iter().map(|id| (id, dut)));
+    }
+    order.sort_unstable();
+    order.dedup_by_key(|(_, dut)| *dut);
+    let order: Vec<&str> = order.into_iter().map(|(_, dut)| dut).collect();
+    assert_eq!(order, ["kernel-forward", "xdp-forward", "kernel-forward", "xdp-forward"]);
+    assert!(
+        ids("kernel-nat")[0] > *ids("xdp-forward").last().expect("trials"),
+        "another job has its own turns"
+    );
+    let comparisons = &point("xdp-forward")["point"]["result"]["comparisons"];
+    assert_eq!(comparisons.as_array().map(Vec::len), Some(1), "{comparisons}");
+    assert_eq!(comparisons[0]["point_index"], point("kernel-forward")["point"]["index"]);
+}
+
+#[test]
 fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
     if !is_root() {
         return;

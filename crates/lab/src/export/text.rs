@@ -3,7 +3,9 @@
 use crate::record::Run;
 use crate::report::faults::{self, Kind};
 use crate::report::format::{or_dash, si, time_ns};
-use crate::report::{Comparison, Rate, Table, captors_text, detectors_text, generators_text, ladder_text};
+use crate::report::{
+    Comparison, Rate, Table, captors_text, detectors_text, generators_text, ladder_text, turns,
+};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
 
@@ -47,8 +49,9 @@ pub fn show(data: &RunData) -> String {
     let points = points(&all);
     // The first table has the throughput already.
     let sheets = tables::sheets(&all).into_iter().filter(|sheet| sheet.name != "throughput");
-    let tables: Vec<String> = std::iter::once(points.text())
-        .filter(|_| !points.is_empty())
+    let first = [points, turns(&all)].into_iter().filter(|table| !table.is_empty());
+    let tables: Vec<String> = first
+        .map(|table| table.text())
         .chain(sheets.map(sheet))
         .chain(generators_text(data))
         .chain(ladder_text(data))

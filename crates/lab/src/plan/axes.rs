@@ -191,6 +191,15 @@ impl PointSpec {
         sizes.iter().filter(possible).all(|size| size.mean() >= self.frame.mean())
     }
 
+    /// Does another device do the same job here, at the same traffic?
+    pub fn is_rival(&self, other: &PointSpec) -> bool {
+        let PointSpec { dut, form, routing, .. } = *self;
+        // A device without routes has those that others have where the plan asks for nothing.
+        let routes = |spec: &PointSpec| spec.routing.unwrap_or(Routing { networks: 1, changes_per_s: 0 });
+        let here = PointSpec { dut, form, routing, ..other.clone() };
+        here == *self && routes(self) == routes(other) && dut.job() == other.dut.job()
+    }
+
     /// Why this combination has no meaning; empty if it has one.
     fn conflicts(&self) -> Vec<Conflict> {
         let mut list = Vec::new();

@@ -89,8 +89,8 @@ pub struct Throughput {
     pub traffic: TrafficAxes,
     /// Search at each point.
     pub search: SearchSpec,
-    /// Independent repetitions of the search at each point, at least 1.
-    pub repeat: u32,
+    /// How often the search at each point is repeated.
+    pub repeat: Repeat,
     /// Trials after the search; `None`: none.
     pub curve: Option<Curve>,
     /// What is measured after that.
@@ -105,7 +105,7 @@ impl Throughput {
 
     fn before_procedures(&self) -> Duration {
         let curve = self.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
-        self.search.estimate() * self.repeat + curve
+        self.search.estimate() * self.repeat.times + curve
     }
 
     /// The share of the time at a point that has gone by when its procedure `name` begins, 0..=1, if everything takes as
@@ -116,6 +116,15 @@ impl Throughput {
         let before = self.before_procedures() + before.sum::<Duration>();
         before.div_duration_f64(self.estimate(point).max(Duration::from_nanos(1))).min(1.0)
     }
+}
+
+/// Independent repetitions of the search at each point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeat {
+    /// How many, at least 1.
+    pub times: u32,
+    /// Devices that do the same job at the same traffic take turns, a repetition each.
+    pub in_turn: bool,
 }
 
 /// Loss and latency against load: trials at shares of the throughput that was found.

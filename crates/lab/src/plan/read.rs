@@ -22,7 +22,7 @@ use super::read_search::read_search;
 use super::set::Set;
 use super::short::{self, Changes, Form};
 use super::spreading::SpreadAxes;
-use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Throughput};
+use super::{Curve, Experiment, Limits, Peer, Peers, Plan, Repeat, Throughput};
 use weir_config::value;
 use weir_config::{Mistake, Mistakes, Notes};
 use weir_config::{Section, shown};
@@ -260,10 +260,11 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
     })
 }
 
-fn read_repeat(section: Section<'_>) -> u32 {
+fn read_repeat(section: Section<'_>) -> Repeat {
     let times = section.one("times", value::count(1..=1000));
+    let in_turn = section.one("in_turn", value::flag);
     section.finish();
-    times.unwrap_or(1)
+    Repeat { times: times.unwrap_or(1), in_turn: in_turn.unwrap_or(false) }
 }
 
 fn read_curve(section: Section<'_>) -> Option<Curve> {

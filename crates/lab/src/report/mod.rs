@@ -36,6 +36,7 @@ pub(crate) mod svg;
 mod table;
 mod throughput;
 mod timeline;
+mod turns;
 
 pub(crate) use captors::text as captors_text;
 pub(crate) use curve::by_load;
@@ -45,6 +46,7 @@ pub(crate) use ladder::text as ladder_text;
 pub(crate) use rate::Rate;
 pub(crate) use series::{Comparison, Series, frame_name};
 pub(crate) use table::Table;
+pub(crate) use turns::table as turns;
 
 use crate::run_data::{RunData, name};
 use svg::escape;

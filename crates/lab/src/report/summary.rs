@@ -9,7 +9,7 @@ use super::rate::{Bound, Rate};
 use super::reasons;
 use super::rules;
 use super::series::{Comparison, Series, frame_name};
-use super::{captors, detectors, generators, ladder};
+use super::{captors, detectors, generators, ladder, turns};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
@@ -45,6 +45,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
             state(data).into_iter().collect(),
             rules::findings(all, data),
             results(all, data),
+            turns::findings(all, data),
             generators::findings(data),
             ladder::findings(data),
             captors::findings(data),

@@ -21,7 +21,8 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
         return String::new();
     }
     let figures = if searched { figures(all) + &super::by_size::html(all) } else { String::new() };
-    let body = format!("{figures}<h3>All goals</h3>\n{}{}", table.html(), note(EXPLANATION));
+    let turns = super::turns::html(all);
+    let body = format!("{figures}{turns}<h3>All goals</h3>\n{}{}", table.html(), note(EXPLANATION));
     section("throughput", "Throughput by frame size and device", &body)
 }
 

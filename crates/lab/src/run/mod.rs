@@ -20,12 +20,11 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
 use crate::machine;
-use crate::plan::{Experiment, Plan, PointSpec, SearchSpec, Throughput};
+use crate::plan::{Experiment, Plan, PointSpec, Throughput};
 use crate::record::{
     GoalResult, GoalValue, Point, PointResult, Purpose, Run, RunState, Tester, Trial, Verdict,
 };
 use crate::run_data::{self, PointData, RunData};
-use crate::search::GoalOutcome;
 use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
@@ -42,6 +41,7 @@ mod mirror;
 mod outside;
 mod past;
 mod peers;
+mod point;
 mod procedure;
 mod process;
 mod programs;
@@ -55,8 +55,9 @@ mod verdict;
 
 pub(crate) use mirror::Mirror;
 use past::Past;
+use point::{Course, groups};
 pub use rig::{Rig, Settings};
-use trials::{MOVED, Trials, search_once};
+use trials::Trials;
 
 /// Trials of the wire alone before a run: their median is the ceiling.
 const CEILING_TRIALS: usize = 3;
@@ -328,19 +329,16 @@ impl Running<'_> {
         // What is missing is told before anything is measured.
         specs.iter().try_for_each(|spec| Rig::check(spec, &self.settings))?;
         outside::check_far(specs, self.settings.external.as_ref())?;
-        let mut told = Vec::new();
-        let mut ceilings = HashMap::new();
+        let repeat = self.experiment.repeat;
+        let turns = specs.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
+        let mut course = Course { wires: HashMap::new(), turns, done: 0, told: Vec::new() };
         for spec in specs {
-            if !ceilings.contains_key(&ceiling_key(spec)) {
-                let wire = self.wire(spec, ceilings.len(), specs.len(), &mut told)?;
-                ceilings.insert(ceiling_key(spec), wire);
+            if !course.wires.contains_key(&ceiling_key(spec)) {
+                let wire = self.wire(spec, course.wires.len(), turns, &mut course.told)?;
+                course.wires.insert(ceiling_key(spec), wire);
             }
         }
-        for (i, spec) in specs.iter().enumerate() {
-            let wire = ceilings[&ceiling_key(spec)];
-            self.point(spec, i, (ceilings.len(), specs.len()), wire, &mut told)?;
-        }
-        Ok(())
+        groups(specs, repeat.in_turn).iter().try_for_each(|group| self.group(group, &mut course))
     }
 
     /// Measures what the tester manages with nothing in between. Before a machine of its own that is what leaves the
@@ -392,96 +390,6 @@ impl Running<'_> {
         let wire = Wire::of(&goals, &paced);
         self.close(&point, PointResult { search: "fixed".into(), goals, ..PointResult::default() })?;
         Ok(wire)
-    }
-
-    fn point(
-        &mut self,
-        spec: &PointSpec,
-        i: usize,
-        (ceilings, count): (usize, usize),
-        wire: Wire,
-        told: &mut Vec<String>,
-    ) -> Result<(), RunError> {
-        let ceiling = wire.ceiling_fps;
-        if self.finished(ceilings + i, Some(i), count).is_some() {
-            return Ok(());
-        }
-        let (mut rig, point, kept) = self.open(spec, spec.dut.to_string(), ceilings + i, told)?;
-        wire.min_ns.iter().for_each(|min_ns| rig.compare_to_wire(*min_ns));
-        (self.options.observe)(Event::Point { index: Some(i), count, point: &point });
-        let mut trials = Trials::new(self, (&point, spec), kept);
-        let min = self.experiment.search.min_fps().min(ceiling);
-        trials.one(&mut rig, &Load::steady(min, WARM_UP), Purpose::WarmUp)?;
-        let search = self.experiment.search.name().to_string();
-        let goals = if let SearchSpec::Fixed(fixed) = &self.experiment.search {
-            for fps in &fixed.loads_fps {
-                trials.valid(&mut rig, *fps, fixed.trial, Purpose::Search)?;
-            }
-            Vec::new()
-        } else {
-            self.search(&mut trials, &mut rig, ceiling)?
-        };
-        self.curve(&mut trials, &mut rig, &goals, ceiling)?;
-        let known = self.known(spec, &goals, ceiling);
-        let mut bench = procedure::Bench { trials: &mut trials, rig: &mut rig, known: &known };
-        let procedures = procedure::measure(&self.experiment.procedures, &mut bench)?;
-        self.close(&point, PointResult { search, goals, procedures, ..PointResult::default() })
-    }
-
-    /// All repetitions of the search.
-    fn search(&self, trials: &mut Trials, rig: &mut Rig, ceiling: f64) -> Result<Vec<GoalResult>, RunError> {
-        let search = procedure::search(&self.experiment.search, ceiling * CEILING_SHARE);
-        search.validate().map_err(|mistakes| {
-            let list: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-            RunError::Search(list.join("; "))
-        })?;
-        let mut outcomes: Vec<Vec<GoalOutcome>> = Vec::new();
-        for repetition in 0..self.experiment.repeat {
-            if repetition > 0 {
-                rig.reset()?;
-            }
-            let mut goals = search_once(&search, trials, rig)?;
-            if trials.cpus_moved() {
-                (self.options.observe)(Event::Note(MOVED));
-                goals = search_once(&search, trials, rig)?;
-            }
-            outcomes.push(goals);
-        }
-        let goals = (0..outcomes[0].len()).map(|g| {
-            let first = &outcomes[0][g];
-            let values = outcomes.iter().map(|goals| goals[g].value.clone()).collect();
-            goal_result(&first.goal, first.parameters.clone(), values)
-        });
-        Ok(goals.collect())
-    }
-
-    fn known<'s>(&self, spec: &'s PointSpec, goals: &[GoalResult], ceiling: f64) -> procedure::Known<'s> {
-        let throughput_fps = match &self.experiment.search {
-            SearchSpec::Fixed(fixed) => fixed.loads_fps.first().copied(),
-            _ => goals.first().and_then(|goal| goal.fps_median),
-        };
-        let paced_fps = ceiling * CEILING_SHARE;
-        let smallest = spec.is_smallest(&self.experiment.traffic.frame_bytes);
-        procedure::Known { spec, throughput_fps, ceiling_fps: ceiling, paced_fps, smallest }
-    }
-
-    /// Loss and latency at shares of the throughput that was found.
-    fn curve(
-        &self,
-        trials: &mut Trials,
-        rig: &mut Rig,
-        goals: &[GoalResult],
-        ceiling: f64,
-    ) -> Result<(), RunError> {
-        let Some(curve) = &self.experiment.curve else { return Ok(()) };
-        let Some(found) = goals.iter().filter_map(|g| g.fps_median).reduce(f64::max) else { return Ok(()) };
-        for percent in &curve.percent {
-            let fps = found * percent / 100.0;
-            if fps <= ceiling * CEILING_SHARE {
-                trials.valid(rig, fps, curve.trial, Purpose::Curve)?;
-            }
-        }
-        Ok(())
     }
 
     /// Tells the result of a point that was finished before the run was interrupted, and returns it.

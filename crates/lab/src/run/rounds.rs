@@ -1,7 +1,8 @@
 //! Rounds of a comparison: all in turn, each time another one first.
 
 use super::{Event, RunError, Running};
-use crate::record::Point;
+use crate::record::{Comparison, Point};
+use crate::stats;
 
 /// Somebody who is compared with others.
 pub(super) trait TakesTurns {
@@ -11,27 +12,51 @@ pub(super) trait TakesTurns {
     fn takes_part(&self) -> bool;
 }
 
-impl<E> Running<'_, E> {
-    /// Gives everybody who takes part a turn in each round.
-    pub(super) fn in_rounds<T: TakesTurns>(
-        &mut self,
-        rounds: u32,
-        all: &mut [T],
-        mut turn: impl FnMut(&mut Self, &mut T) -> Result<(), RunError>,
-    ) -> Result<(), RunError> {
-        let (n, rounds) = (all.len(), rounds as usize);
-        for round in 0..rounds {
-            for (done, i) in rotation(n, round).enumerate() {
-                let one = &mut all[i];
-                if one.takes_part() {
-                    let (index, point) = (Some(round * n + done), one.point());
-                    (self.options.observe)(Event::Point { index, count: rounds * n, point });
-                    turn(self, one)?;
-                }
+/// Turns of some of those who take turns in a run.
+pub(super) struct Rounds<'a> {
+    pub(super) observe: &'a (dyn Fn(Event) + Sync),
+    pub(super) rounds: u32,
+    /// Turns of the run before them.
+    pub(super) done: usize,
+    /// Turns of the run in all.
+    pub(super) count: usize,
+}
+
+impl<'a, E> Running<'a, E> {
+    /// Rounds of `n` who take turns from beginning to end.
+    pub(super) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
+        Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
+    }
+}
+
+/// Gives everybody who takes part a turn in each round.
+pub(super) fn take_turns<T: TakesTurns>(
+    turns: &Rounds<'_>,
+    all: &mut [T],
+    mut turn: impl FnMut(&mut T) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let n = all.len();
+    for round in 0..turns.rounds as usize {
+        for (done, i) in rotation(n, round).enumerate() {
+            let one = &mut all[i];
+            if one.takes_part() {
+                let index = Some(turns.done + round * n + done);
+                (turns.observe)(Event::Point { index, count: turns.count, point: one.point() });
+                turn(one)?;
             }
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// One's rates of the rounds by those of another one, the point of this number.
+pub(super) fn comparison(
+    own: impl IntoIterator<Item = Option<f64>>,
+    (point_index, other): (usize, impl IntoIterator<Item = Option<f64>>),
+) -> Option<Comparison> {
+    let pairs: Vec<(f64, f64)> = own.into_iter().zip(other).filter_map(|(a, b)| a.zip(b)).collect();
+    let ratio = stats::ratio(&pairs)?;
+    Some(Comparison { point_index, ratio: ratio.value, interval: ratio.interval, rounds: pairs.len() })
 }
 
 /// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
@@ -43,6 +68,18 @@ fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_compared_within_their_rounds() {
+        // The second round was slow for both; the last one has no partner.
+        let own = [10e6, 5e6, 10e6, 10e6, 10e6, 10e6, 99e6].map(Some);
+        let other = [Some(1e6), Some(0.5e6), Some(1e6), Some(1e6), Some(1e6), Some(1e6), None];
+        let found = comparison(own, (3, other)).unwrap();
+        assert_eq!((found.point_index, found.ratio, found.rounds), (3, 10.0, 6));
+        let (low, high) = found.interval.unwrap();
+        assert!((low, high) == (10.0, 10.0), "{low} to {high}");
+        assert_eq!(comparison(own, (3, [None; 7])), None);
+    }
 
     #[test]
     fn everyone_is_first_once() {

@@ -53,7 +53,7 @@ pub(super) struct Trials<'a> {
 impl<'a> Trials<'a> {
     pub(super) fn new(
         run: &'a Running<'a>,
-        (point, spec): (&'a Point, &'a PointSpec),
+        (point, spec): (&Point, &'a PointSpec),
         kept: VecDeque<Trial>,
     ) -> Trials<'a> {
         let cold = !kept.is_empty();

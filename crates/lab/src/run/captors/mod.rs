@@ -19,7 +19,7 @@ use bench::{Bench, Outcome};
 use program::{Captor, Statement};
 
 use super::process::Failed;
-use super::rounds::TakesTurns;
+use super::rounds::{TakesTurns, take_turns};
 use super::series::{Patience, Series, worst};
 use super::verdict::{Books, rate_error};
 use super::{Event, RunError, Running, Settings, programs};
@@ -86,9 +86,10 @@ struct Round {
 impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let (mut benches, mut entrants) = self.entrants()?;
-        self.in_rounds(self.experiment.rounds, &mut entrants, |contest, entrant| {
+        let rounds = self.rounds(self.experiment.rounds, entrants.len());
+        take_turns(&rounds, &mut entrants, |entrant| {
             let bench = &mut benches[entrant.bench];
-            let found = Trials { contest, entrant, bench, error: None }.round()?;
+            let found = Trials { contest: &mut self, entrant, bench, error: None }.round()?;
             entrant.rounds.push(found);
             Ok(())
         })?;

@@ -24,7 +24,7 @@ use super::captors::RING_FULL;
 use super::folder::Folder;
 use super::mirror::{Mirror, Sent};
 use super::process::{Failed, Process};
-use super::rounds::TakesTurns;
+use super::rounds::{TakesTurns, take_turns};
 use super::series::Series;
 use super::verdict::Books;
 use super::{Event, RunError, Running, Settings, programs};
@@ -81,9 +81,8 @@ impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let bench = self.bench()?;
         let mut entrants = self.entrants(&bench)?;
-        self.in_rounds(self.experiment.rounds, &mut entrants, |contest, entrant| {
-            contest.attack(entrant, &bench)
-        })?;
+        let rounds = self.rounds(self.experiment.rounds, entrants.len());
+        take_turns(&rounds, &mut entrants, |entrant| self.attack(entrant, &bench))?;
         for entrant in &entrants {
             let search = if entrant.absent { "left out" } else { "rounds" };
             self.close(&entrant.point, PointResult { search: search.into(), ..PointResult::default() })?;

@@ -19,7 +19,7 @@ use weir_testbed::journal::measuring_lock;
 use contestant::{Contestant, Failed, Generator, Outside, Sent};
 
 use super::rig::Rig;
-use super::rounds::TakesTurns;
+use super::rounds::{TakesTurns, comparison, take_turns};
 use super::series::Series;
 use super::verdict::Books;
 use super::{Event, Options, RunError, Running, programs};
@@ -98,9 +98,10 @@ impl WireLoad {
 impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let mut entrants = self.entrants()?;
-        self.in_rounds(self.experiment.rounds, &mut entrants, |contest, entrant| {
-            let (duration, purpose) = (contest.experiment.trial, purpose(&entrant.source));
-            let rate = contest.trial(entrant, duration, purpose)?;
+        let rounds = self.rounds(self.experiment.rounds, entrants.len());
+        take_turns(&rounds, &mut entrants, |entrant| {
+            let (duration, purpose) = (self.experiment.trial, purpose(&entrant.source));
+            let rate = self.trial(entrant, duration, purpose)?;
             entrant.rates.push(rate);
             Ok(())
         })?;
@@ -328,12 +329,13 @@ impl<'a> Contest<'a> {
         }
         let trial_s = self.experiment.trial.as_secs_f64();
         let goal = result::goal(goal_name(&entrant.source), &entrant.rates, trial_s);
-        let comparison = |other: &Entrant| -> Option<Comparison> {
+        let against = |other: &Entrant| -> Option<Comparison> {
             let alike = entrant.frame_bytes == other.frame_bytes
                 && compares(entrant.generator()?, other.generator()?);
-            alike.then(|| result::comparison(&entrant.rates, (other.point.index, &other.rates)))?
+            let (own, others) = (entrant.rates.iter().copied(), other.rates.iter().copied());
+            alike.then(|| comparison(own, (other.point.index, others)))?
         };
-        let comparisons = all.iter().filter_map(comparison).collect();
+        let comparisons = all.iter().filter_map(against).collect();
         PointResult { search: "rounds".into(), goals: vec![goal], comparisons, ..PointResult::default() }
     }
 }

@@ -1,7 +1,6 @@
 //! What many rounds say together. Pure.
 
-use crate::record::{Comparison, GoalResult, GoalValue};
-use crate::stats;
+use crate::record::{GoalResult, GoalValue};
 
 /// The result of a contestant with one rate per round; `None` where a round gave none.
 pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResult {
@@ -19,31 +18,9 @@ pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResul
     super::super::goal_result(name, parameters, rates.iter().map(value).collect())
 }
 
-/// `own` rates against those of the point `other`, paired by round.
-pub(super) fn comparison(
-    own: &[Option<f64>],
-    (point_index, other): (usize, &[Option<f64>]),
-) -> Option<Comparison> {
-    let pairs: Vec<(f64, f64)> = own.iter().zip(other).filter_map(|(a, b)| (*a).zip(*b)).collect();
-    let ratio = stats::ratio(&pairs)?;
-    Some(Comparison { point_index, ratio: ratio.value, interval: ratio.interval, rounds: pairs.len() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_are_compared_within_their_rounds() {
-        // The second round was slow for both; the last one has no partner.
-        let own = [10e6, 5e6, 10e6, 10e6, 10e6, 10e6, 99e6].map(Some);
-        let other = [Some(1e6), Some(0.5e6), Some(1e6), Some(1e6), Some(1e6), Some(1e6), None];
-        let found = comparison(&own, (3, &other)).unwrap();
-        assert_eq!((found.point_index, found.ratio, found.rounds), (3, 10.0, 6));
-        let (low, high) = found.interval.unwrap();
-        assert!((low, high) == (10.0, 10.0), "{low} to {high}");
-        assert_eq!(comparison(&own, (3, &[None; 7])), None);
-    }
 
     #[test]
     fn a_round_without_a_rate_is_kept_and_said() {
