@@ -24,5 +24,5 @@ mod worker;
 pub use backend::{Backend, OpenError};
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
-pub use node::{Node, NodeError};
+pub use node::{Ended, Node, NodeError};
 pub use opened::Opened;

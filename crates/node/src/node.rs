@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::counters::{Shown, Snapshot};
 use crate::handover::Bell;
 use crate::opened::Blueprint;
-use crate::worker::{Request, Strings, Worker};
+use crate::worker::{Last, Request, Strings, Worker};
 
 /// What goes wrong with a node.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,7 @@ struct Thread {
     asked: Arc<AtomicBool>,
     bell: Arc<Bell>,
     shown: Arc<Shown>,
-    handle: Option<JoinHandle<io::Result<Snapshot>>>,
+    handle: Option<JoinHandle<io::Result<Last>>>,
     number: u32,
 }
 
@@ -71,7 +71,7 @@ impl Thread {
             let failed = done.is_err();
             // Whoever starts us waits for it.
             let _ = ready.send(done);
-            if failed { Ok(first) } else { worker.run(strings) }
+            if failed { Ok(Last { counted: first, events: (Vec::new(), 0) }) } else { worker.run(strings) }
         };
         let handle = std::thread::Builder::new().name("node".into()).spawn(run);
         let handle = Some(handle.map_err(thread_error("starting a thread of the node"))?);
@@ -106,10 +106,20 @@ impl Thread {
         self.tell();
     }
 
-    fn join(&mut self) -> Option<io::Result<Snapshot>> {
+    fn join(&mut self) -> Option<io::Result<Last>> {
         let done = self.handle.take()?.join();
         Some(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
+}
+
+/// What is left to tell of a node that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its last counters, by thread.
+    pub threads: Vec<Snapshot>,
+    /// What its NATs wrote down since [`Node::events`] was last called, in the order of time, and how many events there was
+    /// no room for, ever.
+    pub events: (Vec<Event>, u64),
 }
 
 /// A node that runs. Dropping it ends it.
@@ -252,11 +262,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
-        let of_threads = self.ask(|worker| worker.plane.events())?;
-        let lost = of_threads.iter().map(|(_, lost)| lost).sum();
-        let mut all: Vec<Event> = of_threads.into_iter().flat_map(|(events, _)| events).collect();
-        all.sort_by_key(|event| event.at);
-        Ok((all, lost))
+        Ok(in_order(self.ask(|worker| worker.plane.events())?))
     }
 
     /// When its time began.
@@ -292,18 +298,28 @@ impl Node {
         self.threads.iter().any(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Ends it: nothing new comes in, what is there leaves. Its last counters, by thread.
+    /// Ends it: nothing new comes in, what is there leaves.
     ///
     /// # Errors
     /// A port was of no more use.
-    pub fn stop(mut self) -> Result<Vec<Snapshot>, NodeError> {
-        self.let_go().into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped)
+    pub fn stop(mut self) -> Result<Ended, NodeError> {
+        let last = self.let_go().into_iter().collect::<io::Result<Vec<_>>>().map_err(NodeError::Stopped)?;
+        let (threads, events) = last.into_iter().map(|Last { counted, events }| (counted, events)).unzip();
+        Ok(Ended { threads, events: in_order(events) })
     }
 
-    fn let_go(&mut self) -> Vec<io::Result<Snapshot>> {
+    fn let_go(&mut self) -> Vec<io::Result<Last>> {
         self.threads.iter_mut().for_each(Thread::let_go);
         self.threads.iter_mut().filter_map(Thread::join).collect()
     }
+}
+
+/// The events of all threads in the order of time, and how many there was no room for.
+fn in_order(of_threads: Vec<(Vec<Event>, u64)>) -> (Vec<Event>, u64) {
+    let lost = of_threads.iter().map(|(_, lost)| lost).sum();
+    let mut all: Vec<Event> = of_threads.into_iter().flat_map(|(events, _)| events).collect();
+    all.sort_by_key(|event| event.at);
+    (all, lost)
 }
 
 /// What threads were asked for.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use weir_plane::{BATCH, Batch, Departure, Fate, Frame, Leave, Plane, PortId, Time, Way};
+use weir_plane::{BATCH, Batch, Departure, Event, Fate, Frame, Leave, Plane, PortId, Time, Way};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
@@ -96,6 +96,13 @@ pub(crate) struct Strings {
     pub(crate) shown: Arc<Shown>,
 }
 
+/// What is left to tell when a worker has ended.
+pub(crate) struct Last {
+    pub(crate) counted: Snapshot,
+    /// What its NATs wrote down since somebody asked, and how many events there was no room for, ever.
+    pub(crate) events: (Vec<Event>, u64),
+}
+
 /// What became of a frame, and where it begins and ends now.
 type Outcome = (Fate, u16, u16);
 
@@ -124,7 +131,7 @@ impl Worker {
     }
 
     /// Works until the strings are let go, or nothing can arrive any more; then takes what is there, and sends it.
-    pub(crate) fn run(&mut self, mut strings: Strings) -> io::Result<Snapshot> {
+    pub(crate) fn run(&mut self, mut strings: Strings) -> io::Result<Last> {
         loop {
             if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
                 break;
@@ -146,9 +153,9 @@ impl Worker {
             }
         }
         self.drain()?;
-        let last = self.snapshot()?;
-        strings.shown.show(&last);
-        Ok(last)
+        let counted = self.snapshot()?;
+        strings.shown.show(&counted);
+        Ok(Last { counted, events: self.plane.events() })
     }
 
     /// Does what was asked for; false when nobody can ask any more.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use weir_node::{Config, Node, Opened, Snapshot};
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
+use weir_plane::What;
 use weir_plane::scenario::packet;
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
@@ -77,7 +78,7 @@ fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
         }
         // What waits when it is told to end still leaves, or never came in.
         sent.iter().for_each(|frame| assert!(a.send(frame)));
-        let last = Snapshot::sum(&node.stop().unwrap());
+        let last = Snapshot::sum(&node.stop().unwrap().threads);
         assert!(last.books.balance(), "{wait}: {last:?}");
         assert_eq!(last.books.entered, last.ports.iter().map(|port| port.received).sum::<u64>(), "{wait}");
         let left = std::iter::from_fn(|| b.receive()).count() as u64;
@@ -122,7 +123,7 @@ fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
         for n in 0..250 {
             assert!(ends[n as usize % 3][0].send(&flow(n)));
         }
-        let threads = node.stop().unwrap();
+        let threads = node.stop().unwrap().threads;
         let last = Snapshot::sum(&threads);
         assert!(threads.iter().all(|thread| thread.books.balance() && thread.books.left > 50), "{threads:?}");
         let (books, sent) = (&last.books, last.ports[1].sent);
@@ -151,7 +152,7 @@ fn held_fragments_that_become_longer_than_frames_leave() {
         frame(&format!("udp 198.19.0.9:53 > 192.0.2.1:{port} len 1744 whole 3488 frag 0+ id 9 df"), [8, 0]);
     assert!(b.send(&later) && b.send(&first));
     assert_eq!([next(&a).len(), next(&a).len()], [first.len() + 28, later.len() + 28]);
-    assert!(Snapshot::sum(&node.stop().unwrap()).books.balance());
+    assert!(Snapshot::sum(&node.stop().unwrap().threads).books.balance());
 }
 
 #[test]
@@ -167,14 +168,20 @@ fn a_node_with_files_ends_with_them() {
         write::packet(&mut capture, &Packet { interface: 0, at_ns: 1, wire_len, bytes, dropped: 0 });
     }
     std::fs::write(&from, capture).unwrap();
-    let text = format!("lan(on pcapng:{}:) > wan(on pcapng::{})", from.display(), to.display());
+    let (from_name, to_name) = (from.display(), to.display());
+    let text = format!(
+        "lan(on pcapng:{from_name}:) > nat(public 192.0.2.1, log sessions) > wan(on pcapng::{to_name})"
+    );
     let node = Opened::new(&config(&text)).unwrap().start().unwrap();
     let deadline = Instant::now() + PATIENCE;
     while !node.has_ended() && Instant::now() < deadline {
         std::thread::yield_now();
     }
-    let last = Snapshot::sum(&node.stop().unwrap());
+    let ended = node.stop().unwrap();
+    let last = Snapshot::sum(&ended.threads);
     assert_eq!((last.books.entered, last.books.left, last.ports[1].sent), (200, 200, 200), "{last:?}");
+    let happened: Vec<What> = ended.events.0.iter().map(|event| event.what).collect();
+    assert_eq!(happened, [What::BlockAllocated, What::SessionCreated], "nobody has asked before");
     assert!(std::fs::read(&to).unwrap().len() > 200 * 64);
 }
 
@@ -246,7 +253,7 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
             }
             assert!(came == some, "{io}: {} of 60 frames, or others", came.len());
         }
-        let last = Snapshot::sum(&node.stop().unwrap());
+        let last = Snapshot::sum(&node.stop().unwrap().threads);
         assert!(last.books.balance() && last.books.left == 900, "{io}: {last:?}");
         // Nothing of it is left at the interfaces.
         let again = street.node.run(|| Opened::new(&config).map(drop));

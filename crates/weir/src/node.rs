@@ -16,11 +16,12 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use weir_capture::privilege;
-use weir_node::{Config, Node, Opened, cpus_of};
+use weir_node::{Config, Ended, Node, Opened, cpus_of};
+use weir_plane::Event;
 
 use crate::cli::{NodeApply, NodeCommand, NodeRun, NodeShow};
 use crate::prometheus::Server;
@@ -82,7 +83,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     config.check_threads().map_err(anyhow::Error::msg)?;
     let stop = stop_flag()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
-    let events = arguments.events.as_deref().map(open_log).transpose()?;
+    let events = arguments.events.as_deref().map(append_to).transpose()?;
     let mut blocks = arguments.blocks.as_deref().map(Blocks::open).transpose()?;
     let control = Control::listen(&arguments.socket.path())?;
     let mut opened = Opened::new(&config)?;
@@ -97,6 +98,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
     }
     let node = opened.start()?;
+    let mut log = Log { events, blocks, began: node.began() };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let mut told = Instant::now();
@@ -108,18 +110,45 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
             let placed = |config| placed(config, cpus.as_deref());
             control::answer(&node, &names, question, &placed)
         });
-        if events.is_some() || blocks.is_some() {
-            write_events(&node, events.as_ref(), blocks.as_mut())?;
+        if log.is_wanted()
+            // A node that ends between two looks is told at the end.
+            && let Ok(happened) = node.events()
+        {
+            log.write(&happened)?;
         }
         if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
             told = Instant::now();
             server.tell(told::prometheus(&node.snapshots(), &names));
         }
     }
-    end(node, &names, arguments.json, out)
+    end(node, &mut log, &names, arguments.json, out)
 }
 
-fn open_log(path: &Path) -> Result<File> {
+/// Where it is written down what happens in NATs.
+struct Log {
+    events: Option<File>,
+    blocks: Option<Blocks>,
+    /// When the time of the node begins.
+    began: SystemTime,
+}
+
+impl Log {
+    fn is_wanted(&self) -> bool {
+        self.events.is_some() || self.blocks.is_some()
+    }
+
+    /// Appends what happened since the last time; so many events there was no room for.
+    fn write(&mut self, (events, lost): &(Vec<Event>, u64)) -> Result<()> {
+        if let Some(file) = &mut self.events {
+            let lines = events.iter().map(|event| format!("{}\n", told::event(event, self.began, *lost)));
+            let text: String = lines.collect();
+            file.write_all(text.as_bytes()).context("cannot write the events of the node")?;
+        }
+        self.blocks.as_mut().map_or(Ok(()), |blocks| blocks.note(events))
+    }
+}
+
+fn append_to(path: &Path) -> Result<File> {
     let file = File::options().append(true).create(true).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
 }
@@ -134,24 +163,14 @@ fn restore(opened: &mut Opened, blocks: &mut Blocks) -> Result<()> {
     blocks.begin(&restored)
 }
 
-/// Appends what happened since the last time.
-fn write_events(node: &Node, file: Option<&File>, blocks: Option<&mut Blocks>) -> Result<()> {
-    // A node that ends between two looks is told at the end.
-    let Ok((events, lost)) = node.events() else { return Ok(()) };
-    if let Some(mut file) = file {
-        let lines = events.iter().map(|event| format!("{}\n", told::event(event, node.began(), lost)));
-        let text: String = lines.collect();
-        file.write_all(text.as_bytes()).context("cannot write the events of the node")?;
-    }
-    blocks.map_or(Ok(()), |blocks| blocks.note(&events))
-}
-
 /// Drains the node and tells the books.
-fn end(node: Node, names: &[String], json: bool, out: &mut impl Write) -> Result<Outcome> {
-    let last = node.stop()?;
+fn end(node: Node, log: &mut Log, names: &[String], json: bool, out: &mut impl Write) -> Result<Outcome> {
+    let Ended { threads, events } = node.stop()?;
+    log.write(&events)?;
+    let books = told::counters(&threads, names);
     match json {
-        true => writeln!(out, "{}", told::counters(&last, names))?,
-        false => out.write_all(told::text(&told::counters(&last, names)).as_bytes())?,
+        true => writeln!(out, "{books}")?,
+        false => out.write_all(told::text(&books).as_bytes())?,
     }
     Ok(Outcome::Done)
 }
