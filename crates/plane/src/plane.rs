@@ -543,8 +543,10 @@ fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
             Stage::Filter(Box::new(Filter::new(filter, config.seed, config.share)))
         }
         StageConfig::Nat(nat) => {
-            let own = config.ports.iter().flat_map(own_addresses).collect();
-            Stage::Nat(Box::new(Nat::new((**nat).clone(), own, config.seed, config.share)))
+            let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
+            let routes6 = config.routes.is_some() && own.iter().any(IpAddr::is_ipv6);
+            let nat = Nat::new((**nat).clone(), own, config.seed, config.share);
+            Stage::Nat(Box::new(if routes6 { nat.of_router6() } else { nat }))
         }
     }
 }

@@ -89,6 +89,8 @@ pub(crate) struct Nat {
     local: Vec<u32>,
     /// Frames need a look at their addresses before all else.
     is_special: bool,
+    /// The node forwards, and has addresses of IPv6 to speak of it with.
+    routes6: bool,
 }
 
 impl std::fmt::Debug for Nat {
@@ -154,7 +156,13 @@ impl Nat {
             answers: Allowance::default(),
             ids,
             local: own.into_iter().filter_map(v4).collect(),
+            routes6: false,
         }
+    }
+
+    /// The same in a node that forwards, with an address of IPv6.
+    pub(crate) fn of_router6(self) -> Nat {
+        Nat { routes6: true, ..self }
     }
 
     /// Translates the frames of `set` on their way in `dir`, and tells who goes on.

@@ -20,6 +20,7 @@ use super::table::Flow;
 use super::{Nat, Next};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, FRAGMENT_HEADER, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
+use crate::icmp::Error;
 use crate::prefix::Prefix;
 use crate::stage::{Dir, Step};
 use crate::table::tcp::Segment;
@@ -262,6 +263,12 @@ impl Nat {
         let is_piece = fragment(frame).is_some();
         if frame.fragment() == Fragment::Later && is_piece {
             return self.later(step, i, Dir::Outward);
+        }
+        if self.routes6 && frame.ip()[7] <= 1 {
+            // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
+            let back = step.back(Dir::Outward);
+            step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
+            return Next::Gone;
         }
         if frame.icmp_error() && is_whole {
             return self.error_out64(step, i);
