@@ -9,6 +9,7 @@
 mod blocks;
 mod control;
 mod told;
+mod unit;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use weir_capture::privilege;
 use weir_node::{Config, Ended, Node, Opened, cpus_of};
 use weir_plane::Event;
@@ -45,7 +46,7 @@ pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome
         NodeCommand::Run(arguments) => return in_foreground(arguments, out),
         NodeCommand::Show(arguments) => show(arguments, out)?,
         NodeCommand::Apply(arguments) => apply(arguments, out)?,
-        NodeCommand::Unit { file } => unit(file, out)?,
+        NodeCommand::Unit { file } => unit::write(file, &read(file)?, out)?,
     }
     Ok(Outcome::Done)
 }
@@ -176,7 +177,7 @@ fn end(node: Node, log: &mut Log, names: &[String], json: bool, out: &mut impl W
 }
 
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
-    let answer = control::ask(&arguments.socket.path(), &control::show(arguments.what))?;
+    let answer = control::ask(&arguments.socket.found(), &control::show(arguments.what))?;
     match arguments.json {
         true => writeln!(out, "{answer}")?,
         false => out.write_all(told::text(&answer).as_bytes())?,
@@ -194,41 +195,6 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
         files.borrow_mut().insert(other.to_string(), text.clone());
         Ok(text)
     })?;
-    control::ask(&arguments.socket.path(), &control::apply(&name, &text, &files.into_inner()))?;
+    control::ask(&arguments.socket.found(), &control::apply(&name, &text, &files.into_inner()))?;
     Ok(writeln!(out, "the node is what {name} says")?)
-}
-
-fn unit(file: &Path, out: &mut impl Write) -> Result<()> {
-    let path = std::path::absolute(file).context("the file of the node")?;
-    let program = std::env::current_exe().context("the path of weir")?;
-    let (path, program) = (path.display().to_string(), program.display().to_string());
-    if path.contains(char::is_whitespace) || program.contains(char::is_whitespace) {
-        bail!("systemd separates words by blanks: give {path} a path without any");
-    }
-    Ok(write!(
-        out,
-        "\
-[Unit]
-Description=Network node of {path}
-After=network-pre.target
-Wants=network-pre.target
-
-[Service]
-ExecStartPre={program} node check {path}
-ExecStart={program} node run {path}
-ExecReload={program} node apply {path}
-RuntimeDirectory=weir
-Restart=on-failure
-# A drain takes less than a second.
-TimeoutStopSec=5
-LimitMEMLOCK=infinity
-CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_SYS_NICE CAP_IPC_LOCK
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateTmp=yes
-
-[Install]
-WantedBy=multi-user.target
-"
-    )?)
 }

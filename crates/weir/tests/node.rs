@@ -4,7 +4,7 @@ mod street;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -232,8 +232,54 @@ fn all_mistakes_of_a_file_are_told() {
         assert!(told.contains(&format!("wrong.node:{line}: {what}")), "{told}");
     }
     let unit = Command::new(WEIR).args(["node", "unit"]).arg(&file).output().unwrap();
-    let unit = String::from_utf8(unit.stdout).unwrap();
-    assert!(unit.contains(&format!("node run {}\n", file.display())), "{unit}");
+    assert_eq!(unit.status.code(), Some(1), "{unit:?}");
+}
+
+/// The unit of a node with this text, which stands in `file`.
+fn unit(file: &Path, text: &str) -> String {
+    std::fs::write(file, text).unwrap();
+    let unit = Command::new(WEIR).args(["node", "unit"]).arg(file).output().unwrap();
+    assert!(unit.status.success(), "{unit:?}");
+    String::from_utf8(unit.stdout).unwrap()
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join("unit.node");
+    let text = unit(&file, "node lan(on br-lan) > route > wan(on packet:eth0) run(host tap0)");
+    let devices = r"sys-subsystem-net-devices-br\x2dlan.device sys-subsystem-net-devices-eth0.device";
+    assert!(text.contains(&format!("After=network-pre.target {devices}\n")), "{text}");
+    assert!(text.contains(&format!(" node run {} --socket %t/weir/node.sock ", file.display())), "{text}");
+    let path = folder.join("weir-node-test.service");
+    std::fs::write(&path, text).unwrap();
+    match Command::new("systemd-analyze").arg("verify").arg(&path).output() {
+        Ok(verified) => assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}"),
+        Err(_) => eprintln!("skipped: systemd-analyze is not installed"),
+    }
+}
+
+#[test]
+fn a_node_runs_with_the_capabilities_of_its_unit() {
+    need_root!();
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return eprintln!("skipped: setpriv is not installed");
+    }
+    let street = Street::new();
+    let text = unit(&street.folder.join("unit.node"), NAT);
+    let bounds = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let bounds: String =
+        bounds.split(' ').map(|name| format!(",+{}", &name["CAP_".len()..].to_lowercase())).collect();
+    for run in ["io xdp", "io packet, host tap0"] {
+        street.merge(run == "io xdp");
+        let mut command = Command::new("setpriv");
+        command.args(["--no-new-privs", "--bounding-set", &format!("-all{bounds}"), WEIR]);
+        let node = street.run_by(command, &format!("{NAT}run({run})"));
+        echo_over_tcp(&street, 10_000);
+        let applied = street.weir(&["apply", street.file(&format!("{NAT}run({run})")).to_str().unwrap()]);
+        assert!(applied.status.success(), "{run}: {applied:?}");
+        node.end();
+    }
 }
 
 #[test]

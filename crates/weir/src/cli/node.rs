@@ -1,7 +1,7 @@
 //! The node: what runs it, and what asks and changes one that runs.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -127,10 +127,20 @@ pub(crate) struct NodeSocket {
     pub(crate) socket: Option<PathBuf>,
 }
 
+/// Where the sockets of the system's services are.
+const SYSTEM: &str = "/run";
+const SOCKET: &str = "weir/node.sock";
+
 impl NodeSocket {
     /// Its path.
     pub(crate) fn path(&self) -> PathBuf {
-        let folder = || std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| "/run".into(), PathBuf::from);
-        self.socket.clone().unwrap_or_else(|| folder().join("weir/node.sock"))
+        let folder = || std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| SYSTEM.into(), PathBuf::from);
+        self.socket.clone().unwrap_or_else(|| folder().join(SOCKET))
+    }
+
+    /// The path where a node answers: root may ask the one that the system runs, whatever folder its login has.
+    pub(crate) fn found(&self) -> PathBuf {
+        let (own, system) = (self.path(), Path::new(SYSTEM).join(SOCKET));
+        if self.socket.is_none() && !own.exists() && system.exists() { system } else { own }
     }
 }

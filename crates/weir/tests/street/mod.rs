@@ -84,15 +84,24 @@ impl Street {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(WEIR);
-        command.arg("node").args(arguments).env("WEIR_NODE_SOCKET", self.folder.join("node.sock"));
+        command.arg("node").args(arguments).env("WEIR_NODE_SOCKET", self.socket());
         command
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("node.sock")
     }
 
     /// A node that answers.
     pub(crate) fn run(&self, text: &str) -> Running<'_> {
-        let file = self.file(text);
-        let mut command = self.command(&["run", file.to_str().unwrap(), "--json", "--events"]);
+        self.run_by(Command::new(WEIR), text)
+    }
+
+    /// The same, run by a command that takes its words.
+    pub(crate) fn run_by(&self, mut command: Command, text: &str) -> Running<'_> {
+        command.args(["node", "run"]).arg(self.file(text)).args(["--json", "--events"]);
         command.arg(self.folder.join("events")).arg("--blocks").arg(self.folder.join("blocks"));
+        command.env("WEIR_NODE_SOCKET", self.socket());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
         let deadline = Instant::now() + PATIENCE;

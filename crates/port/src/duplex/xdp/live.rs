@@ -33,7 +33,8 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// For an interface of the calling thread's network namespace; `None` if its driver is not made for it.
+    /// For an interface of the calling thread's network namespace; `None` if its driver is not made for it, or the process
+    /// may not.
     pub(super) fn open(interface: &Interface) -> Result<Option<Live>, CaptureError> {
         if !interface.is_veth() {
             return Ok(None);
@@ -42,7 +43,11 @@ impl Live {
         let state = program.memory::<Leave>("bss", 1)?;
         program.write("interface", 0, &interface.index)?;
         let slots = program.memory("frames", LEAVING)?;
-        let slot = Slot::held(&program).map_err(interface.refused("keeping an XDP program at hand"))?;
+        let slot = match Slot::held(&program) {
+            // It takes a network namespace of its own, which needs CAP_SYS_ADMIN: frames then leave one by one.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Ok(None),
+            slot => slot.map_err(interface.refused("keeping an XDP program at hand"))?,
+        };
         let mut live =
             Live { interface: interface.clone(), program, state, slots, _slot: slot, usable: false };
         live.look();

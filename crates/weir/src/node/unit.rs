@@ -1,0 +1,87 @@
+//! The unit with which systemd runs a node.
+//!
+//! It has what opens ports and gives privileges up, and no more: on a veth, frames leave one by one without CAP_SYS_ADMIN.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use weir_node::{Backend, Config};
+
+/// Writes the unit of the node in `file`, which says `config`.
+pub(super) fn write(file: &Path, config: &Config, out: &mut impl Write) -> Result<()> {
+    let path = std::path::absolute(file).context("the file of the node")?;
+    let program = std::env::current_exe().context("the path of weir")?;
+    let (path, program) = (path.display().to_string(), program.display().to_string());
+    if path.contains(char::is_whitespace) || program.contains(char::is_whitespace) {
+        bail!("systemd separates words by blanks: give {path} a path without any");
+    }
+    // What `%` stands for is systemd's, and here it stands for itself.
+    let (path, program) = (path.replace('%', "%%"), program.replace('%', "%%"));
+    let devices: String =
+        config.backends.iter().filter_map(device).map(|device| format!(" {device}")).collect();
+    Ok(write!(
+        out,
+        "\
+[Unit]
+Description=Network node of {path}
+Wants=network-pre.target{devices}
+After=network-pre.target{devices}
+# As long as an interface is not there, or has vanished, it is tried again.
+StartLimitIntervalSec=0
+
+[Service]
+ExecStartPre={program} node check {path}
+# After a crash hosts have their ports again.
+ExecStart={program} node run {path} --socket %t/weir/node.sock --blocks %S/weir/%N.blocks
+ExecReload={program} node apply {path} --socket %t/weir/node.sock
+RuntimeDirectory=weir
+StateDirectory=weir
+Restart=on-failure
+RestartSec=1
+# A drain takes less than two seconds.
+TimeoutStopSec=5
+LimitMEMLOCK=infinity
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_SYS_NICE CAP_IPC_LOCK
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+PrivateTmp=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+
+[Install]
+WantedBy=multi-user.target
+"
+    )?)
+}
+
+/// The unit of a port's interface, which is there when the interface is.
+fn device(backend: &Backend) -> Option<String> {
+    let (Backend::Xdp(name) | Backend::Packet(name)) = backend else { return None };
+    Some(format!("sys-subsystem-net-devices-{}.device", escaped(name)))
+}
+
+/// A part of the name of a unit, as `systemd-escape` writes it.
+fn escaped(name: &str) -> String {
+    let escape = |(at, byte): (usize, u8)| match byte {
+        b'.' if at == 0 => format!("\\x{byte:02x}"),
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    name.bytes().enumerate().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped() {
+        for (name, unit) in [("eth0", "eth0"), ("br-lan.7", r"br\x2dlan.7"), (".x@", r"\x2ex\x40")] {
+            assert_eq!(escaped(name), unit);
+        }
+    }
+}
