@@ -77,17 +77,17 @@ impl Profile {
         sorted(causes)
     }
 
-    /// The innermost functions of these threads with their samples, the largest first.
-    pub(crate) fn by_function<'a>(&'a self, who: &'a [&'a str]) -> Vec<(&'a str, u64)> {
-        let mut functions = BTreeMap::<&str, u64>::new();
+    /// The innermost functions of these threads with what they were at work for and their samples, the largest first.
+    pub(crate) fn by_function<'a>(&'a self, who: &'a [&'a str]) -> Vec<((&'a str, &'static str), u64)> {
+        let mut functions = BTreeMap::<(&str, &str), u64>::new();
         for (stack, n) in self.of(who) {
-            *functions.entry(stack.rsplit(';').next().unwrap_or(stack)).or_default() += n;
+            *functions.entry((stack.rsplit(';').next().unwrap_or(stack), cause(stack))).or_default() += n;
         }
         sorted(functions)
     }
 }
 
-fn sorted(counts: BTreeMap<&str, u64>) -> Vec<(&str, u64)> {
+fn sorted<T: Ord>(counts: BTreeMap<T, u64>) -> Vec<(T, u64)> {
     let mut list: Vec<_> = counts.into_iter().collect();
     list.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     list
@@ -149,6 +149,7 @@ mod tests {
         let causes = profile.by_cause(&[Profile::RECEIVE, Profile::CAPTURE]);
         assert_eq!(causes[0], ("copies", 3));
         assert!(causes.contains(&("user code", 1)) && causes.contains(&("packet socket", 1)), "{causes:?}");
-        assert_eq!(profile.by_function(&[Profile::RECEIVE]), [("memcpy", 3), ("tpacket_rcv", 1)]);
+        let functions = profile.by_function(&[Profile::RECEIVE]);
+        assert_eq!(functions, [(("memcpy", "copies"), 3), (("tpacket_rcv", "packet socket"), 1)]);
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Bar {
     pub(crate) label: String,
     /// Length; `None` where there is nothing to show.
     pub(crate) value: Option<f64>,
+    /// What it is made of, drawn one after the other in place of the whole; may be empty.
+    pub(crate) parts: Vec<Part>,
     /// Whiskers.
     pub(crate) interval: Option<(f64, f64)>,
     /// Further values, drawn as ticks.
@@ -40,6 +42,17 @@ pub(crate) struct Bar {
     pub(crate) style: Style,
     /// False: the axis need not be long enough for it.
     pub(crate) fits: bool,
+}
+
+/// A part of a row.
+#[derive(Clone)]
+pub(crate) struct Part {
+    /// Length.
+    pub(crate) value: f64,
+    /// Tooltip.
+    pub(crate) title: String,
+    /// Colour and filling.
+    pub(crate) style: Style,
 }
 
 /// A figure of bars.
@@ -151,8 +164,17 @@ fn beside(end: f64, ticks: impl Iterator<Item = f64>, text: &str) -> f64 {
 fn draw_bar(svg: &mut Svg, scale: Scale, bar: &Bar, middle: f64) {
     let Some(value) = bar.value else { return };
     let (left, end) = (scale.at(0.0), scale.at(value));
-    let class = format!("bar {}", class(bar.style));
-    svg.rect((left, middle - BAR / 2.0), (end - left, BAR), &class, &bar.title);
+    let mut rect = |from: f64, to: f64, style: Style, title: &str| {
+        svg.rect((from, middle - BAR / 2.0), (to - from, BAR), &format!("bar {}", class(style)), title);
+    };
+    if bar.parts.is_empty() {
+        rect(left, end, bar.style, &bar.title);
+    }
+    let mut sum = 0.0;
+    for part in &bar.parts {
+        rect(scale.at(sum), scale.at(sum + part.value), part.style, &part.title);
+        sum += part.value;
+    }
     if value > scale.high() {
         let (x, y) = (end - 18.0, middle + BAR / 2.0 + 2.0);
         svg.path(&format!("M{x:.1} {y:.1}l5-17h5l-5 17Z"), "cut", "longer than the axis");
@@ -181,7 +203,8 @@ mod tests {
     fn bar(value: Option<f64>, fits: bool) -> Bar {
         let style = Style { colour: 1, marker: 0, pattern: 0 };
         let (label, text, title) = ("name".into(), "text".into(), "title".into());
-        Bar { label, value, interval: None, ticks: Vec::new(), text, title, style, fits }
+        let (parts, ticks) = (Vec::new(), Vec::new());
+        Bar { label, value, parts, interval: None, ticks, text, title, style, fits }
     }
 
     fn chart(bars: Vec<Bar>) -> BarChart {
@@ -207,6 +230,28 @@ mod tests {
         let at = |ticks: &[f64]| beside(100.0, ticks.iter().copied(), "691 k");
         assert_eq!([at(&[]), at(&[90.0]), at(&[300.0])], [106.0; 3]);
         assert_eq!((at(&[120.0]), at(&[150.0, 130.0])), (126.0, 156.0));
+    }
+
+    #[test]
+    fn parts_stand_in_place_of_the_whole_one_after_the_other() {
+        let mut whole = bar(Some(300.0), true);
+        let drawn = |bar: &Bar| -> Vec<(f64, f64)> {
+            let svg = chart(vec![bar.clone()]).draw("t", "d");
+            let number = |text: &str, name: &str| -> f64 {
+                let rest = text.split_once(&format!(" {name}=\"")).unwrap().1;
+                rest.split_once('"').unwrap().0.parse().unwrap()
+            };
+            svg.lines()
+                .filter(|line| line.starts_with("<rect"))
+                .map(|line| (number(line, "x"), number(line, "width")))
+                .collect()
+        };
+        let [(left, width)] = drawn(&whole)[..] else { panic!("one bar") };
+        let part = |value| Part { value, title: String::new(), style: whole.style };
+        whole.parts = vec![part(100.0), part(200.0)];
+        let [first, second] = drawn(&whole)[..] else { panic!("two parts") };
+        assert_eq!((first.0, second.0), (left, left + first.1));
+        assert!((first.1 + second.1 - width).abs() < 0.2 && (second.1 - 2.0 * first.1).abs() < 0.2);
     }
 
     #[test]

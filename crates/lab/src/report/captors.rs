@@ -256,7 +256,8 @@ fn bar(captor: &Captor<'_>) -> Bar {
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
     let (label, title) = (captor.name().to_string(), format!("{}: {text} frames/s", captor.name()));
     let interval = goal.and_then(|goal| goal.fps_interval);
-    Bar { label, value, interval, ticks: Vec::new(), text, title, style, fits: true }
+    let (parts, ticks) = (Vec::new(), Vec::new());
+    Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
 }
 
 fn rates(captors: &[Captor<'_>]) -> Table {

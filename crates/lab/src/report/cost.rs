@@ -84,6 +84,7 @@ fn bar(series: &Series<'_>, point: &PointData, ns: f64) -> Bar {
     Bar {
         label: series.label.clone(),
         value: Some(ns),
+        parts: Vec::new(),
         interval: None,
         ticks: Vec::new(),
         text: time_ns(ns),

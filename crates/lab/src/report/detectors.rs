@@ -130,7 +130,8 @@ fn bar(detector: &Detector<'_>) -> Bar {
     let own = detector.name().starts_with("weir");
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
     let (label, title) = (detector.name().to_string(), format!("{}: {text}", detector.name()));
-    Bar { label, value, interval, ticks: Vec::new(), text, title, style, fits: true }
+    let (parts, ticks) = (Vec::new(), Vec::new());
+    Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
 }
 
 fn table(detectors: &[Detector<'_>]) -> Table {

@@ -116,7 +116,8 @@ fn bar(point: &PointData) -> Bar {
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
     let title = format!("{}: {text} frames/s", name(point));
     let label = name(point).into();
-    Bar { label, value, interval: interval(point), ticks: Vec::new(), text, title, style, fits: true }
+    let (parts, ticks) = (Vec::new(), Vec::new());
+    Bar { label, value, parts, interval: interval(point), ticks, text, title, style, fits: true }
 }
 
 fn generators(data: &RunData) -> Table {

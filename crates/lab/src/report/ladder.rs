@@ -2,17 +2,18 @@
 //! story of what changes from rung to rung.
 
 use super::bars::{Bar, BarChart, Group};
-use super::flame;
-use super::format::{bytes, full, list, or_dash, percent, si, significant};
-use super::page::{bullets, details, figure, note, paragraph, section};
+use super::format::{bytes, full, or_dash, percent, si};
+use super::page::{details, figure, note, paragraph, section};
 use super::series::{Style, frame_name};
 use super::table::Table;
-use crate::profile::{CAUSES, Profile, cause};
+use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
 use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC};
 
-/// Differences below this share of a rate are no change: trials of the same rung differ by as much.
-const SAME: f64 = 0.05;
+mod cost;
+mod story;
+
+pub(crate) use story::findings;
 
 /// A rung that loses no more than this share at full speed takes what the kernel receives.
 const KEPT_UP: f64 = 0.01;
@@ -25,16 +26,14 @@ pub(crate) fn html(runs: &[RunData]) -> String {
         if rungs.is_empty() {
             return String::new();
         }
-        let body = figure("pair", &[chart(&rungs)], CAPTION, &Table::default())
-            + &rates(&rungs).html()
+        let body = figure("pair", &[chart(&rungs), cost::chart(&rungs)], CAPTION, &Table::default())
+            + "<h3>From rung to rung</h3>\n"
+            + &story::html(&rungs)
+            + "<h3>Rates</h3>\n"
+            + &tables(&rates(&rungs))
             + &details("Buffers, and what the kernel granted", &buffers(&rungs).html())
             + &note(METHOD)
-            + "<h3>What a frame costs</h3>\n"
-            + &costs(&rungs).html()
-            + &note(COST)
-            + &time(&rungs)
-            + "<h3>From rung to rung</h3>\n"
-            + &bullets(&story(&rungs));
+            + &cost::html(&rungs);
         let of = if several { format!(" of run {}", data.run.id) } else { String::new() };
         section(&format!("ladder-{}", data.run.id), &format!("The capture ladder{of}"), &body)
     };
@@ -44,33 +43,38 @@ pub(crate) fn html(runs: &[RunData]) -> String {
 /// The same as tables for a terminal.
 pub(crate) fn text(data: &RunData) -> Vec<String> {
     let rungs = rungs(data);
-    let by_cause = causes(&rungs).into_iter().map(|(traffic, table)| format!("{traffic}\n{}", table.text()));
-    let tables = |list: &[Table]| -> Vec<String> {
-        list.iter().filter(|table| !table.is_empty()).map(Table::text).collect()
-    };
-    let before = tables(&[rates(&rungs), buffers(&rungs), costs(&rungs)]);
-    let after = tables(&[functions(&rungs)]);
-    before.into_iter().chain(by_cause).chain(after).collect()
+    let named = |(traffic, table): (String, Table)| format!("{traffic}\n{}", table.text());
+    let other = |table: Table| Some(table.text()).filter(|_| !table.is_empty());
+    let mut all: Vec<String> = rates(&rungs).into_iter().map(named).collect();
+    all.extend(other(buffers(&rungs)));
+    all.extend(cost::costs(&rungs).into_iter().chain(cost::causes(&rungs)).map(named));
+    all.extend(other(cost::functions(&rungs)));
+    all
 }
 
-/// How far a run climbed with each traffic, for the summary; the story is in its section.
-pub(crate) fn findings(data: &RunData) -> Vec<String> {
-    let rungs = rungs(data);
-    let mut traffics: Vec<String> = rungs.iter().map(Rung::traffic).collect();
-    traffics.dedup();
-    let mut found: Vec<String> = traffics.iter().filter_map(|traffic| top(&rungs, traffic)).collect();
-    let crowded = rungs.iter().any(|rung| rung.threads() == "all" && !rung.data.point.cpus_shared.is_empty());
-    if crowded {
-        found.push(
-            "With threads on all CPUs, capture threads share the generator's: this machine has too few to show what \
-             a fan-out gains."
-                .into(),
-        );
+/// Tables of one kind of traffic each, under its name.
+type ByTraffic = Vec<(String, Table)>;
+
+fn tables(list: &[(String, Table)]) -> String {
+    list.iter().map(|(traffic, table)| paragraph(&format!("{traffic}:")) + &table.html()).collect()
+}
+
+/// The rungs that were climbed with each kind of traffic.
+fn by_traffic<'r, 'a>(rungs: &'r [Rung<'a>]) -> Vec<(String, Vec<&'r Rung<'a>>)> {
+    let mut groups: Vec<(String, Vec<&Rung<'_>>)> = Vec::new();
+    for rung in rungs {
+        let traffic = rung.traffic();
+        match groups.iter_mut().find(|(name, _)| *name == traffic) {
+            Some((_, group)) => group.push(rung),
+            None => groups.push((traffic, vec![rung])),
+        }
     }
-    found
+    groups
 }
 
-const CAPTION: &str = "Frames/s that each way of capturing takes without loss: three trials of three.";
+const CAPTION: &str = "Left: frames/s that each way of capturing takes without loss, three trials of three. Right: CPU time per \
+    captured frame, in reference cycles where their frequency is known, else in ns; beside each bar what capturing costs, and \
+    what sending adds.";
 
 const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
     at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
@@ -83,12 +87,16 @@ const METHOD: &str = "Without loss: the rate at full speed if three trials in a 
     lies between the two bounds, and a rung that loses at full speed has none. Frames are for somebody else, as at a \
     mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
 
-const COST: &str = "At 90 % of the rate without loss, or at full speed where nothing is lost. CPU time in reference cycles: time on a CPU times the frequency of \
-    the time stamp counter, per captured frame. Receiving: the kernel's softirq, with the driver, the XDP program, the \
-    stack and copies into rings. The capture thread: within system calls, and the rung's own code outside of them. \
-    Consumer: what the same thread then does with the frame, here reading its first 64 bytes. Receiving is sampled, as \
-    a share of the exact time of the generator's thread, and with RPS as time of other CPUs; the capture thread's time is exact, its division between kernel \
-    and program is sampled by the tick, and that between its own code and the consumer by the profile below.";
+/// Picks a part of the CPU time.
+type Part = fn(&CaptureTime) -> u64;
+
+/// Parts of the cost, and what they are called in sentences.
+const PARTS: [(&str, Part); 4] = [
+    ("receiving", |time| time.receive_ns),
+    ("system calls", |time| time.system_ns),
+    ("code of its own", |time| time.user_ns),
+    ("the consumer", |time| time.consumer_ns.unwrap_or(0)),
+];
 
 /// A rung with its results.
 struct Rung<'a> {
@@ -207,7 +215,7 @@ impl Rung<'_> {
 
     /// What a frame costs by cause, the largest first.
     fn shares(&self) -> Option<Vec<(&'static str, f64)>> {
-        let causes = self.profile()?.by_cause(&CAPTURING);
+        let causes = self.profile()?.by_cause(&cost::CAPTURING);
         let all: u64 = causes.iter().map(|(_, n)| n).sum();
         let cost = self.per_frame(CaptureTime::capture_ns).filter(|_| all > 0)?;
         Some(causes.into_iter().map(|(cause, n)| (cause, cost * n as f64 / all as f64)).collect())
@@ -232,14 +240,12 @@ fn cpus_named(cpus: &str) -> String {
 // ---- rates ---------------------------------------------------------------------------------------------
 
 fn chart(rungs: &[Rung<'_>]) -> String {
-    let mut groups: Vec<Group> = Vec::new();
-    for rung in rungs {
-        let (label, bar) = (rung.traffic(), bar(rung));
-        match groups.iter_mut().find(|group| group.label == label) {
-            Some(group) => group.bars.push(bar),
-            None => groups.push(Group { label, bars: vec![bar], limit: None }),
-        }
-    }
+    let group = |(label, rungs): (String, Vec<&Rung<'_>>)| Group {
+        label,
+        bars: rungs.into_iter().map(bar).collect(),
+        limit: None,
+    };
+    let groups: Vec<Group> = by_traffic(rungs).into_iter().map(group).collect();
     let texts: Vec<String> = groups
         .iter()
         .flat_map(|group| group.bars.iter().map(|bar| format!("{}, {}", group.label, bar.title)))
@@ -254,35 +260,35 @@ fn bar(rung: &Rung<'_>) -> Bar {
     let captures = rung.name != "count";
     let style = Style { colour: if captures { 1 } else { 2 }, marker: 0, pattern: usize::from(!captures) };
     let title = format!("{}: {text} frames/s", rung.label());
-    Bar { label: rung.label(), value, interval: None, ticks: vec![], text, title, style, fits: captures }
+    let (label, parts, ticks) = (rung.label(), Vec::new(), Vec::new());
+    Bar { label, value, parts, interval: None, ticks, text, title, style, fits: captures }
 }
 
-fn rates(rungs: &[Rung<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "Traffic",
-        "Rung",
-        "Threads",
-        "Without loss, frames/s",
-        "at most",
-        "At full speed: sent, frames/s",
-        "captured, frames/s",
-        "lost",
-        "Where",
-    ]);
-    for rung in rungs {
-        table.push(vec![
-            rung.traffic(),
-            rung.way(),
-            rung.threads().into(),
-            rung.lossless_text(),
-            or_dash(rung.at_most(rungs), full),
-            or_dash(rung.full, |trial| full(trial.sent as f64 / trial.duration_s)),
-            or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
-            or_dash(rung.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
-            or_dash(rung.full, places),
+fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
+    let table = |(traffic, group): (String, Vec<&Rung<'_>>)| {
+        let mut table = Table::new(&[
+            "Rung",
+            "Without loss, frames/s",
+            "At most, frames/s",
+            "Sent at full speed, frames/s",
+            "Captured of it, frames/s",
+            "Lost of it",
+            "Where it was lost, frames",
         ]);
-    }
-    table
+        for rung in group {
+            table.push(vec![
+                rung.label(),
+                rung.lossless_text(),
+                or_dash(rung.at_most(rungs), full),
+                or_dash(rung.full, |trial| full(trial.sent as f64 / trial.duration_s)),
+                or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
+                or_dash(rung.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
+                or_dash(rung.full, places),
+            ]);
+        }
+        (traffic, table)
+    };
+    by_traffic(rungs).into_iter().map(table).collect()
 }
 
 fn buffers(rungs: &[Rung<'_>]) -> Table {
@@ -311,238 +317,6 @@ fn places(trial: &Trial) -> String {
         parts.push(format!("unexplained {}", trial.unexplained));
     }
     parts.join(", ")
-}
-
-// ---- costs ---------------------------------------------------------------------------------------------
-
-fn costs(rungs: &[Rung<'_>]) -> Table {
-    let unit = if rungs.iter().any(|rung| rung.cycles_per_ns().is_some()) { "cycles" } else { "ns" };
-    let mut table = Table::new(&[
-        "Traffic".to_string(),
-        "Rung".into(),
-        "Threads".into(),
-        "frames/s".into(),
-        format!("Capture {unit}/frame"),
-        "Receiving".into(),
-        "Capture thread: system".into(),
-        "own code".into(),
-        "Consumer".into(),
-        "Generator".into(),
-        "System calls per 1000 frames".into(),
-        "Wake-ups per 1000 frames".into(),
-    ]);
-    for rung in rungs.iter().filter(|rung| rung.cost.is_some()) {
-        let part = |of: Part| or_dash(rung.per_frame(of), full);
-        table.push(vec![
-            rung.traffic(),
-            rung.way(),
-            rung.threads().into(),
-            or_dash(rung.cost, |(trial, _)| full(trial.sent_fps())),
-            part(CaptureTime::capture_ns),
-            part(|time| time.receive_ns),
-            part(|time| time.system_ns),
-            part(|time| time.user_ns),
-            or_dash(rung.consumer(), full),
-            part(|time| time.generator_ns),
-            or_dash(rung.calls_per_frame(), |n| significant(n * 1000.0)),
-            or_dash(rung.wakeups_per_frame(), |n| significant(n * 1000.0)),
-        ]);
-    }
-    table
-}
-
-// ---- where the time goes -------------------------------------------------------------------------------
-
-/// Whose time it is that capturing costs.
-const CAPTURING: [&str; 3] = [Profile::RECEIVE, Profile::RECEIVE_ELSEWHERE, Profile::CAPTURE];
-/// Functions of each rung in the table.
-const TOP: usize = 5;
-
-const TIME: &str = "Reference cycles per frame by cause, in the kernel's receive softirq and the capture threads. All \
-    CPUs are sampled by the kernel's own clock (cpu-clock) during the trial of costs; the share of the samples is that \
-    of the time. A sample counts for the cause of the innermost function that is known. While interrupts are off no \
-    sample is taken: that time shows where they come on again, often in locks. Sampling itself costs some percent.";
-
-fn time(rungs: &[Rung<'_>]) -> String {
-    let tables = causes(rungs);
-    if tables.is_empty() {
-        return String::new();
-    }
-    let tables: String =
-        tables.iter().map(|(traffic, table)| paragraph(&format!("{traffic}:")) + &table.html()).collect();
-    let flames = rungs.iter().filter_map(|rung| Some((rung, rung.profile()?)));
-    let flames = flames.map(|(rung, profile)| {
-        let name = format!("{}, {}", rung.label(), rung.traffic());
-        let drawing = flame::draw(&profile.stacks, &format!("Flame graph of {name}"));
-        details(&format!("Flame graph: {name}"), &figure("", &[drawing], FLAME, &Table::default()))
-    });
-    "<h3>Where the time goes</h3>\n".to_string()
-        + &tables
-        + &note(TIME)
-        + &details("The functions that take most time", &functions(rungs).html())
-        + &flames.collect::<String>()
-}
-
-const FLAME: &str =
-    "Width: share of the samples of all CPUs, idle time left out; what calls stands below what is called.";
-
-/// A table for each kind of traffic: rungs stand side by side, and causes below each other.
-fn causes(rungs: &[Rung<'_>]) -> Vec<(String, Table)> {
-    let mut traffics: Vec<String> = rungs.iter().map(Rung::traffic).collect();
-    traffics.dedup();
-    let table = |traffic: &String| {
-        let columns = rungs.iter().filter(|rung| rung.traffic() == *traffic);
-        let columns: Vec<_> = columns.filter_map(|rung| Some((rung.label(), rung.shares()?))).collect();
-        let names = columns.iter().map(|(name, _)| name.as_str());
-        let mut table = Table::new(&std::iter::once("Cause").chain(names).collect::<Vec<_>>());
-        for cause in CAUSES {
-            let cost =
-                |shares: &[(&str, f64)]| shares.iter().find(|(c, _)| *c == cause).map(|(_, cost)| *cost);
-            let costs: Vec<_> = columns.iter().map(|(_, shares)| cost(shares)).collect();
-            // A cause that plays no part has no row.
-            if costs.iter().any(Option::is_some) {
-                let cells = costs.into_iter().map(|cost| or_dash(cost, full));
-                table.push(std::iter::once(cause.to_string()).chain(cells).collect());
-            }
-        }
-        (traffic.clone(), table)
-    };
-    traffics.iter().map(table).filter(|(_, table)| !table.is_empty()).collect()
-}
-
-fn functions(rungs: &[Rung<'_>]) -> Table {
-    let mut table = Table::new(&["Traffic", "Rung", "Threads", "Share", "Function", "Cause"]);
-    for (rung, profile) in rungs.iter().filter_map(|rung| Some((rung, rung.profile()?))) {
-        let functions = profile.by_function(&CAPTURING);
-        let all: u64 = functions.iter().map(|(_, n)| n).sum();
-        for (function, n) in functions.iter().take(TOP) {
-            table.push(vec![
-                rung.traffic(),
-                rung.way(),
-                rung.threads().into(),
-                percent(*n as f64 / all as f64),
-                (*function).into(),
-                cause(function).into(),
-            ]);
-        }
-    }
-    table
-}
-
-// ---- the story -----------------------------------------------------------------------------------------
-
-/// Picks a part of the CPU time.
-type Part = fn(&CaptureTime) -> u64;
-
-/// Parts of the cost, and what they are called in sentences.
-const PARTS: [(&str, Part); 4] = [
-    ("receiving", |time| time.receive_ns),
-    ("system calls", |time| time.system_ns),
-    ("code of its own", |time| time.user_ns),
-    ("the consumer", |time| time.consumer_ns.unwrap_or(0)),
-];
-
-/// The rung that captures most, beside the first one and what people have today.
-fn top(rungs: &[Rung<'_>], traffic: &str) -> Option<String> {
-    let fps = |rung: &&Rung<'_>| rung.lossless_fps().unwrap_or(0.0);
-    let all =
-        || rungs.iter().filter(|rung| rung.traffic() == traffic && rung.name != "count" && fps(rung) > 0.0);
-    let (best, first) = (all().max_by(|a, b| fps(a).total_cmp(&fps(b)))?, all().next()?);
-    let other = |rung: &&Rung<'_>| rung.label() != best.label();
-    let today = all().filter(|rung| rung.name == "libpcap" && rung.label() != first.label());
-    let others = std::iter::once(first).chain(today).filter(other);
-    let times: Vec<String> = others
-        .map(|rung| format!("{} times {}", significant(fps(&best) / fps(&rung)), rung.label()))
-        .collect();
-    let times = if times.is_empty() { String::new() } else { format!(", {}", list(&times)) };
-    let cost = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns).map(full);
-    let unit = if best.cycles_per_ns().is_some() { "cycles" } else { "ns" };
-    let cost = match (cost(best), cost(first).filter(|_| other(&first))) {
-        (Some(is), Some(was)) => format!(" A frame costs {is} {unit} in place of {was}."),
-        (Some(is), None) => format!(" A frame costs {is} {unit}."),
-        _ => String::new(),
-    };
-    let bound = if best.is_bound() { "at least " } else { "" };
-    let name = best.label();
-    Some(format!(
-        "{traffic}: {name} captures most without loss, {bound}{} frames/s{times}.{cost}",
-        si(fps(&best))
-    ))
-}
-
-/// A sentence or two for each rung: how it stands to the one before it with the same traffic.
-fn story(rungs: &[Rung<'_>]) -> Vec<String> {
-    let before = |i: usize| {
-        let earlier = rungs[..i].iter().rev();
-        earlier
-            .into_iter()
-            .find(|other| other.traffic() == rungs[i].traffic() && other.lossless_fps().is_some())
-    };
-    rungs.iter().enumerate().filter_map(|(i, rung)| sentence(rung, before(i))).collect()
-}
-
-fn sentence(rung: &Rung<'_>, before: Option<&Rung<'_>>) -> Option<String> {
-    let fps = rung.lossless_fps()?;
-    let bound = if rung.is_bound() { "at least " } else { "" };
-    let verb = if rung.name == "count" { "counts" } else { "captures" };
-    let head =
-        format!("{} ({}) {verb} {bound}{} frames/s without loss", rung.label(), rung.traffic(), si(fps));
-    let Some(before) = before else {
-        let parts =
-            PARTS.iter().filter_map(|(name, of)| Some(format!("{} in {name}", full(rung.per_frame(of)?))));
-        let parts: Vec<String> = parts.collect();
-        let cost = rung.per_frame(CaptureTime::capture_ns).filter(|_| !parts.is_empty());
-        let unit = if rung.cycles_per_ns().is_some() { "cycles" } else { "ns" };
-        let cost = cost.map(|all| format!(": a frame costs {} {unit}, {}", full(all), list(&parts)));
-        return Some(head + &cost.unwrap_or_default() + ".");
-    };
-    let ratio = fps / before.lossless_fps()?;
-    let how = match ratio {
-        _ if (ratio - 1.0).abs() <= SAME => format!("as {} does", before.label()),
-        _ => format!("{} times {}", significant(ratio), before.label()),
-    };
-    let change = change(rung, before).map(|text| format!(" {text}")).unwrap_or_default();
-    Some(format!("{head}, {how}.{change}"))
-}
-
-/// Which cost went away, or came, and with which habit.
-fn change(rung: &Rung<'_>, before: &Rung<'_>) -> Option<String> {
-    let unit = if rung.cycles_per_ns().is_some() { "cycles" } else { "ns" };
-    let all = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns);
-    let (was, is) = (all(before)?, all(rung)?);
-    let difference = |of: &Part| Some(rung.per_frame(of)? - before.per_frame(of)?);
-    let (name, of) = PARTS.iter().max_by(|(_, a), (_, b)| {
-        let size = |of| difference(of).unwrap_or(0.0).abs();
-        size(a).total_cmp(&size(b))
-    })?;
-    let (part_was, part_is) = (before.per_frame(of)?, rung.per_frame(of)?);
-    let calls = |rung: &Rung<'_>| rung.calls_per_frame().map(|calls| significant(calls * 1000.0));
-    let calls = match (calls(before), calls(rung)) {
-        (Some(was), Some(is)) if was != is => format!(" System calls per 1000 frames: {was}, now {is}."),
-        _ => String::new(),
-    };
-    let gone = went_away(rung, before).map(|gone| format!(" What goes away: {gone}.")).unwrap_or_default();
-    Some(format!(
-        "A frame costs {} {unit} in place of {}; what changes most is {name}: {} in place of {}.{gone}{calls}",
-        full(is),
-        full(was),
-        full(part_is),
-        full(part_was)
-    ))
-}
-
-/// The causes that cost less than on the rung before, as far as they are worth a word.
-fn went_away(rung: &Rung<'_>, before: &Rung<'_>) -> Option<String> {
-    let (now, then) = (rung.shares()?, before.shares()?);
-    let worth = then.iter().map(|(_, cost)| cost).sum::<f64>() * SAME;
-    let saved = then.iter().map(|(cause, cost)| {
-        let left = now.iter().find(|(c, _)| c == cause).map_or(0.0, |(_, cost)| *cost);
-        (cost - left, format!("{cause} ({} of {})", full(cost - left), full(*cost)))
-    });
-    let mut saved: Vec<_> = saved.filter(|(cost, _)| *cost > worth).collect();
-    saved.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let list: Vec<String> = saved.into_iter().take(3).map(|(_, text)| text).collect();
-    (!list.is_empty()).then(|| super::format::list(&list))
 }
 
 #[cfg(test)]

@@ -95,6 +95,7 @@ fn bars(title: &str, found: &[Found<'_, '_>]) -> String {
         let bar = Bar {
             label: f.series.label.clone(),
             value,
+            parts: Vec::new(),
             interval: figure(&name).and_then(|g| g.interval),
             ticks: others.iter().filter_map(|other| figure(other)?.value.filter(|v| *v > 0.0)).collect(),
             title: format!("{}, {}: {text}", f.series.label, frame_name(&f.point.point.frame)),

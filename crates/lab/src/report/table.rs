@@ -4,8 +4,6 @@ use super::svg::escape;
 
 /// Cells with more letters than this may be broken into lines.
 const LONG: usize = 44;
-/// The same of headings.
-const LONG_HEADING: usize = 24;
 
 /// A table.
 #[derive(Debug, Default)]
@@ -56,18 +54,15 @@ impl Table {
         &self.rows
     }
 
-    /// As HTML, inside a box that scrolls where the page is narrow.
+    /// As HTML, inside a box that scrolls where the page is narrow. Headings are broken before that.
     pub(crate) fn html(&self) -> String {
         if self.is_empty() {
             return String::new();
         }
         let cells = |row: &[String], tag: &str| {
             let cell = |(i, text): (usize, &String)| {
-                let letters = text.chars().count();
                 let class = match (self.is_numeric(i), tag) {
-                    (true, "th") if letters > LONG_HEADING => " class=\"n l\"",
-                    (false, "th") if letters > LONG_HEADING => " class=\"l\"",
-                    (_, "td") if letters > LONG => " class=\"w\"",
+                    (_, "td") if text.chars().count() > LONG => " class=\"w\"",
                     (true, _) => " class=\"n\"",
                     (false, _) => "",
                 };
@@ -75,8 +70,10 @@ impl Table {
             };
             row.iter().enumerate().map(cell).collect::<String>()
         };
+        // A line ends a group of rows, where there are any.
+        let groups = self.rows.windows(2).any(|pair| pair[0][0] == pair[1][0]);
         let rows = self.rows.iter().enumerate().map(|(i, row)| {
-            let ends = self.rows.get(i + 1).is_some_and(|next| next[0] != row[0]);
+            let ends = groups && self.rows.get(i + 1).is_some_and(|next| next[0] != row[0]);
             format!("<tr{}>{}</tr>\n", if ends { " class=\"g\"" } else { "" }, cells(row, "td"))
         });
         let rows: String = rows.collect();
@@ -131,6 +128,12 @@ mod tests {
             ["name", "frames/s"],
             "there are others"
         );
+        let rows = |names: [&str; 3]| {
+            let mut table = Table::new(&["name"]);
+            names.into_iter().for_each(|name| table.push(vec![name.into()]));
+            table.html().matches("<tr class=\"g\">").count()
+        };
+        assert_eq!((rows(["a", "a", "b"]), rows(["a", "b", "c"])), (1, 0), "a line where a group ends");
         let mut table = Table::new(&["name", "remark", "spread"]);
         table.push(vec!["a".into(), String::new(), "–".into()]);
         let table = table.without_empty(&["remark"]);
@@ -138,8 +141,5 @@ mod tests {
         let mut table = Table::new(&["traffic", "size"]);
         table.push(vec!["64 bytes, 10 flows".into(), "1.5 MiB".into()]);
         assert_eq!([table.is_numeric(0), table.is_numeric(1)], [false, true]);
-        let mut table = Table::new(&["forwarding rate at maximum offered load"]);
-        table.push(vec!["12".into()]);
-        assert!(table.html().contains("<th class=\"n l\">"), "a long heading may be broken");
     }
 }

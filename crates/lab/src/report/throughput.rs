@@ -129,6 +129,7 @@ fn bar(series: &Series<'_>, point: &PointData, unit: Unit) -> Bar {
     Bar {
         label: series.label.clone(),
         value: rate.map(|r| unit.of(point, r.fps)),
+        parts: Vec::new(),
         interval: rate.and_then(|r| r.interval).map(|(a, b)| (unit.of(point, a), unit.of(point, b))),
         ticks: others.map(|r| unit.of(point, r.fps)).collect(),
         title: format!("{}, {}: {text} {}", series.label, frame_name(&point.point.frame), unit.name()),
