@@ -12,6 +12,7 @@ mod filter;
 mod forward;
 mod nat;
 mod probe;
+mod threads;
 
 /// How the rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,5 +33,6 @@ pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     forward::rows(&mut bench)?;
     filter::rows(&mut bench)?;
     nat::rows(&mut bench)?;
+    threads::rows(&mut bench)?;
     change::rows(&mut bench)
 }

@@ -107,7 +107,8 @@ impl<'a> Bench<'a> {
             }
         }
         let books = plane.books();
-        let (entered, left) = (books.entered - before.entered, books.left - before.left);
+        let entered = books.entered - before.entered;
+        let left = books.left + books.handed - before.left - before.handed;
         let lost = (entered != left).then(|| {
             let reasons: Vec<_> = books
                 .drops
