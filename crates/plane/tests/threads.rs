@@ -237,6 +237,8 @@ const OTHER_PORTS: &[&str] = &[
     "public 192.0.2.2 ports 900-1400 5000-6000, block 128",
     "public 192.0.2.1 ports 1024-2047, block 128",
     "public 192.0.2.1 ports 1024-2047 3000-3127, public 192.0.2.3, block 7",
+    // As many pieces as threads, of addresses that come late.
+    "public 192.0.2.6-192.0.2.8 ports 1024-1151, public 192.0.2.9 ports 1024-1279, block 128",
 ];
 
 /// What a mapping or session is shown as: who is seen as whom.

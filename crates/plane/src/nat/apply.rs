@@ -56,7 +56,7 @@ impl Change {
             new.deterministic == old.deterministic && find(&before, address).as_ref() == Some(layout)
         };
         let come = after.iter().filter(|(address, layout)| !is_alike(*address, layout));
-        let come = come.map(|(address, layout)| (*address, Area::new(layout))).collect();
+        let come = come.map(|(address, layout)| (*address, Area::new(*address, layout))).collect();
         let forwards_without = |some: &Config, others: &Config| -> Vec<Forward> {
             some.forwards.iter().copied().filter(|forward| !others.forwards.contains(forward)).collect()
         };

@@ -128,6 +128,7 @@ impl Block {
 /// The blocks of an address.
 #[derive(Debug)]
 pub(crate) struct Area {
+    pub(super) address: u32,
     /// The address, by number.
     pub(super) outside: u16,
     pub(super) layout: Arc<Layout>,
@@ -162,13 +163,14 @@ impl Generation {
 }
 
 impl Area {
-    /// All blocks free but those that are fixed.
-    pub(crate) fn new(layout: &Arc<Layout>) -> Area {
+    /// All blocks of an address free but those that are fixed.
+    pub(crate) fn new(address: u32, layout: &Arc<Layout>) -> Area {
         let mut free = [Vec::new(), Vec::new()];
         for (place, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
             free[usize::from(!cut.is_low())].push(place as u16);
         }
         Area {
+            address,
             outside: 0,
             layout: layout.clone(),
             blocks: vec![Block::default(); layout.cuts.len()],
@@ -184,7 +186,7 @@ impl Area {
 
     /// Of no address.
     pub(super) fn nowhere() -> Area {
-        Area { is_retired: true, ..Area::new(&Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
+        Area { is_retired: true, ..Area::new(0, &Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
 
     /// Only blocks that are this thread's are free; blocks that are somebody's by configuration are no matter of this.
@@ -194,8 +196,8 @@ impl Area {
             self.has_low = low.count() > 0;
             return;
         };
-        let (outside, cuts) = (self.outside, &self.layout.cuts);
-        let thread_of = |cut: &Cut| deal.thread(outside, cut.first);
+        let (address, cuts) = (self.address, &self.layout.cuts);
+        let thread_of = |cut: &Cut| deal.thread(address, cut.first);
         let mut with_low: Vec<u8> = low.map(thread_of).collect();
         with_low.sort_unstable();
         with_low.dedup();

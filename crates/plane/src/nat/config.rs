@@ -210,10 +210,10 @@ impl Config {
         let deal = self.deal.unwrap_or(own);
         let dealt = Config { deal: Some(deal), ..self.clone() };
         let (mut blocks, mut has_block) = (0, vec![false; threads.into()]);
-        for (outside, (_, layout)) in dealt.layouts().iter().enumerate() {
+        for (address, layout) in dealt.layouts() {
             for first in layout.dynamic() {
                 blocks += 1;
-                has_block[usize::from(deal.thread(outside as u16, first))] = true;
+                has_block[usize::from(deal.thread(address, first))] = true;
             }
             if has_block.iter().all(|has| *has) {
                 return Ok(());

@@ -28,10 +28,10 @@ impl Deal {
         Deal { threads, first, ports: config.ports.block }
     }
 
-    /// The thread of a port of a public address, by its number.
+    /// The thread of a port of a public address.
     #[inline]
-    pub(super) fn thread(self, outside: u16, port: u16) -> u8 {
-        (i32::from(outside) + self.piece(port)).rem_euclid(self.threads.into()) as u8
+    pub(super) fn thread(self, address: u32, port: u16) -> u8 {
+        (i64::from(address) + i64::from(self.piece(port))).rem_euclid(self.threads.into()) as u8
     }
 
     /// How many threads there are.

@@ -166,11 +166,11 @@ impl Pool {
         now: Tick,
     ) -> bool {
         let Some(area) = self.present(block.outside) else { return false };
-        let layout = &self.area(area).layout;
+        let Area { address, ref layout, .. } = *self.area(area);
         let is_it = |place: &usize| {
             layout.cuts[*place] == Cut { first: block.first, last: block.last }
                 && !layout.is_fixed(*place)
-                && self.deal.is_none_or(|deal| deal.thread(block.outside, block.first) == self.share.thread)
+                && self.deal.is_none_or(|deal| deal.thread(address, block.first) == self.share.thread)
         };
         let Some(place) = layout.at(block.first).filter(is_it) else { return false };
         let id = BlockId { area, place: place as u16 };

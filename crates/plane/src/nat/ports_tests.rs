@@ -22,7 +22,7 @@ fn config() -> Config {
 const ALL: &[RangeInclusive<u16>] = &[1024..=65535];
 
 fn area(ports: &[RangeInclusive<u16>], block: u16) -> Area {
-    Area::new(&Arc::new(Layout::new(ports, block, 0, None)))
+    Area::new(0, &Arc::new(Layout::new(ports, block, 0, None)))
 }
 
 fn bench(config: Config, ports: &[RangeInclusive<u16>], addresses: u32, subscribers: usize) -> Bench {
@@ -200,7 +200,7 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
 
 #[test]
 fn blocks_that_were_fixed_come_free_when_their_rules_go() {
-    let fixed = |share, ratio| Area::new(&Arc::new(Layout::new(ALL, share, ratio, None)));
+    let fixed = |share, ratio| Area::new(0, &Arc::new(Layout::new(ALL, share, ratio, None)));
     let mut bench = bench(config(), ALL, 1, 70);
     bench.pool.put(0, fixed(1024, 63));
     for n in 0..63 {

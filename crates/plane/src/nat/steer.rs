@@ -138,7 +138,10 @@ impl Table {
         let fixed = self.config.deterministic.as_ref();
         match fixed.map(|fixed| fixed.owner_at(place.outside.into(), place.port)) {
             Some(Owner::Subscriber(address)) => pick(mix4(address), self.share.of),
-            _ => self.config.deal.map_or(0, |deal| deal.thread(place.outside, place.port)),
+            _ => {
+                let address = self.outside.address(place.outside);
+                self.config.deal.map_or(0, |deal| deal.thread(address, place.port))
+            }
         }
     }
 

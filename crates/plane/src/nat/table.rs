@@ -114,7 +114,7 @@ impl Table {
         };
         for (address, layout) in table.config.layouts() {
             let outside = table.outside.add(address);
-            table.pool.put(outside, Area::new(&layout));
+            table.pool.put(outside, Area::new(address, &layout));
         }
         table.number_redirects();
         let forwards = table.config.forwards.clone();
