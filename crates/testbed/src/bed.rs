@@ -16,7 +16,7 @@ use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
 use crate::rtnl::{Mac, VethConfig};
 use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
-use crate::spread::{self, Mask, Spreading, Trees, Written};
+use crate::spread::{self, Setting, Spreading, Trees, Written};
 use crate::sys;
 use crate::topology::{self, End, Owner, Side, Wires};
 
@@ -157,9 +157,12 @@ impl Bed {
         journal: &Journal,
     ) -> Result<Bed> {
         let tester = Namespace::current()?;
-        let masks = Bed::masks_of_ports(&spec.spreading, external)?;
-        let _written =
-            if masks.is_empty() { None } else { Some(spread::write_for_now(&masks, journal.another())?) };
+        let settings = Bed::settings_of_ports(&spec.spreading, external)?;
+        let _written = if settings.is_empty() {
+            None
+        } else {
+            Some(spread::write_for_now(&settings, journal.another())?)
+        };
         let external = Some(External::open(external, spec.ip, &tester, far)?);
         let (spec, wires, threads, notes) = (spec.clone(), Wires::new(), Vec::new(), Vec::new());
         Ok(Bed { spec, tester, dut: None, wires, rules: None, external, threads, notes, _written })
@@ -169,10 +172,10 @@ impl Bed {
     ///
     /// # Errors
     /// [`Error::Input`]: they do not have what is to be spread.
-    pub fn masks_of_ports(spreading: &Spreading, external: &ExternalSpec) -> Result<Vec<Mask>> {
+    pub fn settings_of_ports(spreading: &Spreading, external: &ExternalSpec) -> Result<Vec<Setting>> {
         let cpus = sys::affinity(0).map_err(Error::os("list the CPUs of this process"))?;
-        let masks = external.ports.iter().map(|port| spreading.masks(port, &cpus, &Trees::default()));
-        Ok(masks.collect::<Result<Vec<_>>>()?.concat())
+        let settings = external.ports.iter().map(|port| spreading.settings(port, &cpus, &Trees::default()));
+        Ok(settings.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Chooses who does the work of one of the tester's ports, among the CPUs `allowed`.
@@ -190,11 +193,11 @@ impl Bed {
         if !end.namespace.has_sysfs() {
             return Err(Error::Input(format!(
                 "/sys cannot be mounted in a namespace here, so that the work of {} cannot be spread: run as root, or \
-                 leave rps and xps out",
+                 leave rps, xps and coalesce_us out",
                 end.name
             )));
         }
-        end.namespace.run(|| spread::write(&spreading.masks(end.name, allowed, &Trees::default())?))
+        end.namespace.run(|| spread::write(&spreading.settings(end.name, allowed, &Trees::default())?))
     }
 
     /// Whether such a bed could be built, as far as can be told without building it.

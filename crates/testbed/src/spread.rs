@@ -1,12 +1,13 @@
-//! Which CPUs do the work of an interface: its interrupts, RPS, XPS.
+//! Who does the work of an interface, and when: its interrupts, RPS, XPS, coalescing.
 //!
 //! ```text
 //! interrupt (smp_affinity) > driver, XDP > RPS: backlog of another CPU > stack ... > XPS: transmit queue by CPU
 //! ```
-//! Each choice is a mask in a file. Interfaces in namespaces of ours take theirs with them; what is written to files of
+//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is written to files of
 //! the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
 //!
-//! Source: Documentation/networking/scaling.rst, Documentation/core-api/irq/irq-affinity.rst.
+//! Source: Documentation/networking/scaling.rst, Documentation/networking/napi.rst ("Software IRQ coalescing"),
+//! Documentation/core-api/irq/irq-affinity.rst.
 
 use std::fmt;
 use std::fs;
@@ -39,14 +40,16 @@ pub struct Spreading {
     pub rps: Spread,
     /// Each of these CPUs has a transmit queue of its own as far as there are as many; else they share them in turn.
     pub xps: Spread,
+    /// So many us a receive queue gathers frames after it was found empty, before the next interrupt; `None`: as it is.
+    pub coalesce_us: Option<u32>,
 }
 
-/// A file to be written.
+/// What a file is to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mask {
+pub struct Setting {
     /// Where.
     pub path: PathBuf,
-    /// CPUs in hexadecimal.
+    /// Its content: CPUs in hexadecimal, or a number.
     pub value: String,
 }
 
@@ -109,7 +112,7 @@ impl Spreading {
     ///
     /// # Errors
     /// [`Error::Input`]: the interface does not have what is to be spread, or a CPU is none of `allowed`.
-    pub fn masks(&self, interface: &str, allowed: &[usize], trees: &Trees) -> Result<Vec<Mask>> {
+    pub fn settings(&self, interface: &str, allowed: &[usize], trees: &Trees) -> Result<Vec<Setting>> {
         let mut list = Vec::new();
         if let Some(cpus) = self.interrupts.cpus("interrupts", allowed)? {
             let files = interrupts(interface, trees);
@@ -123,11 +126,11 @@ impl Spreading {
                     "interrupts = \"off\": an interrupt needs a CPU: name some, or \"all\"".into(),
                 ));
             }
-            let one = |(path, cpu): (PathBuf, &usize)| Mask { path, value: cpu_mask(&[*cpu]) };
+            let one = |(path, cpu): (PathBuf, &usize)| Setting { path, value: cpu_mask(&[*cpu]) };
             list.extend(files.into_iter().zip(cpus.iter().cycle()).map(one));
         }
         if let Some(cpus) = self.rps_cpus(allowed)? {
-            let file = |queue: PathBuf| Mask { path: queue.join("rps_cpus"), value: cpu_mask(&cpus) };
+            let file = |queue: PathBuf| Setting { path: queue.join("rps_cpus"), value: cpu_mask(&cpus) };
             list.extend(queues(interface, "rx-", trees)?.into_iter().map(file));
         }
         if let Some(cpus) = self.xps.cpus("xps", allowed)? {
@@ -141,37 +144,50 @@ impl Spreading {
             let n = queues.len();
             list.extend(queues.into_iter().enumerate().map(|(i, queue)| {
                 let own: Vec<_> = cpus.iter().skip(i).step_by(n).copied().collect();
-                Mask { path: queue.join("xps_cpus"), value: cpu_mask(&own) }
+                Setting { path: queue.join("xps_cpus"), value: cpu_mask(&own) }
             }));
         }
+        list.extend(self.coalesce_us.iter().flat_map(|&us| coalescing(interface, us, trees)));
         Ok(list)
     }
 }
 
-/// Writes masks of an interface that ends with its namespace.
+/// Polls without a frame after which a queue is left to its interrupt again.
+const EMPTY_POLLS: u32 = 2;
+
+fn coalescing(interface: &str, us: u32, trees: &Trees) -> [Setting; 2] {
+    let file = |name, value: u64| Setting {
+        path: trees.sys.join("class/net").join(interface).join(name),
+        value: value.to_string(),
+    };
+    let polls = if us > 0 { EMPTY_POLLS } else { 0 };
+    [file("gro_flush_timeout", u64::from(us) * 1000), file("napi_defer_hard_irqs", polls.into())]
+}
+
+/// Writes settings of an interface that ends with its namespace.
 ///
 /// # Errors
 /// What the kernel refuses.
-pub(crate) fn write(masks: &[Mask]) -> Result<()> {
-    masks.iter().try_for_each(|mask| {
-        fs::write(&mask.path, &mask.value).map_err(|source| Error::Os {
-            what: format!("write {} to {}", mask.value, mask.path.display()),
+pub(crate) fn write(settings: &[Setting]) -> Result<()> {
+    settings.iter().try_for_each(|setting| {
+        fs::write(&setting.path, &setting.value).map_err(|source| Error::Os {
+            what: format!("write {} to {}", setting.value, setting.path.display()),
             source,
         })
     })
 }
 
-/// Writes masks of an interface of the host, whose old ones are in `journal` before, which should have nothing else.
+/// Writes settings of an interface of the host, whose old ones are in `journal` before, which should have nothing else.
 ///
 /// # Errors
 /// What the kernel refuses; what was written before is undone.
-pub fn write_for_now(masks: &[Mask], mut journal: Journal) -> Result<Written> {
-    for mask in masks {
-        journal.write_file(&mask.path, &mask.value).map_err(|error| match &error {
+pub fn write_for_now(settings: &[Setting], mut journal: Journal) -> Result<Written> {
+    for setting in settings {
+        journal.write_file(&setting.path, &setting.value).map_err(|error| match &error {
             // Its driver shared its queues out among all CPUs, for good.
             Error::Os { source, .. } if source.raw_os_error() == Some(libc::EIO) => Error::Input(format!(
                 "{}: the kernel places this interrupt itself (a managed one): leave interrupts out",
-                mask.path.display()
+                setting.path.display()
             )),
             _ => error,
         })?;

@@ -1,4 +1,4 @@
-//! The axes of who does the work of an interface: `interrupts`, `rps` and `xps` of `[dut]`.
+//! The axes of who does the work of an interface, and when: `interrupts`, `rps`, `xps` and `coalesce_us` of `[dut]`.
 
 use toml_edit::Value;
 use weir_config::{Section, value};
@@ -16,7 +16,12 @@ pub struct SpreadAxes {
     pub rps: Vec<Spread>,
     /// CPUs that transmit queues belong to.
     pub xps: Vec<Spread>,
+    /// How long receive queues gather frames, us.
+    pub coalesce_us: Vec<u32>,
 }
+
+/// A frame must not wait longer than a trial of the shortest kind takes.
+const MAX_COALESCE_US: u32 = 10_000;
 
 impl SpreadAxes {
     pub(super) fn read(section: &Section<'_>) -> SpreadAxes {
@@ -28,7 +33,9 @@ impl SpreadAxes {
         };
         let of = |key| section.axis(key, value::parsed::<Spread>).unwrap_or_default();
         let interrupts = section.axis("interrupts", interrupts).unwrap_or_default();
-        SpreadAxes { interrupts, rps: of("rps"), xps: of("xps") }
+        let (rps, xps) = (of("rps"), of("xps"));
+        let coalesce_us = section.axis("coalesce_us", value::count(0..=MAX_COALESCE_US)).unwrap_or_default();
+        SpreadAxes { interrupts, rps, xps, coalesce_us }
     }
 
     /// All combinations; `None` where the plan says nothing, or the device has no interfaces of its own.
@@ -38,13 +45,19 @@ impl SpreadAxes {
         }
         let or_as_is = |list: &[Spread]| if list.is_empty() { vec![Spread::AsIs] } else { list.to_vec() };
         let [interrupts, rps, xps] = [&self.interrupts, &self.rps, &self.xps].map(|list| or_as_is(list));
+        let coalesce: Vec<_> = match &self.coalesce_us[..] {
+            [] => vec![None],
+            list => list.iter().copied().map(Some).collect(),
+        };
         let mut list = Vec::new();
         for interrupts in &interrupts {
             for rps in &rps {
-                list.extend(xps.iter().map(|xps| {
-                    let (interrupts, rps, xps) = (interrupts.clone(), rps.clone(), xps.clone());
-                    Some(Spreading { interrupts, rps, xps })
-                }));
+                for xps in &xps {
+                    list.extend(coalesce.iter().map(|&coalesce_us| {
+                        let (interrupts, rps, xps) = (interrupts.clone(), rps.clone(), xps.clone());
+                        Some(Spreading { interrupts, rps, xps, coalesce_us })
+                    }));
+                }
             }
         }
         list
@@ -52,9 +65,12 @@ impl SpreadAxes {
 }
 
 /// As name and value, in the order of the plan.
-pub(super) fn settings(spreading: &Spreading) -> [(&'static str, String); 3] {
-    let Spreading { interrupts, rps, xps } = spreading;
-    [("interrupts", interrupts.to_string()), ("rps", rps.to_string()), ("xps", xps.to_string())]
+pub(super) fn settings(spreading: &Spreading) -> Vec<(&'static str, String)> {
+    let Spreading { interrupts, rps, xps, coalesce_us } = spreading;
+    let mut list =
+        vec![("interrupts", interrupts.to_string()), ("rps", rps.to_string()), ("xps", xps.to_string())];
+    list.extend(coalesce_us.map(|us| ("coalesce_us", us.to_string())));
+    list
 }
 
 /// Why this has no meaning for a device; empty if it has one.
@@ -117,12 +133,23 @@ mod tests {
     }
 
     #[test]
+    fn queues_gather_frames_as_long_as_the_plan_says() {
+        let told = |set: &str| -> Vec<Option<u32>> {
+            let points = points(&[&ONE[..], &["dut.cpus=1", set]].concat()).unwrap();
+            points.iter().map(|point| point.spreading.as_ref()?.coalesce_us).collect()
+        };
+        assert_eq!(told("dut.coalesce_us=[0,50]"), [Some(0), Some(50)]);
+        assert_eq!(told("dut.rps=off"), [None]);
+    }
+
+    #[test]
     fn mistakes_have_remedies() {
         for (set, text) in [
             ("dut.rps=1-0", "use numbers such as"),
             ("dut.interrupts=off", "an interrupt needs a CPU"),
             ("dut.interrupts=0", "a veth, which has no interrupts"),
             ("dut.xps=0", "name two CPUs or more"),
+            ("dut.coalesce_us=10001", "use a whole number from 0 to 10000"),
         ] {
             let error = points(&[&ONE[..], &[set]].concat()).unwrap_err();
             assert!(error.contains(text), "{set}: {error}");

@@ -94,7 +94,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "rules = 25",
             "colour = 1",
-            "p:4: `colour` is no option of [dut]: use kind, rules, filter, cpus, route_changes_per_s, interrupts, rps, xps, faults",
+            "p:4: `colour` is no option of [dut]: use kind, rules, filter, cpus, route_changes_per_s, interrupts, rps, xps, coalesce_us, faults",
         ),
         (
             "kernel-forward\"",

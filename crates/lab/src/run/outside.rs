@@ -31,7 +31,7 @@ pub(super) fn check(external: &ExternalSpec, spec: &PointSpec) -> Result<()> {
         .ports
         .iter()
         .try_for_each(|name| check_port(name, spec.frame.max(), external.allow_default_route))?;
-    spec.spreading.iter().try_for_each(|spreading| Bed::masks_of_ports(spreading, external).map(drop))
+    spec.spreading.iter().try_for_each(|spreading| Bed::settings_of_ports(spreading, external).map(drop))
 }
 
 /// Refuses an interface that cannot be used for frames of up to `frame_bytes`, or must not.

@@ -551,6 +551,20 @@ fn rps_and_xps_move_the_work_to_other_cpus_and_queues() {
 }
 
 #[test]
+fn the_queues_of_the_dut_gather_frames() {
+    need_root!();
+    let spreading = Spreading { coalesce_us: Some(50), ..Default::default() };
+    let bed = build(&BedSpec { spreading, ..spec(DutKind::KernelForward, V4) });
+    let held_back = bed.dut().unwrap().run(crate::napi::list).unwrap();
+    let times: Vec<_> = held_back.iter().map(|napi| napi.defer_hard_irqs).collect();
+    assert!(times.len() >= 2 && times.iter().all(|polls| matches!(polls, Some(2) | None)), "{times:?}");
+    let read =
+        |end: &str| std::fs::read_to_string(format!("/sys/class/net/{end}/gro_flush_timeout")).unwrap();
+    assert_eq!(bed.dut().unwrap().run(|| ["d0", "d1"].map(read)), ["50000\n", "50000\n"]);
+    pass(&bed, 0..50);
+}
+
+#[test]
 fn what_cannot_be_built_is_refused_with_a_remedy() {
     let dir = TempDir::new();
     let mut journal = Journal::in_dir(dir.path());

@@ -43,18 +43,19 @@ fn spreading(interrupts: &str, rps: &str, xps: &str) -> Spreading {
         interrupts: interrupts.parse().unwrap(),
         rps: rps.parse().unwrap(),
         xps: xps.parse().unwrap(),
+        coalesce_us: None,
     }
 }
 
 /// What would be written for an interface, as `file value`, or why nothing can be.
 fn plan(dir: &Path, interface: &str, spreading: &Spreading) -> Vec<String> {
-    match spreading.masks(interface, &[0, 1, 2, 3], &machine(dir)) {
+    match spreading.settings(interface, &[0, 1, 2, 3], &machine(dir)) {
         Err(error) => vec![error.to_string()],
-        Ok(masks) => masks
+        Ok(settings) => settings
             .iter()
-            .map(|mask| {
-                let name = mask.path.strip_prefix(dir).unwrap().display().to_string();
-                format!("{name} {}", mask.value)
+            .map(|setting| {
+                let name = setting.path.strip_prefix(dir).unwrap().display().to_string();
+                format!("{name} {}", setting.value)
             })
             .collect(),
     }
@@ -94,6 +95,17 @@ fn work_is_shared_out_over_files() {
     ] {
         let dir = TempDir::new();
         assert_eq!(plan(dir.path(), interface, &spreading(interrupts, rps, xps)), expected, "{interface}");
+    }
+}
+
+#[test]
+fn queues_gather_frames_or_do_not() {
+    for (us, time, polls) in [(50, "50000", "2"), (0, "0", "0")] {
+        let dir = TempDir::new();
+        let spreading = Spreading { coalesce_us: Some(us), ..Default::default() };
+        let files = [("gro_flush_timeout", time), ("napi_defer_hard_irqs", polls)];
+        let expected = files.map(|(name, value)| format!("sys/class/net/v0/{name} {value}"));
+        assert_eq!(plan(dir.path(), "v0", &spreading), expected);
     }
 }
 
@@ -142,36 +154,36 @@ fn masks_are_groups_of_32() {
     }
 }
 
-fn contents(masks: &[Mask]) -> Vec<String> {
-    masks.iter().map(|mask| fs::read_to_string(&mask.path).unwrap().trim().to_string()).collect()
+fn contents(settings: &[Setting]) -> Vec<String> {
+    settings.iter().map(|setting| fs::read_to_string(&setting.path).unwrap().trim().to_string()).collect()
 }
 
 #[test]
 fn files_of_the_host_get_their_content_back() {
     let dir = TempDir::new();
-    let masks = spreading("1", "0-1", "default").masks("eth0", &[0, 1], &machine(dir.path())).unwrap();
+    let settings = spreading("1", "0-1", "default").settings("eth0", &[0, 1], &machine(dir.path())).unwrap();
     let journal = dir.path().join("journal");
-    let written = write_for_now(&masks, Journal::in_dir(&journal)).unwrap();
-    assert_eq!(contents(&masks), ["2", "2", "2", "3", "3"]);
+    let written = write_for_now(&settings, Journal::in_dir(&journal)).unwrap();
+    assert_eq!(contents(&settings), ["2", "2", "2", "3", "3"]);
     assert_eq!(fs::read_dir(&journal).unwrap().count(), 1);
     drop(written);
-    assert_eq!(contents(&masks), ["f", "f", "f", "0", "0"]);
+    assert_eq!(contents(&settings), ["f", "f", "f", "0", "0"]);
     assert_eq!(fs::read_dir(&journal).unwrap().count(), 0);
 
     // The second file cannot be written: the first one is as it was.
-    fs::remove_file(&masks[1].path).unwrap();
-    let error = write_for_now(&masks, Journal::in_dir(&journal)).unwrap_err().to_string();
+    fs::remove_file(&settings[1].path).unwrap();
+    let error = write_for_now(&settings, Journal::in_dir(&journal)).unwrap_err().to_string();
     assert!(error.contains("irq/30/smp_affinity"), "{error}");
-    assert_eq!(fs::read_to_string(&masks[0].path).unwrap(), "f\n");
+    assert_eq!(fs::read_to_string(&settings[0].path).unwrap(), "f\n");
 }
 
-/// The other half of the next test, run in a process of its own: writes masks and waits to be killed.
+/// The other half of the next test, run in a process of its own: writes settings and waits to be killed.
 #[test]
 fn child_that_is_killed() {
     let Some(dir) = std::env::var_os("WEIR_TEST_SPREAD") else { return };
     let dir = Path::new(&dir);
-    let masks = spreading("1", "default", "default").masks("eth0", &[0, 1], &machine(dir)).unwrap();
-    let _written = write_for_now(&masks, Journal::in_dir(&dir.join("journal"))).unwrap();
+    let settings = spreading("1", "default", "default").settings("eth0", &[0, 1], &machine(dir)).unwrap();
+    let _written = write_for_now(&settings, Journal::in_dir(&dir.join("journal"))).unwrap();
     println!("\nready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     unreachable!("killed before its input ends");
