@@ -17,8 +17,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use weir_plane::{News, PortId, Way};
 use weir_port::duplex::{Chunk, FRONT, Pool};
 
-/// Bytes of a ring: some 300 long frames, or thousands of short ones.
-pub(crate) const RING_BYTES: usize = 1 << 19;
+/// Bytes of a ring: all that a thread receives in a turn of two ports, if it is long and somebody else's.
+pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Length, port, way of a record.
 const HEADER: usize = 5;
 /// A record that is no frame on its way but news about neighbours.
@@ -219,10 +219,14 @@ impl Exchange {
         None
     }
 
-    /// What was taken has been dealt with, and handed on where need be; the next ring is asked first.
+    /// From now on another ring is asked first.
+    pub(crate) fn ask_next(&mut self) {
+        self.turn += 1;
+    }
+
+    /// What was taken has been dealt with, and handed on where need be.
     pub(crate) fn landed(&mut self) {
         self.crew.counts[self.thread].landed.store(self.taken, Ordering::Release);
-        self.turn += 1;
     }
 
     /// News that there was no room for.

@@ -13,7 +13,7 @@ use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::config::{Config, Host, Settings};
 use crate::handover::{Bell, RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
-use crate::worker::{Machine, Parts, Worker};
+use crate::worker::{IN_TURN, Machine, Parts, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
@@ -85,6 +85,10 @@ impl Opened {
         let mut macs = Vec::new();
         for (n, backend) in config.backends.iter().enumerate() {
             chunks += backend.chunks(threads).map_err(named(n))? + 2 * BATCH as u32;
+            if threads > 1 {
+                // As many come by other threads as by the port.
+                chunks += (IN_TURN * BATCH) as u32;
+            }
             macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
         }
         let mut pools = pools(threads, chunks, longest)?;

@@ -140,6 +140,40 @@ fn what_finds_no_room_is_dropped_and_counted() {
 }
 
 #[test]
+fn what_is_received_in_a_turn_finds_room() {
+    let mut rig = Rig::new("lan filter(accept state new, accept state established) > wan", 2, RING_BYTES);
+    let is_others = |rig: &mut Rig, n: &u32| {
+        assert!(rig.wires[0][0].send(&frame(*n, true, 64)));
+        let before = rig.workers[0].snapshot().expect("counters").books.handed;
+        rig.settle();
+        rig.workers[0].snapshot().expect("counters").books.handed > before
+    };
+    let n = (0..100).find(|n| is_others(&mut rig, n)).expect("a flow of the other thread");
+    for _ in 0..256 {
+        assert!(rig.wires[0][0].send(&frame(n, true, 1518)) && rig.wires[0][1].send(&frame(n, false, 1518)));
+    }
+    rig.workers[0].turn().expect("it works");
+    rig.settle();
+    let seen = rig.counted().books;
+    assert!(seen.handed > 512 && seen.drops.total() == 0, "{seen:?}");
+}
+
+#[test]
+fn as_much_comes_by_other_threads_as_by_ports() {
+    let mut rig = Rig::new("lan filter(accept state new) > wan", 2, RING_BYTES);
+    for n in 0..1000 {
+        assert!(rig.wires[0][0].send(&frame(n, true, 64)));
+    }
+    while rig.workers[0].turn().expect("it works") {}
+    let handed = rig.workers[0].snapshot().expect("counters").books.handed;
+    assert!(handed > 400, "{handed}");
+    rig.workers[1].turn().expect("it works");
+    let taken = rig.workers[1].snapshot().expect("counters").books.taken;
+    // Two ports, four batches of each.
+    assert_eq!(taken, handed.min(512));
+}
+
+#[test]
 fn what_finds_no_memory_is_dropped_and_counted() {
     let mut rig = Rig::new("lan filter(accept state new) > wan", 2, RING_BYTES);
     for n in 0..1000 {

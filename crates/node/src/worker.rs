@@ -28,7 +28,7 @@ const SHOW_NS: u64 = 10_000_000;
 /// And while there is a moment without.
 const SHOW_IDLE_NS: u64 = 1_000_000;
 /// Batches that a port is asked for in one turn: frames cost less when many leave together.
-const IN_TURN: usize = 4;
+pub(crate) const IN_TURN: usize = 4;
 /// Most frames for the machine of one batch: each costs as much as passing a hundred on.
 const MOST_LOCAL: usize = 32;
 /// How often a thread asks its ports whether they are still there.
@@ -191,9 +191,16 @@ impl Worker {
         Ok(any)
     }
 
-    /// One look at what other threads have, and all leaves; false if there was nothing.
+    /// One look at what other threads have, and all leaves; false if there was nothing. They have as much as all ports
+    /// together: of what the ports of all threads receive, most belongs to another one.
     fn turn_to_threads(&mut self) -> io::Result<bool> {
-        let any = self.take_over()?;
+        let mut any = false;
+        for _ in 0..IN_TURN * self.ports.len() {
+            if !self.take_over()? {
+                break;
+            }
+            any = true;
+        }
         if !any {
             self.now = Time::from_ns(now_ns() - self.start_ns);
         }
@@ -212,6 +219,7 @@ impl Worker {
     /// Leads a batch of what other threads have handed over through the plane.
     fn take_over(&mut self) -> io::Result<bool> {
         let mut any = false;
+        self.exchange.ask_next();
         for _ in 0..BATCH {
             let Some(arrival) = self.exchange.take(&mut self.pool) else { break };
             any = true;

@@ -1,5 +1,6 @@
 //! Errors of ICMP through the NAT (RFC 5508): the packet that they quote is turned back into what the receiver of the
-//! error once sent. No error keeps a session alive or ends one.
+//! error once sent. No error keeps a session alive or ends one. One in pieces is dropped: its checksum cannot be judged
+//! (REQ-3), and no router makes one so long (RFC 1812, section 4.3.2.3).
 //!
 //! ```text
 //!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
