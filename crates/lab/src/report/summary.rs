@@ -44,8 +44,8 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
         let parts = [
             state(data).into_iter().collect(),
             rules::findings(all, data),
-            results(all, data),
             turns::findings(all, data),
+            results(all, data),
             generators::findings(data),
             ladder::findings(data),
             captors::findings(data),
