@@ -15,6 +15,17 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
+/// Whether an IPv4 header without options has its checksum: its words then sum up to all ones, in whichever order the bytes of
+/// a word stand, so that none is turned round.
+#[inline]
+pub fn is_right_ipv4(header: &[u8; 20]) -> bool {
+    let (words, _) = header.as_chunks();
+    let sum: u64 = words.iter().map(|&word| u64::from(u32::from_ne_bytes(word))).sum();
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum & 0xffff) + (sum >> 16) == 0xffff
+}
+
 /// Sum of the pseudo header of a transport over IPv4 or IPv6: addresses, protocol, length of the transport.
 pub fn pseudo_header(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
     sum(addresses) + bytes as u64 + u64::from(protocol)
@@ -48,5 +59,18 @@ mod tests {
             write_ipv4(&mut header);
             assert_eq!(fold(sum(&header)), 0xffff);
         }
+        let mut seed = 1_u64;
+        for _ in 0..1000 {
+            let mut header: [u8; 20] = std::array::from_fn(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 56) as u8
+            });
+            assert_eq!(is_right_ipv4(&header), fold(sum(&header)) == 0xffff, "{header:?}");
+            write_ipv4(&mut header);
+            assert!(is_right_ipv4(&header), "{header:?}");
+            header[seed as usize % 20] ^= 1 << (seed >> 60 & 7);
+            assert!(!is_right_ipv4(&header), "{header:?}");
+        }
+        assert!(!is_right_ipv4(&[0; 20]));
     }
 }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum::{fold, is_right_ipv4, sum};
 use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
@@ -143,8 +143,12 @@ impl<'a> Frame<'a> {
         if header[0] >> 4 != 4 || header_bytes < IPV4 || total < header_bytes || total > ip.len() {
             return Err(Drop::Malformed);
         }
-        let covered = if header_bytes == IPV4 { sum(header) } else { sum(&ip[..header_bytes]) };
-        if fold(covered) != 0xffff {
+        let is_right = if header_bytes == IPV4 {
+            is_right_ipv4(header)
+        } else {
+            fold(sum(&ip[..header_bytes])) == 0xffff
+        };
+        if !is_right {
             return Err(Drop::BadChecksum);
         }
         let place = u16::from_be_bytes([header[6], header[7]]);

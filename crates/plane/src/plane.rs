@@ -296,25 +296,28 @@ impl Plane {
                     // Whoever hands a frame over has greeted it.
                     let is_new = batch.ways[i] == Way::Wire;
                     if let Some(fate) = is_new.then(|| self.greet(now, &batch.frames[i])).flatten() {
-                        batch.fates[i] = fate;
+                        self.decide(batch, i, fate);
                     } else if !matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) {
                         self.across(batch, i);
                     } else {
                         match self.enter(now, (&mut batch.frames[i], batch.ways[i]), dir) {
                             Ok(entry) => entries.insert(i, entry),
-                            Err(fate) => batch.fates[i] = fate,
+                            Err(fate) => self.decide(batch, i, fate),
                         }
                     }
                 }
-                Err(reason) => batch.fates[i] = Fate::Dropped(reason),
-            }
-        }
-        for i in 0..batch.len() {
-            if let Fate::Dropped(reason) = batch.fates[i] {
-                self.books.drops.count(reason);
+                Err(reason) => self.decide(batch, i, Fate::Dropped(reason)),
             }
         }
         entries
+    }
+
+    /// The fate of a frame that comes to no stage.
+    fn decide(&mut self, batch: &mut Batch<'_>, i: usize, fate: Fate) {
+        if let Fate::Dropped(reason) = fate {
+            self.books.drops.count(reason);
+        }
+        batch.fates[i] = fate;
     }
 
     /// Where a frame enters the chain that came in this way, or its fate if it does not.
