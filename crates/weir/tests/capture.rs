@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,10 +18,10 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
 mod pair;
+mod weir;
 
 use pair::{Pair, set_up};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use weir::{Ended, Started, WEIR, refused};
 
 /// A pair on which nobody but the test speaks.
 fn quiet_pair() -> Option<Pair> {
@@ -68,70 +68,14 @@ impl Drop for Folder {
 }
 
 /// A `weir capture` to which frames arrive already.
-struct Capturing {
-    child: Child,
-    words: BufReader<ChildStderr>,
-    said: String,
-}
-
-/// What a capture has come to.
-struct Ended {
-    code: Option<i32>,
-    said: String,
-    /// The books: the last line of JSON.
-    books: Value,
-}
-
-impl Capturing {
-    fn start(namespace: &Namespace, line: &str) -> Capturing {
-        let mut command = Command::new(WEIR);
-        command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = namespace.run(|| command.spawn()).unwrap();
-        let words = BufReader::new(child.stderr.take().unwrap());
-        let mut capturing = Capturing { child, words, said: String::new() };
-        capturing.await_words("all is open");
-        capturing
-    }
-
-    fn await_words(&mut self, words: &str) {
-        while !self.said.contains(words) {
-            assert_ne!(self.words.read_line(&mut self.said).unwrap(), 0, "no `{words}` in: {}", self.said);
-        }
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
-    }
-
-    fn interrupt(self) -> Ended {
-        self.signal(libc::SIGINT);
-        self.end()
-    }
-
-    fn end(mut self) -> Ended {
-        let mut text = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        self.words.read_to_string(&mut self.said).unwrap();
-        let code = self.child.wait().unwrap().code();
-        let books = text.lines().last().map_or(Value::Null, |line| {
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
-        });
-        Ended { code, said: std::mem::take(&mut self.said), books }
-    }
-}
-
-impl Drop for Capturing {
-    fn drop(&mut self) {
-        // It has ended already unless the test failed.
-        let _ = self.child.kill();
-    }
+fn capturing(namespace: &Namespace, line: &str) -> Started {
+    Started::new(namespace, line, "all is open")
 }
 
 impl Ended {
     /// All that was offered was captured, and all that was captured is in the file.
     fn check(&self, frames: usize) {
-        let books = &self.books;
+        let books = &self.result;
         assert_eq!(self.code, Some(0), "{} {books}", self.said);
         let ledger = &books["ledgers"][0];
         for name in ["offered_least", "offered_most", "captured"] {
@@ -243,9 +187,9 @@ fn what_is_sent_is_in_the_file_bit_for_bit() {
         let ending = if rung == "auto" { "pcapng.zst" } else { "pcapng" };
         let path = folder.0.join(format!("{rung}.{ending}"));
         let line = format!("capture -i b --rung {rung} --threads 2 --json -w {}", path.display());
-        let capturing = Capturing::start(&pair.there, &line);
+        let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
-        capturing.interrupt().check(sent.len());
+        capture.interrupt().check(sent.len());
         assert_eq!(in_order(packets(&path)), sent, "{rung}");
         counted_by_others(&path, sent.len());
     }
@@ -280,10 +224,10 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     let folder = Folder::new("rotation");
     let path = folder.0.join("x.pcapng");
     let line = format!("capture -i b --threads 1 --json -w {} --rotate 1MB", path.display());
-    let capturing = Capturing::start(&pair.there, &line);
+    let capture = capturing(&pair.there, &line);
     let sent = frames(5000);
     send(&pair, &sent);
-    let status = fs::read_to_string(format!("/proc/{}/status", capturing.child.id())).unwrap();
+    let status = fs::read_to_string(format!("/proc/{}/status", capture.pid())).unwrap();
     for line in [
         "CapPrm:\t0000000000000000",
         "CapEff:\t0000000000000000",
@@ -294,7 +238,7 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     }
     // The user of a test may have come by sudo.
     assert!(!status.contains("\nUid:\t0"), "{status}");
-    capturing.interrupt().check(sent.len());
+    capture.interrupt().check(sent.len());
     let files = folder.files();
     assert!(files.len() >= 3 && files[0].ends_with("x-00001.pcapng"), "{files:?}");
     for file in &files {
@@ -302,9 +246,9 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     }
     assert_eq!(files.iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), sent);
 
-    let capturing = Capturing::start(&pair.there, &format!("{line} --keep 2"));
+    let capture = capturing(&pair.there, &format!("{line} --keep 2"));
     send(&pair, &sent);
-    capturing.interrupt().check(sent.len());
+    capture.interrupt().check(sent.len());
     let left = folder.files();
     let kept: Vec<_> = left.iter().flat_map(|file| packets(file)).collect();
     assert_eq!(left.len(), 2, "those of the first run had the same names: {left:?}");
@@ -317,21 +261,21 @@ fn a_trigger_writes_what_came_before_it() {
     let folder = Folder::new("trigger");
     let path = folder.0.join("x.pcapng");
     let line = format!("capture -i b --json -w {} --ring-before 60s --trigger signal", path.display());
-    let mut capturing = Capturing::start(&pair.there, &line);
+    let mut capture = capturing(&pair.there, &line);
     let sent = frames(200);
     send(&pair, &sent[..100]);
-    capturing.signal(libc::SIGUSR1);
-    capturing.await_words("triggered: writing");
+    capture.signal(libc::SIGUSR1);
+    capture.await_words("triggered: writing");
     send(&pair, &sent[100..]);
-    let ended = capturing.interrupt();
+    let ended = capture.interrupt();
     ended.check(200);
-    assert!(ended.books["file"]["reaches_back_s"].is_number(), "{}", ended.books);
+    assert!(ended.result["file"]["reaches_back_s"].is_number(), "{}", ended.result);
     assert_eq!(in_order(packets(&path)), sent);
 
-    let capturing = Capturing::start(&pair.there, &line);
+    let capture = capturing(&pair.there, &line);
     send(&pair, &sent);
-    let ended = capturing.interrupt();
-    assert_eq!((&ended.books["file"]["let_go"], &ended.books["file"]["frames"]), (&200.into(), &0.into()));
+    let ended = capture.interrupt();
+    assert_eq!((&ended.result["file"]["let_go"], &ended.result["file"]["frames"]), (&200.into(), &0.into()));
     assert!(packets(&path).is_empty());
 }
 
@@ -342,12 +286,12 @@ fn a_rate_sets_the_writing_off() {
         let folder = Folder::new("rate");
         let path = folder.0.join("x.pcapng");
         let line = format!("capture -i b --json -w {} --ring-before 60s --trigger {trigger}", path.display());
-        let mut capturing = Capturing::start(&pair.there, &line);
+        let mut capture = capturing(&pair.there, &line);
         // More in a moment than a second may have, however that falls into the seconds of the trigger.
         let sent = frames(4000);
         send(&pair, &sent);
-        capturing.await_words("triggered: writing");
-        capturing.interrupt().check(sent.len());
+        capture.await_words("triggered: writing");
+        capture.interrupt().check(sent.len());
         assert_eq!(in_order(packets(&path)), sent, "{trigger}");
     }
 }
@@ -358,7 +302,7 @@ fn files_follow_each_other_by_time() {
     let folder = Folder::new("seconds");
     let path = folder.0.join("x.pcapng");
     let line = format!("capture -i b --threads 1 --json -w {} --rotate 1s", path.display());
-    let capturing = Capturing::start(&pair.there, &line);
+    let capture = capturing(&pair.there, &line);
     let all = frames(100_000);
     let mut sent = 0;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -372,7 +316,7 @@ fn files_follow_each_other_by_time() {
         sent += 1;
         std::thread::sleep(Duration::from_millis(1));
     }
-    capturing.interrupt().check(sent);
+    capture.interrupt().check(sent);
     assert_eq!(folder.files().iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), all[..sent]);
 }
 
@@ -382,22 +326,22 @@ fn a_capture_ends_when_it_has_written_enough() {
     let folder = Folder::new("size");
     let path = folder.0.join("x.pcapng");
     let line = format!("capture -i b --threads 1 --json -w {} --size 1MB", path.display());
-    let capturing = Capturing::start(&pair.there, &line);
+    let capture = capturing(&pair.there, &line);
     let sent = frames(5000);
     send(&pair, &sent);
-    let ended = capturing.end();
+    let ended = capture.end();
     assert_eq!(
-        (ended.code, &ended.books["end"]),
+        (ended.code, &ended.result["end"]),
         (Some(0), &"limit".into()),
         "{} {}",
         ended.said,
-        ended.books
+        ended.result
     );
     // What was captured before that was noticed is written, too.
     assert!(fs::metadata(&path).unwrap().len() >= 1_000_000);
     let written = packets(&path);
     assert_eq!(
-        (written.as_slice(), ended.books["file"]["frames"].as_u64()),
+        (written.as_slice(), ended.result["file"]["frames"].as_u64()),
         (&sent[..written.len()], Some(written.len() as u64))
     );
 }
@@ -410,23 +354,23 @@ fn limits_end_a_capture_and_filters_hold() {
     let sent = frames(200);
     for rung in ["recv", "ring-fanout"] {
         let line = format!("capture -i b --rung {rung} --json --count 70 -w {}", path.display());
-        let capturing = Capturing::start(&pair.there, &line);
+        let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
-        let ended = capturing.end();
-        assert_eq!((ended.code, &ended.books["end"]), (Some(0), &"limit".into()), "{}", ended.said);
-        assert_eq!(ended.books["ledgers"][0]["captured"], 70, "{}", ended.books);
-        assert_eq!(ended.books["file"]["frames"], 70, "{}", ended.books);
+        let ended = capture.end();
+        assert_eq!((ended.code, &ended.result["end"]), (Some(0), &"limit".into()), "{}", ended.said);
+        assert_eq!(ended.result["ledgers"][0]["captured"], 70, "{}", ended.result);
+        assert_eq!(ended.result["file"]["frames"], 70, "{}", ended.result);
         assert_eq!(packets(&path).len(), 70);
     }
     // Ether type 0x88b5 is a quarter of them, and a vlan is another.
     for (filter, quarter) in [("ether[12:2]=0x88b5", 3), ("vlan", 1)] {
         let line = format!("capture -i b --json -w {} --filter {filter}", path.display());
-        let capturing = Capturing::start(&pair.there, &line);
+        let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
-        let ended = capturing.interrupt();
-        assert_eq!(ended.books["ledgers"][0]["filtered"], true);
+        let ended = capture.interrupt();
+        assert_eq!(ended.result["ledgers"][0]["filtered"], true);
         let expected: Vec<_> = sent.iter().skip(quarter).step_by(4).cloned().collect();
-        assert_eq!(in_order(packets(&path)), expected, "{filter}: {}", ended.books);
+        assert_eq!(in_order(packets(&path)), expected, "{filter}: {}", ended.result);
     }
 }
 
@@ -449,23 +393,22 @@ fn a_full_disk_ends_the_capture_and_what_was_written_is_whole() {
     let folder = Folder::new("full");
     mount(&pair.there, &folder, "size=2m", false);
     let path = folder.0.join("x.pcapng");
-    let capturing =
-        Capturing::start(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
+    let capture = capturing(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
     let sent = frames(6000);
     send(&pair, &sent);
-    let ended = capturing.end();
+    let ended = capture.end();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
     assert!(
         ended.said.contains("No space left on device") && ended.said.contains("is whole"),
         "{}",
         ended.said
     );
-    assert_eq!(ended.books["end"], "disk");
+    assert_eq!(ended.result["end"], "disk");
     let found = pair.there.run(|| packets(&path));
     assert!(!found.is_empty() && found == sent[..found.len()], "{} packets", found.len());
-    assert_eq!(ended.books["file"]["frames"], found.len(), "{}", ended.books);
-    let unwritten = ended.books["file"]["unwritten"].as_u64().unwrap();
-    assert_eq!(ended.books["ledgers"][0]["captured"], found.len() as u64 + unwritten, "{}", ended.books);
+    assert_eq!(ended.result["file"]["frames"], found.len(), "{}", ended.result);
+    let unwritten = ended.result["file"]["unwritten"].as_u64().unwrap();
+    assert_eq!(ended.result["ledgers"][0]["captured"], found.len() as u64 + unwritten, "{}", ended.result);
 }
 
 #[test]
@@ -473,30 +416,21 @@ fn an_interface_that_disappears_leaves_a_whole_file() {
     let Some(pair) = quiet_pair() else { return };
     let folder = Folder::new("gone");
     let path = folder.0.join("x.pcapng");
-    let capturing = Capturing::start(&pair.there, &format!("capture -i b --json -w {}", path.display()));
+    let capture = capturing(&pair.there, &format!("capture -i b --json -w {}", path.display()));
     let sent = frames(100);
     send(&pair, &sent);
     // The namespace takes its end of the pair with it, and so the other.
     let Pair { here, there } = pair;
     drop(here);
-    let ended = capturing.end();
+    let ended = capture.end();
     drop(there);
     assert_eq!(ended.code, Some(1), "{}", ended.said);
     assert!(ended.said.contains("interface b has vanished"), "{}", ended.said);
     assert_eq!(
-        (&ended.books["end"], &ended.books["ledgers"][0]["captured"]),
+        (&ended.result["end"], &ended.result["ledgers"][0]["captured"]),
         (&"interface gone".into(), &100.into())
     );
     assert_eq!(in_order(packets(&path)), sent);
-}
-
-/// The words with which a line is refused.
-fn refused(namespace: &Namespace, line: &str, message: &str) {
-    let mut command = Command::new(WEIR);
-    let output = namespace.run(|| command.args(line.split_whitespace()).output()).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{line}: {said}");
-    assert!(said.contains(message), "{line}: {said}\nexpected: {message}");
 }
 
 #[test]
@@ -522,8 +456,8 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     assert!(said.contains("no permission to capture: run weir as root"), "{said}");
     // What is down is said, and captured from: it may come up.
     set_up(there, "b", false);
-    let mut capturing = Capturing::start(there, "capture -i b");
-    capturing.await_words("ip link set b up");
+    let mut capture = capturing(there, "capture -i b");
+    capture.await_words("ip link set b up");
 }
 
 #[test]
@@ -535,23 +469,24 @@ fn pps_counts_and_the_view_says_who_sends() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.starts_with("0.00 pps, 0.00 bit/s, lost 0.00 pps\n"), "{said}");
 
-    let mut capturing = Capturing::start(&pair.there, "capture -i b --json --stats --threads 1");
+    let mut capture = capturing(&pair.there, "capture -i b --json --stats --threads 1");
     let sent = frames(400);
     send(&pair, &sent);
-    // A line of the view that comes after the frames.
-    let mut lines = BufReader::new(capturing.child.stdout.take().unwrap()).lines();
-    let view = lines
-        .by_ref()
-        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+    // Who sends is told of the second before a line, which may end in the midst of the frames; all else, of the
+    // whole time.
+    let sizes = |view: &Value| -> u64 {
+        view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum()
+    };
+    let mut said_who = false;
+    let view = std::iter::repeat_with(|| capture.line())
         .find(|view| {
-            view["queues"][0]["frames"] == 400 && view["talkers"].as_array().is_some_and(|t| !t.is_empty())
+            said_who |= view["talkers"].as_array().is_some_and(|talkers| !talkers.is_empty());
+            view["queues"][0]["frames"] == 400 && sizes(view) == 400 && said_who
         })
-        .expect("before it ends");
+        .expect("it goes on");
     assert_eq!(view["protocols"]["other"], 100, "ether type 0x88b5: {view}");
     assert_eq!(view["offered"], 400, "{view}");
-    let sizes: u64 = view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-    assert_eq!(sizes, 400, "{view}");
-    capturing.signal(libc::SIGINT);
-    capturing.await_words("b/0");
-    assert!(lines.last().unwrap().unwrap().contains("\"ledgers\""));
+    let ended = capture.interrupt();
+    assert!(ended.said.contains("b/0"), "{}", ended.said);
+    assert!(ended.result["ledgers"].is_array(), "{}", ended.result);
 }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use weir_packet::flow::Flow;
@@ -14,10 +14,12 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 mod pair;
+#[allow(dead_code, reason = "captures use more of it")]
+mod weir;
 
 use pair::Pair;
+use weir::{Started, WEIR};
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// The victim of files, in a watched network.
 const VICTIM: u32 = 0xc613_0009;
 
@@ -146,9 +148,9 @@ fn an_attack_on_the_wire_is_told_and_each_frame_is_counted() {
 fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
     let folder = Folder::new("wire");
     let config = folder.config(2000, "");
-    let mut watching =
-        Watching::start(pair, &["-i", "b", "--rung", rung, "--config", text(&config), "--json"]);
-    let status = fs::read_to_string(format!("/proc/{}/status", watching.child.id())).unwrap();
+    let line = format!("detect -i b --rung {rung} --config {} --json", text(&config));
+    let mut watching = Started::new(&pair.there, &line, "watching");
+    let status = fs::read_to_string(format!("/proc/{}/status", watching.pid())).unwrap();
     assert!(status.contains("CapEff:\t0000000000000000"), "it has given up its privileges: {status}");
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
@@ -161,8 +163,7 @@ fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
     assert_eq!(start["evidence"]["protocols"][0]["value"], protocol);
     let end = watching.line();
     assert_eq!((&end["event"], &end["attack"]), (&Value::from("end"), &Value::from(1)));
-    watching.interrupt();
-    let status = watching.line();
+    let status = watching.interrupt().result;
     // Neighbour discovery of the namespaces is foreign.
     let count = |name: &str| status[name].as_u64().unwrap();
     assert_eq!((count("frames") - count("foreign"), count("lost")), (30_000, 0), "{status}");
@@ -252,43 +253,4 @@ fn the_example_that_is_printed_is_valid() {
     let file = folder.file("calm.pcapng", capture(100, 5));
     let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
     assert_eq!((lines.len(), &lines[0]["event"]), (1, &Value::from("status")));
-}
-
-/// A `weir detect` that watches already.
-struct Watching {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Watching {
-    fn start(pair: &Pair, arguments: &[&str]) -> Watching {
-        let mut command = detect(arguments);
-        let mut child = pair.there.run(|| command.spawn()).unwrap();
-        let mut words = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        while !words.contains("watching") {
-            assert_ne!(stderr.read_line(&mut words).unwrap(), 0, "{words}");
-        }
-        child.stderr = Some(stderr.into_inner());
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Watching { child, lines }
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
-    }
-
-    fn interrupt(&self) {
-        // SAFETY: a signal to a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) }, 0);
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

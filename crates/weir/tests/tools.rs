@@ -1,54 +1,28 @@
 //! `weir generate` and `weir receive` as a user runs them, on a veth pair between two namespaces.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
 mod pair;
+#[allow(dead_code, reason = "captures use more of it")]
+mod weir;
 
 use pair::{Pair, set_up};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-fn weir(namespace: &Namespace, line: &str) -> Output {
-    let mut command = Command::new(WEIR);
-    command.args(line.split_whitespace());
-    namespace.run(|| command.output()).unwrap()
-}
+use weir::{Started, WEIR, refused};
 
 /// A `weir receive` that counts already.
-struct Receiving(Child);
-
-impl Receiving {
-    fn start(namespace: &Namespace, line: &str) -> Receiving {
-        let mut command = Command::new(WEIR);
-        command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = namespace.run(|| command.spawn()).unwrap();
-        let mut words = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        while !words.contains("receiving on") {
-            assert_ne!(stderr.read_line(&mut words).unwrap(), 0, "{line}: {words}");
-        }
-        child.stderr = Some(stderr.into_inner());
-        Receiving(child)
-    }
-
-    fn result(mut self) -> Value {
-        let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(self.0.wait().unwrap().success());
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    }
+fn receiving(namespace: &Namespace, line: &str) -> Started {
+    Started::new(namespace, line, "receiving on")
 }
 
-impl Drop for Receiving {
-    fn drop(&mut self) {
-        // It has ended already unless the test failed.
-        let _ = self.0.kill();
-    }
+/// What it has counted.
+fn counted(receiving: Started) -> Value {
+    let ended = receiving.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    ended.result
 }
 
 #[test]
@@ -57,7 +31,7 @@ fn all_frames_are_counted_once() {
     for tester in ["xdp", "packet"] {
         for (ip, frame) in [(4, 64), (4, 512), (6, 84)] {
             let what = format!("{tester} IPv{ip} {frame} bytes");
-            let receiving = Receiving::start(
+            let receiving = receiving(
                 &pair.there,
                 &format!("receive -i b --tester {tester} --count 400 --duration 20 --json"),
             );
@@ -65,11 +39,11 @@ fn all_frames_are_counted_once() {
                 "generate -i a --tester {tester} --ip {ip} --frame {frame} --count 400 --rate 10k --flows 4 \
                  --groups 2 --json"
             );
-            let output = weir(&pair.here, &line);
+            let output = weir::run(&pair.here, &line);
             assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
             let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!((sent["sent"].as_u64(), sent["sent_bytes"].as_u64()), (Some(400), Some(400 * frame)));
-            let got = receiving.result();
+            let got = counted(receiving);
             assert_eq!((got["received"].as_u64(), got["corrupted"].as_u64()), (Some(400), Some(0)), "{what}");
             for group in got["groups"].as_array().unwrap() {
                 let count = |name: &str| group[name].as_u64().unwrap();
@@ -87,11 +61,12 @@ fn a_reflector_sends_all_frames_back() {
     let Some(pair) = Pair::new() else { return };
     for tester in ["xdp", "packet"] {
         let options = format!("--tester {tester} --count 300 --duration 20 --json");
-        let far = Receiving::start(&pair.there, &format!("receive -i b --reflect {options}"));
-        let near = Receiving::start(&pair.here, &format!("receive -i a {options}"));
-        let output = weir(&pair.here, &format!("generate -i a --tester {tester} --count 300 --rate 10k"));
+        let far = receiving(&pair.there, &format!("receive -i b --reflect {options}"));
+        let near = receiving(&pair.here, &format!("receive -i a {options}"));
+        let output =
+            weir::run(&pair.here, &format!("generate -i a --tester {tester} --count 300 --rate 10k"));
         assert!(output.status.success(), "{tester}: {}", String::from_utf8_lossy(&output.stderr));
-        let (far, near) = (far.result(), near.result());
+        let (far, near) = (counted(far), counted(near));
         assert_eq!(far["reflected"].as_u64(), Some(300), "{tester}: {far}");
         assert_eq!(near["groups"][0]["received"].as_u64(), Some(300), "{tester}: {near}");
         let latency = |at: &Value| at["groups"][0]["latency_ns"]["min"].as_u64().unwrap();
@@ -99,20 +74,13 @@ fn a_reflector_sends_all_frames_back() {
     }
 }
 
-fn refused(pair: &Pair, line: &str, message: &str) {
-    let output = weir(&pair.here, line);
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{line}: {words}");
-    assert!(words.contains(message), "{line}: {words}");
-}
-
 #[test]
 fn what_cannot_work_is_refused_with_a_remedy() {
     let Some(pair) = Pair::new() else { return };
-    refused(&pair, "generate -i b --count 1", "did you mean `a`?");
-    refused(&pair, "receive -i b --count 1", "there is no interface b");
-    refused(&pair, "generate -i a --count 1 --frame 9000", "use --frame 1518 or less");
-    refused(&pair, "generate -i a --count 1 --tester xdp", "start `weir receive` on its peer first");
+    refused(&pair.here, "generate -i b --count 1", "did you mean `a`?");
+    refused(&pair.here, "receive -i b --count 1", "there is no interface b");
+    refused(&pair.here, "generate -i a --count 1 --frame 9000", "use --frame 1518 or less");
+    refused(&pair.here, "generate -i a --count 1 --tester xdp", "start `weir receive` on its peer first");
     pair.here.run(|| {
         let mut rtnl = Rtnl::open().unwrap();
         let ifindex = rtnl.link("a").unwrap().ifindex;
@@ -120,13 +88,13 @@ fn what_cannot_work_is_refused_with_a_remedy() {
         rtnl.add_address(ifindex, "198.18.0.1".parse().unwrap(), 24).unwrap();
         rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway, ifindex).unwrap();
     });
-    refused(&pair, "generate -i a --count 1", "add --allow-default-route");
-    let output = weir(&pair.here, "generate -i a --count 1 --tester packet --allow-default-route");
+    refused(&pair.here, "generate -i a --count 1", "add --allow-default-route");
+    let output = weir::run(&pair.here, "generate -i a --count 1 --tester packet --allow-default-route");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     set_up(&pair.there, "b", false);
-    refused(&pair, "receive -i a --count 1", "no carrier");
+    refused(&pair.here, "receive -i a --count 1", "no carrier");
     set_up(&pair.here, "a", false);
-    refused(&pair, "receive -i a --count 1", "ip link set a up");
+    refused(&pair.here, "receive -i a --count 1", "ip link set a up");
 }
 
 #[test]
