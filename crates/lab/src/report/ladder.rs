@@ -84,7 +84,7 @@ const METHOD: &str = "Without loss: the rate at full speed if three trials in a 
     captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
     full, too. At most: what the slower of the two parts would take if the \
     generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
-    lies between the two bounds, and a rung that loses at full speed has none. Frames are for somebody else, as at a \
+    lies between the two bounds, and a rung that loses at full speed has none, nor has one that polls busily. Frames are for somebody else, as at a \
     mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
 
 /// Picks a part of the CPU time.
@@ -123,10 +123,14 @@ impl Rung<'_> {
         self.data.setting("threads").unwrap_or("1")
     }
 
+    /// Does the reader itself have the driver receive?
+    fn polls(&self) -> bool {
+        self.data.setting(BUSY_POLL).is_some()
+    }
+
     /// `ring`, `xdp, busy polling`.
     fn way(&self) -> String {
-        let polls = if self.data.setting(BUSY_POLL).is_some() { ", busy polling" } else { "" };
-        format!("{}{polls}", self.name)
+        format!("{}{}", self.name, if self.polls() { ", busy polling" } else { "" })
     }
 
     /// `ring`, `ring-fanout on all CPUs`.
@@ -182,7 +186,8 @@ impl Rung<'_> {
     fn at_most(&self, rungs: &[Rung<'_>]) -> Option<f64> {
         let is_floor = |rung: &&Rung| rung.name == "count" && rung.traffic() == self.traffic();
         let (full, floor) = (self.full?, rungs.iter().find(is_floor)?.full?);
-        let alone = self.name != "count" && self.threads() == "1";
+        // Who polls takes a CPU whole, however much comes: its time says nothing of what it could do.
+        let alone = self.name != "count" && self.threads() == "1" && !self.polls();
         let keeps_up = full.lost as f64 <= KEPT_UP * full.sent as f64;
         if !(alone && keeps_up && full.received > 0 && floor.received > 0) {
             return None;

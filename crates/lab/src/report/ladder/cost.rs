@@ -22,7 +22,8 @@ const COST: &str = "At 90 % of the rate without loss, or at full speed where not
     stack and copies into rings. The capture thread: within system calls, and the rung's own code outside of them. \
     Consumer: what the same thread then does with the frame, here reading its first 64 bytes. Receiving is sampled, as \
     a share of the exact time of the generator's thread, and with RPS as time of other CPUs; the capture thread's time is exact, its division between kernel \
-    and program is sampled by the tick, and that between its own code and the consumer by the profile below.";
+    and program is sampled by the tick, and that between its own code and the consumer by the profile below. \
+    Busy polling takes all of its CPU's time, also that in which nothing comes.";
 
 /// How the parts of a cost are drawn; the last is the generator's, which no capture pays.
 fn style(part: usize) -> Style {

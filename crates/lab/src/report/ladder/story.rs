@@ -92,7 +92,11 @@ fn sentence(rung: &Rung<'_>, before: Option<&Rung<'_>>) -> Option<String> {
     let fps = rung.lossless_fps()?;
     let bound = if rung.is_bound() { "at least " } else { "" };
     let verb = if rung.name == "count" { "counts" } else { "captures" };
-    let novelty = rung.name.parse().map(|rung| format!(", {},", novelty(rung))).unwrap_or_default();
+    let novelty = match rung.name.parse() {
+        _ if rung.polls() => ", whose reader itself has the driver receive,".into(),
+        Ok(rung) => format!(", {},", novelty(rung)),
+        Err(_) => String::new(),
+    };
     let head = format!("{}{novelty} {verb} {bound}{} frames/s without loss", rung.label(), si(fps));
     let Some(before) = before else {
         let parts =

@@ -151,6 +151,15 @@ fn a_rung_that_keeps_up_is_bounded_from_above() {
     let bounds: Vec<_> = rungs.iter().map(|rung| rung.at_most(&rungs).map(f64::round)).collect();
     // The floor has none, nor has a rung that loses; the others are as fast as their slower part.
     assert_eq!(bounds, [None, Some(4e6), Some(1_111_111.0), None]);
+    // Who polls is busy whatever comes.
+    data.points[1].point.settings.push((BUSY_POLL.into(), "true".into()));
+    let rungs = super::rungs(&data);
+    assert_eq!(rungs[1].at_most(&rungs), None);
+    let told = story::html(&rungs);
+    assert!(
+        told.contains("ring, busy polling, whose reader itself has the driver receive, captures"),
+        "{told}"
+    );
 }
 
 #[test]
