@@ -104,11 +104,18 @@ pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
     pub(crate) fates: [Fate; BATCH],
     pub(crate) ways: [Way; BATCH],
+    /// How many did not come by the wire.
+    pub(crate) handed: usize,
 }
 
 impl Default for Batch<'_> {
     fn default() -> Self {
-        Batch { frames: Vec::with_capacity(BATCH), fates: [Fate::Live; BATCH], ways: [Way::Wire; BATCH] }
+        Batch {
+            frames: Vec::with_capacity(BATCH),
+            fates: [Fate::Live; BATCH],
+            ways: [Way::Wire; BATCH],
+            handed: 0,
+        }
     }
 }
 
@@ -128,6 +135,7 @@ impl<'a> Batch<'a> {
     /// If there are [`BATCH`] already.
     pub fn push_handed(&mut self, frame: Frame<'a>, way: Way) {
         self.ways[self.frames.len()] = way;
+        self.handed += usize::from(way != Way::Wire);
         self.push(frame);
     }
 

@@ -266,6 +266,12 @@ impl Frame<'_> {
         [&[0; HEAD_ROOM][..], &self.untagged()].concat()
     }
 
+    /// Whether there are tags between its Ethernet addresses and its type.
+    #[inline]
+    pub(crate) fn has_tags(&self) -> bool {
+        usize::from(self.ip_at - self.start) > ETHERNET
+    }
+
     /// Where the frame is in its buffer.
     pub fn range(&self) -> Range<usize> {
         self.start.into()..self.end.into()

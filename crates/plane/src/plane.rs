@@ -138,9 +138,8 @@ impl Plane {
 
     /// Decides what becomes of the frames of a batch that came in at `now`.
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
-        let taken = batch.ways[..batch.len()].iter().filter(|way| **way != Way::Wire).count() as u64;
-        self.books.taken += taken;
-        self.books.entered += batch.len() as u64 - taken;
+        self.books.taken += batch.handed as u64;
+        self.books.entered += (batch.len() - batch.handed) as u64;
         let entries = self.admit(now, batch);
         self.pass(now, batch, entries);
         for (_, fate) in batch.outcome() {
@@ -441,10 +440,12 @@ impl Plane {
 
     /// With the tags of the port it leaves by.
     fn leave(&self, batch: &mut Batch<'_>, i: usize, port: PortId) {
-        let frame = &mut batch.frames[i];
-        let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
-        let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
-        frame.set_ethernet(dst, src, &self.ports[usize::from(port.0)].tags);
+        let (frame, tags) = (&mut batch.frames[i], &self.ports[usize::from(port.0)].tags);
+        if frame.has_tags() || !tags.is_empty() {
+            let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
+            let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
+            frame.set_ethernet(dst, src, tags);
+        }
         batch.fates[i] = Fate::Out(port);
     }
 
