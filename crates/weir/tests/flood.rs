@@ -23,7 +23,7 @@ use weir_testbed::rtnl::Rtnl;
 const FLOOD_S: u64 = 3;
 /// Bytes that arrive each way before it ends.
 const LEAST_BYTES: u64 = 500_000;
-/// What the node may grow by, KiB: tables of fixed size that fill up, and for each session or connection its entry of 64
+/// What a thread of the node may grow by, KiB: tables of fixed size that fill up, and for each session or connection its entry of 64
 /// bytes with its share of an index that may just have doubled.
 const GROWTH_KIB: u64 = 8 << 10;
 const SESSION_BYTES: u64 = 160;
@@ -176,7 +176,7 @@ fn a_flood_of_hostile_frames_harms_no_session() {
         let (last, _) = *memory.last().expect("it was asked");
         let most = memory.iter().map(|(_, live)| *live).max().expect("it was asked");
         assert!(
-            last <= first + GROWTH_KIB + most * SESSION_BYTES / 1024,
+            last <= first + u64::from(threads) * GROWTH_KIB + most * SESSION_BYTES / 1024,
             "{way}: memory of the node in KiB, sessions: {memory:?}"
         );
         let books = node.end();
