@@ -36,6 +36,8 @@ pub struct Ladder {
     pub snap: u32,
     /// What every rung may hold back.
     pub buffer: BufferSize,
+    /// How often each step has its turn, at least once.
+    pub rounds: u32,
     /// Length of each trial, unless the buffer could hide its loss.
     pub trial: Duration,
     /// Lowest load of the search, frames/s.
@@ -146,7 +148,7 @@ impl Ladder {
     pub(super) fn estimate(&self) -> Duration {
         let loads = Ladder::FIRST_LOADS + (1.0 / self.resolution).log2().max(0.0);
         let trials = 2.0 + loads * f64::from(1 + Ladder::TRIALS) / 2.0;
-        self.trial.mul_f64(trials * self.steps().len() as f64)
+        self.trial.mul_f64(trials * self.steps().len() as f64 * f64::from(self.rounds))
     }
 }
 
@@ -161,6 +163,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let frames = section.axis("frame_bytes", value::parsed::<FrameSizes>);
     let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
     let snap = section.one("snap", value::count(14..=65_535));
+    let rounds = section.one("rounds", value::count(1..=1000));
     let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
     let time = section.one("buffer_s", value::seconds).unwrap_or(Duration::from_millis(100));
     let rate = section.one("buffer_fps", value::fps).unwrap_or(1e6);
@@ -193,6 +196,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
         flows: flows.unwrap_or(vec![10_000]),
         snap: snap.unwrap_or(65_535),
         buffer: memory.map_or(BufferSize::Time { rate, time }, BufferSize::Memory),
+        rounds: rounds.unwrap_or(1),
         trial,
         min_fps,
         max_fps,

@@ -8,7 +8,7 @@ use super::series::{Style, frame_name};
 use super::table::Table;
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
-use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC};
+use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC, received_fps};
 
 mod cost;
 mod story;
@@ -72,14 +72,14 @@ fn by_traffic<'r, 'a>(rungs: &'r [Rung<'a>]) -> Vec<(String, Vec<&'r Rung<'a>>)>
     groups
 }
 
-const CAPTION: &str = "Left: frames/s that each way of capturing takes without loss, three trials of three. Right: CPU time per \
-    captured frame, in reference cycles where their frequency is known, else in ns; beside each bar what capturing costs, and \
+const CAPTION: &str = "Left: frames/s that each way of capturing takes without loss, three trials of three, median of \
+    the rounds with its 95 % interval. Right: CPU time per captured frame in the middle round, in reference cycles where their frequency is known, else in ns; beside each bar what capturing costs, and \
     what sending adds.";
 
 const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
     at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
     counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
-    it can. All rungs have the same buffer time, unless the plan gives them the same memory. The kernel \
+    it can. All rungs take turns in each round, another one first. All have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
     captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
     full, too. At most: what the slower of the two parts would take if the \
@@ -102,9 +102,9 @@ const PARTS: [(&str, Part); 4] = [
 struct Rung<'a> {
     data: &'a PointData,
     name: &'a str,
-    /// Its trial at full speed.
+    /// Its trial at full speed, the middle one of the rounds.
     full: Option<&'a Trial>,
-    /// Its trial for costs.
+    /// Its trial for costs, the middle one of the rounds.
     cost: Option<(&'a Trial, &'a Capture)>,
 }
 
@@ -113,9 +113,16 @@ fn rungs(data: &RunData) -> Vec<Rung<'_>> {
 }
 
 fn rung(data: &PointData) -> Option<Rung<'_>> {
-    let last = |purpose| data.trials.iter().rfind(|t| t.purpose == purpose);
-    let cost = last(Purpose::Curve).and_then(|trial| Some((trial, trial.capture.as_ref()?)));
-    Some(Rung { data, name: data.setting("rung")?, full: last(Purpose::Ceiling), cost })
+    let cost = middle(data, Purpose::Curve, |trial| trial.cost.ns_per_frame.unwrap_or(0.0));
+    let cost = cost.and_then(|trial| Some((trial, trial.capture.as_ref()?)));
+    Some(Rung { data, name: data.setting("rung")?, full: middle(data, Purpose::Ceiling, received_fps), cost })
+}
+
+/// Of the trials that the rounds made for this purpose, the middle one by a measure of theirs.
+fn middle(data: &PointData, purpose: Purpose, by: fn(&Trial) -> f64) -> Option<&Trial> {
+    let mut all: Vec<_> = data.trials.iter().filter(|trial| trial.purpose == purpose).collect();
+    all.sort_by(|a, b| by(a).total_cmp(&by(b)));
+    all.get(all.len() / 2).copied()
 }
 
 impl Rung<'_> {
@@ -157,8 +164,8 @@ impl Rung<'_> {
 
     /// Is the rate only a bound, because the generator sends no more?
     fn is_bound(&self) -> bool {
-        let first = self.data.goals().first().and_then(|goal| goal.repetitions.first());
-        first.is_some_and(|value| value.fps.is_some() && value.irregular.is_some())
+        let rounds = self.data.goals().first().map_or(&[][..], |goal| &goal.repetitions[..]);
+        rounds.iter().any(|value| value.fps.is_some() && value.irregular.is_some())
     }
 
     fn lossless_text(&self) -> String {
@@ -266,7 +273,8 @@ fn bar(rung: &Rung<'_>) -> Bar {
     let style = Style { colour: if captures { 1 } else { 2 }, marker: 0, pattern: usize::from(!captures) };
     let title = format!("{}: {text} frames/s", rung.label());
     let (label, parts, ticks) = (rung.label(), Vec::new(), Vec::new());
-    Bar { label, value, parts, interval: None, ticks, text, title, style, fits: captures }
+    let interval = rung.data.goals().first().and_then(|goal| goal.fps_interval);
+    Bar { label, value, parts, interval, ticks, text, title, style, fits: captures }
 }
 
 fn rates(rungs: &[Rung<'_>]) -> ByTraffic {

@@ -286,6 +286,7 @@ mod tests {
             flows: vec![1],
             snap: 40,
             buffer: BufferSize::Time { rate, time: Duration::from_millis(100) },
+            rounds: 1,
             trial: Duration::from_secs(1),
             min_fps: 1e3,
             max_fps: None,

@@ -1,8 +1,9 @@
 //! The experiment `capture`: for each rung the highest rate that is captured without loss, and what happens beyond it.
 //!
 //! ```text
-//! for each step: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
+//! each step in turn: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
 //! ```
+//! Another one is first in each round, so that all find the machine alike: a virtual one is fast and slow by turns.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use weir_testbed::spread::{Spread, Spreading};
 use bench::{Bench, Outcome, RING_FULL};
 use observer::Look;
 
+use super::rounds::{TakesTurns, take_turns};
 use super::series::{Patience, Series, worst};
 use super::{Event, RunError, Running};
 use crate::plan::{Ladder, Offered, Step};
@@ -38,33 +40,69 @@ const COST_SHARE: f64 = 0.9;
 /// A climb in progress.
 type Climb<'a> = Running<'a, Ladder>;
 
-impl Climb<'_> {
+/// A step with what its turns gave.
+struct Rung<'c> {
+    step: Step,
+    point: Point,
+    series: Series<'c>,
+    rounds: Vec<Round>,
+}
+
+/// What one turn gave.
+struct Round {
+    lossless: GoalOutcome,
+    saturated: GoalValue,
+    /// What the generator sent at full speed, frames/s.
+    offered_fps: f64,
+}
+
+impl TakesTurns for Rung<'_> {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn takes_part(&self) -> bool {
+        true
+    }
+}
+
+impl<'c> Climb<'c> {
     pub(super) fn all_steps(mut self) -> Result<(), RunError> {
         let (steps, cpus) = (self.experiment.steps(), bench::all_cpus()?);
         for step in &steps {
             Spreading { rps: step.rps.clone(), ..Spreading::default() }.rps_cpus(&cpus)?;
         }
-        for (index, step) in steps.iter().enumerate() {
-            self.step(step, index, steps.len())?;
+        let rounds = self.rounds(self.experiment.rounds, steps.len());
+        let mut rungs = Vec::new();
+        for (index, step) in steps.into_iter().enumerate() {
+            rungs.extend(self.rung(step, index)?);
         }
-        Ok(())
+        take_turns(&rounds, &mut rungs, |rung| {
+            let found = self.turn(rung)?;
+            rung.rounds.push(found);
+            Ok(())
+        })?;
+        rungs.iter().try_for_each(|rung| self.close(&rung.point, result(&rung.rounds)))
     }
 
-    fn step(&mut self, step: &Step, index: usize, count: usize) -> Result<(), RunError> {
-        let observe = self.options.observe;
+    /// A step that is to be measured; one that an earlier part of this run has finished is told.
+    fn rung(&mut self, step: Step, index: usize) -> Result<Option<Rung<'c>>, RunError> {
         if let Some(data) = self.past.finished(index) {
-            observe(Event::Point { index: Some(index), count, point: &data.point });
-            data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
-            return Ok(());
+            let tell = |result| (self.options.observe)(Event::Result(&data.point, result));
+            data.point.result.iter().for_each(tell);
+            return Ok(None);
         }
-        let bench = Bench::build(step, self.experiment, self.settings.seed, &mut self.journal)?;
-        let mut point = self.point(step, index, &bench);
+        let bench = Bench::build(&step, self.experiment, self.settings.seed, &mut self.journal)?;
+        let mut point = self.point(&step, index, &bench);
         let kept = self.past.enter(&mut point, self.store)?;
-        observe(Event::Point { index: Some(index), count, point: &point });
-        let hidden = bench.buffer_frames()?;
         let series = Series::new(self, &point, kept);
-        let result = Trials { climb: self, bench, hidden, series, error: None }.all()?;
-        self.close(&point, result)
+        Ok(Some(Rung { step, point, series, rounds: Vec::new() }))
+    }
+
+    fn turn(&mut self, rung: &mut Rung<'c>) -> Result<Round, RunError> {
+        let bench = Bench::build(&rung.step, self.experiment, self.settings.seed, &mut self.journal)?;
+        let hidden = bench.buffer_frames()?;
+        Trials { climb: self, bench, hidden, series: &mut rung.series, error: None }.all()
     }
 
     fn point(&self, step: &Step, index: usize, bench: &Bench) -> Point {
@@ -104,38 +142,32 @@ struct Trials<'a, 'c> {
     bench: Bench,
     /// Frames that the buffers hold: a trial of fewer could hide its loss in them.
     hidden: u64,
-    series: Series<'c>,
+    series: &'a mut Series<'c>,
     /// Why the search was stopped.
     error: Option<RunError>,
 }
 
 impl Trials<'_, '_> {
-    fn all(&mut self) -> Result<PointResult, RunError> {
+    fn all(&mut self) -> Result<Round, RunError> {
         let ladder = self.climb.experiment;
         self.one(&Load::steady(WARM_UP_FPS, WARM_UP), Purpose::WarmUp)?;
         let full = self.one(&Load::full_speed(ladder.trial), Purpose::Ceiling)?;
         let at_full_speed = self.at_full_speed(&full)?;
         // Where full speed is no more than a rung takes, paced loads end below it.
         let all = at_full_speed.as_ref().map(|_| Load::full_speed(ladder.trial));
-        let found = match at_full_speed {
+        let mut lossless = match at_full_speed {
             Some(found) => found,
             None => self.search(full.offered_fps * PACED_SHARE)?,
         };
-        let (mut parameters, value) = (found.parameters, found.value);
-        parameters.push(("trials without loss".into(), Ladder::TRIALS.to_string()));
-        parameters.push(("frames in the buffers".into(), self.hidden.to_string()));
-        if let Some(fps) = value.fps {
+        lossless.parameters.push(("trials without loss".into(), Ladder::TRIALS.to_string()));
+        lossless.parameters.push(("frames in the buffers".into(), self.hidden.to_string()));
+        if let Some(fps) = lossless.value.fps {
             self.one(&all.unwrap_or(self.steady(fps * COST_SHARE)), Purpose::Curve)?;
         }
         let trial_s = ladder.trial.as_secs_f64();
         let fps = Some(full.received as f64 / full.duration_s);
         let saturated = GoalValue { fps, trials: 1, trial_s, ..GoalValue::default() };
-        let offered = ("offered".to_string(), format!("{:.0} frames/s", full.offered_fps));
-        let goals = vec![
-            super::goal_result("without loss", parameters, vec![value]),
-            super::goal_result("saturated", vec![offered], vec![saturated]),
-        ];
-        Ok(PointResult { search: "rfc2544".into(), goals, ..PointResult::default() })
+        Ok(Round { lossless, saturated, offered_fps: full.offered_fps })
     }
 
     /// The rate at full speed, if nothing is lost in it: a bound, since the kernel receives on the CPU of the generator, which
@@ -198,6 +230,18 @@ impl Trials<'_, '_> {
             Ok(Trial { cost, capture: Some(capture), ..trial })
         })
     }
+}
+
+/// What all turns of a step say together.
+fn result(rounds: &[Round]) -> PointResult {
+    let Some(Round { lossless, offered_fps, .. }) = rounds.first() else { return PointResult::default() };
+    let offered = ("offered".to_string(), format!("{offered_fps:.0} frames/s"));
+    let values = rounds.iter().map(|round| round.lossless.value.clone());
+    let goals = vec![
+        super::goal_result("without loss", lossless.parameters.clone(), values.collect()),
+        super::goal_result("saturated", vec![offered], rounds.iter().map(|r| r.saturated.clone()).collect()),
+    ];
+    PointResult { search: "rfc2544".into(), goals, ..PointResult::default() }
 }
 
 /// Was nothing lost at full speed but the few frames with which the generator fills the interface's ring before the

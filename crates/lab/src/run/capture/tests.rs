@@ -3,13 +3,14 @@ use super::*;
 use crate::record::RunState;
 
 /// A climb over some rungs at low loads.
-const SHORT: [&str; 13] = [
+const SHORT: [&str; 14] = [
     "capture.rungs=[recv,ring-fanout,xdp,count]",
     "capture.traffic=udp",
     "capture.threads=all",
     "capture.busy_poll=[false,true]",
     "capture.frame_bytes=mix:64,300",
     "capture.flows=100",
+    "capture.rounds=1",
     "capture.trial_s=0.1",
     "capture.buffer_s=0.05",
     "capture.buffer_fps=20k",
@@ -42,6 +43,26 @@ fn every_rung_is_measured_and_its_books_close() {
         let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.offered_fps == fps;
         let good = point.measured().filter(at).filter(|trial| trial.lost == 0).count();
         assert!(good >= Ladder::TRIALS as usize, "{rung} at {fps}");
+    }
+}
+
+#[test]
+fn rungs_take_turns() {
+    if !is_root(module_path!()) {
+        return;
+    }
+    let more = ["capture.rungs=[ring,count]", "capture.busy_poll=false", "capture.rounds=2"];
+    let (data, _) = run("capture", &[&SHORT[..], &more].concat());
+    let mut trials: Vec<_> = data.points.iter().flat_map(|point| &point.trials).collect();
+    trials.sort_by_key(|trial| trial.id);
+    let turns: Vec<_> =
+        trials.chunk_by(|a, b| a.point_id == b.point_id).map(|turn| turn[0].point_id).collect();
+    let [ring, count] = [0, 1].map(|n: usize| data.points[n].point.id);
+    assert_eq!(turns, [ring, count, ring], "each is first once");
+    for point in &data.points {
+        let full = point.measured().filter(|trial| trial.purpose == Purpose::Ceiling).count();
+        let repetitions = point.goals().iter().map(|goal| goal.repetitions.len());
+        assert_eq!((full, repetitions.collect::<Vec<_>>()), (2, vec![2, 2]));
     }
 }
 
