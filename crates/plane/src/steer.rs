@@ -170,15 +170,21 @@ impl Steering {
         let owner = match self.together {
             Together::Nothing => return None,
             Together::Pieces if frame.fragment() == Fragment::Whole => return None,
-            Together::Ends if frame.is_piece_of_icmp() => {
-                return self.send_to_meeting(now, (frame, dir), stages, own);
-            }
-            Together::Inside(k) if nat(stages, k).is_piece(frame, dir) => {
+            _ if self.meets_others((frame, dir), stages) => {
                 return self.send_to_meeting(now, (frame, dir), stages, own);
             }
             _ => self.owner((frame, dir), stages),
         };
         self.hand(owner)
+    }
+
+    /// Whether it is a piece of a packet whose thread only the first piece tells.
+    fn meets_others(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
+        match self.together {
+            Together::Inside(k) => nat(stages, k).is_piece(frame, dir),
+            Together::Ends => frame.is_piece_of_icmp(),
+            Together::Pieces | Together::Nothing => false,
+        }
     }
 
     /// The thread of a frame that tells all that matters.
