@@ -21,18 +21,13 @@ use crate::drops::Drop;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::{Dir, Step};
-use crate::table::pieces::{Known, Waiting};
+use crate::table::pieces::{Known, Packet, Waiting};
 use crate::time::Time;
 
-/// What fragments of a packet have in common (RFC 791).
+/// A packet on its way outward or inward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
-    v4: bool,
-    src: u128,
-    dst: u128,
-    id: u32,
-    proto: u8,
+    packet: Packet,
     dir: Dir,
 }
 
@@ -123,17 +118,11 @@ impl Fragments {
 }
 
 fn key(frame: &Frame<'_>, dir: Dir) -> Key {
-    let (src, dst, id) = match frame.kind() {
-        Kind::V6 => {
-            let (src, dst) = frame.addresses6();
-            (src, dst, nat64::fragment(frame).map_or(0, |fragment| fragment.id))
-        }
-        _ => {
-            let (src, dst) = frame.addresses4();
-            (src.into(), dst.into(), frame.id4().into())
-        }
+    let id = match frame.kind() {
+        Kind::V6 => nat64::fragment(frame).map_or(0, |fragment| fragment.id),
+        _ => frame.id4().into(),
     };
-    Key { v4: frame.kind() == Kind::V4, src, dst, id, proto: frame.proto(), dir }
+    Key { packet: Packet::of(frame, id), dir }
 }
 
 /// Where in the whole transport a fragment stands, and whether more follow.
@@ -267,7 +256,7 @@ impl Nat {
     fn gather(&mut self, step: &mut Step<'_, '_>, dir: Dir, key: Key) {
         let mut all = self.fragments.take(&key);
         let bytes = all.last().expect("it was pushed").part.end;
-        if key.proto == UDP && dir == Dir::Inward {
+        if key.packet.proto == UDP && dir == Dir::Inward {
             // Each but the last has whole words.
             let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
             nat64::give_checksum(&mut all[0].frame(), covered, bytes);

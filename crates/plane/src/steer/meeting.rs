@@ -5,40 +5,21 @@
 //! any thread > the thread of both addresses and the identification > the thread that all of them belong to
 //! ```
 
-use crate::frame::{Frame, Kind, PortId};
-use crate::table::pieces::{Known, Waiting};
+use crate::frame::{Frame, PortId};
+use crate::table::pieces::{Known, Packet, Waiting};
 use crate::time::Time;
 
-/// What the pieces of a packet have in common (RFC 791, RFC 8200).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
-    v4: bool,
-    src: u128,
-    dst: u128,
-    id: u32,
-    proto: u8,
-}
-
-fn key(frame: &Frame<'_>) -> Key {
-    let v4 = frame.kind() == Kind::V4;
-    let (src, dst) = match v4 {
-        true => {
-            let (src, dst) = frame.addresses4();
-            (src.into(), dst.into())
-        }
-        false => frame.addresses6(),
-    };
-    Key { v4, src, dst, id: frame.fragment_id(), proto: frame.proto() }
+fn key(frame: &Frame<'_>) -> Packet {
+    Packet::of(frame, frame.fragment_id())
 }
 
 /// What this thread knows of packets in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Meeting {
     /// The thread of each.
-    known: Known<Key, u8>,
+    known: Known<Packet, u8>,
     /// Copies, with the ports that they came in by.
-    waiting: Waiting<Key, (PortId, Vec<u8>)>,
+    waiting: Waiting<Packet, (PortId, Vec<u8>)>,
 }
 
 impl Meeting {

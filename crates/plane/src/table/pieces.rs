@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use crate::frame::{Frame, Kind};
 use crate::time::Time;
 
 /// Packets whose first piece is remembered.
@@ -15,6 +16,32 @@ const MOST_WAITING: usize = 256;
 const KNOWN: Duration = Duration::from_secs(30);
 /// How long others may come before the first.
 const WAITING: Duration = Duration::from_secs(2);
+
+/// What the pieces of a packet have in common (RFC 791, RFC 8200).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Packet {
+    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
+    v4: bool,
+    src: u128,
+    dst: u128,
+    id: u32,
+    pub(crate) proto: u8,
+}
+
+impl Packet {
+    /// That of a frame with this identification.
+    pub(crate) fn of(frame: &Frame<'_>, id: u32) -> Packet {
+        let v4 = frame.kind() == Kind::V4;
+        let (src, dst) = match v4 {
+            true => {
+                let (src, dst) = frame.addresses4();
+                (src.into(), dst.into())
+            }
+            false => frame.addresses6(),
+        };
+        Packet { v4, src, dst, id, proto: frame.proto() }
+    }
+}
 
 /// What is known of packets whose first piece has come.
 #[derive(Debug)]
