@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use weir_node::{Config, Opened, Snapshot};
+use weir_node::{Config, Node, Opened, Snapshot};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
@@ -62,6 +62,13 @@ fn address(host: &Namespace, name: &str, addresses: &[String], gateway: &str) {
     });
 }
 
+/// Starts a node with this text there.
+fn start(namespace: &Namespace, text: &str) -> Node {
+    let config = Config::read("test", text, &|name| Err(format!("no file {name}")));
+    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    namespace.run(|| Opened::new(&config).unwrap().start().unwrap())
+}
+
 /// Sends all that it hears back, of one connection.
 fn echo(listener: TcpListener) {
     let (mut stream, from) = listener.accept().unwrap();
@@ -90,9 +97,7 @@ fn hosts_behind_two_threads_talk_through_a_nat() {
              > nat(public 192.0.2.16/30, block 512) > route > wan(192.0.2.1/24, on n1) \
              run(io {io}, threads 2, host none)"
         );
-        let config = Config::read("test", &text, &|name| Err(format!("no file {name}")));
-        let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        let running = node.run(|| Opened::new(&config).unwrap().start().unwrap());
+        let running = start(&node, &text);
 
         // A connection that carries data both ways.
         let listener = right.run(|| TcpListener::bind("192.0.2.2:7000").unwrap());
@@ -167,9 +172,7 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
     let text = "lan(on n0) filter(accept outward, accept state established) > wan(on n1) \
                 run(io packet, threads 2, host none)";
     // Who asks for an address is no matter of the filter.
-    let config = Config::read("test", text, &|name| Err(format!("no file {name}")));
-    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let running = node.run(|| Opened::new(&config).unwrap().start().unwrap());
+    let running = start(&node, text);
     let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     for host in &hosts {
