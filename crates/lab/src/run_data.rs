@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{GoalResult, Latency, Point, Purpose, Run, Stream, Trial, Verdict};
+use crate::record::{Comparison, GoalResult, Latency, Point, Purpose, Run, Stream, Trial, Verdict};
 
 /// A run, its points in order, and their trials. Serialised, this is the `--json` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,6 +120,11 @@ impl PointData {
     /// All goals of the point's result; the first is the headline.
     pub(crate) fn goals(&self) -> &[GoalResult] {
         self.point.result.as_ref().map_or(&[], |r| &r.goals)
+    }
+
+    /// How its rate relates to those of others that were measured in turns with it.
+    pub(crate) fn comparisons(&self) -> &[Comparison] {
+        self.point.result.as_ref().map_or(&[], |r| &r.comparisons)
     }
 
     /// Headline rate in frames/s.

@@ -2,7 +2,7 @@
 //! is as the other.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{full, list, or_dash, percent, si, significant};
+use super::format::{bracketed, full, list, or_dash, percent, range, si, significant};
 use super::page::{figure, note, section};
 use super::series::{Style, frame_name};
 use super::table::Table;
@@ -360,9 +360,7 @@ fn cost_ratio(own: &Captor<'_>, other: &Captor<'_>) -> Option<Ratio> {
 
 fn with_interval(ratio: Option<Ratio>) -> String {
     or_dash(ratio, |ratio| {
-        let interval = ratio
-            .interval
-            .map_or_else(String::new, |(a, b)| format!(" ({} – {})", significant(a), significant(b)));
+        let interval = ratio.interval.map_or_else(String::new, |interval| format!(" ({})", range(interval)));
         significant(ratio.value) + &interval
     })
 }
@@ -403,9 +401,7 @@ fn sentence(group: &[&Captor<'_>]) -> Option<String> {
     let best = own.max_by(|a, b| fps(a).unwrap_or(0.0).total_cmp(&fps(b).unwrap_or(0.0)))?;
     let against = group.iter().filter(|captor| !captor.is_own()).filter_map(|other| {
         let ratio = ratio(best, other, LOSSLESS)?;
-        let interval = ratio
-            .interval
-            .map_or_else(String::new, |(a, b)| format!(" ({} to {})", significant(a), significant(b)));
+        let interval = ratio.interval.map_or_else(String::new, bracketed);
         Some(format!("{} times {}{interval}", significant(ratio.value), other.name()))
     });
     let against: Vec<String> = against.collect();

@@ -1,7 +1,7 @@
 //! Programs that watch for attacks: how soon each tells one, and how large it says that it is.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{full, or_dash, percent, si, significant};
+use super::format::{full, or_dash, percent, range, si, significant};
 use super::page::{figure, note, section};
 use super::series::Style;
 use super::table::Table;
@@ -151,7 +151,6 @@ fn table(detectors: &[Detector<'_>]) -> Table {
     for detector in detectors {
         let times = detector.after_s();
         let median = |value: fn(&Detection) -> Option<f64>| stats::median(&detector.of(value));
-        let range = |(low, high): (f64, f64)| format!("{} – {}", significant(low), significant(high));
         let longest = times.iter().copied().reduce(f64::max);
         table.push(vec![
             full(detector.attack_fps),

@@ -15,6 +15,16 @@ pub(crate) fn si(value: f64) -> String {
     format!("{}{prefix}", significant(rounded / divisor))
 }
 
+/// `0.858 – 1.23`, for a table.
+pub(crate) fn range((low, high): (f64, f64)) -> String {
+    format!("{} – {}", significant(low), significant(high))
+}
+
+/// ` (0.858 to 1.23)`, behind a number in a sentence.
+pub(crate) fn bracketed((low, high): (f64, f64)) -> String {
+    format!(" ({} to {})", significant(low), significant(high))
+}
+
 /// Three significant digits without an exponent: `0.0123`, `1.50`, `412`.
 pub(crate) fn significant(value: f64) -> String {
     let value = round3(value);

@@ -2,7 +2,9 @@
 //! takes, and what a trial costs beyond its duration.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{exact, full, list, or_dash, percent, si, significant, time_ns, whole_percent};
+use super::format::{
+    bracketed, exact, full, list, or_dash, percent, range, si, significant, time_ns, whole_percent,
+};
 use super::page::{bullets, figure, note, section};
 use super::series::{Style, frame_name};
 use super::table::Table;
@@ -52,10 +54,6 @@ fn flows(point: &PointData) -> f64 {
 fn flows_text(point: &PointData) -> String {
     let n = flows(point);
     if n == 1.0 { "1 flow".into() } else { format!("{} flows", si(n).replace(".00", "")) }
-}
-
-fn comparisons(point: &PointData) -> &[Comparison] {
-    point.point.result.as_ref().map_or(&[], |r| &r.comparisons)
 }
 
 /// The point that a comparison is made with.
@@ -159,7 +157,7 @@ fn ratios(data: &RunData) -> Table {
         "Rounds",
     ]);
     for point in of(data, Measures::Generator) {
-        for c in comparisons(point) {
+        for c in point.comparisons() {
             let Some(other) = other(data, c) else { continue };
             table.push(vec![
                 point.point.frame.clone(),
@@ -168,7 +166,7 @@ fn ratios(data: &RunData) -> Table {
                 name(other).into(),
                 full(flows(other)),
                 significant(c.ratio),
-                or_dash(c.interval, |(a, b)| format!("{} – {}", significant(a), significant(b))),
+                or_dash(c.interval, range),
                 c.rounds.to_string(),
             ]);
         }
@@ -342,16 +340,14 @@ fn generator_sentence(data: &RunData, point: &PointData) -> Option<String> {
     let fps = point.headline_fps()?;
     let with = |c: &Comparison| {
         let other = other(data, c)?;
-        let spread = c
-            .interval
-            .map_or_else(String::new, |(a, b)| format!(" ({} to {})", significant(a), significant(b)));
+        let spread = c.interval.map_or_else(String::new, bracketed);
         Some(if name(other) == name(point) {
             format!("{}{} of its rate with {}", whole_percent(c.ratio), percent_spread(c), flows_text(other))
         } else {
             format!("{} times {}{spread}", significant(c.ratio), name(other))
         })
     };
-    let all = comparisons(point);
+    let all = point.comparisons();
     // With many flows, the comparison that matters is with few.
     let own = |c: &&Comparison| other(data, c).is_some_and(|o| name(o) == name(point));
     let chosen: Vec<String> = match all.iter().filter(own).collect::<Vec<_>>() {

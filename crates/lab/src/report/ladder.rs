@@ -251,19 +251,24 @@ fn cpus_named(cpus: &str) -> String {
 
 // ---- rates ---------------------------------------------------------------------------------------------
 
-fn chart(rungs: &[Rung<'_>]) -> String {
+/// The bars of all rungs, a group for each kind of traffic, and what they say in words.
+fn bars(rungs: &[Rung<'_>], bar: fn(&Rung<'_>) -> Option<Bar>) -> (Vec<Group>, String) {
     let group = |(label, rungs): (String, Vec<&Rung<'_>>)| Group {
         label,
-        bars: rungs.into_iter().map(bar).collect(),
+        bars: rungs.into_iter().filter_map(bar).collect(),
         limit: None,
     };
     let groups: Vec<Group> = by_traffic(rungs).into_iter().map(group).collect();
-    let texts: Vec<String> = groups
-        .iter()
-        .flat_map(|group| group.bars.iter().map(|bar| format!("{}, {}", group.label, bar.title)))
-        .collect();
+    let text = |group: &Group, bar: &Bar| format!("{}, {}", group.label, bar.title);
+    let texts = groups.iter().flat_map(|group| group.bars.iter().map(move |bar| text(group, bar)));
+    let texts: Vec<String> = texts.collect();
+    (groups, texts.join("; "))
+}
+
+fn chart(rungs: &[Rung<'_>]) -> String {
+    let (groups, text) = bars(rungs, |rung| Some(bar(rung)));
     let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
-    chart.draw("Frames/s captured without loss, by rung", &texts.join("; "))
+    chart.draw("Frames/s captured without loss, by rung", &text)
 }
 
 fn bar(rung: &Rung<'_>) -> Bar {

@@ -1,6 +1,6 @@
 //! Devices that took turns: how many times as fast one is as another, repetition by repetition.
 
-use super::format::{or_dash, significant};
+use super::format::{bracketed, or_dash, range, significant};
 use super::page::note;
 use super::rate::{Bound, Rate};
 use super::series::{Comparison, Series, frame_name};
@@ -37,7 +37,7 @@ pub(crate) fn table(all: &Comparison<'_>) -> Table {
             pair.other.0.label.clone(),
             pair.own.1.goals().first().map_or_else(String::new, |goal| goal.goal.clone()),
             format!("{}{}", pair.sign(), significant(ratio)),
-            or_dash(interval, |(a, b)| format!("{} – {}", significant(a), significant(b))),
+            or_dash(interval, range),
             rounds.to_string(),
         ]);
     }
@@ -49,8 +49,7 @@ pub(crate) fn findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     let pairs = pairs(all).into_iter().filter(|pair| pair.own.0.run.id == data.run.id);
     let sentence = |pair: Pair<'_>| {
         let record::Comparison { ratio, interval, rounds, .. } = *pair.comparison;
-        let interval = interval
-            .map_or_else(String::new, |(a, b)| format!(" ({} to {})", significant(a), significant(b)));
+        let interval = interval.map_or_else(String::new, bracketed);
         let rounds = if rounds == 1 { "one round".to_string() } else { format!("{rounds} rounds") };
         let (own, other) = (&pair.own.0.name, &pair.other.0.name);
         let (sign, ratio) = (pair.sign(), significant(ratio));
@@ -60,15 +59,6 @@ pub(crate) fn findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
         )
     };
     pairs.map(sentence).collect()
-}
-
-/// Was it measured in turn with others, and is divided by one of them?
-pub(crate) fn is_compared(point: &PointData) -> bool {
-    !comparisons(point).is_empty()
-}
-
-fn comparisons(point: &PointData) -> &[record::Comparison] {
-    point.point.result.as_ref().map_or(&[], |result| &result.comparisons)
 }
 
 type Placed<'a> = (&'a Series<'a>, &'a PointData);
@@ -104,7 +94,7 @@ fn pairs<'a>(all: &'a Comparison<'a>) -> Vec<Pair<'a>> {
         let pair = |comparison: &'a record::Comparison| {
             Some(Pair { own: *own, other: other(own, comparison.point_index)?, comparison })
         };
-        comparisons(own.1).iter().filter_map(pair).collect()
+        own.1.comparisons().iter().filter_map(pair).collect()
     };
     placed.iter().flat_map(of).collect()
 }

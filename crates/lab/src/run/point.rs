@@ -65,10 +65,6 @@ impl TakesTurns for Entrant<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
-
-    fn takes_part(&self) -> bool {
-        true
-    }
 }
 
 impl Running<'_> {

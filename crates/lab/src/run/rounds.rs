@@ -9,7 +9,9 @@ pub(super) trait TakesTurns {
     fn point(&self) -> &Point;
 
     /// Or why not is in the notes of the point.
-    fn takes_part(&self) -> bool;
+    fn takes_part(&self) -> bool {
+        true
+    }
 }
 
 /// Turns of some of those who take turns in a run.

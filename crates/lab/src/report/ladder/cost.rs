@@ -1,14 +1,14 @@
 //! What a frame costs on each rung: whose CPU time it takes, how often it calls and wakes, and where in the kernel the time
 //! goes.
 
-use super::super::bars::{Bar, BarChart, Group, Part};
+use super::super::bars::{Bar, BarChart, Part};
 use super::super::flame;
 use super::super::format::{full, or_dash, percent, significant};
 use super::super::page::{details, figure, fill_legend, note};
 use super::super::series::Style;
 use super::super::svg::class;
 use super::super::table::Table;
-use super::{ByTraffic, PARTS, Rung, by_traffic, tables};
+use super::{ByTraffic, PARTS, Rung, bars, by_traffic, tables};
 use crate::profile::{CAUSES, Profile};
 use crate::record::CaptureTime;
 
@@ -33,22 +33,13 @@ fn style(part: usize) -> Style {
 
 /// Whose time a frame takes, rung by rung, with a legend; empty where nobody knows.
 pub(super) fn chart(rungs: &[Rung<'_>]) -> String {
-    let group = |(label, rungs): (String, Vec<&Rung<'_>>)| Group {
-        label,
-        bars: rungs.into_iter().filter_map(bar).collect(),
-        limit: None,
-    };
-    let groups: Vec<Group> = by_traffic(rungs).into_iter().map(group).collect();
-    let texts: Vec<String> = groups
-        .iter()
-        .flat_map(|group| group.bars.iter().map(|bar| format!("{}, {}", group.label, bar.title)))
-        .collect();
-    if texts.is_empty() {
+    let (groups, text) = bars(rungs, bar);
+    if text.is_empty() {
         return String::new();
     }
     let unit = format!("{} per frame", unit(rungs));
     let drawing = BarChart { groups, unit, number: full, limit_name: String::new() }
-        .draw("CPU time per captured frame, by rung", &texts.join("; "));
+        .draw("CPU time per captured frame, by rung", &text);
     let names = PARTS.iter().map(|(name, _)| *name).chain(["the generator"]);
     let styles: Vec<_> = names.enumerate().map(|(part, name)| (class(style(part)), name)).collect();
     let legend: Vec<_> = styles.iter().map(|(class, name)| (class.as_str(), *name)).collect();

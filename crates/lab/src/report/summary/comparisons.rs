@@ -4,7 +4,6 @@ use super::super::format::{count, list, si, whole_percent};
 use super::super::handover;
 use super::super::rate::{Bound, Rate, Ratio};
 use super::super::series::{Comparison, Series};
-use super::super::turns;
 use super::ended;
 use crate::compare::{self, Across, Row, Verdict};
 use crate::record::GoalResult;
@@ -16,7 +15,7 @@ const COMPARISONS: usize = 6;
 /// The other devices of a run against the base, at one frame size.
 pub(super) fn comparisons(base: &Series<'_>, series: &[&Series<'_>], frame: &str) -> Vec<String> {
     // Those that took turns are told with the ratios of their rounds.
-    let alone = |s: &Series<'_>| !s.at(frame).is_some_and(turns::is_compared);
+    let alone = |s: &Series<'_>| s.at(frame).is_none_or(|point| point.comparisons().is_empty());
     let others = || series.iter().filter(|s| s.name != base.name && alone(s));
     let base_result = result(base, frame).filter(|(_, _, rate)| rate.bound != Bound::Exact);
     match base_result {

@@ -60,10 +60,6 @@ impl TakesTurns for Rung<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
-
-    fn takes_part(&self) -> bool {
-        true
-    }
 }
 
 impl<'c> Climb<'c> {
@@ -99,6 +95,7 @@ impl<'c> Climb<'c> {
         Ok(Some(Rung { step, point, series, rounds: Vec::new() }))
     }
 
+    /// With a bench for this turn alone: those of all steps at once would take the memory of all their buffers.
     fn turn(&mut self, rung: &mut Rung<'c>) -> Result<Round, RunError> {
         let bench = Bench::build(&rung.step, self.experiment, self.settings.seed, &mut self.journal)?;
         let hidden = bench.buffer_frames()?;
