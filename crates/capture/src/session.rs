@@ -1,9 +1,9 @@
 //! A capture from its first frame to its last: threads for the queues and the file, limits, the trigger, the books.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::recorder::Recorder;
 use crate::source::Source;
 use crate::trigger::{Trigger, Watch};
 pub use crate::worker::Reading;
-use crate::worker::{Event, Shared, Worker};
+use crate::worker::{Event, Shared, Shown, Worker};
 
 /// How often limits and triggers are looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -170,7 +170,7 @@ struct FileSide {
 struct Running {
     source: usize,
     number: usize,
-    shown: Arc<Mutex<Reading>>,
+    shown: Arc<Shown>,
     before: Reading,
 }
 
@@ -201,7 +201,7 @@ impl Session {
         let mut recorders = recorders.into_iter().flatten();
         let mut running = Vec::new();
         for (source, number, queue) in queues {
-            let shown = Arc::new(Mutex::new(Reading::default()));
+            let shown = Arc::new(Shown::default());
             let worker = Worker {
                 queue,
                 recorder: recorders.next(),
@@ -303,7 +303,7 @@ impl Session {
     fn ledgers(&self, ends: &[Option<[LinkStats; 2]>]) -> Vec<Ledger> {
         let close = |(n, source): (usize, &Source)| {
             let of_source = self.queues.iter().filter(|queue| queue.source == n);
-            let readings: Vec<Reading> = of_source.map(Running::reading).collect();
+            let readings: Vec<Reading> = of_source.map(|queue| queue.shown.reading()).collect();
             let ledger = Ledger::close(&source.link.name, source.start, ends[n], &readings);
             Ledger { filtered: !source.wanted.filter.is_empty(), ..ledger }
         };
@@ -312,7 +312,7 @@ impl Session {
 
     /// Frames, lost ones included, and bytes.
     fn totals(&self) -> (u64, u64) {
-        let readings = self.queues.iter().map(Running::reading);
+        let readings = self.queues.iter().map(|queue| queue.shown.reading());
         readings.fold((0, 0), |(frames, bytes), reading| {
             (frames + reading.frames + reading.account.dropped(), bytes + reading.bytes)
         })
@@ -351,12 +351,8 @@ impl Session {
 const ETHERNET_AND_TAGS: u32 = 14 + 8;
 
 impl Running {
-    fn reading(&self) -> Reading {
-        self.shown.lock().expect("nobody panics with it").clone()
-    }
-
     fn view(&mut self, interface: &str, seconds: f64) -> QueueView {
-        let reading = self.reading();
+        let reading = self.shown.look();
         let before = std::mem::replace(&mut self.before, reading.clone());
         let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         let lost = |reading: &Reading| reading.account.dropped() + reading.slow;

@@ -14,7 +14,7 @@ use crate::recorder::Recorder;
 const WAIT: Duration = Duration::from_millis(50);
 /// How often counts are shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
-/// How often counters go to the file, and talkers are told.
+/// How often counters go to the file.
 const SECOND: Duration = Duration::from_secs(1);
 /// Talkers that are told of each queue.
 const TALKERS: usize = 16;
@@ -36,7 +36,7 @@ pub struct Reading {
     pub account: Account,
     /// Protocols and sizes, where they are wanted.
     pub mix: Mix,
-    /// Who sent most in the last second.
+    /// Who sent most between the last two looks.
     pub talkers: Vec<Talker>,
     /// Why the queue has ended before the capture.
     pub failed: Option<String>,
@@ -48,6 +48,36 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// Frames that are still wanted, of all queues.
     pub(crate) wanted: Option<AtomicI64>,
+}
+
+/// The counts of a worker as it shows them.
+#[derive(Default)]
+pub(crate) struct Shown {
+    reading: Mutex<Reading>,
+    /// Somebody has looked since talkers were told.
+    looked: AtomicBool,
+}
+
+impl Shown {
+    pub(crate) fn reading(&self) -> Reading {
+        self.reading.lock().expect("nobody panics with it").clone()
+    }
+
+    /// A look after which the worker tells who has sent up to then: none goes by unseen, however late the looks are.
+    pub(crate) fn look(&self) -> Reading {
+        let reading = self.reading();
+        self.looked.store(true, Ordering::Relaxed);
+        reading
+    }
+
+    fn show(&self, reading: &mut Reading, talkers: Option<&mut Talkers>) {
+        if self.looked.swap(false, Ordering::Relaxed)
+            && let Some(talkers) = talkers
+        {
+            reading.talkers = talkers.take(TALKERS);
+        }
+        self.reading.lock().expect("nobody panics with it").clone_from(reading);
+    }
 }
 
 /// What a worker tells the session.
@@ -63,7 +93,7 @@ pub(crate) struct Worker {
     pub(crate) queue: Box<dyn Queue>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) shown: Arc<Mutex<Reading>>,
+    pub(crate) shown: Arc<Shown>,
     pub(crate) events: Sender<Event>,
     /// A queue of which nothing has come for this time after its stop is empty.
     pub(crate) quiet: Duration,
@@ -160,15 +190,34 @@ impl Worker {
             Ok(account) => counts.reading.account = account,
             Err(error) => counts.reading.failed = counts.reading.failed.take().or(Some(error.to_string())),
         }
-        if new_second {
-            if let Some(talkers) = &mut counts.talkers {
-                counts.reading.talkers = talkers.take(TALKERS);
-            }
-            if let Some(recorder) = &mut counts.recorder {
-                recorder.tick(&counts.reading.account, crate::now_ns());
-            }
+        if new_second && let Some(recorder) = &mut counts.recorder {
+            recorder.tick(&counts.reading.account, crate::now_ns());
         }
         counts.reading.slow = counts.recorder.as_ref().map_or(0, Recorder::slow);
-        self.shown.lock().expect("nobody panics with it").clone_from(&counts.reading);
+        self.shown.show(&mut counts.reading, counts.talkers.as_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_sent_is_told_until_somebody_has_looked() {
+        let (shown, mut reading, mut talkers) = (Shown::default(), Reading::default(), Talkers::new());
+        let mut sends = |last: u8| {
+            talkers.count([192, 0, 2, last].into(), 60);
+            shown.show(&mut reading, Some(&mut talkers));
+        };
+        let told =
+            || shown.look().talkers.iter().map(|talker| talker.address.to_string()).collect::<Vec<_>>();
+        assert_eq!(told(), [""; 0]);
+        // The second comes before the next look: it waits for the one after.
+        [1, 2].into_iter().for_each(&mut sends);
+        assert_eq!(told(), ["192.0.2.1"]);
+        sends(3);
+        let mut late = told();
+        late.sort();
+        assert_eq!(late, ["192.0.2.2", "192.0.2.3"]);
     }
 }
