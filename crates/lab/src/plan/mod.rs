@@ -16,6 +16,7 @@ mod capture;
 mod capture_peers;
 mod detect_peers;
 mod percent;
+mod point;
 mod procedures;
 mod read;
 mod read_external;
@@ -28,10 +29,11 @@ mod spreading;
 
 use short::Form;
 
-pub use axes::{Cpus, DutAxes, MIN_IPV6_FRAME_BYTES, PointSpec, Routing, TrafficAxes};
+pub use axes::{DutAxes, TrafficAxes};
 pub use capture::{Ladder, Offered, Step};
 pub use capture_peers::{CapturePeer, CapturePeers, CapturePlace, Job};
 pub use detect_peers::{DetectPeer, DetectPeers};
+pub use point::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, Routing};
 pub(crate) use procedures::percents;
 pub use procedures::{
     BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,

@@ -11,7 +11,8 @@ use weir_testbed::fault::Faults;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::updates::MAX_CHANGES_PER_S;
 
-use super::axes::{self, Cpus, DutAxes, TrafficAxes};
+use super::axes::{self, DutAxes, TrafficAxes};
+use super::point::{self, Cpus};
 use super::capture;
 use super::capture_peers;
 use super::detect_peers;
@@ -218,7 +219,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
         ("filter", filter.as_ref().map_or(0, Vec::len) > 1),
     ];
     for (key, _) in lists.iter().filter(|(_, is_list)| *is_list) {
-        if kind.as_ref().is_some_and(|kind| !kind.iter().any(|&kind| axes::has_rules(kind))) {
+        if kind.as_ref().is_some_and(|kind| !kind.iter().any(|&kind| point::has_rules(kind))) {
             let text = "only kernel-stateless and kernel-stateful have rules: leave the list out";
             section.wrong(key, text.to_string());
         } else if *key == "filter" && rules.as_deref() == Some(&[0]) {

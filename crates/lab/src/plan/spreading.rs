@@ -5,7 +5,7 @@ use weir_config::{Section, value};
 use weir_testbed::dut::DutKind;
 use weir_testbed::spread::{Spread, Spreading};
 
-use super::axes::Conflict;
+use super::point::Conflict;
 
 /// Each list is an axis; empty where the plan says nothing, so that everything is as it is.
 #[derive(Debug, Clone, PartialEq, Default)]

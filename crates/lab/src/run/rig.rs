@@ -6,42 +6,36 @@ use std::time::{Duration, Instant};
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
 use weir_load::{Control, Tester, TesterKind};
-use weir_packet::flow::{self, Direction, FlowSpec};
-use weir_packet::frame::{Ends, Transport};
+use weir_packet::flow::Direction;
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
 use weir_testbed::bed::{Bed, BedSpec, Port};
-use weir_testbed::counters::Snapshot;
-use weir_testbed::cpu::{CpuPlan, CpuTimes, DutCpus, ThreadTimes};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::device::Device;
 use weir_testbed::dut::DutKind;
 use weir_testbed::external::{ExternalSpec, PortEnd};
 use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::{self, Journal, measuring_lock};
-use weir_testbed::memory::KernelMemory;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
-use weir_testbed::updates::{Made, Updates};
+use weir_testbed::updates::Updates;
 
+mod traffic;
+mod usage;
+
+use self::traffic::networks;
+pub(super) use self::traffic::{mirrored, traffic};
+pub(super) use self::usage::own_times;
+use self::usage::Used;
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
-use super::far::{Elsewhere, Far, Hosts};
+use super::far::{Far, Hosts};
 use super::verdict::Books;
 use super::{RunError, counted, outside};
 use crate::plan::{Cpus, Limits, PointSpec};
-use crate::record::{Cost, CpuUse, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
-use crate::time::{self, Clocks};
-
-/// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
-/// addresses. IPv6 uses the same numbers as its last four bytes.
-const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
-/// Upper 12 bytes of the IPv6 networks 2001:db8:18::/48 and 2001:db8:19::/48.
-const PREFIX: [[u8; 12]; 2] = [prefix(0x18), prefix(0x19)];
-
-const fn prefix(subnet: u8) -> [u8; 12] {
-    [0x20, 0x01, 0x0d, 0xb8, 0, subnet, 0, 0, 0, 0, 0, 0]
-}
+use crate::record::{LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
+use crate::time;
 
 /// Everything that is the same for all points of a run.
 #[derive(Debug, Clone)]
@@ -265,16 +259,6 @@ impl Rig {
         Ok((counts, used))
     }
 
-    fn sample(&self) -> Result<Sample, RunError> {
-        Ok(Sample {
-            snapshot: self.bed.snapshot()?,
-            cost: self.bed.cost(&self.device.threads()),
-            memory: KernelMemory::now(),
-            device_drops: self.device.drops()?,
-            clocks: Clocks::now(),
-        })
-    }
-
     fn record(
         &self,
         books: Books,
@@ -353,9 +337,7 @@ impl Rig {
         };
         let corrupted: u64 = counts.ports.iter().map(|p| p.corrupted).sum();
         line("corrupted", Owner::Dut, corrupted, "receiver: wrong checksum, length or signature");
-        for (name, dropped) in &used.after.device_drops {
-            let before = used.before.device_drops.iter().find(|(known, _)| known == name);
-            let dropped = dropped - before.map_or(0, |(_, frames)| *frames);
+        for (name, dropped) in used.device_drops() {
             line(name, Owner::Dut, dropped, "the device's own count");
         }
         for drop in &counts.drops {
@@ -378,36 +360,7 @@ impl Rig {
             ledger,
             broadcasts,
             strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
-            clock_jump: used.after.clocks.jump_since(&used.before.clocks),
-        }
-    }
-
-    fn noise(&self, counts: &Counts, load: &Load, used: &Used) -> Noise {
-        let cost = used.after.cost.since(&used.before.cost);
-        let cpus = self.cpus_used();
-        let steal: u64 = cpus.iter().filter_map(|cpu| cost.cpus.get(cpu)).map(|c| c.steal_ns).sum();
-        let elapsed = used.elapsed.as_nanos() as f64;
-        // Two directions on one CPU wait for each other: that is the DUT's own doing. A faulty device has threads
-        // on that CPU that are not counted among its receive threads.
-        let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
-        let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
-            (DutKind::Faulty, _) => cost.dut_wait_ns,
-            // Its thread and those that receive for it share the CPU.
-            (kind, _) if kind.is_node() => cost.dut_run_ns,
-            (_, Direction::Forward) => routes_ns,
-            _ => cost.dut_run_ns + routes_ns,
-        };
-        let foreign_wait = if self.cpus.shared { 0 } else { cost.dut_wait_ns.saturating_sub(own_wait) };
-        Noise {
-            steal: steal as f64 / (elapsed * cpus.len() as f64),
-            dut_wait: foreign_wait as f64 / elapsed,
-            tester_wait: used.tester.wait_ns.max(used.elsewhere.wait_ns) as f64 / elapsed,
-            start_skew: used.elsewhere.skew_ns.map(|ns| ns as f64 / used.duration.as_nanos() as f64),
-            rate_error: counted::rate_error(counts, load),
-            late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
-            late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
-            handover_ns: used.handover_ns,
-            departures: None,
+            clock_jump: used.clock_jump(),
         }
     }
 
@@ -422,12 +375,6 @@ impl Rig {
         (!self.cpus.shared).then_some(self.cpus.dut[0])
     }
 
-    fn cpus_used(&self) -> Vec<usize> {
-        let mut cpus = self.cpus.tester.clone();
-        cpus.extend(self.cpus.dut.iter().filter(|cpu| !self.cpus.tester.contains(cpu)));
-        cpus
-    }
-
     fn streams(&self, counts: &Counts) -> Vec<Stream> {
         let groups = counts.streams.iter().flat_map(|s| s.groups.iter().enumerate().map(move |g| (s, g)));
         let stream = |(s, (i, group)): (&StreamCounts, (usize, _))| {
@@ -439,53 +386,6 @@ impl Rig {
         };
         groups.map(stream).collect()
     }
-
-    /// Who used a CPU. The DUT's threads are known to the ns. Where it works outside of them, in softirqs that
-    /// RPS spreads over several CPUs, it is whatever the tester did not use, from the tick's samples.
-    fn cpu_use(&self, cpu: usize, times: &CpuTimes, cost: &weir_testbed::cpu::Cost, used: &Used) -> CpuUse {
-        let elapsed = used.elapsed.as_nanos() as f64;
-        let busy = (times.busy_ns as f64 / elapsed).min(1.0);
-        let testers = if self.cpus.tester[0] == cpu { used.tester.run_ns } else { 0 };
-        let tester = (testers as f64 / elapsed).min(1.0);
-        let threads_only = !self.bed.threads().is_empty() && self.cpus.dut.len() == 1;
-        let dut = match self.cpus.dut.contains(&cpu) && self.bed.dut().is_some() {
-            false => 0.0,
-            true if threads_only => {
-                let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
-                (cost.dut_run_ns + routes_ns) as f64 / elapsed
-            }
-            true => (busy - tester).max(0.0),
-        };
-        CpuUse { cpu, busy, dut, tester }
-    }
-
-    fn cost(&self, books: &Books, used: &Used) -> Cost {
-        let cost = used.after.cost.since(&used.before.cost);
-        let elapsed = used.elapsed.as_nanos() as f64;
-        let cpus: Vec<CpuUse> =
-            cost.cpus.iter().map(|(&cpu, times)| self.cpu_use(cpu, times, &cost, used)).collect();
-        let dut_share: f64 = cpus.iter().map(|cpu| cpu.dut).sum();
-        let delta = used.delta().0.external;
-        let dut_cpu_ns = match &delta {
-            Some(delta) => outside::cpu_ns(delta),
-            None => self.bed.dut().map(|_| (dut_share * elapsed) as u64),
-        };
-        let per_frame = dut_cpu_ns.filter(|_| books.received > 0).map(|ns| ns as f64 / books.received as f64);
-        let entries = used.after.snapshot.conntrack.entries;
-        Cost {
-            dut_cpu_ns,
-            ns_per_frame: per_frame,
-            cycles_per_frame: per_frame.zip(self.settings.tsc_hz).map(|(ns, hz)| ns * hz / 1e9),
-            cpus,
-            conntrack_entries: self.bed.dut().map(|_| entries),
-            route_changes: used.routes.map(|routes| routes.changes),
-            memory_bytes: match &delta {
-                Some(delta) => delta.memory.clone().into_iter().collect(),
-                None => used.memory(entries),
-            },
-            box_counters: delta.map(|delta| delta.counters.into_iter().collect()).unwrap_or_default(),
-        }
-    }
 }
 
 fn during(broken: &[String]) -> String {
@@ -496,46 +396,6 @@ fn during(broken: &[String]) -> String {
 struct Started {
     started: String,
     begin: Instant,
-}
-
-/// All counters at one moment.
-struct Sample {
-    snapshot: Snapshot,
-    cost: weir_testbed::cpu::CostSample,
-    memory: KernelMemory,
-    /// By name, since the device's start.
-    device_drops: Vec<(String, u64)>,
-    clocks: Clocks,
-}
-
-/// What was used between two samples.
-struct Used {
-    before: Sample,
-    after: Sample,
-    /// What the tester's thread used.
-    tester: ThreadTimes,
-    /// What is known of the tester on another host.
-    elsewhere: Elsewhere,
-    /// Time of sending and draining.
-    elapsed: Duration,
-    /// Time that sending should have taken.
-    duration: Duration,
-    handover_ns: Option<f64>,
-    /// What the DUT's control plane did meanwhile.
-    routes: Option<Made>,
-}
-
-impl Used {
-    fn delta(&self) -> weir_testbed::counters::Delta {
-        self.after.snapshot.since(&self.before.snapshot)
-    }
-
-    fn memory(&self, conntrack_entries: u64) -> Vec<(String, i64)> {
-        let conntrack = self.after.memory.conntrack_bytes(conntrack_entries);
-        let slab = self.after.memory.slab_bytes.zip(self.before.memory.slab_bytes);
-        let growth = slab.map(|(after, before)| ("slab growth".to_string(), after as i64 - before as i64));
-        growth.into_iter().chain(conntrack.map(|bytes| ("conntrack".to_string(), bytes as i64))).collect()
-    }
 }
 
 /// A tester at the ports of a bed of ours.
@@ -568,52 +428,6 @@ pub(super) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
     }
 }
 
-fn networks(spec: &PointSpec) -> u32 {
-    spec.routing.map_or(1, |routing| routing.networks)
-}
-
 fn tester_kind(sizes: &FrameSizes, wanted: TesterKind) -> TesterKind {
     if sizes.max() > MAX_FRAME_BYTES { TesterKind::Packet } else { wanted }
-}
-
-pub(super) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
-    let ends = |from: usize, to: usize| Ends {
-        ip: spec.ip,
-        src_mac: ports[from].mac,
-        dst_mac: ports[from].next_hop_mac,
-        src_prefix: PREFIX[from],
-        dst_prefix: PREFIX[to],
-    };
-    Traffic {
-        sizes: spec.frame.clone(),
-        transport: spec.transport,
-        direction: spec.direction,
-        flows: FlowSpec {
-            count: spec.flows,
-            order: spec.order,
-            groups: spec.groups as u16,
-            hosts: if spec.transport == Transport::Syn { flow::MOST_HOSTS } else { flow::HOSTS },
-            networks: networks(spec),
-            src: FIRST_HOST[0],
-            dst: FIRST_HOST[1],
-            seed,
-        },
-        ends: [ends(0, 1), ends(1, 0)],
-        seed,
-    }
-}
-
-/// The same for somebody else than the far end, as at a mirror port: who taps it gets the frames, and the kernel has
-/// nothing more to do with them.
-pub(super) fn mirrored(mut traffic: Traffic) -> Traffic {
-    const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
-    traffic.ends[0].dst_mac = SOMEBODY_ELSE;
-    traffic
-}
-
-/// Times of the calling thread so far.
-pub(super) fn own_times() -> ThreadTimes {
-    // SAFETY: no arguments, cannot fail.
-    let thread = unsafe { libc::gettid() };
-    ThreadTimes::of(thread as u32).unwrap_or_default()
 }

@@ -1,0 +1,182 @@
+//! A trial: how much was offered, what came back, where the rest went, and whether that is to be believed.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Capture, Cost, Detection, Finding, Noise, Stream};
+
+/// One measurement at one offered load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Number in the store.
+    pub id: i64,
+    /// Point that it belongs to.
+    pub point_id: i64,
+    /// Order within the point, from 0.
+    pub index: usize,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// Start, UTC, RFC 3339 with milliseconds.
+    pub started: String,
+    /// Intended length of sending in seconds.
+    pub duration_s: f64,
+    /// Time spent on this trial beyond `duration_s`, in seconds: set-up, drain, reading counters.
+    pub overhead_s: f64,
+    /// Intended load in frames/s, all directions together: at first, if the rate changes, and as a mean of bursts.
+    pub offered_fps: f64,
+    /// What the load was beyond rate and time, as name and value: `bursts`, `rate changes`, `timed`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<(String, String)>,
+    /// Frames that the tester was to send.
+    pub offered: u64,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames that came back, each counted once.
+    pub received: u64,
+    /// Frames that did not: `sent - received`.
+    pub lost: u64,
+    /// When the rate changed, in a trial whose load does so: the departure of the first frame that is followed by
+    /// the new gap, ns after the first frame of the trial was due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_changed_ns: Option<u64>,
+    /// Broadcasts that went along, in no other count of this trial; `None` unless they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcasts: Option<Broadcasts>,
+    /// Counts and latency per direction and flow group.
+    pub streams: Vec<Stream>,
+    /// Where the lost frames went, by name.
+    pub ledger: Vec<LedgerLine>,
+    /// Lost frames that no counter explains (negative: counters explain more than was lost).
+    pub unexplained: i64,
+    /// Is this trial to be believed?
+    pub verdict: Verdict,
+    /// Why the verdict is not `Valid`, one sentence each; also remarks on valid trials.
+    pub reasons: Vec<String>,
+    /// What the trial cost the device under test.
+    pub cost: Cost,
+    /// How quiet the machine and how exact the tester was.
+    pub noise: Noise,
+    /// What went wrong with frames, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// How frames were captured, and what that cost; `None` where they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
+    /// How a program that watches for attacks told this one; `None` where none watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detection: Option<Detection>,
+}
+
+/// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broadcasts {
+    /// That left the tester.
+    pub sent: u64,
+    /// That a bridge, or whatever forwards them, brought to the other port.
+    pub received: u64,
+    /// That the device took in and did not pass on, as a router does: by its own counters, or, of a machine of its own,
+    /// all others. The rest is in the ledger, where it was lost.
+    #[serde(default)]
+    pub discarded: u64,
+}
+
+impl Trial {
+    /// Frames that a ledger line of this owner explains.
+    pub fn dropped_by(&self, owner: Owner) -> u64 {
+        self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+    }
+
+    /// The load that was really sent, frames/s: less than intended where the tester was too slow.
+    pub fn sent_fps(&self) -> f64 {
+        self.offered_fps * (1.0 + self.noise.rate_error)
+    }
+
+    /// The loss that a search or a procedure may count, 0..=1: all but what the tester lost itself.
+    pub fn dut_loss_ratio(&self) -> f64 {
+        let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester));
+        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
+    }
+}
+
+/// What a trial was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// First contact; not used for any figure.
+    WarmUp,
+    /// One step of a search.
+    Search,
+    /// A point of the loss and latency curve.
+    Curve,
+    /// The tester's own ceiling.
+    Ceiling,
+    /// How exactly frames leave at an asked rate.
+    Pacing,
+    /// A trial of a procedure after the search: [`super::ProcedureResult`].
+    Procedure,
+}
+
+/// Is a trial to be believed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The tester did its part, the machine was quiet, the books close.
+    Valid,
+    /// The tester could not send what was offered, or lost frames itself.
+    TesterLimited,
+    /// Steal, foreign load or pacing error beyond the limits.
+    Noisy,
+    /// The books do not close, the test bed changed, the clock jumped.
+    Invalid,
+}
+
+impl Verdict {
+    /// The name used in records, reports and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Valid => "valid",
+            Verdict::TesterLimited => "tester-limited",
+            Verdict::Noisy => "noisy",
+            Verdict::Invalid => "invalid",
+        }
+    }
+}
+
+/// One named place where frames were lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// Short name: `dut ring full`, `tester ring full`, `ip discards`, `conntrack full`, `filter`, ...
+    pub name: String,
+    /// Whose loss it is.
+    pub owner: Owner,
+    /// Frames.
+    pub frames: u64,
+    /// The counters that it was read from (`t0 tx_queue_0_xdp_xmit_errors`).
+    pub source: String,
+}
+
+/// Whose loss a ledger line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// Lost in the tester: never the DUT's fault.
+    Tester,
+    /// Lost in the device under test.
+    Dut,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn what_the_tester_lost_is_never_loss_of_the_dut() {
+        let line = |(owner, frames)| LedgerLine { name: "ring".into(), owner, frames, source: "test".into() };
+        let ledger = [(Owner::Tester, 60), (Owner::Dut, 40)].map(line).to_vec();
+        let trial = fixture::quick().points[0].trials[0].clone();
+        let trial = Trial { sent: 1000, received: 900, lost: 100, ledger, ..trial };
+        assert_eq!(trial.dut_loss_ratio(), 0.04);
+        assert_eq!(trial.dropped_by(Owner::Tester), 60);
+        assert_eq!(Trial { sent: 0, lost: 0, ..trial }.dut_loss_ratio(), 0.0);
+    }
+}
