@@ -60,6 +60,8 @@ struct Crew {
     counts: Vec<Counts>,
     /// Threads whose ports have nothing left and get nothing new.
     done: AtomicUsize,
+    /// A thread has gone before it was done, and never will be.
+    failed: AtomicBool,
 }
 
 /// What a thread alone counts, in a cache line of its own.
@@ -87,6 +89,7 @@ pub(crate) struct Exchange {
     taken: u64,
     /// News that there was no room for.
     unheard: u64,
+    is_done: bool,
 }
 
 /// The way to another thread.
@@ -110,7 +113,7 @@ pub(crate) enum Arrival {
 /// Places for so many threads, each with rings to the others of this size.
 pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exchange>> {
     let counts = (0..threads).map(|_| Counts::default()).collect();
-    let crew = Arc::new(Crew { counts, done: AtomicUsize::new(0) });
+    let crew = Arc::new(Crew { counts, done: AtomicUsize::new(0), failed: AtomicBool::new(false) });
     let bells = (0..threads).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>()?;
     let lanes: Vec<Arc<Bell>> = bells.iter().map(|(bell, _)| bell.clone()).collect();
     let place = |(thread, (bell, woken))| Exchange {
@@ -125,6 +128,7 @@ pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exc
         handed: 0,
         taken: 0,
         unheard: 0,
+        is_done: false,
     };
     let mut all: Vec<Exchange> = bells.into_iter().enumerate().map(place).collect();
     for from in 0..threads {
@@ -263,12 +267,16 @@ impl Exchange {
     }
 
     /// This thread's ports have nothing left and get nothing new.
-    pub(crate) fn done(&self) {
+    pub(crate) fn done(&mut self) {
+        self.is_done = true;
         self.crew.done.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing can come from any thread any more.
+    /// Whether nothing can come from any thread any more, or one of them has failed.
     pub(crate) fn is_over(&self) -> bool {
+        if self.crew.failed.load(Ordering::Relaxed) {
+            return true;
+        }
         if self.crew.done.load(Ordering::SeqCst) < self.to.len() {
             return false;
         }
@@ -277,6 +285,14 @@ impl Exchange {
         let landed: u64 = self.crew.counts.iter().map(|counts| counts.landed.load(Ordering::Acquire)).sum();
         let handed: u64 = self.crew.counts.iter().map(|counts| counts.handed.load(Ordering::Acquire)).sum();
         landed == handed
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.crew.failed.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -325,6 +341,16 @@ mod tests {
         assert!(matches!(b.take(&mut pool), Some(Arrival::NoChunk)));
         b.landed();
         assert!(a.is_over() && b.is_over());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_failed() {
+        let [mut a, b] = <[Exchange; 2]>::try_from(exchanges(2, 1000).expect("sockets"))
+            .unwrap_or_else(|_| unreachable!("two"));
+        a.done();
+        assert!(!a.is_over(), "b is not done");
+        drop(b);
+        assert!(a.is_over());
     }
 
     #[test]

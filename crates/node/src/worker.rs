@@ -35,6 +35,8 @@ const MOST_LOCAL: usize = 32;
 const CHECK: Duration = Duration::from_secs(1);
 /// How long a drain goes on while frames still arrive.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How long a thread that has drained waits for the others: longer than a busy machine keeps them from their drains.
+const OTHERS: Duration = Duration::from_secs(10);
 
 /// What a thread is asked for; done between two batches.
 pub(crate) type Request = Box<dyn FnOnce(&mut Worker) + Send>;
@@ -373,8 +375,7 @@ impl Worker {
         let end_ns = now_ns() + DRAIN.as_nanos() as u64;
         while self.turn()? && now_ns() < end_ns {}
         self.exchange.done();
-        // A thread that has failed is never done.
-        let end_ns = now_ns() + DRAIN.as_nanos() as u64;
+        let end_ns = now_ns() + OTHERS.as_nanos() as u64;
         while !self.exchange.is_over() && now_ns() < end_ns {
             if !self.turn_to_threads()? {
                 std::thread::yield_now();
