@@ -60,7 +60,7 @@ pub enum ConformanceError {
 }
 
 /// How long a marker may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The scenarios' public address.
 const PUBLIC: &str = "192.0.2.1";
 /// The hosts of the marker's flow, on side a and b.

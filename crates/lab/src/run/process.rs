@@ -16,7 +16,7 @@ use weir_testbed::journal::{EntryId, Journal};
 use crate::run::RunError;
 
 /// It must be ready within this time, and at its end within this time after it was told to.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 /// Who uses less of a CPU than this waits.
 const IDLE: f64 = 0.02;
@@ -98,13 +98,14 @@ impl Process {
     pub(super) fn await_words(&mut self, words: &str) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
+            // In this order: what it says last is there when it has ended.
+            let ended = self.has_ended();
             let said = self.said();
             if said.contains(words) {
                 return Ok(());
             }
-            let ended = self.has_ended();
             if ended || Instant::now() > deadline {
-                let how = if ended { "it ended" } else { "it was not ready within 10 s" };
+                let how = if ended { "it ended" } else { "it was not ready within 30 s" };
                 return Err(format!("{how}: {}", last_line(&said)));
             }
             thread::sleep(LOOK);
@@ -173,7 +174,7 @@ impl Process {
         Ok(match status {
             Some(_) if told => Ok(said),
             Some(status) => Err(format!("it ended too early ({}): {}", code(status), last_line(&said))),
-            None => Err(format!("it did not end within 10 s: {}", last_line(&said))),
+            None => Err(format!("it did not end within 30 s: {}", last_line(&said))),
         })
     }
 
@@ -281,7 +282,9 @@ mod tests {
         shell(script, |mut process, journal| {
             process.await_words("ready").unwrap();
             let begin = process.time().run_ns;
+            let deadline = Instant::now() + 4 * PATIENCE;
             while process.time().run_ns < begin + 20_000_000 {
+                assert!(Instant::now() < deadline, "its child does not work");
                 thread::sleep(LOOK);
             }
             assert_eq!(process.processes().len(), 2);
