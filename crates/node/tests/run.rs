@@ -15,7 +15,7 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 /// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn config(text: &str) -> Config {
     Config::read("test", text, &|name| Err(format!("no file {name}")))

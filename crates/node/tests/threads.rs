@@ -10,7 +10,7 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 /// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Hosts of the left side: addresses of one machine, 198.18.0.2 and so on.
 const HOSTS: u8 = 12;
 const BYTES: usize = 300_000;
@@ -72,6 +72,8 @@ fn start(namespace: &Namespace, text: &str) -> Node {
 /// Sends all that it hears back, of one connection.
 fn echo(listener: TcpListener) {
     let (mut stream, from) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
     assert!(from.ip().to_string().starts_with("192.0.2.1"), "it is translated: {from}");
     let mut buf = [0; 8192];
     loop {
@@ -105,6 +107,7 @@ fn hosts_behind_two_threads_talk_through_a_nat() {
         left.run(|| {
             let mut stream = TcpStream::connect("192.0.2.2:7000").unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_write_timeout(Some(PATIENCE)).unwrap();
             let sent: Vec<u8> = (0..BYTES).map(|n| (n / 7) as u8).collect();
             let mut writer = stream.try_clone().unwrap();
             let sender = std::thread::spawn({

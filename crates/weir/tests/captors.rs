@@ -2,6 +2,7 @@
 //! attack, and says so in words that are read right.
 
 mod home;
+mod watchdog;
 
 use home::{Home, is_root, trials};
 

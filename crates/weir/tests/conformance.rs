@@ -4,12 +4,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+mod watchdog;
+
 fn run(arguments: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .arg("conformance")
-        .args(arguments)
-        .output()
-        .expect("it runs");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = watchdog::output(command.arg("conformance").args(arguments)).expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text") + &String::from_utf8_lossy(&output.stderr);
     (output.status.code().expect("it ends by itself"), text)
 }

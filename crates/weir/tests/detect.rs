@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use weir_packet::flow::Flow;
@@ -13,11 +13,14 @@ use weir_packet::frame::{Ends, Signature};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
+mod listener;
 mod pair;
+mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
 use pair::Pair;
+use watchdog::output;
 use weir::{Started, WEIR};
 
 /// The victim of files, in a watched network.
@@ -54,13 +57,13 @@ impl Drop for Folder {
 
 fn detect(arguments: &[&str]) -> Command {
     let mut command = Command::new(WEIR);
-    command.arg("detect").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg("detect").args(arguments);
     command
 }
 
 /// The lines of a run that ends well.
 fn events(mut command: Command) -> Vec<Value> {
-    let output = command.output().unwrap();
+    let output = output(&mut command).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -109,7 +112,7 @@ fn a_capture_is_judged_by_its_times() {
     assert!(end["announcement"]["command"].as_str().unwrap().contains(" del match "), "{end}");
     assert_eq!((&status["event"], &status["frames"]), (&"status".into(), &(30_000 * 3 + 400).into()));
     // And for people.
-    let output = detect(&["--read", text(&file), "--config", text(&config)]).output().unwrap();
+    let output = output(&mut detect(&["--read", text(&file), "--config", text(&config)])).unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("start 1: 198.19.0.9 receives 30.0 kpps"), "{said}");
     assert!(said.contains("not said (send = false): gobgp"), "{said}");
@@ -155,7 +158,7 @@ fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
     generate.args(["--transport", transport]);
-    let sent = pair.here.run(|| generate.output()).unwrap();
+    let sent = pair.here.run(|| output(&mut generate)).unwrap();
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let start = watching.line();
     assert_eq!((&start["event"], &start["direction"]), (&Value::from("start"), &Value::from("in")));
@@ -194,12 +197,11 @@ fn a_script_and_a_web_service_get_each_event() {
 
 /// Takes one POST and returns its body.
 fn post(service: &TcpListener) -> String {
-    let (stream, _) = service.accept().unwrap();
-    let mut reader = BufReader::new(stream);
+    let mut reader = BufReader::new(listener::accept(service).0);
     let mut length = 0;
     loop {
         let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
+        assert_ne!(reader.read_line(&mut line).unwrap(), 0, "a head has an end");
         if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = number.trim().parse().unwrap();
         }
@@ -238,7 +240,7 @@ fn bad_input_is_refused_with_its_place_and_remedy() {
         ),
         (["--read", text(&cut), "--config", text(&announce)], &["no-pipe: is it running?"]),
     ] {
-        let output = detect(&arguments).output().unwrap();
+        let output = output(&mut detect(&arguments)).unwrap();
         let error = String::from_utf8_lossy(&output.stderr).to_string();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
         parts.iter().for_each(|part| assert!(error.contains(part), "{part} not in {error}"));
@@ -247,7 +249,7 @@ fn bad_input_is_refused_with_its_place_and_remedy() {
 
 #[test]
 fn the_example_that_is_printed_is_valid() {
-    let output = detect(&["--example"]).output().unwrap();
+    let output = output(&mut detect(&["--example"])).unwrap();
     let folder = Folder::new("example");
     let config = folder.file("example.toml", output.stdout);
     let file = folder.file("calm.pcapng", capture(100, 5));

@@ -16,6 +16,7 @@ use weir_testbed::rtnl::Rtnl;
 
 mod home;
 mod outside;
+mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
 use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
@@ -82,7 +83,7 @@ impl Lab {
 
     fn weir(&self, arguments: &[&str]) -> Output {
         let mut command = self.home.command(&[WEIR], arguments);
-        self.tester.run(|| command.output()).expect("weir starts")
+        self.tester.run(|| watchdog::output(&mut command)).expect("weir starts")
     }
 
     /// Runs a plan to its end and returns its record.
@@ -103,7 +104,7 @@ impl Lab {
     fn in_box(&self, script: &str) -> String {
         let mut command = Command::new("sh");
         command.args(["-e", "-c", script]);
-        let output = self.box_.run(|| command.output()).unwrap();
+        let output = self.box_.run(|| watchdog::output(&mut command)).unwrap();
         assert!(output.status.success(), "{script}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -178,7 +179,7 @@ drops = ["tenth"]"#
     for name in ["eth1", "eth2"] {
         let mut command = Command::new("ip");
         command.args(["-d", "link", "show", name]);
-        let output = lab.tester.run(|| command.output()).unwrap();
+        let output = lab.tester.run(|| watchdog::output(&mut command)).unwrap();
         let link = String::from_utf8_lossy(&output.stdout);
         assert!(link.contains("promiscuity 0") && !link.contains("xdp"), "{link}");
         assert!(!link.contains("allmulti ") || link.contains("allmulti 0"), "{link}");

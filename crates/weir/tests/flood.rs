@@ -4,8 +4,10 @@
 
 #[path = "../../plane/tests/hostile/frames.rs"]
 mod frames;
+mod listener;
 #[allow(dead_code, reason = "the tests of the node use more of it")]
 mod street;
+mod watchdog;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -13,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use frames::Dice;
-use street::{PATIENCE, RIGHT4, Running, Street, WAYS, need_root};
+use listener::{PATIENCE, accept, be_patient};
+use street::{RIGHT4, Running, Street, WAYS, need_root};
 use weir_plane::scenario::packet;
 use weir_port::packet::{BATCH, Sender};
 use weir_testbed::namespace::Namespace;
@@ -60,6 +63,15 @@ fn batch(dice: &mut Dice, node: [u8; 6], inside: bool) -> Vec<Vec<u8>> {
     (0..BATCH).map(one).collect()
 }
 
+/// Ends what goes on beside a test, whatever becomes of the test.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Sends them from a host until it is told to stop; says how many.
 fn attack(host: &Namespace, (name, number): (&str, u8), seed: u64, over: &AtomicBool) -> u64 {
     let sender = host.run(|| Sender::open(Rtnl::open().unwrap().link(name).unwrap().ifindex).unwrap());
@@ -91,7 +103,6 @@ fn say(mut stream: &TcpStream, over: &AtomicBool) -> u64 {
 
 /// Hears it to the end, each byte as it was said; how much, also told meanwhile.
 fn hear(mut stream: &TcpStream, heard: &AtomicU64) -> u64 {
-    stream.set_read_timeout(Some(2 * PATIENCE)).unwrap();
     let (mut some, mut at) = ([0; 8192], 0);
     loop {
         let n = stream.read(&mut some).expect("the connection holds");
@@ -142,7 +153,8 @@ fn a_flood_of_hostile_frames_harms_no_session() {
         let node = street.run(&format!("{NODE}run(io {io}, threads {threads})"));
         let listener = street.right.run(|| TcpListener::bind("192.0.2.2:7").unwrap());
         let client = street.left.run(|| TcpStream::connect("192.0.2.2:7").unwrap());
-        let (server, _) = listener.accept().unwrap();
+        be_patient(&client);
+        let (server, _) = accept(&listener);
         let answers = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
         let asks = street.left.run(|| UdpSocket::bind("198.18.0.200:4000").unwrap());
         asks.connect("192.0.2.2:9").unwrap();
@@ -152,6 +164,7 @@ fn a_flood_of_hostile_frames_harms_no_session() {
         let begin = Instant::now();
         let mut memory = vec![];
         let (said, heard_last, sent) = std::thread::scope(|scope| {
+            let end = End(&over);
             let over = &over;
             let says = [&client, &server].map(|stream| scope.spawn(|| say(stream, over)));
             let hears = [(&server, &heard[0]), (&client, &heard[1])]
@@ -160,13 +173,13 @@ fn a_flood_of_hostile_frames_harms_no_session() {
                 .map(|(host, at)| scope.spawn(move || attack(host, at, u64::from(at.1) + 1, over)));
             let enough = || heard.iter().all(|heard| heard.load(Relaxed) >= LEAST_BYTES);
             let length = Duration::from_secs(seconds);
-            while begin.elapsed() < length || !enough() && begin.elapsed() < length + 2 * PATIENCE {
+            while begin.elapsed() < length || !enough() && begin.elapsed() < length + PATIENCE {
                 assert_eq!(ask(&asks, &answers), seen_as, "{way}: its mapping has changed");
                 let live = street.show("sessions")["live"].as_u64().expect("a number");
                 memory.push((resident_kib(&node), live));
                 std::thread::sleep(Duration::from_millis(300));
             }
-            over.store(true, Relaxed);
+            drop(end);
             let sent: u64 = attacks.map(|attack| attack.join().unwrap()).iter().sum();
             (says.map(|one| one.join().unwrap()), hears.map(|one| one.join().unwrap()), sent)
         });

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 mod home;
 mod programs;
+mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
 use programs::all_programs;

@@ -1,17 +1,20 @@
 //! `weir node` as a user runs it: between two hosts with stacks of their own.
 
+mod listener;
 mod street;
+mod watchdog;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::process::Command;
 use std::time::Instant;
 
+use listener::{PATIENCE, accept, be_patient};
 use serde_json::Value;
-use street::{LEFT4, NODE, PATIENCE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp, need_root};
+use street::{LEFT4, NODE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp, need_root};
+use watchdog::output;
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
@@ -26,8 +29,7 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
     for (io, threads) in WAYS {
         let street = Street::for_threads(threads, &[LEFT4], &[RIGHT4]);
         if io == "packet" {
-            let told =
-                street.node.run(|| street.command(&["run", "/dev/stdin"]).stdin(Stdio::null()).output());
+            let told = street.node.run(|| output(&mut street.command(&["run", "/dev/stdin"])));
             assert!(!told.unwrap().status.success(), "an empty file is no node");
             street.merge(false);
         }
@@ -111,10 +113,10 @@ fn hosts_have_their_ports_again_after_a_crash() {
 /// A server in `server`, asked from the left: what it says comes.
 fn ask_over_tcp(street: &Street, server: &Namespace, address: &str) {
     let listener = server.run(|| TcpListener::bind(address).unwrap());
-    let said = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"hello").unwrap());
+    let said = std::thread::spawn(move || accept(&listener).0.write_all(b"hello").unwrap());
     let client = street.left.run(|| TcpStream::connect_timeout(&address.parse().unwrap(), PATIENCE));
     let mut client = client.unwrap_or_else(|error| panic!("{error}: {}", street.show("counters")));
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    be_patient(&client);
     let mut heard = String::new();
     client.read_to_string(&mut heard).unwrap();
     said.join().unwrap();
@@ -174,10 +176,10 @@ fn hosts_ping_each_other_and_the_node_and_see_it_on_the_way() {
     let street = Street::new();
     let node = street.run(ROUTER);
     let at_left = |program: &str, arguments: &[&str]| {
-        street.left.run(|| Command::new(program).args(arguments).output().ok())
+        street.left.run(|| output(Command::new(program).args(arguments)).ok())
     };
     for target in ["192.0.2.2", "198.18.0.1", "192.0.2.1"] {
-        match at_left("ping", &["-c", "3", "-i", "0.01", "-w", "10", target]) {
+        match at_left("ping", &["-c", "3", "-i", "0.01", "-w", "100", target]) {
             Some(output) => assert!(output.status.success(), "{target}: {output:?}"),
             None => eprintln!("skipped: ping is not installed"),
         }
@@ -237,20 +239,21 @@ fn all_mistakes_of_a_file_are_told() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join("wrong.node");
     std::fs::write(&file, "node lan(mtu 1)\n> ruote\nrun(cpu x)").unwrap();
-    let output = Command::new(WEIR).args(["node", "check"]).arg(&file).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let node = |word: &str| output(Command::new(WEIR).args(["node", word]).arg(&file)).unwrap();
+    let check = node("check");
+    let told = String::from_utf8(check.stderr).unwrap();
+    assert_eq!(check.status.code(), Some(1), "{told}");
     for (line, what) in [(1, "mtu takes bytes"), (3, "`x` is no CPU")] {
         assert!(told.contains(&format!("wrong.node:{line}: {what}")), "{told}");
     }
-    let unit = Command::new(WEIR).args(["node", "unit"]).arg(&file).output().unwrap();
+    let unit = node("unit");
     assert_eq!(unit.status.code(), Some(1), "{unit:?}");
 }
 
 /// The unit of a node with this text, which stands in `file`.
 fn unit(file: &Path, text: &str) -> String {
     std::fs::write(file, text).unwrap();
-    let unit = Command::new(WEIR).args(["node", "unit"]).arg(file).output().unwrap();
+    let unit = output(Command::new(WEIR).args(["node", "unit"]).arg(file)).unwrap();
     assert!(unit.status.success(), "{unit:?}");
     String::from_utf8(unit.stdout).unwrap()
 }
@@ -265,7 +268,7 @@ fn systemd_takes_the_unit() {
     assert!(text.contains(&format!(" node run {} --socket %t/weir/node.sock ", file.display())), "{text}");
     let path = folder.join("weir-node-test.service");
     std::fs::write(&path, text).unwrap();
-    match Command::new("systemd-analyze").arg("verify").arg(&path).output() {
+    match output(Command::new("systemd-analyze").arg("verify").arg(&path)) {
         Ok(verified) => assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}"),
         Err(_) => eprintln!("skipped: systemd-analyze is not installed"),
     }
@@ -274,7 +277,7 @@ fn systemd_takes_the_unit() {
 #[test]
 fn a_node_runs_with_the_capabilities_of_its_unit() {
     need_root!();
-    if Command::new("setpriv").arg("--version").output().is_err() {
+    if output(Command::new("setpriv").arg("--version")).is_err() {
         return eprintln!("skipped: setpriv is not installed");
     }
     let street = Street::new();
@@ -298,7 +301,7 @@ fn a_node_runs_with_the_capabilities_of_its_unit() {
 fn the_examples_can_be_run() {
     for name in ["home", "carrier"] {
         let example = format!("{}/../../examples/{name}.node", env!("CARGO_MANIFEST_DIR"));
-        let output = Command::new(WEIR).args(["node", "check", &example]).output().expect("it runs");
+        let output = output(Command::new(WEIR).args(["node", "check", &example])).expect("it runs");
         assert!(output.status.success(), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("ports lan, wan"), "{output:?}");
     }
@@ -387,16 +390,14 @@ fn sessions_of_all_threads_live_on_while_ports_change() {
         let (new, among) = (clients(6000), 32768..=65535);
         assert!(seen(&new).iter().all(|end| among.contains(&end.port())), "{io}: what is new is not");
         // Whatever each thread has taken of a change, no frame is lost meanwhile.
-        let is_changing = AtomicBool::new(true);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let changing = scope.spawn(|| {
                 for ports in ["1024-9999 20000-29999, block 100", "32768-65535"].repeat(3) {
                     let applied = street.weir(&["apply", street.file(&text(ports)).to_str().unwrap()]);
                     assert!(applied.status.success(), "{applied:?}");
                 }
-                is_changing.store(false, Relaxed);
             });
-            while is_changing.load(Relaxed) {
+            while !changing.is_finished() {
                 assert_eq!(seen(&old), ends, "{io}: what lives is seen as before");
             }
         });

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use weir_lab::record::{Point, PointResult, Run, RunState};
 use weir_lab::store::Store;
 
+mod watchdog;
+
 /// A store of its own, gone after the test.
 struct Kept {
     folder: PathBuf,
@@ -42,7 +44,7 @@ impl Kept {
     fn weir(&self, line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(line.split_whitespace()).env("WEIR_STORE", self.folder.join("records.db"));
-        command.current_dir(&self.folder).output().expect("weir starts")
+        watchdog::output(command.current_dir(&self.folder)).expect("weir starts")
     }
 
     /// What a command says on standard output, and its exit code.

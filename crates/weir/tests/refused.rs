@@ -8,8 +8,10 @@ use std::process::{Command, Output};
 use rusqlite::Connection;
 
 mod home;
+mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
+use watchdog::output;
 
 const PLAN: &str = r#"question = "Is it refused?"
 [dut]
@@ -105,7 +107,7 @@ fn a_kernel_that_lacks_something() {
     let home = home();
     let run = |tester: &str, call| {
         let mut command = home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--tester", tester]);
-        without(&mut command, call).output().expect("weir starts")
+        output(without(&mut command, call)).expect("weir starts")
     };
     let said = refusal(&run("xdp", libc::SYS_bpf), 1);
     assert!(said.contains("generator"), "{said}");
@@ -131,11 +133,11 @@ fn without_privileges_xdp_is_refused() {
     fs::copy(WEIR, &weir).expect("a copy: the checkout may be closed to others");
     let mut command =
         home.command(&[weir.to_str().expect("a plain path")], &["run", "tiny.toml", "--tester", "xdp"]);
-    let said = refusal(&command.uid(65534).gid(65534).output().expect("weir starts"), 1);
+    let said = refusal(&output(command.uid(65534).gid(65534)).expect("weir starts"), 1);
     assert!(said.contains("as root, or choose --tester packet"), "{said}");
     // Nor can it go into a user namespace of its own where there are none.
     let mut command = home.command(&[weir.to_str().expect("a plain path")], &["run", "tiny.toml"]);
-    let output = without(command.uid(65534).gid(65534), libc::SYS_unshare).output().expect("weir starts");
+    let output = output(without(command.uid(65534).gid(65534), libc::SYS_unshare)).expect("weir starts");
     assert!(refusal(&output, 1).contains("unprivileged user namespace: run it as root"), "{output:?}");
 }
 
@@ -154,7 +156,7 @@ fn a_disk_that_is_full() {
     let loads: Vec<_> = (10_000..10_400).map(|fps| fps.to_string()).collect();
     let loads = loads.join(",");
     let mut command = home.command(&["unshare", "--mount", "sh", "-c", script], &[WEIR, &loads]);
-    let output = command.output().expect("util-linux is everywhere");
+    let output = output(&mut command).expect("util-linux is everywhere");
     let said = refusal(&output, 1);
     assert!(said.contains("disk that holds small/records.db is full"), "{said}");
     let kept = home.weir(&["show", "1", "--json", "--store", "records.db"]);

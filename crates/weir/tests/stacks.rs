@@ -5,16 +5,20 @@
 //!  left - n0 [ node ] n1 - right - far           the last wire takes shorter packets than the others
 //! ```
 
+mod listener;
 #[allow(dead_code, reason = "the tests of the node use more of it")]
 mod street;
+mod watchdog;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
+use listener::{PATIENCE, accept, be_patient};
 use serde_json::Value;
-use street::{At, LEFT4, PATIENCE, RIGHT4, Street, WAYS, Wire, need_root, settle, wire};
+use street::{At, LEFT4, RIGHT4, Street, WAYS, Wire, need_root, settle, wire};
+use watchdog::output;
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 
@@ -25,7 +29,7 @@ const FAR6: At = ("2001:db8:9::9", "2001:db8:9::1");
 /// What the last wire takes, towards the far end.
 const NARROW: u32 = 1300;
 /// How long a program may take, s.
-const PROGRAM_S: &str = "40";
+const PROGRAM_S: &str = "200";
 
 /// A host behind the right one, which forwards to it.
 fn far(street: &Street, all: &[At]) -> Namespace {
@@ -49,7 +53,7 @@ fn far(street: &Street, all: &[At]) -> Namespace {
 
 /// What a program prints; `None`, aloud, where it is not installed.
 fn program(host: &Namespace, words: &[&str]) -> Option<String> {
-    let output = host.run(|| Command::new("timeout").arg(PROGRAM_S).args(words).output().unwrap());
+    let output = host.run(|| output(Command::new("timeout").arg(PROGRAM_S).args(words)).unwrap());
     if output.status.code() == Some(127) {
         println!("skipped: {} is not installed", words[0]);
         return None;
@@ -60,9 +64,9 @@ fn program(host: &Namespace, words: &[&str]) -> Option<String> {
 }
 
 fn ping(host: &Namespace, target: &str) {
-    program(host, &["ping", "-n", "-c", "3", "-i", "0.01", "-w", "20", target]);
+    program(host, &["ping", "-n", "-c", "3", "-i", "0.01", "-w", "100", target]);
     // In fragments both ways.
-    program(host, &["ping", "-n", "-c", "2", "-i", "0.01", "-w", "20", "-s", "4000", target]);
+    program(host, &["ping", "-n", "-c", "2", "-i", "0.01", "-w", "100", "-s", "4000", target]);
 }
 
 /// Who is on the way.
@@ -83,7 +87,7 @@ fn curl(host: &Namespace, server: &Namespace, served: &str, url: &str) {
     let page = pattern(2_000_000);
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
+            let (mut stream, _) = accept(&listener);
             let (mut asked, mut some) = (vec![], [0; 1000]);
             while !asked.ends_with(b"\r\n\r\n") {
                 let n = stream.read(&mut some).unwrap();
@@ -96,7 +100,7 @@ fn curl(host: &Namespace, server: &Namespace, served: &str, url: &str) {
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());
             stream.write_all(&[head.as_bytes(), &page].concat()).unwrap();
         });
-        let output = host.run(|| Command::new("curl").args(["-sSg", "-m", PROGRAM_S, url]).output());
+        let output = host.run(|| output(Command::new("curl").args(["-sSg", "-m", PROGRAM_S, url])));
         match output {
             Ok(output) => assert!(
                 output.status.success() && output.stdout == page,
@@ -159,8 +163,8 @@ fn find_path_mtu(host: &Namespace, far: &Namespace, (served, target): (&str, &st
     let listener = far.run(|| TcpListener::bind(served).unwrap());
     let sent = pattern(1_000_000);
     let mut client = host.run(|| TcpStream::connect_timeout(&target, PATIENCE).unwrap());
-    let (mut stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    be_patient(&client);
+    let (mut stream, _) = accept(&listener);
     let mut came = vec![];
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -7,6 +7,7 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
 mod pair;
+mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
@@ -103,7 +104,7 @@ fn clean_and_doctor_answer() {
     let run = |words: &[&str]| {
         let mut command = Command::new(WEIR);
         command.args(words).env("XDG_STATE_HOME", &home).env("XDG_DATA_HOME", &home);
-        command.env_remove("WEIR_STORE").output().unwrap()
+        watchdog::output(command.env_remove("WEIR_STORE")).unwrap()
     };
     let clean = run(&["clean"]);
     assert!(String::from_utf8_lossy(&clean.stdout).starts_with("nothing to do"), "{clean:?}");

@@ -16,6 +16,7 @@ use weir_testbed::rtnl::Rtnl;
 
 mod home;
 mod outside;
+mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
 use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
@@ -95,7 +96,7 @@ impl Lab {
 
     fn weir(&self, arguments: &[&str]) -> Output {
         let mut command = self.home.command(&[WEIR], arguments);
-        self.near.run(|| command.output()).expect("weir starts")
+        self.near.run(|| watchdog::output(&mut command)).expect("weir starts")
     }
 
     /// Runs the plan to its end and returns its record.
@@ -109,7 +110,7 @@ impl Lab {
     fn in_box(&self, script: &str) {
         let mut command = Command::new("sh");
         command.args(["-e", "-c", script]);
-        let output = self.box_.run(|| command.output()).unwrap();
+        let output = self.box_.run(|| watchdog::output(&mut command)).unwrap();
         assert!(output.status.success(), "{script}: {output:?}");
     }
 

@@ -13,9 +13,11 @@ use serde_json::Value;
 
 mod home;
 mod programs;
+mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
 use programs::all_programs;
+use watchdog::{Watch, output};
 
 const PLAN: &str = r#"question = "Does it forward?"
 [dut]
@@ -36,19 +38,23 @@ fn home() -> Home {
 }
 
 /// A run that ends with its test, so that one which fails does not keep others from measuring.
-struct Running(Child);
+struct Running {
+    child: Child,
+    _watch: Watch,
+}
 
 impl Running {
     /// Starts weir and returns when it has said something.
     fn start(home: &Home, arguments: &[&str], word: &str) -> Running {
-        let mut run = Running(home.command(&[WEIR], arguments).spawn().expect("weir starts"));
-        let mut lines = BufReader::new(run.0.stderr.take().expect("piped")).lines();
+        let child = home.command(&[WEIR], arguments).spawn().expect("weir starts");
+        let mut run = Running { _watch: Watch::new(&child), child };
+        let mut lines = BufReader::new(run.child.stderr.take().expect("piped")).lines();
         let mut said = Vec::new();
         let told = lines.by_ref().map(|line| line.expect("text")).any(|line| {
             said.push(line);
             said[said.len() - 1].contains(word)
         });
-        assert!(told, "weir ended with {:?} before it said `{word}`: {said:?}", run.0.wait());
+        assert!(told, "weir ended with {:?} before it said `{word}`: {said:?}", run.child.wait());
         // Whatever else it says must not stop it.
         std::thread::spawn(move || lines.for_each(drop));
         run
@@ -63,8 +69,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // An error means that it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -125,9 +131,9 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
     }
     let home = home();
     let mut run = Running::in_mid_run(&home);
-    let (held, loaded) = held_by(run.0.id());
-    run.0.kill().expect("it runs");
-    assert_eq!(run.0.wait().expect("it ran").signal(), Some(libc::SIGKILL));
+    let (held, loaded) = held_by(run.child.id());
+    run.child.kill().expect("it runs");
+    assert_eq!(run.child.wait().expect("it ran").signal(), Some(libc::SIGKILL));
     // What it started dies with it, but is not waited for.
     let deadline = Instant::now() + Duration::from_secs(60);
     while let Some(process) = inhabitant(&held) {
@@ -165,8 +171,8 @@ fn a_killed_run_goes_on() {
     let plan = PLAN.replace("frame_bytes = 128", "frame_bytes = [128, 256]");
     fs::write(home.path("two.toml"), plan).expect("room");
     let mut run = Running::start(&home, &["run", "two.toml", "--seed", "7"], "kernel-forward 128 bytes");
-    run.0.kill().expect("it runs");
-    run.0.wait().expect("it ran");
+    run.child.kill().expect("it runs");
+    run.child.wait().expect("it ran");
     let before = home.record();
     let id = before["run"]["id"].to_string();
     let rest = home.weir(&["run", "--resume", &id, "--no-report"]);
@@ -196,8 +202,8 @@ fn devices_of_the_same_job_take_turns_in_a_killed_run_too() {
            trial_s = 0.1\nresolution = \"50%\"\n[repeat]\ntimes = 3\nin_turn = true\n";
     fs::write(home.path("turns.toml"), plan).expect("room");
     let mut run = Running::start(&home, &["run", "turns.toml", "--verbose"], "20.0 kpps");
-    run.0.kill().expect("it runs");
-    run.0.wait().expect("it ran");
+    run.child.kill().expect("it runs");
+    run.child.wait().expect("it ran");
     let id = home.record()["run"]["id"].to_string();
     let rest = home.weir(&["run", "--resume", &id, "--no-report"]);
     assert!(matches!(rest.status.code(), Some(0 | 3)), "{rest:?}");
@@ -235,8 +241,8 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
     let home = home();
     let mut run = Running::in_mid_run(&home);
     // SAFETY: a signal to a child that is not yet waited for.
-    assert_eq!(unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) }, 0);
-    assert_eq!(run.0.wait().expect("it ran").code(), Some(130));
+    assert_eq!(unsafe { libc::kill(run.child.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(run.child.wait().expect("it ran").code(), Some(130));
     let record = home.record();
     assert_eq!(record["run"]["state"], "interrupted");
     assert!(trials(&record).len() >= 3, "{record}");
@@ -251,7 +257,9 @@ fn two_runs_at_once_take_turns() {
     let home = home();
     let start =
         || home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--json"]).spawn().expect("weir");
-    for child in [start(), start()] {
+    let runs = [start(), start()];
+    let _watches = runs.each_ref().map(Watch::new);
+    for child in runs {
         let output = child.wait_with_output().expect("it ran");
         assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
         let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -271,7 +279,7 @@ fn without_rights_it_measures_and_says_what_is_weaker() {
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut attempt = Command::new(nobody[0]);
     attempt.args(&nobody[1..]).args(["unshare", "--user", "--net", "true"]);
-    if !attempt.output().is_ok_and(|output| output.status.success()) {
+    if !output(&mut attempt).is_ok_and(|output| output.status.success()) {
         return println!("skipped: a run as nobody needs setpriv, unshare and unprivileged user namespaces");
     }
     let home = home();
@@ -281,7 +289,7 @@ fn without_rights_it_measures_and_says_what_is_weaker() {
     let mut words = nobody.to_vec();
     words.push(weir.to_str().expect("a plain path"));
     let mut command = home.command(&words, &["run", "tiny.toml"]);
-    let output = command.output().expect("weir starts");
+    let output = output(&mut command).expect("weir starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     assert!(said.contains("note: Not root: frames go through AF_PACKET sockets"), "{said}");
@@ -345,13 +353,13 @@ fn shows_its_charts(home: &Home, chromium: &str) {
                  + ' of ' + sizes.length);</script></body>";
     fs::write(home.path("probe.html"), html.replace("</body>", probe)).expect("room");
     let profile = format!("--user-data-dir={}", home.path("chromium").display());
-    let output = Command::new(chromium)
+    let mut command = Command::new(chromium);
+    command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", &profile])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--enable-logging=stderr", "--dump-dom"])
-        .arg(format!("file://{}", home.path("probe.html").display()))
-        .output()
-        .expect("chromium starts");
+        .arg(format!("file://{}", home.path("probe.html").display()));
+    let output = output(&mut command).expect("chromium starts");
     let (page, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said = page.split("data-charts=\"").nth(1).and_then(|rest| rest.split('"').next());
     let said = said.unwrap_or_else(|| panic!("no answer from the page: {log}"));

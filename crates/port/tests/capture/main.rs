@@ -2,7 +2,7 @@
 
 mod wire;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_port::capture::{Account, Buffer, BufferSize, Fanout, Options, Queue, Rung};
@@ -66,6 +66,15 @@ fn drain(queue: &mut dyn Queue, mut frames: Vec<Kept>) -> Captured {
     Captured { frames, account: queue.account().unwrap() }
 }
 
+/// Ends the readers, whatever becomes of who waits for them.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Sends `sent` while all queues are read; returns what they captured and how many frames the wire lost.
 fn capture(
     wire: &Wire,
@@ -78,13 +87,14 @@ fn capture(
     let received: Vec<AtomicU64> = queues.iter().map(|_| AtomicU64::new(0)).collect();
     let all = || received.iter().map(|one| one.load(Ordering::Relaxed)).sum::<u64>();
     let (lost, deadline) = (AtomicU64::new(0), Instant::now() + PATIENCE);
-    let is_open = AtomicU64::new(1);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (is_open, received) = (&is_open, &received);
+        let end = End(&is_over);
+        let (is_over, received) = (&is_over, &received);
         let readers = queues.into_iter().enumerate().map(|(i, mut queue)| {
             scope.spawn(move || {
                 let mut frames = vec![];
-                while is_open.load(Ordering::Relaxed) == 1 {
+                while !is_over.load(Ordering::Relaxed) {
                     take(&mut *queue, &mut frames);
                     received[i].store(queue.account().unwrap().received, Ordering::Relaxed);
                 }
@@ -96,7 +106,7 @@ fn capture(
         while all() + lost.load(Ordering::Relaxed) < expected && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        is_open.store(0, Ordering::Relaxed);
+        drop(end);
         let captured = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
         (captured, lost.load(Ordering::Relaxed))
     })

@@ -91,4 +91,4 @@ pub(crate) fn number_of(frame: &[u8]) -> u32 {
 }
 
 /// Longer than any test needs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -124,7 +124,8 @@ fn wait_until_dead(process: std::os::fd::BorrowedFd<'_>) {
     use std::os::fd::AsRawFd;
     let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that outlives the call.
-    assert_eq!(sys::check(unsafe { libc::poll(&mut poll, 1, -1) }).unwrap(), 1);
+    let ended = sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
+    assert_eq!(ended, 1, "it lives");
 }
 
 #[test]
@@ -135,8 +136,9 @@ fn two_measurements_take_turns() {
     assert!(first.is_some() && lock_file(&path, || true).unwrap().is_none(), "held by the first");
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let second = lock_file(&path, || false).unwrap();
+        let path = &path;
+        scope.spawn(move || {
+            let second = lock_file(path, || false).unwrap();
             sender.send(second.map(|_| "second")).unwrap();
         });
         assert!(receiver.try_recv().is_err(), "held by the first");

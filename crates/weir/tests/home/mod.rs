@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+use crate::watchdog;
+
 /// A home of its own, gone after the test.
 pub(crate) struct Home(PathBuf);
 
@@ -43,7 +45,7 @@ impl Home {
 
     /// Runs weir to its end.
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
-        self.command(&[WEIR], arguments).output().expect("weir starts")
+        watchdog::output(&mut self.command(&[WEIR], arguments)).expect("weir starts")
     }
 
     /// The newest run, as JSON.

@@ -13,8 +13,11 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 use crate::home::{Home, WEIR};
+use crate::watchdog::{self, Watch};
 
 const SSHD: &str = "/usr/sbin/sshd";
+/// Longer than traces of anything stay on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Is there a server? If not, says so.
 pub(crate) fn has_sshd() -> bool {
@@ -53,6 +56,7 @@ impl Sshd {
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = namespace.run(|| command.spawn()).expect("a shell");
+        let _watch = Watch::new(&child);
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let mut said = Vec::new();
         let listens = lines.by_ref().map(|line| line.expect("text")).any(|line| {
@@ -71,7 +75,8 @@ pub(crate) fn make_keys(home: &Home, address: &str) {
     for name in ["host_key", "user_key"] {
         let mut command = Command::new("ssh-keygen");
         command.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(home.path(name));
-        assert!(command.status().expect("ssh-keygen is part of the client").success());
+        let made = watchdog::output(&mut command).expect("ssh-keygen is part of the client");
+        assert!(made.status.success(), "{made:?}");
         fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o600)).expect("it is ours");
     }
     let public = fs::read_to_string(home.path("host_key.pub")).expect("made above");
@@ -112,10 +117,11 @@ pub(crate) fn address(namespace: &Namespace, name: &str, address: &str) {
     });
 }
 
-/// A run that is watched.
+/// A run that is watched, and ends with its test.
 pub(crate) struct Watched {
     pub(crate) run: Child,
     pub(crate) lines: Lines<BufReader<ChildStderr>>,
+    _watch: Watch,
 }
 
 impl Watched {
@@ -125,7 +131,7 @@ impl Watched {
         command.stdout(Stdio::null());
         let mut run = namespace.run(|| command.spawn()).expect("weir starts");
         let lines = BufReader::new(run.stderr.take().expect("piped")).lines();
-        Watched { run, lines }
+        Watched { _watch: Watch::new(&run), run, lines }
     }
 
     /// Returns when that many trials have ended: then the next one goes on, or is about to begin.
@@ -148,6 +154,14 @@ impl Watched {
     }
 }
 
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.run.kill();
+        let _ = self.run.wait();
+    }
+}
+
 /// What a tester could leave on an interface or beside it.
 pub(crate) fn traces(namespace: &Namespace) -> String {
     // Of addresses, the kernel's own come and go with the carrier.
@@ -157,17 +171,17 @@ pub(crate) fn traces(namespace: &Namespace) -> String {
                   cat /proc/sys/net/ipv4/conf/*/forwarding";
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    let output = namespace.run(|| command.output()).unwrap();
+    let output = namespace.run(|| watchdog::output(&mut command)).unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Waits until nothing but `before` is there.
 pub(crate) fn wait_for_traces(namespace: &Namespace, before: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while traces(namespace) != before {
         if Instant::now() > deadline {
-            assert_eq!(traces(namespace), before, "after 20 s");
+            assert_eq!(traces(namespace), before, "after {PATIENCE:?}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }

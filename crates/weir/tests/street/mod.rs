@@ -5,16 +5,17 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
+use crate::listener::{PATIENCE, accept, be_patient};
+use crate::watchdog::{Watch, output};
+
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// Longer than any test needs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Leaves a test, aloud, where the kernel would refuse it.
 macro_rules! need_root {
@@ -79,7 +80,7 @@ impl Street {
 
     /// Runs `weir node ...` in the node's namespace.
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
-        self.node.run(|| self.command(arguments).output().unwrap())
+        self.node.run(|| output(&mut self.command(arguments)).unwrap())
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
@@ -103,10 +104,11 @@ impl Street {
         command.arg(self.folder.join("events")).arg("--blocks").arg(self.folder.join("blocks"));
         command.env("WEIR_NODE_SOCKET", self.socket());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
+        let mut node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };
         let deadline = Instant::now() + PATIENCE;
         while !self.weir(&["show"]).status.success() {
-            assert!(Instant::now() < deadline, "the node answers");
+            let ended = node.child.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < deadline, "the node answers: {ended:?}");
             std::thread::yield_now();
         }
         node
@@ -212,7 +214,9 @@ impl Running<'_> {
     /// Ends it as Ctrl-C does; its books.
     pub(crate) fn end(mut self) -> Value {
         self.signal(libc::SIGINT);
-        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        let child = self.child.take().unwrap();
+        let _watch = Watch::new(&child);
+        let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let books: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(books["balance"], true, "{books}");
@@ -237,15 +241,14 @@ impl Drop for Running<'_> {
 pub(crate) fn echo_over_tcp(street: &Street, bytes: usize) {
     let listener = street.right.run(|| TcpListener::bind("192.0.2.2:7").unwrap());
     let server = std::thread::spawn(move || {
-        let (mut stream, from) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (mut stream, from) = accept(&listener);
         let mut all = vec![0; bytes];
         stream.read_exact(&mut all).unwrap();
         stream.write_all(&all).unwrap();
         from
     });
     let mut client = street.left.run(|| TcpStream::connect("192.0.2.2:7").unwrap());
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    be_patient(&client);
     let sent: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
     let mut writer = client.try_clone().unwrap();
     let (echo, from) = std::thread::scope(|scope| {

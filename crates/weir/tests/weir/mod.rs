@@ -2,22 +2,19 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
 
+use crate::watchdog::{self, Watch};
+
 /// The program.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-/// Longer than any of these takes on a loaded machine: one that still runs then is not coming to an end.
-const LONGEST: Duration = Duration::from_secs(300);
 
 /// Runs `weir LINE` to its end.
 pub(crate) fn run(namespace: &Namespace, line: &str) -> Output {
     let mut command = Command::new(WEIR);
-    namespace.run(|| command.args(line.split_whitespace()).output()).unwrap()
+    namespace.run(|| watchdog::output(command.args(line.split_whitespace()))).unwrap()
 }
 
 /// `weir LINE` is refused with these words.
@@ -34,7 +31,7 @@ pub(crate) struct Started {
     lines: BufReader<ChildStdout>,
     words: BufReader<ChildStderr>,
     said: String,
-    _watched: Sender<()>,
+    _watch: Watch,
 }
 
 /// What became of it.
@@ -54,8 +51,8 @@ impl Started {
         let mut child = namespace.run(|| command.spawn()).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let words = BufReader::new(child.stderr.take().unwrap());
-        let _watched = watch(child.id());
-        let mut started = Started { child, lines, words, said: String::new(), _watched };
+        let _watch = Watch::new(&child);
+        let mut started = Started { child, lines, words, said: String::new(), _watch };
         started.await_words(ready);
         started
     }
@@ -100,19 +97,6 @@ impl Started {
         let documents = documents.map(|one| one.unwrap_or_else(|error| panic!("{error}: {text}")));
         Ended { code, said, result: documents.last().unwrap_or_default() }
     }
-}
-
-/// Kills a program that runs for too long, so that a test which waits for it fails and says where. Until the result is
-/// dropped.
-fn watch(pid: u32) -> Sender<()> {
-    let (watched, over) = channel();
-    std::thread::spawn(move || {
-        if over.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
-            // SAFETY: sends a signal, to a child that whoever watches it has not waited for.
-            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
-        }
-    });
-    watched
 }
 
 impl Drop for Started {
