@@ -18,7 +18,8 @@ pub use cost::{Cost, CpuUse, Departures, Noise};
 pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
 pub use result::{
-    Comparison, DatedLoss, Figure, GoalResult, GoalValue, PointResult, ProcedureResult, RateInterval, Statistic,
+    Comparison, DatedLoss, Figure, GoalResult, GoalValue, PointResult, ProcedureResult, RateInterval,
+    Statistic,
 };
 pub use stream::{Ipdv, Latency, LossEvent, Stream};
 pub use trial::{Broadcasts, LedgerLine, Owner, Purpose, Trial, Verdict};

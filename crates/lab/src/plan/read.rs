@@ -12,11 +12,11 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, DutAxes, TrafficAxes};
-use super::point::{self, Cpus};
 use super::capture;
 use super::capture_peers;
 use super::detect_peers;
 use super::percent;
+use super::point::{self, Cpus};
 use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
 use super::read_search::read_search;

@@ -79,7 +79,8 @@ const CAPTION: &str = "Left: frames/s that each way of capturing takes without l
 const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
     at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
     counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
-    it can. All rungs take turns in each round, another one first. All have the same buffer time, unless the plan gives them the same memory. The kernel \
+    it can. All rungs take turns in each round, another one first. Ratios are formed round by round: \
+    their median with its exact 95 % interval, which needs six rounds; where it holds 1, the two are not told apart. All have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
     captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
     full, too. At most: what the slower of the two parts would take if the \
@@ -106,6 +107,8 @@ struct Rung<'a> {
     full: Option<&'a Trial>,
     /// Its trial for costs, the middle one of the rounds.
     cost: Option<(&'a Trial, &'a Capture)>,
+    /// What a frame cost in each round that found a rate, ns.
+    costs_ns: Vec<Option<f64>>,
 }
 
 fn rungs(data: &RunData) -> Vec<Rung<'_>> {
@@ -115,7 +118,15 @@ fn rungs(data: &RunData) -> Vec<Rung<'_>> {
 fn rung(data: &PointData) -> Option<Rung<'_>> {
     let cost = middle(data, Purpose::Curve, |trial| trial.cost.ns_per_frame.unwrap_or(0.0));
     let cost = cost.and_then(|trial| Some((trial, trial.capture.as_ref()?)));
-    Some(Rung { data, name: data.setting("rung")?, full: middle(data, Purpose::Ceiling, received_fps), cost })
+    let mut costs = data.trials.iter().filter(|trial| trial.purpose == Purpose::Curve);
+    let costs_ns = rounds(data).map(|fps| fps.and_then(|_| costs.next()?.cost.ns_per_frame)).collect();
+    let full = middle(data, Purpose::Ceiling, received_fps);
+    Some(Rung { data, name: data.setting("rung")?, full, cost, costs_ns })
+}
+
+/// The rate without loss of each round.
+fn rounds(data: &PointData) -> impl Iterator<Item = Option<f64>> {
+    data.goals().first().into_iter().flat_map(|goal| goal.repetitions.iter().map(|value| value.fps))
 }
 
 /// Of the trials that the rounds made for this purpose, the middle one by a measure of theirs.
@@ -160,6 +171,11 @@ impl Rung<'_> {
 
     fn lossless_fps(&self) -> Option<f64> {
         self.data.headline_fps()
+    }
+
+    /// Of that rate, the median of the rounds.
+    fn interval(&self) -> Option<(f64, f64)> {
+        self.data.goals().first()?.fps_interval
     }
 
     /// Is the rate only a bound, because the generator sends no more?
@@ -278,7 +294,7 @@ fn bar(rung: &Rung<'_>) -> Bar {
     let style = Style { colour: if captures { 1 } else { 2 }, marker: 0, pattern: usize::from(!captures) };
     let title = format!("{}: {text} frames/s", rung.label());
     let (label, parts, ticks) = (rung.label(), Vec::new(), Vec::new());
-    let interval = rung.data.goals().first().and_then(|goal| goal.fps_interval);
+    let interval = rung.interval();
     Bar { label, value, parts, interval, ticks, text, title, style, fits: captures }
 }
 
@@ -287,6 +303,7 @@ fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
         let mut table = Table::new(&[
             "Rung",
             "Without loss, frames/s",
+            "95 % interval",
             "At most, frames/s",
             "Sent at full speed, frames/s",
             "Captured of it, frames/s",
@@ -297,6 +314,7 @@ fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
             table.push(vec![
                 rung.label(),
                 rung.lossless_text(),
+                or_dash(rung.interval(), |(low, high)| format!("{} – {}", full(low), full(high))),
                 or_dash(rung.at_most(rungs), full),
                 or_dash(rung.full, |trial| full(trial.sent as f64 / trial.duration_s)),
                 or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
@@ -304,7 +322,7 @@ fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
                 or_dash(rung.full, places),
             ]);
         }
-        (traffic, table)
+        (traffic, table.without_empty(&["95 % interval"]))
     };
     by_traffic(rungs).into_iter().map(table).collect()
 }

@@ -26,8 +26,8 @@ mod usage;
 
 use self::traffic::networks;
 pub(super) use self::traffic::{mirrored, traffic};
-pub(super) use self::usage::own_times;
 use self::usage::Used;
+pub(super) use self::usage::own_times;
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
 use super::far::{Far, Hosts};

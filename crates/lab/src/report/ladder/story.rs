@@ -1,11 +1,12 @@
 //! The ladder as a story: what each rung does otherwise than the one before it, how much faster that is, which cost goes
 //! away and which comes.
 
-use super::super::format::{full, list, si, significant};
+use super::super::format::{bracketed, full, list, si, significant};
 use super::super::page::{bullets, paragraph};
-use super::{PARTS, Part, Rung, by_traffic, rungs};
+use super::{PARTS, Part, Rung, by_traffic, rounds, rungs};
 use crate::record::CaptureTime;
 use crate::run_data::RunData;
+use crate::stats::{self, Ratio};
 use weir_port::capture as port;
 
 /// Differences below this share of a rate are no change: trials of the same rung differ by as much.
@@ -59,9 +60,8 @@ fn top(rungs: &[&Rung<'_>], traffic: &str) -> Option<String> {
     let other = |rung: &&Rung<'_>| rung.label() != best.label();
     let today = all().filter(|rung| rung.name == "libpcap" && rung.label() != first.label());
     let others = std::iter::once(first).chain(today).filter(other);
-    let times: Vec<String> = others
-        .map(|rung| format!("{} times {}", significant(fps(&best) / fps(&rung)), rung.label()))
-        .collect();
+    let times: Vec<String> =
+        others.filter_map(|rung| Some(beside(&rates(best, rung)?, &rung.label()))).collect();
     let times = if times.is_empty() { String::new() } else { format!(", {}", list(&times)) };
     let cost = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns).map(full);
     let unit = if best.cycles_per_ns().is_some() { "cycles" } else { "ns" };
@@ -107,39 +107,67 @@ fn sentence(rung: &Rung<'_>, before: Option<&Rung<'_>>) -> Option<String> {
         let cost = cost.map(|all| format!(": a frame costs {} {unit}, {}", full(all), list(&parts)));
         return Some(head + &cost.unwrap_or_default() + ".");
     };
-    let ratio = fps / before.lossless_fps()?;
-    let how = match ratio {
-        _ if (ratio - 1.0).abs() <= SAME => format!("as {} does", before.label()),
-        _ => format!("{} times {}", significant(ratio), before.label()),
-    };
-    let change = change(rung, before).map(|text| format!(" {text}")).unwrap_or_default();
-    Some(format!("{head}, {how}.{change}"))
+    let how = rates(rung, before).map(|ratio| format!(", {}", beside(&ratio, &before.label())));
+    let change = change(rung, before).map(|text| format!(" {text}"));
+    Some(format!("{head}{}.{}", how.unwrap_or_default(), change.unwrap_or_default()))
+}
+
+/// One rung's rates by those of another one, round by round.
+fn rates(rung: &Rung<'_>, other: &Rung<'_>) -> Option<Ratio> {
+    ratio(rounds(rung.data), rounds(other.data))
+}
+
+fn ratio(own: impl Iterator<Item = Option<f64>>, other: impl Iterator<Item = Option<f64>>) -> Option<Ratio> {
+    stats::ratio(&own.zip(other).filter_map(|(own, other)| own.zip(other)).collect::<Vec<_>>())
+}
+
+/// Does the interval leave open which of the two is more?
+fn is_open(ratio: &Ratio) -> bool {
+    ratio.interval.is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high)
+}
+
+fn beside(ratio: &Ratio, other: &str) -> String {
+    let is_same = |value: f64| (value - 1.0).abs() <= SAME;
+    let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
+    let (times, interval) = (significant(ratio.value), ratio.interval.map(bracketed).unwrap_or_default());
+    if is_same(low) && is_same(high) {
+        format!("as {other} does{interval}")
+    } else if is_open(ratio) {
+        format!("not told apart from {other}, {times} times as much{interval}")
+    } else {
+        format!("{times} times {other}{interval}")
+    }
 }
 
 /// Which cost went away, or came, and with which habit.
 fn change(rung: &Rung<'_>, before: &Rung<'_>) -> Option<String> {
     let unit = if rung.cycles_per_ns().is_some() { "cycles" } else { "ns" };
-    let all = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns);
+    let all = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns).map(full);
     let (was, is) = (all(before)?, all(rung)?);
-    let difference = |of: &Part| Some(rung.per_frame(of)? - before.per_frame(of)?);
-    let (name, of) = PARTS.iter().max_by(|(_, a), (_, b)| {
-        let size = |of| difference(of).unwrap_or(0.0).abs();
-        size(a).total_cmp(&size(b))
-    })?;
-    let (part_was, part_is) = (before.per_frame(of)?, rung.per_frame(of)?);
     let calls = |rung: &Rung<'_>| rung.calls_per_frame().map(|calls| significant(calls * 1000.0));
     let calls = match (calls(before), calls(rung)) {
         (Some(was), Some(is)) if was != is => format!(" System calls per 1000 frames: {was}, now {is}."),
         _ => String::new(),
     };
+    let costs = ratio(rung.costs_ns.iter().copied(), before.costs_ns.iter().copied())?;
+    let times =
+        costs.interval.map(|interval| format!("{} times{}", significant(costs.value), bracketed(interval)));
+    let times = times.unwrap_or_default();
+    if is_open(&costs) {
+        return Some(format!("What a frame costs is not told apart: {is} {unit} and {was}, {times}.{calls}"));
+    }
+    let difference = |of: &Part| Some(rung.per_frame(of)? - before.per_frame(of)?);
+    let (name, of) = PARTS.iter().max_by(|(_, a), (_, b)| {
+        let size = |of| difference(of).unwrap_or(0.0).abs();
+        size(a).total_cmp(&size(b))
+    })?;
+    let [part_was, part_is] = [before.per_frame(of)?, rung.per_frame(of)?].map(full);
     let gone = excess(before, rung).map(|gone| format!(" What goes away: {gone}.")).unwrap_or_default();
     let come = excess(rung, before).map(|come| format!(" What comes: {come}.")).unwrap_or_default();
+    let times = if times.is_empty() { times } else { format!(", {times}") };
     Some(format!(
-        "A frame costs {} {unit} in place of {}; what changes most is {name}: {} in place of {}.{gone}{come}{calls}",
-        full(is),
-        full(was),
-        full(part_is),
-        full(part_was)
+        "A frame costs {is} {unit} in place of {was}{times}; what changes most is {name}: {part_is} in place of \
+         {part_was}.{gone}{come}{calls}"
     ))
 }
 
