@@ -64,13 +64,16 @@ pub struct Notes<'a> {
     /// What the file is: `a plan`.
     pub(crate) what: &'static str,
     text: &'a str,
+    /// Where its lines end.
+    ends: Vec<usize>,
     list: RefCell<Vec<Mistake>>,
 }
 
 impl<'a> Notes<'a> {
     /// An empty list for a file with this text, which is `what`: `a plan`.
     pub fn new(what: &'static str, text: &'a str) -> Self {
-        Notes { what, text, list: RefCell::new(Vec::new()) }
+        let ends = text.match_indices('\n').map(|(at, _)| at).collect();
+        Notes { what, text, ends, list: RefCell::new(Vec::new()) }
     }
 
     /// The document; what is no TOML is noted.
@@ -98,7 +101,7 @@ impl<'a> Notes<'a> {
 
     /// The line of a place in the text, from 1.
     pub fn line(&self, offset: usize) -> usize {
-        1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count()
+        1 + self.ends.partition_point(|&end| end < offset)
     }
 
     /// Whether nothing was noted so far.

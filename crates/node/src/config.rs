@@ -19,7 +19,7 @@
 
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
-use weir_plane::{Beside, MOST_THREADS};
+use weir_plane::{Beside, MOST_THREADS, Port};
 
 use crate::backend::Backend;
 
@@ -87,26 +87,67 @@ impl Config {
     ) -> Result<Config, Mistakes> {
         let settings = Settings { threads: vec![None], wait: Wait::Sleep, host: Host::Kernel };
         let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
+        let (mut run_item, mut items) = (None, Vec::new());
         let mut own = |item: &Item, notes: &Notes<'_>| {
-            let is_run = item.name.text == "run";
-            for arg in item.args.iter().filter(|_| is_run) {
+            if item.name.text != "run" {
+                check_place(item, notes);
+                items.push(item.clone());
+                return false;
+            }
+            if run_item.replace(item.clone()).is_some() {
+                item.wrong(notes, "there is a `run` already: write all in one".to_string());
+            }
+            item.said_once(&["io", "wait", "host"], notes);
+            for arg in &item.args {
                 if let Err(text) = run.argument(arg) {
                     arg.wrong(notes, text);
                 }
             }
-            is_run
+            true
         };
         let plane = weir_plane::Config::read_with(file, text, &mut Beside { item: &mut own, file: beside })?;
-        let backends = plane.ports.iter().map(|port| Backend::read(&port.interface, run.usual));
-        let notes = Notes::new("a node", text);
-        let backends =
-            backends.filter_map(|backend| backend.map_err(|text| notes.add(Some(0..0), "", text)).ok());
-        let backends: Vec<_> = backends.collect();
+        let backend = |port: &Port| Backend::read(&port.interface, run.usual).expect("looked at already");
+        let backends = plane.ports.iter().map(backend).collect();
         let config = Config { plane, backends, settings: run.settings };
+        let notes = Notes::new("a node", text);
+        config.check_interfaces(|port, text| {
+            let item = items.iter().find(|item| item.name.text == port.name);
+            // A port that the text leaves out has the place of all.
+            item.unwrap_or(&items[0]).wrong(&notes, text);
+        });
         if let Err(text) = config.check_threads() {
-            notes.add(Some(0..0), "", text);
+            run_item.as_ref().unwrap_or(&items[0]).wrong(&notes, text);
         }
         if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
+    }
+
+    /// Whether no two ports are in each other's way.
+    fn check_interfaces(&self, mut wrong: impl FnMut(&Port, String)) {
+        let all: Vec<(&Port, &Backend)> = self.plane.ports.iter().zip(&self.backends).collect();
+        for (n, &(port, backend)) in all.iter().enumerate() {
+            let same = |other: &&(&Port, &Backend)| other.1 == backend;
+            let Some((other, _)) = all[..n].iter().find(same) else { continue };
+            match backend {
+                Backend::Packet(_) if port.vlan != other.vlan => {}
+                Backend::Packet(name) => {
+                    wrong(
+                        port,
+                        format!("`{}` is on {name} as well: give each a VLAN tag of its own", other.name),
+                    );
+                }
+                Backend::Xdp(name) => wrong(
+                    port,
+                    format!(
+                        "`{}` is on {name} as well, and AF_XDP gives an interface to one port: write packet:{name} for both",
+                        other.name
+                    ),
+                ),
+                Backend::Tap(name) => {
+                    wrong(port, format!("`{}` is on {name} as well: give it another", other.name))
+                }
+                Backend::Files(..) => {}
+            }
+        }
     }
 
     /// Whether so many threads can be this node.
@@ -124,6 +165,18 @@ impl Config {
             }
             false => Ok(()),
         }
+    }
+}
+
+/// Notes what a port cannot stand for.
+fn check_place(item: &Item, notes: &Notes<'_>) {
+    let place = item.args.iter().find_map(|arg| match &arg.0[..] {
+        [on, place] if on.text == "on" => Some(place),
+        _ => None,
+    });
+    let place = place.unwrap_or(&item.name);
+    if let Err(text) = Backend::read(&place.text, Backend::Xdp) {
+        notes.add(Some(place.place.clone()), "", text);
     }
 }
 
@@ -251,5 +304,29 @@ mod tests {
         );
         let wrong = read("lan(on dpdk:1) > wan").expect_err("wrong").to_string();
         assert!(wrong.contains("`dpdk:1` is no place for a port"), "{wrong}");
+        let wrong =
+            read("lan(mtu 1)\nwan(\non dpdk:1)\nrun(io xdp, io xdp)\nrun").expect_err("wrong").to_string();
+        let lines: Vec<_> = wrong.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+        assert_eq!(lines, ["n:1:", "n:3:", "n:4:", "n:5:"], "{wrong}");
+    }
+
+    #[test]
+    fn an_interface_is_one_port_unless_tags_tell_frames_apart() {
+        read("lan(on packet:a, vlan 1) > wan(on packet:a, vlan 2)").expect("right");
+        read("lan(on pcapng:a:) > wan(on pcapng:a:)").expect("right");
+        for (text, wrong) in [
+            (
+                "lan(on a) >\nwan(on a)",
+                "n:2: `lan` is on a as well, and AF_XDP gives an interface to one port",
+            ),
+            (
+                "lan(on packet:a, vlan 1)\nwan(on packet:a, vlan 1)",
+                "n:2: `lan` is on a as well: give each a VLAN",
+            ),
+            ("lan(on tap:a)\nwan(on tap:a)", "n:2: `lan` is on a as well: give it another"),
+        ] {
+            let told = read(text).expect_err(text).to_string();
+            assert!(told.starts_with(wrong), "{told}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What a node is to be, read from its text: ports, stages, routes, in the order that frames pass them.
 
+use std::net::IpAddr;
+
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
@@ -7,6 +9,7 @@ use crate::chain::MOST_STAGES;
 use crate::filter;
 use crate::nat::{self, Deal};
 use crate::port::Port;
+use crate::prefix::Prefix;
 use crate::route::{self, Route};
 use crate::steer::Share;
 use crate::text::{self, Item};
@@ -183,8 +186,28 @@ fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
             }
         }
     }
+    for (n, port) in ports.iter().enumerate() {
+        for network in port.addresses.iter().map(|own| own.network()).filter(|network| !is_of_link(network)) {
+            let has = |other: &&Port| other.addresses.iter().any(|own| own.network() == network);
+            let item = items.iter().find(|item| item.name.text == port.name);
+            if let Some((other, item)) = ports[..n].iter().find(has).zip(item) {
+                item.wrong(
+                    notes,
+                    format!("{network} is the network of `{}` already: give it another", other.name),
+                );
+            }
+        }
+    }
     if ports.len() > MOST_PORTS {
         items[0].wrong(notes, format!("a node has at most {MOST_PORTS} ports: these are {}", ports.len()));
+    }
+}
+
+/// Whether each link has the network (RFC 3927, RFC 4291).
+fn is_of_link(network: &Prefix) -> bool {
+    match network.address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
     }
 }
 
@@ -198,5 +221,44 @@ fn stage(item: &Item, ports: &[Port], file: FileOf<'_>, notes: &Notes<'_>) -> Op
             item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_have_the_line_that_they_stand_in() {
+        for (text, told) in [
+            ("lan\nfilter(\naccept udp,\npolicy dorp)\n> wan", "n:4: a policy is"),
+            ("lan\nfilter(\naccept tcp to port 1,\n2,\n70000)\n> wan", "n:3: `70000`"),
+            (
+                "lan(198.18.0.1/24) > route(\ndefault via 198.18.0.2,\ndefault via 198.18.0.3)",
+                "n:3: there is a route",
+            ),
+            ("lan(198.18.0.1/24) > route(\ndefault via 198.18.0.1)", "n:2: 198.18.0.1 is the node itself"),
+            (
+                "lan(198.18.0.1/24) > route\n> wan(198.18.0.9/24)",
+                "n:2: 198.18.0.0/24 is the network of `lan` already",
+            ),
+            ("lan\n> route > wan\nlan", "n:3: there is a port `lan` already"),
+        ] {
+            let wrong = Config::read("n", text).expect_err(text).to_string();
+            assert!(wrong.starts_with(told) && wrong.lines().count() == 1, "{text}: {wrong}");
+        }
+        Config::read("n", "lan(fe80::1/64) > route > wan(fe80::2/64)").expect("each link has it");
+        let rules = Beside { item: &mut |_, _| false, file: &|_| Ok("accept\n\npolicy dorp".to_string()) };
+        let wrong =
+            Config::read_with("n", "lan\nfilter(r.fw)\nwan", &mut { rules }).expect_err("wrong").to_string();
+        assert!(wrong.starts_with("n:2: r.fw:3: a policy is"), "{wrong}");
+    }
+
+    /// A hundred thousand mistakes are told in the time that it takes to read them.
+    #[test]
+    fn a_text_full_of_mistakes_is_read() {
+        let text = format!("lan filter(\n{} policy drop) wan", "drop tcp to port 0-,\n".repeat(100_000));
+        let wrong = Config::read("n", &text).expect_err("wrong");
+        assert_eq!(wrong.list.len(), 100_000);
     }
 }

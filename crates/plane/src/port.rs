@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use weir_config::{Notes, did_you_mean};
 use weir_packet::frame::Mac;
 
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::text::{Arg, Item};
 
 /// What a text says of a port.
@@ -66,6 +66,7 @@ impl Port {
                 arg.wrong(notes, text);
             }
         }
+        item.said_once(&["mtu", "vlan", "mac", "on"], notes);
         port
     }
 
@@ -82,7 +83,7 @@ impl Port {
                 self.neighbours.push((ip, mac(address)?));
             }
             ["on", interface] => self.interface = interface.to_string(),
-            [prefix] if prefix.contains(['.', ':']) => self.addresses.push(prefix.parse()?),
+            [prefix] if prefix.contains(['.', ':']) => self.addresses.push(own(prefix.parse()?)?),
             [word, ..] => {
                 let hint = match ARGS.contains(&word) {
                     true if word == "neighbour" => {
@@ -107,6 +108,21 @@ impl Port {
         };
         self.vlan.iter().enumerate().map(tag).collect()
     }
+}
+
+/// An address that one host can have.
+fn own(prefix: Prefix) -> Result<Prefix, String> {
+    let has_hosts = match prefix.host() {
+        IpAddr::V4(host) => {
+            let is_last = prefix.len < 31 && u32::from(host) | mask4(prefix.len) == u32::MAX;
+            is_unicast4(host.into()) && !is_last
+        }
+        IpAddr::V6(host) => !host.is_unspecified() && !host.is_loopback() && !host.is_multicast(),
+    };
+    let host = prefix.host();
+    has_hosts
+        .then_some(prefix)
+        .ok_or_else(|| format!("{host} is no host's address: write one, as in 192.0.2.1/24"))
 }
 
 fn vlan(text: &str) -> Result<Vec<u16>, String> {
@@ -157,5 +173,16 @@ mod tests {
         assert!(lines[0].starts_with("n:1: `192.168.0.1/33` has no length"), "{wrong}");
         assert!(lines.contains(&"n:2: mtu takes bytes from 68 to 9216"), "{wrong}");
         assert!(lines[4].contains("colour` is no argument of a port: use mtu, vlan"), "{wrong}");
+        for address in
+            ["198.18.0.255/24", "224.0.0.1/24", "127.0.0.1/8", "0.0.0.0/32", "::1/128", "ff02::1/64"]
+        {
+            let wrong = read(&format!("lan({address})")).expect_err(address);
+            assert!(wrong.contains("is no host's address"), "{wrong}");
+        }
+        let wrong = read("lan(mtu 1500,\nmtu 1400, on a, on a)").expect_err("twice");
+        assert_eq!(
+            wrong,
+            "n:2: `mtu` is said already: leave one of them\nn:2: `on` is said already: leave one of them"
+        );
     }
 }

@@ -52,6 +52,11 @@ pub const fn mask6(len: u8) -> u128 {
     if len == 0 { 0 } else { u128::MAX << (128 - len) }
 }
 
+/// Whether a host can have the IPv4 address (RFC 1122, section 3.2.1.3).
+pub(crate) const fn is_unicast4(address: u32) -> bool {
+    !matches!(address >> 24, 0 | 127 | 224..)
+}
+
 impl FromStr for Prefix {
     type Err = String;
 

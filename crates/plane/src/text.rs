@@ -51,11 +51,25 @@ impl Item {
     pub fn wrong(&self, notes: &Notes<'_>, text: String) {
         notes.add(Some(self.name.place.clone()), "", text);
     }
+
+    /// Notes what is said again, of what these words begin.
+    pub fn said_once(&self, words: &[&str], notes: &Notes<'_>) {
+        let mut said: Vec<&str> = Vec::new();
+        for arg in &self.args {
+            let word = arg.0[0].text.as_str();
+            if said.contains(&word) {
+                arg.wrong(notes, format!("`{word}` is said already: leave one of them"));
+            } else if words.contains(&word) {
+                said.push(word);
+            }
+        }
+    }
 }
 
 /// The items of a text; what is none is noted.
 pub(crate) fn items(text: &str, notes: &Notes<'_>) -> Vec<Item> {
-    let mut rest = Tokens { text, at: 0 }.peekable();
+    let mark = text.strip_prefix(MARK).map_or(0, |_| MARK.len_utf8());
+    let mut rest = Tokens { text, at: mark };
     let mut items: Vec<Item> = Vec::new();
     while let Some(token) = rest.next() {
         match token.text.as_str() {
@@ -69,7 +83,17 @@ pub(crate) fn items(text: &str, notes: &Notes<'_>) -> Vec<Item> {
                 let what = format!("a `{}` without the name of a stage or a port in front", token.text);
                 notes.add(Some(token.place), "", format!("{what}: write name(argument, argument)"));
             }
-            _ => items.push(Item { name: token, args: Vec::new() }),
+            name => {
+                if name == "node" || !name.starts_with(char::is_alphanumeric) {
+                    let what = format!("`{name}` is no name of a stage or a port");
+                    notes.add(
+                        Some(token.place.clone()),
+                        "",
+                        format!("{what}: leave it out, or write another"),
+                    );
+                }
+                items.push(Item { name: token, args: Vec::new() });
+            }
         }
     }
     if items.is_empty() && notes.is_empty() {
@@ -102,6 +126,8 @@ struct Tokens<'a> {
     at: usize,
 }
 
+/// What some editors begin a text with.
+pub(crate) const MARK: char = '\u{feff}';
 const SIGNS: &[u8] = b"(),>";
 
 impl Iterator for Tokens<'_> {
@@ -150,6 +176,13 @@ mod tests {
             ),
             ("# nothing\nlan>wan # the end\n", "lan[] wan[]"),
             ("lan(a,\n  b c, # two\n  d,)", "lan[a|b c|d]"),
+            ("\u{feff}node lan > wan", "lan[] wan[]"),
+            ("node lan(a)\r\n> wan\r\n", "lan[a] wan[]"),
+            (
+                "node lan\nnode = wan",
+                "n:2: `=` is no name of a stage or a port: leave it out, or write another\n\
+                 n:2: `node` is no name of a stage or a port: leave it out, or write another",
+            ),
             ("node lan(a > wan", "n:1: this parenthesis is not closed: add a `)`"),
             (
                 "node lan\n, wan",

@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 
-use weir_config::Notes;
+use weir_config::{Mistake, Notes, Place};
 use weir_packet::headers::{self, Headers, ICMP, ICMP6, TCP, UDP};
 
 use self::boxes::{LATER, STATES};
@@ -68,10 +68,10 @@ impl Config {
     pub(crate) fn read(item: &Item, ports: &[Port], load: FileOf<'_>, notes: &Notes<'_>) -> Option<Config> {
         let is_file = |arg: &&Arg| arg.0.len() == 1 && arg.0[0].text.contains(['.', '/']);
         let file = item.args.first().filter(is_file);
-        let text = match (file, &item.args[..]) {
+        let (text, begins) = match (file, &item.args[..]) {
             (None, args @ [_, ..]) => lines(args),
             (Some(file), [_]) => match load(&file.0[0].text) {
-                Ok(text) => text,
+                Ok(text) => (text, Vec::new()),
                 Err(text) => {
                     file.wrong(notes, text);
                     return None;
@@ -94,24 +94,34 @@ impl Config {
                 }
             },
             Err(mistakes) => {
-                mistakes.to_string().lines().for_each(|line| item.wrong(notes, line.to_string()));
+                for Mistake { place, text } in mistakes.list {
+                    match place {
+                        Place::Line(n) if file.is_none() => begins[n - 1].wrong(notes, text),
+                        Place::Line(n) => item.wrong(notes, format!("{name}:{n}: {text}")),
+                        Place::Set(_) => unreachable!("rules are in a text"),
+                    }
+                }
                 None
             }
         }
     }
 }
 
-/// Arguments as the lines of a file: one that begins no rule goes on with the list that the one before ends with.
-fn lines(args: &[Arg]) -> String {
-    let mut text = String::new();
+/// Arguments as the lines of a file, and what each line begins with: an argument that begins no rule goes on with the
+/// list that the one before ends with.
+fn lines(args: &[Arg]) -> (String, Vec<&Arg>) {
+    let (mut text, mut begins) = (String::new(), Vec::new());
     for arg in args {
-        let begins = rules::BEGINNINGS.contains(&arg.0[0].text.as_str());
-        if !text.is_empty() {
-            text.push(if begins { '\n' } else { ',' });
+        if begins.is_empty() || rules::BEGINNINGS.contains(&arg.0[0].text.as_str()) {
+            begins.push(arg);
+            text.push('\n');
+        } else {
+            text.push(',');
         }
         text += &arg.words().join(" ");
     }
-    text
+    text.remove(0);
+    (text, begins)
 }
 
 /// Frames and bytes that a rule held for.

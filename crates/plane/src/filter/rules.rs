@@ -38,6 +38,7 @@ use crate::frame::PortId;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::stage::Dir;
+use crate::text::MARK;
 
 /// The rules of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,7 +189,7 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
     let mut rules = Rules { rules: Vec::new(), policy: Action::Drop, connections: CONNECTIONS };
     let (mut at, mut policies) = (0, 0);
     for (n, line) in text.split('\n').enumerate() {
-        let code = line.split('#').next().unwrap_or_default();
+        let code = line.split('#').next().unwrap_or_default().trim_start_matches(MARK);
         let mut words = words(code, at);
         at += line.len() + 1;
         let Some(first) = words.first().cloned() else { continue };

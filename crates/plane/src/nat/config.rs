@@ -41,9 +41,10 @@ use super::nat64::Prefix64;
 use super::ports;
 use super::redirect::Redirect;
 use super::words::{
-    address4, dependence, detail, end4, manner, number, port_ranges, range4, redirect, seconds, transport,
+    address4, dependence, detail, end4, manner, network4, number, port_ranges, range4, redirect, seconds,
+    transport,
 };
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_unicast4};
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
 
@@ -169,6 +170,9 @@ const FORMS: &[&str] = &[
     "other-timeout 300s",
 ];
 
+/// Those of which there may be several.
+const SEVERAL: &[&str] = &["public", "forward", "one-to-one", "redirect", "exclude"];
+
 /// What the arguments said so far; some make sense only together.
 struct Draft {
     config: Config,
@@ -186,6 +190,9 @@ impl Config {
                 arg.wrong(notes, text);
             }
         }
+        let once =
+            FORMS.iter().filter_map(|form| form.split(' ').next()).filter(|name| !SEVERAL.contains(name));
+        item.said_once(&once.collect::<Vec<_>>(), notes);
         draft.finish(&mut |text| item.wrong(notes, text))
     }
 }
@@ -298,9 +305,7 @@ impl Draft {
                 config.public.last_mut().expect("just put there").ports = port_ranges(ranges)?;
             }
             ["ports", ref ranges @ ..] if !ranges.is_empty() => {
-                if self.ports.replace(port_ranges(ranges)?).is_some() {
-                    return Err("there are `ports` already: write them once, or behind each `public`".into());
-                }
+                self.ports = Some(port_ranges(ranges)?);
             }
             ["block", ports] => config.ports.block = number(ports, 1..=32_768)? as u16,
             ["blocks", blocks] => config.ports.blocks = number(blocks, 1..=65_535)? as u16,
@@ -340,7 +345,7 @@ impl Draft {
             ["redirect", proto, asked, "from", network, "to", server] => {
                 config.redirects.push(redirect(proto, asked, network, server)?);
             }
-            ["exclude", prefix] => config.exclude.push(prefix.parse()?),
+            ["exclude", network] => config.exclude.push(network4(network)?),
             ["unsolicited", how] => config.unsolicited = manner(how)?,
             ["exhausted", how] => config.exhausted = manner(how)?,
             ["mss", bytes] => config.mss = Some(number(bytes, 88..=65_495)? as u16),
@@ -402,6 +407,25 @@ impl Draft {
             if config.public.iter().any(|range| (range.first..=range.last).contains(&pair.outside)) {
                 let address = Ipv4Addr::from(pair.outside);
                 wrong(format!("{address} is one-to-one and in the pool: take it out of `public`"));
+            }
+        }
+        for public in &config.public {
+            if let Some(wrong_one) = [public.first, public.last].into_iter().find(|&end| !is_unicast4(end)) {
+                wrong(format!("{} is no host's address: write others", Ipv4Addr::from(wrong_one)));
+            }
+        }
+        for (n, pair) in config.pairs.iter().enumerate() {
+            let clash = |other: &&Pair| other.inside == pair.inside || other.outside == pair.outside;
+            if let Some(other) = config.pairs[..n].iter().find(clash) {
+                let end = if other.inside == pair.inside { pair.inside } else { pair.outside };
+                let end = Ipv4Addr::from(end);
+                wrong(format!("two one-to-one have the end {end}: each address has one, so leave one"));
+            }
+            let (outside, inside) = (pair.outside, pair.inside);
+            let of_pair = |forward: &&Forward| forward.outside.0 == outside || forward.inside.0 == inside;
+            if let Some(forward) = config.forwards.iter().find(of_pair) {
+                let end = Ipv4Addr::from(if forward.outside.0 == outside { outside } else { inside });
+                wrong(format!("{end} is one-to-one, with all its ports: leave the forward"));
             }
         }
         for (n, forward) in config.forwards.iter().enumerate() {
@@ -500,7 +524,26 @@ mod tests {
             ("nat(public 192.0.2.1, public 192.0.2.0/24)", "192.0.2.1 is there twice"),
             ("nat(public 192.0.2.1 ports 5000-4000)", "end before they begin"),
             ("nat(public 192.0.2.1, ports 1-9 5-6)", "overlap"),
-            ("nat(public 192.0.2.1, ports 2000, ports 3000)", "there are `ports` already"),
+            ("nat(public 192.0.2.1, ports 2000, ports 3000)", "`ports` is said already"),
+            ("nat(public 192.0.2.1, block 512, block 512)", "`block` is said already"),
+            ("nat(public 224.0.0.1)", "224.0.0.1 is no host's address"),
+            ("nat(public 192.0.2.1, exclude 2001:db8::/32)", "no network of IPv4"),
+            (
+                "nat(one-to-one 192.0.2.9 to 10.0.0.9, one-to-one 192.0.2.9 to 10.0.0.8)",
+                "two one-to-one have the end 192.0.2.9",
+            ),
+            (
+                "nat(one-to-one 192.0.2.9 to 10.0.0.9, one-to-one 192.0.2.8 to 10.0.0.9)",
+                "two one-to-one have the end 10.0.0.9",
+            ),
+            (
+                "nat(public 192.0.2.1, one-to-one 192.0.2.9 to 10.0.0.9, forward tcp 192.0.2.1:80 to 10.0.0.9:80)",
+                "10.0.0.9 is one-to-one, with all its ports",
+            ),
+            (
+                "nat(public 192.0.2.1, one-to-one 192.0.2.9 to 10.0.0.9, forward tcp 192.0.2.9:80 to 10.0.0.7:80)",
+                "192.0.2.9 is one-to-one, with all its ports",
+            ),
             (
                 "nat(public 192.0.2.1 ports 2000-2999, public 192.0.2.2, deterministic 10.0.0.0/30)",
                 "the same of each public address",
@@ -523,7 +566,7 @@ mod tests {
             ),
             ("nat(public 192.0.2.1, pcp, mapping address-and-port-dependent)", "leave one out"),
             ("nat(public 192.0.2.1, redirect udp any to 192.0.2.53:53)", "write any:53"),
-            ("nat(public 192.0.2.1, redirect udp any:53 from ::/0 to 192.0.2.53:53)", "only IPv4"),
+            ("nat(public 192.0.2.1, redirect udp any:53 from ::/0 to 192.0.2.53:53)", "no network of IPv4"),
             ("nat(public 192.0.2.1, forward icmp 192.0.2.1:1 to 10.0.0.1:1)", "use tcp or udp"),
         ] {
             let error = read(text).expect_err(text);

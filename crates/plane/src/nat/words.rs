@@ -26,6 +26,13 @@ pub(super) fn range4(text: &str) -> Result<(u32, u32), String> {
     Ok((address, address | !mask4(prefix.len)))
 }
 
+pub(super) fn network4(text: &str) -> Result<Prefix, String> {
+    match text.parse::<Prefix>()? {
+        prefix if prefix.address.is_ipv4() => Ok(prefix.network()),
+        _ => Err(format!("`{text}` is no network of IPv4: write one, as in 192.0.2.0/24")),
+    }
+}
+
 pub(super) fn address4(text: &str) -> Result<u32, String> {
     let address: Result<Ipv4Addr, _> = text.parse();
     address.map(u32::from).map_err(|_| format!("`{text}` is no IPv4 address: write one, as in 192.0.2.1"))
@@ -42,11 +49,7 @@ pub(super) fn redirect(proto: &str, asked: &str, from: &str, server: &str) -> Re
     let (network, port) = asked.rsplit_once(':').ok_or_else(wrong)?;
     let network = if network == "any" { "0.0.0.0/0" } else { network };
     let port = port.parse().ok().filter(|&port| port > 0).ok_or_else(wrong)?;
-    let prefix4 = |text: &str| match text.parse::<Prefix>()? {
-        prefix if prefix.address.is_ipv4() => Ok(prefix.network()),
-        _ => Err(format!("`{text}` is no network of IPv4: only IPv4 is redirected")),
-    };
-    let (from, asked) = (prefix4(from)?, (prefix4(network)?, port));
+    let (from, asked) = (network4(from)?, (network4(network)?, port));
     Ok(Redirect { proto: transport(proto)?, from, asked, server: end4(server)? })
 }
 

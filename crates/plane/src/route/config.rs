@@ -14,6 +14,7 @@
 //! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports
 //! need no route.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -63,10 +64,13 @@ const MOST_HOPS: usize = 64;
 
 /// The routes of an item; mistakes are noted.
 pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Vec<Route> {
-    let mut routes = Vec::new();
+    let (mut routes, mut known) = (Vec::new(), HashSet::new());
     for arg in &item.args {
         match route(arg, ports) {
-            Ok(route) => routes.push(route),
+            Ok(route) if known.insert(route.prefix) => routes.push(route),
+            Ok(Route { prefix, .. }) => {
+                arg.wrong(notes, format!("there is a route to {prefix} already: write one, with each `via`"));
+            }
             Err(text) => arg.wrong(notes, text),
         }
     }
@@ -113,6 +117,9 @@ fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<IpAddr>, String> {
             return Err(format!(
                 "{address} is in the network of no port: name a neighbour, or give a port an address"
             ));
+        }
+        if ports.iter().any(|port| port.addresses.iter().any(|own| own.host() == address)) {
+            return Err(format!("{address} is the node itself: name a neighbour"));
         }
         if !gateways.contains(&address) {
             gateways.push(address);

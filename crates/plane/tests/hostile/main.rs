@@ -21,7 +21,7 @@ const NODES: &[&str] = &[
     "node nat(public 192.0.2.1, filtering address-dependent, mapping address-and-port-dependent, log sessions)",
     "node lan > nat(public 192.0.2.1, deterministic 198.18.0.0/24 dynamic 2, mss 1400)
         > filter(reject tcp flags syn/syn, count x udp, policy accept) > wan",
-    "node nat(public 192.0.2.0/30, forward tcp 192.0.2.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.2)",
+    "node nat(public 192.0.2.0/30, forward tcp 192.0.2.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.3)",
     "node nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
 ];
 
