@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_plane::scenario::{VirtualNode, suites};
+use weir_plane::scenario::{VirtualNode, read, suites};
 
 #[test]
 fn the_plane_does_as_the_scenarios_say() {
@@ -32,4 +32,19 @@ fn every_scenario_ships() {
     let mut shipped: Vec<_> = suites().into_iter().map(|(name, _)| name.to_string()).collect();
     shipped.sort();
     assert_eq!(shipped, files);
+}
+
+#[test]
+fn sessions_are_shown_with_the_addresses_of_their_hosts() {
+    let text = "== shown: of both kinds\n\
+                node nat(public 192.0.2.1, prefix64 64:ff9b::/96)\n\
+                0ms in  udp [2001:db8::1]:5 > [64:ff9b::c613:9]:53\n\
+                    out udp 192.0.2.1:* > 198.19.0.9:53\n\
+                1ms in  tcp 198.18.0.1:5 > 198.19.0.9:80 S\n\
+                    out tcp 192.0.2.1:* > 198.19.0.9:80 S\n";
+    let mut node = VirtualNode::default();
+    read(text).expect("a scenario")[0].run(&mut node).expect("it is so");
+    let shown: Vec<String> = node.sessions().concat();
+    let begins = ["udp [2001:db8::1]:5 as 192.0.2.1:", "tcp 198.18.0.1:5 as 192.0.2.1:"];
+    assert!(begins.iter().all(|begin| shown.iter().any(|line| line.starts_with(begin))), "{shown:?}");
 }

@@ -16,6 +16,7 @@ const THREADS: u8 = 3;
 /// deterministic ports stay as they are.
 const OTHERWISE: &[&str] = &[
     "no more connections are remembered than may be, and none gives way",
+    "a subscriber has so many sessions and no more, and all together",
     "ports of 0 to 1023 stay in that range, others in theirs",
     "other rules for deterministic ports hold for what is new",
 ];

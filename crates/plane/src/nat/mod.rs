@@ -48,7 +48,7 @@ mod unsolicited;
 mod words;
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
@@ -217,8 +217,12 @@ impl Nat {
             .filter(|slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot));
         let shown = |slot: &Slot| {
             let (Inside { address, port, proto }, remote) = (slot.inside(), slot.remote());
-            let [inside, outside, far] =
-                [address[3], self.table.outside.address(slot.outside), remote.address].map(Ipv4Addr::from);
+            let inside = match is_v4(&slot.inside()) {
+                true => SocketAddr::new(Ipv4Addr::from(address[3]).into(), port),
+                false => SocketAddr::new(Ipv6Addr::from(nat64::address6(address)).into(), port),
+            };
+            let [outside, far] =
+                [self.table.outside.address(slot.outside), remote.address].map(Ipv4Addr::from);
             let name = match proto {
                 weir_packet::headers::TCP => "tcp".to_string(),
                 weir_packet::headers::UDP => "udp".to_string(),
@@ -230,9 +234,9 @@ impl Nat {
                 Kind::Redirected => {
                     let (server, by) = self.table.redirects[usize::from(slot.dependents)].server;
                     let server = Ipv4Addr::from(server);
-                    format!("{name} {inside}:{port} as {outside}:{at} with {server}:{by} for {far}:{to}")
+                    format!("{name} {inside} as {outside}:{at} with {server}:{by} for {far}:{to}")
                 }
-                _ => format!("{name} {inside}:{port} as {outside}:{at} with {far}:{to}"),
+                _ => format!("{name} {inside} as {outside}:{at} with {far}:{to}"),
             }
         };
         all.take(most).map(shown).collect()

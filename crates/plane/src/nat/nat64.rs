@@ -90,7 +90,7 @@ fn words(address: u128) -> Address {
 }
 
 /// And back.
-fn address6(words: Address) -> u128 {
+pub(super) fn address6(words: Address) -> u128 {
     words.into_iter().fold(0, |all, word| all << 32 | u128::from(word))
 }
 
@@ -256,9 +256,12 @@ impl Nat {
     /// A frame of IPv6 on its way out.
     pub(super) fn out64(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
         let frame = &mut step.frames[i];
-        let Some((inside, remote)) = self.table.config.prefix64.and_then(|prefix| ends(frame, prefix)) else {
-            return Next::On;
-        };
+        let Some(prefix) = self.table.config.prefix64 else { return Next::On };
+        let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
+        if prefix.extract(frame.addresses6().0).is_some() {
+            // It would come back as often as its hops allow (RFC 6146, section 3.5).
+            return Next::Drop(Drop::MartianSource);
+        }
         let is_whole = frame.fragment() == Fragment::Whole;
         let is_piece = fragment(frame).is_some();
         if frame.fragment() == Fragment::Later && is_piece {
@@ -348,7 +351,7 @@ impl Nat {
     /// An error of ICMPv6 from inside (RFC 7915, section 5.2).
     fn error_out64(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &step.frames[i];
-        let (src, dst) = frame.addresses6();
+        let (_, dst) = frame.addresses6();
         let prefix = self.table.config.prefix64.expect("it was asked for");
         let l4 = frame.l4();
         let covered = pseudo_header(&frame.ip()[8..IPV6], ICMP6, l4.len()) + sum(l4);
@@ -385,9 +388,8 @@ impl Nat {
         let checksum = !fold(sum(&icmp));
         icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
         let target = prefix.extract(dst).expect("it was asked for");
-        // A router inside has no address outside: it speaks with that of the mapping.
-        let from = prefix.extract(src).unwrap_or(own);
-        let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (from, target));
+        // Whoever it is from, inside, has the address of the mapping.
+        let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (own, target));
         let buf = packet(frame, [8, 0], &[&ip, &icmp]);
         self.send_on(step, i, buf)
     }
@@ -465,6 +467,9 @@ fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): 
     readdress(inner, proto, old + u64::from(was), new + u64::from(port));
 }
 
+/// MTUs that are common (RFC 1191, section 7), those that an error of IPv6 may name.
+const PLATEAUS: [u16; 7] = [65_535, 32_000, 17_914, 8_166, 4_352, 2_002, 1_492];
+
 /// Type, code and second word of an error of IPv6 for one of IPv4.
 fn error6(l4: &[u8]) -> Option<(u8, u8, u32)> {
     let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
@@ -482,7 +487,15 @@ fn error6(l4: &[u8]) -> Option<(u8, u8, u32)> {
     Some(match (l4[0], l4[1]) {
         (3, 2) => (4, 1, 6),
         (3, 3) => (1, 4, 0),
-        (3, 4) => (2, 0, ((word & 0xffff) + 20).max(1280)),
+        (3, 4) => {
+            // A router that names no MTU is asked for less than what it refused (RFC 1191, section 7.1).
+            let refused = u16::from_be_bytes([l4[ERROR + 2], l4[ERROR + 3]]);
+            let mtu = match word & 0xffff {
+                0 => PLATEAUS.into_iter().find(|&plateau| plateau < refused).map_or(0, u32::from),
+                mtu => mtu,
+            };
+            (2, 0, (mtu + 20).max(1280))
+        }
         (3, 9 | 10 | 13 | 15) => (1, 1, 0),
         (3, 0 | 1 | 5..=8 | 11 | 12) => (1, 0, 0),
         (11, code) => (3, code, 0),

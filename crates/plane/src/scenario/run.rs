@@ -196,13 +196,14 @@ fn check(words: &[&str], names: &Names) -> Result<(), String> {
     let holds = match words {
         [a, "==", b] => value(a)? == value(b)?,
         [a, "!=", b] => value(a)? != value(b)?,
+        [a, "!=", b, "+", n] => number(a)? != number(b)? + number(n)?,
         [a, "even"] => number(a)? % 2 == 0,
         [a, "odd"] => number(a)? % 2 == 1,
         [a, "in", range] => {
             let (low, high) = range.split_once('-').ok_or_else(|| format!("`{range}` is no range"))?;
             (number(low)?..=number(high)?).contains(&number(a)?)
         }
-        _ => return Err(format!("`{}` can not be checked: use == != in even odd", words.join(" "))),
+        _ => return Err(format!("`{}` can not be checked: use == != + in even odd", words.join(" "))),
     };
     match holds {
         true => Ok(()),

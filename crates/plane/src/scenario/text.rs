@@ -22,7 +22,7 @@
 //! | `out`, `home` | a packet leaves at the right end, at the left end, because of what came before |
 //! | `local` | it is for the node's own machine |
 //! | `drop REASON` | it is dropped and counted |
-//! | `check` | `$a == $b`, `$a != $b`, `$a in LOW-HIGH`, `$a even`, `$a odd` |
+//! | `check` | `$a == $b`, `$a != $b`, `$a != $b + N`, `$a in LOW-HIGH`, `$a even`, `$a odd` |
 //!
 //! `in` and `back` without a time come right behind the packet before, and what follows is because of all of them.
 //! `xN` at the end repeats a line, up to 100000 times; a scenario lasts 100 hours at most. All that leaves must be listed; drops are compared where one is listed.

@@ -234,7 +234,8 @@ impl Track {
 
     fn reset(&mut self, side: Side, segment: &Segment) -> Verdict {
         let there = 1 - side as usize;
-        let counts = if self.said & said::SYN << side as u8 != 0 {
+        let refuses = self.said & said::SYN << side as u8 == 0;
+        let counts = if !refuses {
             let scale = self.scale >> (4 * there) & 15;
             let window = u32::from(self.window[there]) << scale;
             segment.seq.wrapping_sub(self.awaits[there]) < window.max(2)
@@ -246,7 +247,8 @@ impl Track {
             return Verdict::Unmoved;
         }
         self.said |= said::RST;
-        Verdict::Refresh
+        // Who came unasked and is refused keeps nothing alive by that (RFC 7857 section 7.1).
+        if refuses && side == Side::Inside { Verdict::Unmoved } else { Verdict::Refresh }
     }
 }
 
@@ -382,6 +384,8 @@ mod tests {
         check(">S <RA,0,101", "open reset");
         check(">S <RA,0,102", "open open=");
         check(">S >R,101", "open reset");
+        // The inside refuses who came unasked.
+        check("<S >RA,0,901", "open reset=");
         // Neither a second RST nor a bare ACK changes its time; data restores it (RFC 7857 section 2.2).
         check(">S <SA >A <R <R >A", "open open est reset reset= reset=");
         check(">S <SA >A <R >A,101,901,1", "open open est reset est");
