@@ -102,6 +102,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let mut log = Log { events, blocks, began: node.began() };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
+    unit::tell_ready()?;
     let mut told = Instant::now();
     if let Some(server) = &prometheus {
         server.tell(told::prometheus(&node.snapshots(), &names));
@@ -177,7 +178,7 @@ fn end(node: Node, log: &mut Log, names: &[String], json: bool, out: &mut impl W
 }
 
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
-    let answer = control::ask(&arguments.socket.found(), &control::show(arguments.what))?;
+    let answer = control::ask(&arguments.socket.found()?, &control::show(arguments.what))?;
     match arguments.json {
         true => writeln!(out, "{answer}")?,
         false => out.write_all(told::text(&answer).as_bytes())?,
@@ -195,6 +196,6 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
         files.borrow_mut().insert(other.to_string(), text.clone());
         Ok(text)
     })?;
-    control::ask(&arguments.socket.found(), &control::apply(&name, &text, &files.into_inner()))?;
+    control::ask(&arguments.socket.found()?, &control::apply(&name, &text, &files.into_inner()))?;
     Ok(writeln!(out, "the node is what {name} says")?)
 }

@@ -265,7 +265,7 @@ fn systemd_takes_the_unit() {
     let text = unit(&file, "node lan(on br-lan) > route > wan(on packet:eth0) run(host tap0)");
     let devices = r"sys-subsystem-net-devices-br\x2dlan.device sys-subsystem-net-devices-eth0.device";
     assert!(text.contains(&format!("After=network-pre.target {devices}\n")), "{text}");
-    assert!(text.contains(&format!(" node run {} --socket %t/weir/node.sock ", file.display())), "{text}");
+    assert!(text.contains(&format!(" node run {} --socket %t/weir/%N/node.sock ", file.display())), "{text}");
     let path = folder.join("weir-node-test.service");
     std::fs::write(&path, text).unwrap();
     match output(Command::new("systemd-analyze").arg("verify").arg(&path)) {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// `weir node`.
@@ -122,7 +123,8 @@ pub(crate) struct NodeApply {
 /// Where a node answers.
 #[derive(Debug, Args)]
 pub(crate) struct NodeSocket {
-    /// Socket of the node [default: weir/node.sock in the XDG runtime folder, or in /run]
+    /// Socket of the node [default: weir/node.sock in the XDG runtime folder, or in /run; that of a unit that runs is
+    /// found by itself]
     #[arg(long, value_name = "FILE", env = "WEIR_NODE_SOCKET")]
     pub(crate) socket: Option<PathBuf>,
 }
@@ -139,8 +141,53 @@ impl NodeSocket {
     }
 
     /// The path where a node answers: root may ask the one that the system runs, whatever folder its login has.
-    pub(crate) fn found(&self) -> PathBuf {
-        let (own, system) = (self.path(), Path::new(SYSTEM).join(SOCKET));
-        if self.socket.is_none() && !own.exists() && system.exists() { system } else { own }
+    ///
+    /// # Errors
+    /// The system runs several, and none was named.
+    pub(crate) fn found(&self) -> Result<PathBuf> {
+        let own = self.path();
+        if self.socket.is_some() || own.exists() {
+            return Ok(own);
+        }
+        match &answering(Path::new(SYSTEM))[..] {
+            [] => Ok(own),
+            [one] => Ok(one.clone()),
+            several => {
+                let list: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+                bail!("several nodes run here: say which one, --socket {}", list.join(" or "))
+            }
+        }
+    }
+}
+
+/// Sockets of nodes below a folder: that of one started by hand, and those of units, which have a folder each.
+fn answering(folder: &Path) -> Vec<PathBuf> {
+    let by_hand = folder.join(SOCKET);
+    let name = by_hand.file_name().expect("it has one").to_os_string();
+    let units = std::fs::read_dir(by_hand.parent().expect("it is in a folder"));
+    let units = units.into_iter().flatten().flatten().map(|unit| unit.path().join(&name));
+    let mut all: Vec<PathBuf> = units.chain([by_hand]).filter(|path| path.exists()).collect();
+    all.sort();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_units_are_found_beside_one_started_by_hand() {
+        let folder = std::env::temp_dir().join(format!("weir-nodes-{}", std::process::id()));
+        let [hand, home, other] =
+            ["weir/node.sock", "weir/home/node.sock", "weir/other/node.sock"].map(|path| folder.join(path));
+        assert!(answering(&folder).is_empty());
+        for (made, expected) in
+            [(&home, vec![&home]), (&hand, vec![&home, &hand]), (&other, vec![&home, &hand, &other])]
+        {
+            std::fs::create_dir_all(made.parent().expect("it is in a folder")).expect("room");
+            std::fs::write(made, "").expect("room");
+            assert_eq!(answering(&folder).iter().collect::<Vec<_>>(), expected);
+        }
+        std::fs::remove_dir_all(&folder).expect("it is ours");
     }
 }
