@@ -11,7 +11,8 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// ICMP for IPv6.
 pub const ICMP6: u8 = 58;
-const SCTP: u8 = 132;
+/// SCTP.
+pub const SCTP: u8 = 132;
 
 /// Flags of TCP.
 pub const SYN: u8 = 0x02;

@@ -6,6 +6,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod address;
 mod batch;
 mod chain;
 mod change;
@@ -32,6 +33,7 @@ mod table;
 pub mod text;
 mod time;
 
+pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Fate, Set};
 pub use change::Change;
 pub use config::{Beside, Config};

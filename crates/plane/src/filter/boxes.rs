@@ -4,6 +4,7 @@
 use super::classify::{
     BITS, DIR, DPORT, DST, DST_REST, Key, PORT, PROTO, SPORT, SRC, SRC_REST, STATE, Shape,
 };
+use crate::address::words6;
 
 /// In the place of a protocol or a port: any.
 pub(crate) const ANY: u8 = 255;
@@ -133,7 +134,7 @@ impl Box6 {
     /// Addresses as prefixes: the bits and which of them count.
     pub(crate) fn new(src: (u128, u128), dst: (u128, u128), asked: &Asked) -> Box6 {
         let first = |(bits, mask): (u128, u128)| ((bits >> 96) as u32, !((mask >> 96) as u32));
-        let rest = |address: u128| *words(address).last_chunk().expect("three of four");
+        let rest = |address: u128| *words6(address).last_chunk().expect("three of four");
         Box6 {
             first: Box4::new(first(src), first(dst), asked),
             src: rest(src.0),
@@ -142,12 +143,6 @@ impl Box6 {
             dst_mask: rest(dst.1),
         }
     }
-}
-
-/// An address as words, the highest first.
-#[inline]
-pub(crate) fn words(address: u128) -> [u32; 4] {
-    [96, 64, 32, 0].map(|shift| (address >> shift) as u32)
 }
 
 impl Shape for Box6 {

@@ -15,6 +15,7 @@ mod build;
 
 use std::hint::black_box;
 
+use crate::address::words6;
 use crate::batch::BATCH;
 
 /// No rule.
@@ -48,7 +49,7 @@ pub(crate) const DIR: usize = 15;
 impl Key {
     /// The addresses of IPv6.
     pub(crate) fn set_v6(&mut self, src: u128, dst: u128) {
-        let (src, dst) = (super::boxes::words(src), super::boxes::words(dst));
+        let (src, dst) = (words6(src), words6(dst));
         (self.words[SRC], self.words[DST]) = (src[0], dst[0]);
         self.words[SRC_REST..SRC_REST + 3].copy_from_slice(&src[1..]);
         self.words[DST_REST..DST_REST + 3].copy_from_slice(&dst[1..]);

@@ -16,10 +16,11 @@
 //! later stage drops has begun nothing: it is forgotten as soon as its sender has been told.
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
-use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
+use crate::address::{address_of, words6};
 use crate::batch::{BATCH, Fate, Set};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::stage::Step;
@@ -87,7 +88,7 @@ impl Flow {
         let from_low = (src, sport) <= (dst, dport);
         let (low, high) = if from_low { ((src, sport), (dst, dport)) } else { ((dst, dport), (src, sport)) };
         let ports = u32::from(low.1) << 16 | u32::from(high.1);
-        Flow { low: super::boxes::words(low.0), high: super::boxes::words(high.0), ports, kind, from_low }
+        Flow { low: words6(low.0), high: words6(high.0), ports, kind, from_low }
     }
 
     #[inline]
@@ -115,7 +116,7 @@ impl Flow {
         let l4 = ip.get(at..at + 8)?;
         let word = |at: usize| u16::from_be_bytes([l4[at], l4[at + 1]]);
         let (sport, dport) = match proto {
-            TCP | UDP => (word(0), word(2)),
+            TCP | UDP | SCTP => (word(0), word(2)),
             ICMP | ICMP6 => (word(4), word(4)),
             _ => (0, 0),
         };
@@ -151,6 +152,7 @@ const KIND_UDP: u8 = 2;
 const KIND_ICMP: u8 = 3;
 const KIND_ICMP6: u8 = 4;
 const KIND_OTHER: u8 = 5;
+const KIND_SCTP: u8 = 6;
 
 /// The kind of a flow; a protocol without ports has its number in their place.
 #[inline]
@@ -160,6 +162,7 @@ fn kind_of(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
         UDP => (KIND_UDP, sport, dport),
         ICMP => (KIND_ICMP, sport, dport),
         ICMP6 => (KIND_ICMP6, sport, dport),
+        SCTP => (KIND_SCTP, sport, dport),
         other => (KIND_OTHER, u16::from(other), u16::from(other)),
     }
 }
@@ -174,10 +177,7 @@ impl Entry {
     }
 
     fn shown(&self) -> String {
-        let end = |words: [u32; 4], port: u32| {
-            let address = words.iter().fold(0_u128, |all, &word| all << 32 | u128::from(word));
-            SocketAddr::new(IpAddr::from(Ipv6Addr::from(address)).to_canonical(), port as u16)
-        };
+        let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
         let (low, high) = (end(self.low, self.ports >> 16), end(self.high, self.ports & 0xffff));
         let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
         let (from, to) = if begun_by_low { (low, high) } else { (high, low) };
@@ -186,6 +186,7 @@ impl Entry {
             KIND_UDP => "udp",
             KIND_ICMP => "icmp",
             KIND_ICMP6 => "icmp6",
+            KIND_SCTP => "sctp",
             _ => return format!("protocol {} {} > {}", self.ports & 0xff, from.ip(), to.ip()),
         };
         let answered = if self.track.flags & ANSWERED != 0 { "answered" } else { "not answered" };

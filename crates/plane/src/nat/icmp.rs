@@ -11,8 +11,9 @@ use weir_packet::checksum::{fold, sum};
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::outside::{Place, Space};
-use super::slot::{Inside, Kind, Remote, mapped4};
+use super::slot::{Inside, Kind, Remote};
 use super::{Nat, Next, is_v4};
+use crate::address::mapped4;
 use crate::drops::Drop;
 use crate::frame::{IPV4, adjust, delta16, delta32};
 use crate::stage::Step;

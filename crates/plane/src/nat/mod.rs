@@ -48,10 +48,11 @@ mod unsolicited;
 mod words;
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
+use crate::address::{address_of, mapped4};
 use crate::batch::{BATCH, Set};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
@@ -69,7 +70,7 @@ use fragments::Fragments;
 pub use log::{Event, What};
 use outside::{Place, Space};
 pub use restore::Kept;
-use slot::{Inside, Kind, Remote, Slot, mapped4};
+use slot::{Inside, Kind, Remote, Slot};
 use subscribers::Allowance;
 use table::{Arrival, Flow, Table};
 use unsolicited::Unsolicited;
@@ -217,10 +218,7 @@ impl Nat {
             .filter(|slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot));
         let shown = |slot: &Slot| {
             let (Inside { address, port, proto }, remote) = (slot.inside(), slot.remote());
-            let inside = match is_v4(&slot.inside()) {
-                true => SocketAddr::new(Ipv4Addr::from(address[3]).into(), port),
-                false => SocketAddr::new(Ipv6Addr::from(nat64::address6(address)).into(), port),
-            };
+            let inside = SocketAddr::new(address_of(address), port);
             let [outside, far] =
                 [self.table.outside.address(slot.outside), remote.address].map(Ipv4Addr::from);
             let name = match proto {

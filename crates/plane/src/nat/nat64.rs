@@ -15,9 +15,10 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
 use super::fragments::Change;
-use super::slot::{Address, Inside, Remote};
+use super::slot::{Inside, Remote};
 use super::table::Flow;
 use super::{Nat, Next};
+use crate::address::{bits, words6};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, FRAGMENT_HEADER, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
 use crate::icmp::Error;
@@ -84,16 +85,6 @@ impl Prefix64 {
     }
 }
 
-/// An address of IPv6 as the table keeps it.
-fn words(address: u128) -> Address {
-    [96, 64, 32, 0].map(|shift| (address >> shift) as u32)
-}
-
-/// And back.
-pub(super) fn address6(words: Address) -> u128 {
-    words.into_iter().fold(0, |all, word| all << 32 | u128::from(word))
-}
-
 /// The protocol as the table keeps it.
 fn proto4(proto: u8) -> u8 {
     if proto == ICMP6 { ICMP } else { proto }
@@ -105,7 +96,7 @@ pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remot
     let (src, dst) = frame.addresses6();
     let ((sport, dport), remote) = (frame.ports(), prefix.extract(dst)?);
     let dport = if frame.proto() == ICMP6 { 0 } else { dport };
-    let inside = Inside { address: words(src), port: sport, proto: proto4(frame.proto()) };
+    let inside = Inside { address: words6(src), port: sport, proto: proto4(frame.proto()) };
     Some((inside, Remote { address: remote, port: dport }))
 }
 
@@ -325,7 +316,7 @@ impl Nat {
             };
         }
         let frame = &mut step.frames[i];
-        let ends = (prefix.embed(frame.addresses4().0), address6(inside.address));
+        let ends = (prefix.embed(frame.addresses4().0), bits(inside.address));
         let change = Change::ToV6 { ends, bytes };
         if !is_whole {
             self.first64(step, i, Dir::Inward, change);
@@ -367,7 +358,7 @@ impl Nat {
         let (inner_src, inner_dst) = (address(8), address(24));
         let (sport, dport) = ports(proto, inner);
         let Some(remote) = prefix.extract(inner_src) else { return Next::Drop(Drop::NatNoMapping) };
-        let inside = Inside { address: words(inner_dst), port: dport, proto };
+        let inside = Inside { address: words6(inner_dst), port: dport, proto };
         let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { sport } };
         let slot = self.table.mapping_of(step.now, &inside, remote_end);
         let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
@@ -407,7 +398,7 @@ impl Nat {
         let address = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
         let inner_bytes = usize::from(u16::from_be_bytes([ip[2], ip[3]])).saturating_sub(header_bytes);
         let proto6 = if proto == ICMP { ICMP6 } else { proto };
-        let host = address6(inside.address);
+        let host = bits(inside.address);
         let header = header6(traffic(ip), inner_bytes, proto6, (host, prefix.embed(address(16))));
         let mut quoted = [&header[..], inner].concat();
         let sums = (sum(&ip[12..IPV4]), sum(&header[8..]));
@@ -553,13 +544,6 @@ mod tests {
         }
         assert!(Prefix64::new("2001:db8::/33".parse().expect("a prefix")).is_err());
         assert!(Prefix64::new("192.0.2.0/32".parse().expect("a prefix")).is_err());
-    }
-
-    #[test]
-    fn addresses_are_kept_as_words() {
-        let address = 0x2001_0db8_0000_0001_0000_0002_0000_0003;
-        assert_eq!(words(address), [0x2001_0db8, 1, 2, 3]);
-        assert_eq!(address6(words(address)), address);
     }
 
     /// There and back again: the same packet, with right checksums both times.

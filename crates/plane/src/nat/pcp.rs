@@ -14,8 +14,9 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{TCP, UDP};
 
 use super::leases::{Refused, Wish};
-use super::slot::{Address, Inside, mapped4};
+use super::slot::{Address, Inside};
 use super::{Nat, Next};
+use crate::address::mapped4;
 use crate::drops::Drop;
 use crate::icmp::OWN_TTL;
 use crate::stage::Step;

@@ -9,6 +9,7 @@
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::table::{Flow, Table};
 use super::{Nat, Next};
+use crate::address::mapped4;
 use crate::drops::Drop;
 use crate::stage::Step;
 use crate::table::tcp::Segment;
@@ -57,7 +58,7 @@ impl Nat {
         if self.is_own(dst) {
             return if self.local.contains(&dst) { Next::On } else { Next::Drop(Drop::NatProtocol) };
         }
-        let inside = Inside { address: super::mapped4(src), port: 0, proto: frame.proto() };
+        let inside = Inside { address: mapped4(src), port: 0, proto: frame.proto() };
         let number = match self.table.outbound_portless(step.now, inside, dst) {
             Ok(number) => number,
             Err(reason) => return self.refuse(step, i, reason),

@@ -50,8 +50,9 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::mapped4;
     use crate::nat::config::Config;
-    use crate::nat::slot::{Inside, Remote, mapped4};
+    use crate::nat::slot::{Inside, Remote};
     use crate::nat::table::Flow;
     use crate::steer::Share;
     use crate::table::tcp::Segment;

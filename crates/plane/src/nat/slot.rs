@@ -19,12 +19,6 @@ use crate::table::timers::Tick;
 /// An address of the inside.
 pub(crate) type Address = [u32; 4];
 
-/// An IPv4 address of the inside.
-#[inline]
-pub(crate) fn mapped4(address: u32) -> Address {
-    [0, 0, 0xffff, address]
-}
-
 /// What a slot is. Odd numbers are those that own an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

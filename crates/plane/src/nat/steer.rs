@@ -20,6 +20,7 @@ use super::outside::{Place, Space};
 use super::slot::{Address, Slot};
 use super::table::Table;
 use super::{Nat, Owner};
+use crate::address::bits;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::stage::{Dir, Step};
 use crate::steer::{Way, quoted6};
@@ -149,7 +150,7 @@ impl Table {
     pub(super) fn owner_of(&self, address: Address) -> u8 {
         let mixed = match address {
             [0, 0, 0xffff, v4] => mix4(v4),
-            words => mix6(words.into_iter().fold(0, |all, word| all << 32 | u128::from(word))),
+            words => mix6(bits(words)),
         };
         pick(mixed, self.share.of)
     }

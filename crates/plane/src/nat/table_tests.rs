@@ -3,7 +3,7 @@
 use weir_config::Notes;
 
 use super::*;
-use crate::nat::slot::mapped4;
+use crate::address::mapped4;
 use crate::steer::Share;
 use crate::text::items;
 

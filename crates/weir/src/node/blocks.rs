@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Seek, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use weir_plane::{Event, Kept, What};
+use weir_plane::{Event, Kept, What, address_of, words_of};
 
 /// The file may be so much longer than what it says.
 const SLACK_BYTES: u64 = 16 << 20;
@@ -95,8 +95,7 @@ impl Blocks {
 }
 
 fn say(text: &mut String, sign: char, kept: &Kept) {
-    let inside = kept.inside.iter().fold(0, |all, &word| all << 32 | u128::from(word));
-    let inside = IpAddr::from(Ipv6Addr::from_bits(inside)).to_canonical();
+    let inside = address_of(kept.inside);
     let (outside, (first, last)) = (Ipv4Addr::from(kept.outside), kept.ports);
     writeln!(text, "{sign} {inside} {outside} {first}-{last}").expect("text has room");
 }
@@ -119,10 +118,7 @@ fn block(line: &str) -> Option<(&str, Kept)> {
     let [sign @ ("+" | "-"), inside, outside, ports] = line.split(' ').collect::<Vec<_>>()[..] else {
         return None;
     };
-    let inside = match inside.parse().ok()? {
-        IpAddr::V4(address) => [0, 0, 0xffff, address.into()],
-        IpAddr::V6(address) => [96, 64, 32, 0].map(|shift| (address.to_bits() >> shift) as u32),
-    };
+    let inside = words_of(inside.parse().ok()?);
     let outside = outside.parse::<Ipv4Addr>().ok()?.into();
     let (first, last) = ports.split_once('-')?;
     Some((sign, Kept { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) }))

@@ -1,11 +1,11 @@
 //! What is told of a node: JSON, the same as text, and Prometheus' format.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Books, Event, What};
+use weir_plane::{Books, Event, What, address_of};
 
 use crate::prometheus::{metric, quoted};
 
@@ -82,18 +82,11 @@ pub(super) fn event(event: &Event, began: SystemTime, lost: u64) -> Value {
         What::BlockAllocated => "NAT port block allocation",
         What::BlockReleased => "NAT port block de-allocation",
     };
-    let inside = match event.inside {
-        [0, 0, 0xffff, address] => Ipv4Addr::from(address).to_string(),
-        [a, b, c, d] => {
-            Ipv6Addr::from_bits([a, b, c, d].iter().fold(0, |all, &word| all << 32 | u128::from(word)))
-                .to_string()
-        }
-    };
     json!({
         "at_s": at.as_secs_f64(),
         "nat_event": event.what as u8,
         "event": name,
-        "inside": inside,
+        "inside": address_of(event.inside).to_string(),
         "outside": Ipv4Addr::from(event.outside).to_string(),
         "first_port": event.ports.0,
         "last_port": event.ports.1,
