@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use weir_packet::checksum::{fold, is_right_ipv4, sum};
 use weir_packet::frame::Mac;
-use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
 use crate::drops::Drop;
 
@@ -215,7 +215,7 @@ impl<'a> Frame<'a> {
         self.read_ports()
     }
 
-    /// The ports of TCP and UDP; of a query of ICMP its identifier, as both.
+    /// The ports of TCP, UDP and SCTP; of a query of ICMP its identifier, as both.
     fn read_ports(&mut self) -> Result<(), Drop> {
         (self.sport, self.dport) = (0, 0);
         if self.fragment == Fragment::Later {
@@ -243,7 +243,18 @@ impl<'a> Frame<'a> {
                     (self.sport, self.dport) = (word(4), word(4));
                 }
             }
-            _ => {}
+            _ => return self.read_other_ports(),
+        }
+        Ok(())
+    }
+
+    /// The ports of SCTP, apart from what nearly all packets are.
+    #[cold]
+    fn read_other_ports(&mut self) -> Result<(), Drop> {
+        if self.proto == SCTP {
+            let header = self.l4().first_chunk::<12>().ok_or(Drop::Malformed)?;
+            let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+            (self.sport, self.dport) = (word(0), word(2));
         }
         Ok(())
     }
@@ -339,7 +350,7 @@ impl Frame<'_> {
         usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]) & 0xfff8)
     }
 
-    /// Ports of TCP and UDP, source and destination; the identifier of a query of ICMP, twice; else zero.
+    /// Ports of TCP, UDP and SCTP, source and destination; the identifier of a query of ICMP, twice; else zero.
     pub fn ports(&self) -> (u16, u16) {
         (self.sport, self.dport)
     }

@@ -32,7 +32,7 @@
 use std::ops::Range;
 
 use weir_config::{Mistakes, Notes, did_you_mean};
-use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
 use crate::frame::PortId;
 use crate::port::Port;
@@ -120,7 +120,6 @@ pub(crate) struct Side {
     pub(crate) ports: Vec<(u16, u16)>,
 }
 
-const SCTP: u8 = 132;
 const PROTOS: &[(&str, u8)] = &[
     ("tcp", TCP),
     ("udp", UDP),

@@ -162,6 +162,13 @@ fn kind_of(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
         UDP => (KIND_UDP, sport, dport),
         ICMP => (KIND_ICMP, sport, dport),
         ICMP6 => (KIND_ICMP6, sport, dport),
+        other => other_kind(other, sport, dport),
+    }
+}
+
+#[cold]
+fn other_kind(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
+    match proto {
         SCTP => (KIND_SCTP, sport, dport),
         other => (KIND_OTHER, u16::from(other), u16::from(other)),
     }

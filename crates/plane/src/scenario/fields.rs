@@ -47,7 +47,8 @@ fn packet(line: &str) -> Result<Fields, String> {
     let mut words = line.split_whitespace();
     let mut fields = Fields::new();
     let mut set = |name: &str, value: &str| fields.insert(name.to_string(), value.to_string());
-    let proto = words.next().ok_or("a packet begins with its protocol: udp, tcp, icmp, proto/NUMBER")?;
+    let proto =
+        words.next().ok_or("a packet begins with its protocol: udp, tcp, sctp, icmp, proto/NUMBER")?;
     set("proto", proto);
     if proto == "icmp" {
         set(

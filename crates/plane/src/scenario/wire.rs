@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weir_packet::checksum::{fold, sum, write_ipv4};
-use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
 use super::fields::Fields;
 use super::pcp;
@@ -65,12 +65,13 @@ fn build(fields: &Fields, prefix: &str) -> Result<Vec<u8>, String> {
     let proto = match read.text("proto").unwrap_or_default() {
         "udp" => UDP,
         "tcp" => TCP,
+        "sctp" => SCTP,
         "icmp" if v6 => ICMP6,
         "icmp" => ICMP,
         other => other
             .strip_prefix("proto/")
             .and_then(|number| number.parse().ok())
-            .ok_or_else(|| format!("`{other}` is no protocol: use udp, tcp, icmp, proto/NUMBER"))?,
+            .ok_or_else(|| format!("`{other}` is no protocol: use udp, tcp, sctp, icmp, proto/NUMBER"))?,
     };
     let (offset, more) = fragment(&read)?;
     let mut l4 = transport(&read, proto)?;
@@ -178,6 +179,11 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
                     l4.extend(payload(read, len)?);
                 }
             }
+        }
+        SCTP => {
+            // Nobody here judges its checksum (RFC 9260, section 6.8).
+            l4.extend([&port("sport")?[..], &port("dport")?, &[0; 8]].concat());
+            l4.extend(payload(read, len)?);
         }
         _ => l4.extend(payload(read, len)?),
     }
@@ -374,6 +380,7 @@ fn describe(packet: &[u8], prefix: &str, fields: &mut Fields) -> Result<(), Stri
     let name = match ip.proto {
         UDP => "udp".to_string(),
         TCP => "tcp".to_string(),
+        SCTP => "sctp".to_string(),
         ICMP | ICMP6 => "icmp".to_string(),
         other => format!("proto/{other}"),
     };
@@ -474,6 +481,11 @@ fn describe_transport(l4: &[u8], proto: u8, notes: &mut Notes<'_>) -> Result<(),
                 notes.set("seq", word(6));
             }
             8
+        }
+        SCTP => {
+            notes.set("sport", word(0));
+            notes.set("dport", word(2));
+            12
         }
         _ => 0,
     };
