@@ -7,7 +7,7 @@ use weir_packet::steer::Spread;
 
 use crate::chain::MOST_STAGES;
 use crate::filter;
-use crate::nat::{self, Deal};
+use crate::nat::{self, Deal, Deterministic};
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::route::{self, Route};
@@ -108,6 +108,11 @@ impl Config {
             StageConfig::Nat(nat) => Some(&mut **nat),
             StageConfig::Filter(_) => None,
         })
+    }
+
+    /// Whose ports follow from their addresses, by NAT.
+    pub fn deterministic(&self) -> impl Iterator<Item = &Deterministic> {
+        self.nats().filter_map(|nat| nat.deterministic.as_ref())
     }
 
     /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to.

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod control;
+mod owner;
 mod told;
 mod unit;
 
@@ -46,6 +47,7 @@ pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome
         NodeCommand::Run(arguments) => return in_foreground(arguments, out),
         NodeCommand::Show(arguments) => show(arguments, out)?,
         NodeCommand::Apply(arguments) => apply(arguments, out)?,
+        NodeCommand::Owner { file, asked } => writeln!(out, "{}", owner::tell(file, &read(file)?, asked)?)?,
         NodeCommand::Unit { file } => unit::write(file, &read(file)?, out)?,
     }
     Ok(Outcome::Done)

@@ -21,6 +21,16 @@ pub(crate) enum NodeCommand {
     Show(NodeShow),
     /// Change a node that runs to what a file says: between two batches, no session or frame is lost
     Apply(NodeApply),
+    /// Say whose a port is that follows from an address (RFC 7422), or which ports a host has
+    #[command(
+        after_help = "Examples:\n  weir node owner carrier.node 192.0.2.1:2001\n  weir node owner carrier.node 100.64.0.7"
+    )]
+    Owner {
+        /// The file of the node
+        file: PathBuf,
+        /// A public address with a port, or the address of a host
+        asked: String,
+    },
     /// Print a unit of systemd that runs a node
     #[command(
         after_help = "Example:\n  weir node unit /etc/weir/home.node > /etc/systemd/system/weir-node.service"
