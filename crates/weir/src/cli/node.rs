@@ -1,6 +1,7 @@
 //! The node: what runs it, and what asks and changes one that runs.
 
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -156,7 +157,7 @@ impl NodeSocket {
     /// The system runs several, and none was named.
     pub(crate) fn found(&self) -> Result<PathBuf> {
         let own = self.path();
-        if self.socket.is_some() || own.exists() {
+        if self.socket.is_some() || answers(&own) {
             return Ok(own);
         }
         match &answering(Path::new(SYSTEM))[..] {
@@ -170,19 +171,26 @@ impl NodeSocket {
     }
 }
 
+/// Whether somebody is there: a node that was killed leaves its socket behind.
+fn answers(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
+}
+
 /// Sockets of nodes below a folder: that of one started by hand, and those of units, which have a folder each.
 fn answering(folder: &Path) -> Vec<PathBuf> {
     let by_hand = folder.join(SOCKET);
     let name = by_hand.file_name().expect("it has one").to_os_string();
     let units = std::fs::read_dir(by_hand.parent().expect("it is in a folder"));
     let units = units.into_iter().flatten().flatten().map(|unit| unit.path().join(&name));
-    let mut all: Vec<PathBuf> = units.chain([by_hand]).filter(|path| path.exists()).collect();
+    let mut all: Vec<PathBuf> = units.chain([by_hand]).filter(|path| answers(path)).collect();
     all.sort();
     all
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -191,13 +199,16 @@ mod tests {
         let [hand, home, other] =
             ["weir/node.sock", "weir/home/node.sock", "weir/other/node.sock"].map(|path| folder.join(path));
         assert!(answering(&folder).is_empty());
+        let mut open = Vec::new();
         for (made, expected) in
             [(&home, vec![&home]), (&hand, vec![&home, &hand]), (&other, vec![&home, &hand, &other])]
         {
             std::fs::create_dir_all(made.parent().expect("it is in a folder")).expect("room");
-            std::fs::write(made, "").expect("room");
+            open.push(UnixListener::bind(made).expect("room"));
             assert_eq!(answering(&folder).iter().collect::<Vec<_>>(), expected);
         }
+        drop(open);
+        assert!(home.exists() && answering(&folder).is_empty(), "they have been killed");
         std::fs::remove_dir_all(&folder).expect("it is ours");
     }
 }
