@@ -55,7 +55,7 @@ fn read_mlr(section: &Section<'_>) -> Option<MlrSpec> {
     let interval = section.one("interval", value::flag).unwrap_or(false);
     let sections = section.sections("goal");
     if !section.has("goal") {
-        section.wrong("goal", "is missing: add [[search.goal]] with a name and a loss_ratio".to_string());
+        section.wrong("goal", "is missing: add [[search.goal]] with a loss_ratio".to_string());
     }
     let mut goals: Vec<Goal> = Vec::new();
     let count = sections.len();
@@ -72,8 +72,8 @@ fn read_mlr(section: &Section<'_>) -> Option<MlrSpec> {
 
 /// What is left out is as in FD.io CSIT: trials of 1 s that sum up to 21 s, half of which may exceed.
 fn read_goal(section: &Section<'_>) -> Option<Goal> {
-    let name = section.required("name", "\"NDR\"", value::text);
     let loss_ratio = section.required("loss_ratio", "\"0.5%\"", value::ratio);
+    let name = section.one("name", value::text).or_else(|| loss_ratio.map(Goal::name_of));
     let exceed_ratio = section.one("exceed_ratio", value::ratio).unwrap_or(0.5);
     let final_trial = section.one("final_trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
     let duration_sum = section.one("duration_sum_s", value::seconds).unwrap_or(final_trial * 21);

@@ -182,7 +182,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "\"rfc2544\"",
             "\"mlrsearch\"",
-            "p:9: search.goal: is missing: add [[search.goal]] with a name and a loss_ratio",
+            "p:9: search.goal: is missing: add [[search.goal]] with a loss_ratio",
         ),
         ("\"2M\"", "\"2m\"", "p:11: search.max_fps: `2m` is no rate in frames/s: use 1000, 1k or 2M"),
         (
@@ -306,6 +306,10 @@ fn mistakes_of_a_search() {
         (
             "kind = \"mlrsearch\"\ngoal = [{name = \"a\", loss_ratio = 0}, {name = \"a\", loss_ratio = 0}]",
             "p:11: search.goal.2.name: `a` names an earlier goal: give each its own name",
+        ),
+        (
+            "kind = \"mlrsearch\"\ngoal = [{loss_ratio = 0.07}, {loss_ratio = \"7%\"}]",
+            "p:11: search.goal.2.name: `PDR 7%` names an earlier goal: give each its own name",
         ),
     ] {
         check(search, new, expected);

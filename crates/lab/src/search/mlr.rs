@@ -78,7 +78,7 @@ impl Goal {
     /// Non-drop rate as FD.io CSIT measures it: no loss, 1 s trials, 21 s in all, half of them may exceed.
     pub fn ndr() -> Goal {
         Goal {
-            name: "NDR".into(),
+            name: Goal::name_of(0.0),
             loss_ratio: 0.0,
             exceed_ratio: 0.5,
             final_trial: Duration::from_secs(1),
@@ -90,7 +90,13 @@ impl Goal {
 
     /// Partial drop rate: as [`Goal::ndr`] with a loss ratio of 0.5 %.
     pub fn pdr() -> Goal {
-        Goal { name: "PDR 0.5%".into(), loss_ratio: 0.005, ..Goal::ndr() }
+        let loss_ratio = 0.005;
+        Goal { name: Goal::name_of(loss_ratio), loss_ratio, ..Goal::ndr() }
+    }
+
+    /// What a goal is called that tolerates so much loss: `NDR`, `PDR 0.5%`.
+    pub fn name_of(loss_ratio: f64) -> String {
+        if loss_ratio == 0.0 { "NDR".into() } else { format!("PDR {}%", parameter::in_percent(loss_ratio)) }
     }
 
     /// The goal that is unconditionally compliant with RFC 2544 section 26.1 (draft, section "RFC 2544

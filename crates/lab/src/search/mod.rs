@@ -129,8 +129,12 @@ mod parameter {
     }
 
     pub(super) fn percent(name: &str, ratio: f64) -> (String, String) {
+        text(name, format!("{} %", in_percent(ratio)))
+    }
+
+    pub(super) fn in_percent(ratio: f64) -> f64 {
         // Twelve digits are more than any parameter has and fewer than the rounding error of * 100.
-        text(name, format!("{} %", (ratio * 1e14).round() / 1e12))
+        (ratio * 1e14).round() / 1e12
     }
 
     pub(super) fn seconds(name: &str, duration: Duration) -> (String, String) {
