@@ -29,6 +29,8 @@ pub(crate) struct Bell {
     /// The thread sleeps, or is about to.
     asleep: AtomicBool,
     wake: UnixStream,
+    /// There is something to read where it waits, and has been since before this was set.
+    rung: AtomicBool,
 }
 
 impl Bell {
@@ -37,13 +39,14 @@ impl Bell {
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
-        Ok((Arc::new(Bell { asleep: AtomicBool::new(false), wake }), woken))
+        Ok((Arc::new(Bell { asleep: AtomicBool::new(false), wake, rung: AtomicBool::new(false) }), woken))
     }
 
     /// Wakes the thread whether it sleeps or not.
     pub(crate) fn ring(&self) {
         // When the socket is full the thread has reason enough to wake.
         let _ = (&self.wake).write(&[0]);
+        self.rung.store(true, Ordering::Release);
     }
 
     /// Wakes the thread if it sleeps, behind whatever was stored for it before.
@@ -254,16 +257,13 @@ impl Exchange {
         may
     }
 
-    /// The thread is awake.
+    /// The thread is awake. What has rung is silent from now on, or the next sleep would end at once, as would all others:
+    /// also where it rang before the thread slept, and was answered without.
     pub(crate) fn woke(&mut self) {
-        if !self.bell.asleep.swap(false, Ordering::Relaxed) {
-            self.silence();
+        self.bell.asleep.store(false, Ordering::Relaxed);
+        if self.bell.rung.load(Ordering::Relaxed) && self.bell.rung.swap(false, Ordering::Acquire) {
+            while self.woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
         }
-    }
-
-    /// Forgets that the bell was rung.
-    pub(crate) fn silence(&mut self) {
-        while self.woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
     }
 
     /// This thread's ports have nothing left and get nothing new.
@@ -375,5 +375,10 @@ mod tests {
         assert!(matches!(all[2].take(&mut pool), Some(Arrival::News(heard)) if heard == news));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::Frame(..))));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::News(_))));
+        // Rung by who wants something, whether it sleeps or not: one sleep is cut short, and no other.
+        all[2].bell.ring();
+        assert!(all[2].may_sleep());
+        all[2].woke();
+        assert!(!rung(&mut all[2]), "the next sleep is a sleep");
     }
 }

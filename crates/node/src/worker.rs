@@ -162,9 +162,8 @@ impl Worker {
 
     /// Does what was asked for; false when nobody can ask any more.
     fn answer(&mut self, strings: &mut Strings) -> bool {
-        strings.asked.store(false, Ordering::Release);
-        // Before the requests are looked at, so that a later one wakes us again.
-        self.exchange.silence();
+        // Read as well as written, and before the requests are looked at: one that is not found here is told once more.
+        strings.asked.swap(false, Ordering::Acquire);
         loop {
             match strings.requests.try_recv() {
                 Ok(request) => request(self),
