@@ -11,12 +11,16 @@ use crate::event::{Event, Kind};
 use crate::flows::Flows;
 use crate::prefix::{Prefix, address, bits};
 use crate::table::{Key, Line, Table, UNWATCHED};
-use crate::watch::{Attack, Change, NEAR, Watch};
+use crate::watch::{Attack, Change, NEAR, Watch, longest_silence};
 
 /// Frames that are looked up together, so that their cache lines arrive together.
 const BATCH: usize = 32;
 /// Hosts and directions that are watched at a time.
 const MAX_WATCHES: usize = 4096;
+/// A longer silence counts as one of a day: that numbers of slots last.
+const DAY_SLOTS: u64 = 86_400_000_000_000 / SLOT_NS;
+/// In the year 2262. Times of files may be anything.
+const LATEST_NS: u64 = i64::MAX as u64;
 const DIRECTIONS: [Direction; 2] = [Direction::In, Direction::Out];
 
 /// Counts frames and tells of attacks.
@@ -36,6 +40,8 @@ pub struct Engine {
     batch: Vec<(Headers, u32)>,
     /// `slot` 0 before the first frame.
     clock: Clock,
+    /// The newest frame since the last [`Engine::advance`].
+    newest_ns: u64,
     /// Frames lost in the last slots, and by how much a count of them may be too high.
     lost: [u64; WINDOW],
     errors: [u32; WINDOW],
@@ -124,6 +130,7 @@ impl Engine {
             total_of,
             batch: Vec::with_capacity(BATCH),
             clock: Clock { start_ns: 0, slot: 0 },
+            newest_ns: 0,
             lost: [0; WINDOW],
             errors: [0; WINDOW],
             next_attack: 1,
@@ -136,8 +143,10 @@ impl Engine {
     /// that is a little older than the one before belongs to the present slot.
     #[inline]
     pub fn frame(&mut self, headers: Headers, wire_bytes: u32, at_ns: u64, events: &mut Vec<Event>) {
+        let at_ns = at_ns.min(LATEST_NS);
+        self.newest_ns = at_ns.max(self.newest_ns);
         if at_ns >= self.clock.start_ns + SLOT_NS {
-            self.advance(at_ns, events);
+            self.go_to(at_ns, events);
         }
         self.batch.push((headers, wire_bytes));
         if self.batch.len() == BATCH {
@@ -151,19 +160,34 @@ impl Engine {
         self.status.lost += frames;
     }
 
-    /// It is `now_ns`: slots that ended are judged, though no frame came.
+    /// It is `now_ns`: slots that ended are judged, though no frame came. A time that lies far back is believed if no frame
+    /// since the last call contradicts it: somebody has set the clock.
     pub fn advance(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        let now_ns = now_ns.min(LATEST_NS);
+        if now_ns.max(self.newest_ns) + SLOT_NS * (WINDOW as u64) < self.clock.start_ns {
+            self.flush();
+            self.end_slot(events);
+            self.clock.start_ns = now_ns / SLOT_NS * SLOT_NS;
+        }
+        self.newest_ns = 0;
+        self.go_to(now_ns, events);
+    }
+
+    fn go_to(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         let now = now_ns / SLOT_NS * SLOT_NS;
         if self.clock.slot == 0 {
             self.clock = Clock { start_ns: now, slot: 1 };
         }
         self.flush();
-        while self.clock.start_ns < now && self.has_watches() {
+        // After so many without a frame no attack goes on and nobody is watched: the rest changes nothing.
+        let mut silent = 0;
+        while self.clock.start_ns < now && silent < longest_silence(&self.config.hysteresis) && self.has_watches() {
             self.end_slot(events);
+            silent += 1;
         }
-        // Where nobody is watched, the end of a slot changes nothing.
         let slots = now.saturating_sub(self.clock.start_ns) / SLOT_NS;
-        self.skip(u32::try_from(slots).unwrap_or(u32::MAX));
+        self.skip(slots.min(DAY_SLOTS) as u32);
+        self.clock.start_ns = self.clock.start_ns.max(now);
     }
 
     fn has_watches(&self) -> bool {

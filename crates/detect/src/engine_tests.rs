@@ -297,3 +297,45 @@ fn a_pause_of_hours_costs_nothing_and_old_frames_do_no_harm() {
     engine.frame(udp(VICTIM), 60, u64::MAX - 2 * SLOT_NS, &mut events);
     assert_eq!(engine.status().attacks, 0);
 }
+
+#[test]
+fn the_clock_may_be_set_while_frames_are_counted() {
+    // Both ways, and by more than slots have numbers. Groups are watched at all times.
+    const YEAR: i64 = 365 * 86_400 * 1_000_000_000;
+    let config = &format!("{LIMIT_20K}[total_in]\npps = \"1M\"\n");
+    for step in [-3_600_000_000_000, -(T0 as i64), 3_600_000_000_000, 60 * YEAR, 200 * YEAR] {
+        let mut engine = engine(config);
+        let calm = stream(VICTIM, 1000, 0, 2000);
+        assert_eq!(run(&mut engine, &[calm], 2000), []);
+        let begin = (T0 + 2 * S).saturating_add_signed(step);
+        let mut events = Vec::new();
+        for n in 0..60_000_u64 {
+            let at_ns = begin + n * S / 30_000;
+            // As the program does, each 50 ms and with a lag.
+            if n % 1500 == 0 {
+                engine.advance(at_ns - S / 10, &mut events);
+            }
+            engine.frame(udp(VICTIM), 96, at_ns, &mut events);
+        }
+        let [start] = &events[..] else { panic!("{step}: {events:?}") };
+        assert!((29_400.0..30_600.0).contains(&start.rates.pps), "{step}: {start:?}");
+        assert!(start.time_ns < begin + 2 * S, "{step}: {start:?}");
+        // Where no time can be.
+        (0..100).for_each(|n| engine.frame(udp(VICTIM), 96, u64::MAX - n, &mut events));
+        engine.advance(u64::MAX, &mut events);
+    }
+}
+
+#[test]
+fn a_time_that_lies_back_is_not_believed_against_the_frames() {
+    let mut engine = engine(LIMIT_20K);
+    let mut events = Vec::new();
+    for n in 0..60_000_u64 {
+        let at_ns = T0 + n * S / 30_000;
+        if n % 1500 == 0 {
+            engine.advance(at_ns - 3600 * S, &mut events);
+        }
+        engine.frame(udp(VICTIM), 96, at_ns, &mut events);
+    }
+    assert!(matches!(&events[..], [start] if (29_900.0..30_100.0).contains(&start.rates.pps)), "{events:?}");
+}

@@ -231,6 +231,11 @@ fn is_even(slots: &[Counts], metric: Metric) -> bool {
     error * STANDARD_ERRORS <= PRECISION
 }
 
+/// After so many slots without a frame every attack has ended and every host is forgotten.
+pub(crate) fn longest_silence(hysteresis: &Hysteresis) -> u32 {
+    2 * WINDOW as u32 + slots(hysteresis.end_s) + FORGET_SLOTS
+}
+
 /// Slots of a time, at least one.
 fn slots(seconds: f64) -> u32 {
     ((seconds * 1e9 / SLOT_NS as f64).round() as u32).max(1)
