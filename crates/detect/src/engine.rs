@@ -181,7 +181,10 @@ impl Engine {
         self.flush();
         // After so many without a frame no attack goes on and nobody is watched: the rest changes nothing.
         let mut silent = 0;
-        while self.clock.start_ns < now && silent < longest_silence(&self.config.hysteresis) && self.has_watches() {
+        while self.clock.start_ns < now
+            && silent < longest_silence(&self.config.hysteresis)
+            && self.has_watches()
+        {
             self.end_slot(events);
             silent += 1;
         }

@@ -6,29 +6,28 @@
 
 mod actions;
 mod captures;
+mod replay;
 mod told;
 
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use weir_capture::source::{Source, Wanted};
 use weir_detect::{Config, Engine, Event, Status};
 use weir_packet::headers::{self, Headers};
 use weir_port::capture::{Frame, Options, Queue};
-use weir_port::pcapng::ETHERNET;
-use weir_port::pcapng::read::{Item, Reader};
 
 use crate::run::stop_flag;
 use crate::{Outcome, capture, cli, say};
 use actions::Actions;
 use captures::{Captures, Job};
+use replay::replay;
 use told::Told;
 
 const EXAMPLE: &str = include_str!("../../../examples/detect.toml");
@@ -100,34 +99,6 @@ fn read_config(path: &Path) -> Result<Config> {
         format!("cannot read the configuration {name} (write one with `weir detect --example > {name}`)")
     })?;
     Ok(Config::read(&name.to_string(), &text)?)
-}
-
-/// Judges the frames of a file, by their times.
-fn replay(path: &Path, mut judge: Judge, told: &mut Told<impl Write>) -> Result<Status> {
-    let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read the capture {name}"))?;
-    let mut reader = Reader::open(BufReader::new(file)).with_context(|| name.to_string())?;
-    let (mut last_ns, mut judged_ns) = (0, 0);
-    while let Some(item) = reader.next_item().with_context(|| name.to_string())? {
-        let Item::Packet(packet) = item else { continue };
-        judge.engine.lost(packet.dropped);
-        if let Some(headers) = headers::read(packet.bytes) {
-            judge.frame(headers, packet.bytes, (packet.wire_len, packet.at_ns));
-        }
-        last_ns = last_ns.max(packet.at_ns);
-        // As often as on the wire, by the times of the file.
-        if last_ns > judged_ns + WAIT.as_nanos() as u64 {
-            judged_ns = last_ns;
-            tell(judge.take(last_ns), told)?;
-        }
-    }
-    let foreign = reader.interfaces().iter().find(|interface| interface.link_type != ETHERNET);
-    if let Some(interface) = foreign {
-        return Err(anyhow!("{name}: link type {} is not Ethernet", interface.link_type));
-    }
-    // What was whole in the file is judged; what would have come after it is not known.
-    tell(judge.take(last_ns), told)?;
-    Ok(judge.engine.status())
 }
 
 fn tell(

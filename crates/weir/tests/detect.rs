@@ -69,24 +69,34 @@ fn events(mut command: Command) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A capture of `seconds` with `pps` to the victim between the first and the last second, and little before and after.
-fn capture(pps: u32, seconds: u32) -> Vec<u8> {
+/// A capture of `seconds` with `pps` to the victim between the first and the last second, and little before and after;
+/// by so many queues, of which each brings what came within a second at once, as `weir capture` writes it.
+fn capture_of(queues: u32, pps: u32, seconds: u32) -> Vec<u8> {
     let ends = Ends::v4([2; 6], [4; 6]);
     let flow = Flow { src: 0xc612_0001, dst: VICTIM, sport: 53, dport: 4000, group: 0 };
     let frame = ends.frame(&flow, 64, Signature::default());
     let mut file = Vec::new();
     write::section(&mut file, &write::Author::default());
-    write::interface(&mut file, &Interface { link_type: ETHERNET, ..Interface::default() });
+    (0..queues).for_each(|_| {
+        write::interface(&mut file, &Interface { link_type: ETHERNET, ..Interface::default() });
+    });
     for second in 0..seconds {
         let rate = if (1..seconds - 3).contains(&second) { pps } else { 100 };
+        let mut of_queues = vec![Vec::new(); queues as usize];
         for n in 0..rate {
             let at_ns = (1_000_000_000 + u64::from(second)) * 1_000_000_000
                 + u64::from(n) * 1_000_000_000 / u64::from(rate);
-            let packet = Packet { interface: 0, at_ns, wire_len: 60, bytes: &frame, dropped: 0 };
-            write::packet(&mut file, &packet);
+            let interface = n % queues;
+            let packet = Packet { interface, at_ns, wire_len: 60, bytes: &frame, dropped: 0 };
+            write::packet(&mut of_queues[interface as usize], &packet);
         }
+        file.extend(of_queues.concat());
     }
     file
+}
+
+fn capture(pps: u32, seconds: u32) -> Vec<u8> {
+    capture_of(1, pps, seconds)
 }
 
 fn text(path: &Path) -> &str {
@@ -116,6 +126,19 @@ fn a_capture_is_judged_by_its_times() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("start 1: 198.19.0.9 receives 30.0 kpps"), "{said}");
     assert!(said.contains("not said (send = false): gobgp"), "{said}");
+}
+
+#[test]
+fn queues_of_a_file_are_judged_in_order_of_time() {
+    let folder = Folder::new("queues");
+    let config = folder.config(20_000, "");
+    let told = |queues| {
+        let file = folder.file("attack.pcapng", capture_of(queues, 30_000, 7));
+        events(detect(&["--read", text(&file), "--config", text(&config), "--json"]))
+    };
+    let of_one = told(1);
+    assert_eq!(of_one.len(), 3, "{of_one:?}");
+    assert_eq!(told(3), of_one);
 }
 
 #[test]
@@ -229,10 +252,12 @@ fn bad_input_is_refused_with_its_place_and_remedy() {
     );
     let announce = folder.file("announce.toml", announce);
     let cut = folder.file("cut.pcapng", &capture(100, 5)[..5000]);
+    let packed = folder.file("x.pcapng.zst", zstd::encode_all(&b"packets"[..], 1).unwrap());
     for (arguments, parts) in [
         (["-i", "no-such-if", "--config", text(&good)], &["no interface no-such-if"][..]),
         (["--read", "no-such-file", "--config", text(&good)], &["cannot read the capture no-such-file"]),
         (["--read", text(&cut), "--config", text(&good)], &["cut.pcapng: at byte", "ends in the middle"]),
+        (["--read", text(&packed), "--config", text(&good)], &["x.pcapng.zst: at byte 0", "`zstd -d`"]),
         (["--read", text(&cut), "--config", "nowhere.toml"], &["weir detect --example > nowhere.toml"]),
         (
             ["--read", text(&cut), "--config", text(&typo)],

@@ -27,7 +27,7 @@ pub struct ReadError {
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// Not a capture file.
-    #[error("neither pcapng nor pcap: it begins with {0:02x?}")]
+    #[error("neither pcapng nor pcap: it begins with {begin:02x?}{remedy}", begin = .0, remedy = packed(.0))]
     Foreign([u8; 4]),
     /// The end of the file is missing.
     #[error("the file ends in the middle of {0}: whoever wrote it was stopped, or the disk was full")]
@@ -38,6 +38,15 @@ pub enum Problem {
     /// The system could not read.
     #[error("{0}")]
     Io(#[from] io::Error),
+}
+
+/// The remedy for a file that is only packed.
+fn packed(begin: &[u8; 4]) -> &'static str {
+    match begin {
+        [0x28, 0xb5, 0x2f, 0xfd] => ", as zstd does: unpack it with `zstd -d`",
+        [0x1f, 0x8b, ..] => ", as gzip does: unpack it with `gunzip`",
+        _ => "",
+    }
 }
 
 /// What a file tells, in its order.
