@@ -107,11 +107,22 @@ impl Talkers {
         slots[place].uncertain += uncertain;
     }
 
-    /// Those with most frames, first; then all is forgotten.
-    pub(crate) fn take(&mut self, most: usize) -> Vec<Talker> {
+    /// Adds what another has counted, who forgets it.
+    pub(crate) fn take_over(&mut self, other: &mut Talkers) {
+        for slot in other.slots.iter_mut().filter(|slot| slot.frames > 0) {
+            let Slot { address, frames, bytes, uncertain } = std::mem::take(slot);
+            self.add(Ipv6Addr::from_bits(address).to_canonical(), frames, bytes, uncertain);
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.slots.fill(Slot::default());
+    }
+
+    /// Those with most frames, first.
+    pub(crate) fn top(&self, most: usize) -> Vec<Talker> {
         let mut found: Vec<Slot> = self.slots.iter().filter(|slot| slot.frames > 0).copied().collect();
         found.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.frames));
-        self.slots.fill(Slot::default());
         found.truncate(most);
         found
             .iter()
@@ -131,7 +142,7 @@ pub fn merge<'a>(lists: impl Iterator<Item = &'a [Talker]>, most: usize) -> Vec<
     for talker in lists.flatten() {
         all.add(talker.address, talker.frames, talker.bytes, talker.uncertain);
     }
-    all.take(most)
+    all.top(most)
 }
 
 #[cfg(test)]
@@ -177,12 +188,17 @@ mod tests {
                 }
             }
         }
-        let top = talkers.take(3);
+        let top = talkers.top(3);
         for (talker, (last, frames)) in top.iter().zip([(1, 20_000), (2, 15_000), (3, 10_000)]) {
             assert_eq!(talker.address, IpAddr::from([192, 0, 2, last]));
             assert!(talker.frames >= frames && talker.frames - talker.uncertain <= frames, "{talker:?}");
         }
-        assert!(talkers.take(1).is_empty(), "forgotten");
+        let mut others = Talkers::new();
+        others.count(IpAddr::from([192, 0, 2, 1]), 100);
+        talkers.take_over(&mut others);
+        assert_eq!((talkers.top(1)[0].frames, others.top(1)), (top[0].frames + 1, vec![]));
+        talkers.forget();
+        assert!(talkers.top(1).is_empty());
     }
 
     #[test]

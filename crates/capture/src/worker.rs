@@ -36,7 +36,7 @@ pub struct Reading {
     pub account: Account,
     /// Protocols and sizes, where they are wanted.
     pub mix: Mix,
-    /// Who sent most between the last two looks.
+    /// Who has sent most since the last look.
     pub talkers: Vec<Talker>,
     /// Why the queue has ended before the capture.
     pub failed: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Shown {
     reading: Mutex<Reading>,
-    /// Somebody has looked since talkers were told.
+    /// Somebody has looked since they were shown.
     looked: AtomicBool,
 }
 
@@ -63,20 +63,40 @@ impl Shown {
         self.reading.lock().expect("nobody panics with it").clone()
     }
 
-    /// A look after which the worker tells who has sent up to then: none goes by unseen, however late the looks are.
+    /// A look that takes the talkers: none goes by unseen, and none is told twice, however late the looks are.
     pub(crate) fn look(&self) -> Reading {
-        let reading = self.reading();
+        let mut reading = self.reading.lock().expect("nobody panics with it");
         self.looked.store(true, Ordering::Relaxed);
-        reading
+        let talkers = std::mem::take(&mut reading.talkers);
+        Reading { talkers, ..reading.clone() }
     }
 
-    fn show(&self, reading: &mut Reading, talkers: Option<&mut Talkers>) {
-        if self.looked.swap(false, Ordering::Relaxed)
-            && let Some(talkers) = talkers
-        {
-            reading.talkers = talkers.take(TALKERS);
+    fn show(&self, reading: &mut Reading, senders: Option<&mut Senders>) {
+        let mut shown = self.reading.lock().expect("nobody panics with it");
+        if let Some(senders) = senders {
+            reading.talkers = senders.tell(self.looked.swap(false, Ordering::Relaxed));
         }
-        self.reading.lock().expect("nobody panics with it").clone_from(reading);
+        shown.clone_from(reading);
+    }
+}
+
+/// Who sends: those that were shown but not yet looked at, and those since then.
+struct Senders {
+    shown: Talkers,
+    since: Talkers,
+}
+
+impl Senders {
+    fn new() -> Self {
+        Senders { shown: Talkers::new(), since: Talkers::new() }
+    }
+
+    fn tell(&mut self, looked: bool) -> Vec<Talker> {
+        if looked {
+            self.shown.forget();
+        }
+        self.shown.take_over(&mut self.since);
+        self.shown.top(TALKERS)
     }
 }
 
@@ -106,7 +126,7 @@ pub(crate) struct Worker {
 /// What is counted per frame.
 struct Counts {
     reading: Reading,
-    talkers: Option<Talkers>,
+    senders: Option<Senders>,
     recorder: Option<Recorder>,
 }
 
@@ -126,10 +146,10 @@ impl Counts {
         self.reading.frames += 1;
         self.reading.bytes += u64::from(frame.wire_len);
         self.reading.merged += u64::from(frame.wire_len > longest);
-        if let Some(talkers) = &mut self.talkers
+        if let Some(senders) = &mut self.senders
             && let Some(source) = self.reading.mix.count(frame.bytes, frame.wire_len)
         {
-            talkers.count(source, frame.wire_len);
+            senders.since.count(source, frame.wire_len);
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.record(frame);
@@ -139,8 +159,8 @@ impl Counts {
 
 impl Worker {
     pub(crate) fn run(mut self) {
-        let talkers = self.details.then(Talkers::new);
-        let mut counts = Counts { reading: Reading::default(), talkers, recorder: self.recorder.take() };
+        let senders = self.details.then(Senders::new);
+        let mut counts = Counts { reading: Reading::default(), senders, recorder: self.recorder.take() };
         let (mut shown, mut second, mut stopped) = (Instant::now(), Instant::now(), None);
         loop {
             let (shared, longest) = (&self.shared, self.longest);
@@ -194,7 +214,7 @@ impl Worker {
             recorder.tick(&counts.reading.account, crate::now_ns());
         }
         counts.reading.slow = counts.recorder.as_ref().map_or(0, Recorder::slow);
-        self.shown.show(&mut counts.reading, counts.talkers.as_mut());
+        self.shown.show(&mut counts.reading, counts.senders.as_mut());
     }
 }
 
@@ -203,21 +223,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_sent_is_told_until_somebody_has_looked() {
-        let (shown, mut reading, mut talkers) = (Shown::default(), Reading::default(), Talkers::new());
+    fn who_has_sent_is_told_at_the_next_look_and_once() {
+        let (shown, mut reading, mut senders) = (Shown::default(), Reading::default(), Senders::new());
         let mut sends = |last: u8| {
-            talkers.count([192, 0, 2, last].into(), 60);
-            shown.show(&mut reading, Some(&mut talkers));
+            senders.since.count([192, 0, 2, last].into(), 60);
+            shown.show(&mut reading, Some(&mut senders));
         };
-        let told =
-            || shown.look().talkers.iter().map(|talker| talker.address.to_string()).collect::<Vec<_>>();
-        assert_eq!(told(), [""; 0]);
-        // The second comes before the next look: it waits for the one after.
+        let told = || {
+            let mut told: Vec<_> =
+                shown.look().talkers.iter().map(|talker| talker.address.to_string()).collect();
+            told.sort();
+            told
+        };
         [1, 2].into_iter().for_each(&mut sends);
-        assert_eq!(told(), ["192.0.2.1"]);
-        sends(3);
-        let mut late = told();
-        late.sort();
-        assert_eq!(late, ["192.0.2.2", "192.0.2.3"]);
+        assert_eq!(told(), ["192.0.2.1", "192.0.2.2"]);
+        assert!(told().is_empty(), "its thread may be gone");
+        [3, 3].into_iter().for_each(&mut sends);
+        assert_eq!(told(), ["192.0.2.3"]);
     }
 }
