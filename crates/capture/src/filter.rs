@@ -1,19 +1,10 @@
 //! Filters in the language of tcpdump (pcap-filter(7)), compiled by libpcap.
 //!
-//! A filter that runs in the kernel sees a frame without the VLAN tag that the driver took out of it; libpcap knows,
-//! and asks for the tag where the kernel keeps it. One that runs in this program sees the whole frame. So the same
-//! expression has a program for each place.
+//! The kernel takes the outer VLAN tag out of a frame before a filter sees it; libpcap knows, and asks for the tag where
+//! the kernel keeps it. So a filter is compiled at its interface. Where it runs in this program, it is shown a frame in
+//! the same way, so that an expression means the same everywhere.
 
 use pcap::{Activated, Capture, Linktype};
-
-/// Where a filter will run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// In the kernel, at this interface.
-    Kernel(&'a str),
-    /// On whole frames.
-    Program,
-}
 
 /// An expression that libpcap refuses, or cannot compile for its place.
 #[derive(Debug, thiserror::Error)]
@@ -29,18 +20,40 @@ fn place(near: &Option<(String, usize)>) -> String {
     near.as_ref().map_or(String::new(), |(word, at)| format!(" at `{word}`, character {at}"))
 }
 
-/// Compiles an expression.
+/// Is an expression right? That can be said without privileges.
 ///
 /// # Errors
-/// What libpcap says, and where, if that can be found; for the kernel also that the interface cannot be opened.
-pub fn compile(expression: &str, place: Place<'_>) -> Result<Vec<libc::sock_filter>, FilterError> {
+/// What libpcap says, and where, if that can be found.
+pub fn check(expression: &str) -> Result<(), FilterError> {
     let dead = Capture::dead(Linktype::ETHERNET).map_err(|error| wrong(expression, &error))?;
-    let program = program(&dead, expression).map_err(|error| located(&dead, expression, &error))?;
-    let Place::Kernel(interface) = place else { return Ok(program) };
-    // Only a capture at an interface is compiled for the kernel; it is closed before it has seen a frame of use.
+    program(&dead, expression).map_err(|error| located(&dead, expression, &error))?;
+    Ok(())
+}
+
+/// Compiles an expression for an interface.
+///
+/// # Errors
+/// Those of [`check`]; the interface cannot be opened.
+pub fn compile(expression: &str, interface: &str) -> Result<Vec<libc::sock_filter>, FilterError> {
+    check(expression)?;
+    // It is closed before it has seen a frame of use.
     let open = |error| wrong(expression, &error);
     let live = Capture::from_device(interface).map_err(open)?.snaplen(64).open().map_err(open)?;
-    self::program(&live, expression).map_err(open)
+    program(&live, expression).map_err(open)
+}
+
+/// Refuses a program that jumps back, which the kernel does not run.
+///
+/// # Errors
+/// It does.
+pub(crate) fn check_for_kernel(expression: &str, program: &[libc::sock_filter]) -> Result<(), FilterError> {
+    let jump = (libc::BPF_JMP | libc::BPF_JA) as u16;
+    if program.iter().any(|one| one.code == jump && one.k as i32 <= 0) {
+        let message = "the kernel cannot run it, since it goes through a frame in a loop, as protochain does: use proto \
+                       in its place, or --rung xdp, where this program runs it";
+        return Err(FilterError { expression: expression.into(), message: message.into(), near: None });
+    }
+    Ok(())
 }
 
 fn program<T: Activated>(
@@ -106,11 +119,26 @@ mod tests {
 
     #[test]
     fn programs_are_those_of_tcpdump() {
-        let program = compile("arp", Place::Program).unwrap();
+        let program = program(&Capture::dead(Linktype::ETHERNET).unwrap(), "arp").unwrap();
         let numbers: Vec<_> = program.iter().map(|one| (one.code, one.jt, one.jf, one.k)).collect();
         // tcpdump -y EN10MB -ddd arp
         assert_eq!(numbers[..3], [(40, 0, 0, 12), (21, 0, 1, 0x806), (6, 0, 0, u32::MAX)]);
         assert_eq!(numbers[3], (6, 0, 0, 0));
+    }
+
+    #[test]
+    fn what_loops_is_not_for_the_kernel() {
+        let dead = Capture::dead(Linktype::ETHERNET).unwrap();
+        let refused = |expression| {
+            let program = program(&dead, expression).unwrap();
+            check_for_kernel(expression, &program).map_err(|error| error.to_string())
+        };
+        assert!(refused("ip6 protochain 17").unwrap_err().contains("use proto in its place, or --rung xdp"));
+        for expression in
+            ["ip6 proto 17", "vlan 5 and udp port 53", "tcp[tcpflags] & tcp-syn != 0 or port 1 or port 2"]
+        {
+            assert_eq!(refused(expression), Ok(()));
+        }
     }
 
     #[test]
@@ -122,7 +150,7 @@ mod tests {
             ("host 1.2.3.400", "character"),
             ("(tcp", "syntax error"),
         ] {
-            let error = compile(expression, Place::Program).unwrap_err().to_string();
+            let error = check(expression).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
             assert!(error.starts_with(&format!("the filter `{expression}` is wrong")), "{error}");
         }

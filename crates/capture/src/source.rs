@@ -4,7 +4,7 @@ use weir_port::capture::{CaptureError, Options, Queue, Rung};
 use weir_testbed::error::Error;
 use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
 
-use crate::filter::{self, FilterError, Place};
+use crate::filter::{self, FilterError};
 use crate::interface;
 
 /// What is wanted of an interface.
@@ -136,8 +136,11 @@ fn preferred(link: &Link, sockets: u16) -> Vec<Rung> {
 fn open(rung: Rung, link: &Link, wanted: &Wanted) -> Result<Vec<Box<dyn Queue>>, SourceError> {
     let mut options = wanted.options.clone();
     if !wanted.filter.is_empty() {
-        let place = if rung.steals() { Place::Program } else { Place::Kernel(&link.name) };
-        options.filter = Some(filter::compile(&wanted.filter, place)?);
+        let program = filter::compile(&wanted.filter, &link.name)?;
+        if !rung.steals() {
+            filter::check_for_kernel(&wanted.filter, &program)?;
+        }
+        options.filter = Some(program);
     }
     Ok(rung.open(&link.name, &options)?)
 }

@@ -133,8 +133,8 @@ pub struct Options {
     pub sockets: u16,
     /// How frames are spread over them.
     pub fanout: Fanout,
-    /// Runs in the kernel; frames that it refuses are never received. Where the kernel cannot run it, this
-    /// program does.
+    /// Runs in the kernel; frames that it refuses are never received. AF_XDP takes frames before that: there, this program
+    /// runs it.
     pub filter: Option<Vec<libc::sock_filter>>,
     /// Take frames for other machines, too.
     pub promiscuous: bool,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::SIGUSR1;
 use weir_capture::files::{Files, Target};
-use weir_capture::filter::{self, Place};
+use weir_capture::filter;
 use weir_capture::privilege as privileges;
 use weir_capture::session::{End, Limits, Recording, Report, Session, Signals, View};
 use weir_capture::source::{Source, Wanted};
@@ -36,7 +36,7 @@ const MOST_THREADS: usize = 4;
 pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<Outcome> {
     // What is wrong with the filter shows without privileges.
     if !arguments.filter.is_empty() {
-        filter::compile(&arguments.filter, Place::Program)?;
+        filter::check(&arguments.filter)?;
     }
     let links = arguments.interfaces.iter().map(|name| Ok(weir_lab::interface::find(name)?));
     let links = links.collect::<Result<Vec<_>>>()?;
@@ -90,7 +90,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
 /// `weir pps`: nothing but a line per second.
 pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome> {
     if !arguments.filter.is_empty() {
-        filter::compile(&arguments.filter, Place::Program)?;
+        filter::check(&arguments.filter)?;
     }
     let link = weir_lab::interface::find(&arguments.interface)?;
     check_permission()?;

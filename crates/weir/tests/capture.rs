@@ -365,14 +365,16 @@ fn limits_end_a_capture_and_filters_hold() {
         assert_eq!(packets(&path).len(), 70);
     }
     // Ether type 0x88b5 is a quarter of them, and a vlan is another.
-    for (filter, quarter) in [("ether[12:2]=0x88b5", 3), ("vlan", 1)] {
-        let line = format!("capture -i b --json -w {} --filter {filter}", path.display());
+    for (filter, quarter, rung) in
+        [("ether[12:2]=0x88b5", 3, "auto"), ("vlan", 1, "auto"), ("vlan", 1, "libpcap"), ("vlan", 1, "xdp")]
+    {
+        let line = format!("capture -i b --rung {rung} --json -w {} --filter {filter}", path.display());
         let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
         let ended = capture.interrupt();
         assert_eq!(ended.result["ledgers"][0]["filtered"], true);
         let expected: Vec<_> = sent.iter().skip(quarter).step_by(4).cloned().collect();
-        assert_eq!(in_order(packets(&path)), expected, "{filter}: {}", ended.result);
+        assert_eq!(in_order(packets(&path)), expected, "{filter}, {rung}: {}", ended.result);
     }
 }
 

@@ -6,8 +6,9 @@
 
 /// Where loads begin that ask for something beside the frame.
 const BESIDE: i32 = -0x1000;
-/// Beside the frame: its EtherType, its tag, whether it has one, and the tag's own type.
+/// Beside the frame: its EtherType, for whom it is, its tag, whether it has one, and the tag's own type.
 const PROTOCOL: i32 = BESIDE;
+const RECIPIENT: i32 = BESIDE + 4;
 const TAG: i32 = BESIDE + 44;
 const TAG_PRESENT: i32 = BESIDE + 48;
 const TAG_TYPE: i32 = BESIDE + 60;
@@ -54,6 +55,8 @@ impl View<'_> {
             |at: usize| self.bytes.get(at..at + 2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
         match k as i32 {
             PROTOCOL => self.number(MACS as i64, 2),
+            // None was sent by this machine, which is all that expressions ask for.
+            RECIPIENT => Some(0),
             TAG if self.tagged => raw(MACS + 2),
             TAG_TYPE if self.tagged => raw(MACS),
             TAG | TAG_TYPE => Some(0),
@@ -118,7 +121,8 @@ impl Filter {
                 libc::BPF_JMP => {
                     let yes = match code & 0xf0 {
                         libc::BPF_JA => {
-                            at += k as usize;
+                            // A loop goes back; it ends at the end of the frame at the latest.
+                            at = at.checked_add_signed(k as i32 as isize)?;
                             continue;
                         }
                         libc::BPF_JEQ => a == operand,
@@ -212,7 +216,25 @@ mod tests {
         assert!(compiled("udp port 53").accepts(&tagged), "what follows is where it is without a tag");
         assert_eq!(value(&tagged, FROM_IP + 12), Some(0xc612_0001), "counted from the IP header");
         assert_eq!(value(&tagged, FROM_START), Some(0x0202_0202));
-        assert_eq!(value(&tagged, BESIDE + 4), None, "what we do not know refuses the frame");
+        assert_eq!(value(&tagged, RECIPIENT), Some(0), "not PACKET_OUTGOING");
+        assert_eq!(value(&tagged, BESIDE + 8), None, "what we do not know refuses the frame");
+    }
+
+    #[test]
+    fn a_loop_finds_what_is_behind_extension_headers() {
+        let frame = |extensions: usize, last: u8| {
+            let mut frame = [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 40], &[0, 64], &[7; 32]].concat();
+            for left in (0..extensions).rev() {
+                frame.extend([if left == 0 { last } else { 60 }, 0, 0, 0, 0, 0, 0, 0]);
+            }
+            frame.extend([0; 20]);
+            frame
+        };
+        let filter = compiled("ip6 protochain 17");
+        for (extensions, last, is_so) in [(1, 17, true), (3, 17, true), (3, 6, false), (2, 59, false)] {
+            assert_eq!(filter.accepts(&frame(extensions, last)), is_so, "{extensions} up to {last}");
+        }
+        assert!(!filter.accepts(&frame(9, 60)), "it ends with the frame");
     }
 
     #[test]
