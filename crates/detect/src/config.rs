@@ -131,9 +131,14 @@ fn read(root: &Section<'_>) -> Option<Config> {
         limits: [read_limits(root.section("in")), read_limits(root.section("out"))],
         total: [read_limits(root.section("total_in")), read_limits(root.section("total_out"))],
     };
-    let groups = root.sections("group");
-    let groups = groups.into_iter().filter_map(|section| read_group(section, &everyone));
-    let groups: Vec<_> = std::iter::once(everyone.clone()).chain(groups).collect();
+    let mut groups = vec![everyone];
+    for section in root.sections("group") {
+        if let Some(group) = read_group(&section, &groups[0]) {
+            check_group(&section, &group, &groups, networks.as_deref());
+            groups.push(group);
+        }
+        section.finish();
+    }
     let baseline = read_baseline(root.section("baseline"));
     let (hysteresis, top) = read_events(root.section("events"));
     let memory = read_memory(root.section("memory"));
@@ -155,7 +160,29 @@ fn read_limits(section: Section<'_>) -> Limits {
     limits
 }
 
-fn read_group(section: Section<'_>, everyone: &Group) -> Option<Group> {
+/// What is right by itself, but not beside the groups before and the networks.
+fn check_group(section: &Section<'_>, group: &Group, before: &[Group], networks: Option<&[Prefix]>) {
+    if before.iter().any(|other| other.name == group.name) {
+        section
+            .wrong("name", "another group has this name: events could not tell which is meant".to_string());
+    }
+    for (index, &prefix) in group.prefixes.iter().enumerate() {
+        let owner = before.iter().find(|other| other.prefixes.contains(&prefix));
+        if let Some(name) = owner.and_then(|owner| owner.name.as_ref()) {
+            let text = format!(
+                "`{prefix}` belongs to group `{name}` already, and a host has the limits of one group"
+            );
+            section.wrong_entry("prefixes", index, text);
+        }
+        if networks.is_some_and(|networks| !networks.iter().any(|network| network.meets(prefix))) {
+            let text =
+                format!("no host of `{prefix}` is in `networks`, so that none is watched: add it there");
+            section.wrong_entry("prefixes", index, text);
+        }
+    }
+}
+
+fn read_group(section: &Section<'_>, everyone: &Group) -> Option<Group> {
     let name = section.required("name", "\"web\"", value::text);
     let prefixes = section.required_axis("prefixes", "[\"198.18.1.0/24\"]", value::parsed::<Prefix>);
     // Without limits of its own a host of the group has those of everyone.
@@ -165,7 +192,6 @@ fn read_group(section: Section<'_>, everyone: &Group) -> Option<Group> {
     };
     let limits = [limits("in", everyone.limits[0]), limits("out", everyone.limits[1])];
     let total = ["total_in", "total_out"].map(|key| read_limits(section.section(key)));
-    section.finish();
     Some(Group { name: Some(name?), prefixes: prefixes?, limits, total })
 }
 
@@ -231,17 +257,24 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
     let is_flowspec = value::choice("route", &[(false, "blackhole"), (true, "flowspec")]);
     let is_flowspec = section.one("route", is_flowspec).unwrap_or(false);
     let send = section.one("send", value::flag).unwrap_or(false);
-    let pipe = section.one("pipe", value::text).unwrap_or_else(|| "/run/exabgp/exabgp.in".to_string());
+    let daemon = match is_gobgp {
+        Some(true) => Some(Daemon::GoBgp),
+        // Of a daemon that nobody knows, this is no mistake.
+        _ => {
+            let pipe = section.one("pipe", value::text);
+            let pipe = pipe.unwrap_or_else(|| "/run/exabgp/exabgp.in".to_string());
+            is_gobgp.map(|_| Daemon::ExaBgp(pipe))
+        }
+    };
     let what = if is_flowspec {
         Some(Route::Flowspec)
     } else {
         let next_hop = section.required("next_hop", "\"192.0.2.1\"", ip);
-        let community = section.one("community", value::text).unwrap_or_else(|| "65535:666".to_string());
+        let community = section.one("community", community).unwrap_or_else(|| "65535:666".to_string());
         next_hop.map(|next_hop| Route::Blackhole { next_hop, community })
     };
     section.finish();
-    let daemon = if is_gobgp? { Daemon::GoBgp } else { Daemon::ExaBgp(pipe) };
-    Some(Announce { daemon, what: what?, send })
+    Some(Announce { daemon: daemon?, what: what?, send })
 }
 
 /// A number above 0, also `"20k"`.
@@ -262,6 +295,13 @@ fn factor(value: &Value) -> Result<f64, String> {
 fn ip(value: &Value) -> Result<IpAddr, String> {
     let text = shown(value);
     text.parse().map_err(|_| format!("`{text}` is no address: write 192.0.2.1 or 2001:db8::1"))
+}
+
+/// Two numbers of 16 bits (RFC 1997).
+fn community(value: &Value) -> Result<String, String> {
+    let text = value::text(value)?;
+    let is_one = text.split_once(':').is_some_and(|(a, b)| [a, b].iter().all(|n| n.parse::<u16>().is_ok()));
+    if is_one { Ok(text) } else { Err(format!("`{text}` is no community: write \"65535:666\"")) }
 }
 
 fn url(value: &Value) -> Result<String, String> {
@@ -288,6 +328,28 @@ mod tests {
         let config = Config::read("detect.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(config.groups.len(), 2);
         assert!(config.baseline.is_some() && config.actions.announce.is_some_and(|announce| !announce.send));
+    }
+
+    #[test]
+    fn groups_do_not_contradict_each_other_or_the_networks() {
+        let text = "networks = [\"198.18.0.0/15\"]\n[in]\npps = 5\n[[group]]\nname = \"web\"\nprefixes = [\"198.18.0.0/16\"]\n\
+                    [[group]]\nname = \"web\"\nprefixes = [\"198.18.1.0/24\",\n\"198.18.0.0/16\",\n\"203.0.113.0/24\"]\n\
+                    [[group]]\nname = \"all\"\nprefixes = [\"198.0.0.0/8\"]\n\
+                    [announce]\ndaemon = \"gobgp\"\nnext_hop = \"192.0.2.1\"\npipe = \"x\"\ncommunity = \"65536:1\"\n";
+        let mistakes = Config::read("c.toml", text).expect_err("it is wrong").to_string();
+        let lines: Vec<_> =
+            mistakes.lines().map(|line| line.split_once(": ").expect("place and text")).collect();
+        let places: Vec<_> = lines.iter().map(|(place, _)| *place).collect();
+        assert_eq!(places, ["c.toml:8", "c.toml:10", "c.toml:11", "c.toml:18", "c.toml:19"], "{mistakes}");
+        for ((_, said), part) in lines.iter().zip([
+            "another group has this name",
+            "`198.18.0.0/16` belongs to group `web` already",
+            "no host of `203.0.113.0/24` is in `networks`",
+            "`pipe` is no option of [announce]",
+            "`65536:1` is no community",
+        ]) {
+            assert!(said.contains(part), "{part} not in {said}");
+        }
     }
 
     #[test]

@@ -31,6 +31,11 @@ impl Prefix {
         address & self.mask == self.bits
     }
 
+    /// Whether some address is in both.
+    pub(crate) fn meets(self, other: Prefix) -> bool {
+        (self.bits ^ other.bits) & self.mask & other.mask == 0
+    }
+
     /// Bits that all its addresses share, those of the IPv4 mapping included.
     pub(crate) fn length(self) -> u32 {
         self.mask.count_ones()
