@@ -1,22 +1,13 @@
 //! The interface that is captured from: what it has counted, and what may keep frames from arriving.
 
-use weir_testbed::error::{Error, Result};
+use weir_testbed::error::Result;
 use weir_testbed::ethtool::{self, Offload};
 use weir_testbed::napi;
 use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
 
-/// Is it gone? Asked by name and number: another one may have taken the name.
-pub(crate) fn is_gone(rtnl: &mut Rtnl, link: &Link) -> bool {
-    match rtnl.link(&link.name) {
-        Ok(found) => found.ifindex != link.ifindex,
-        Err(Error::Netlink { source, .. }) => source.raw_os_error() == Some(libc::ENODEV),
-        Err(_) => false,
-    }
-}
-
-/// Its counters.
+/// Its counters, asked by its number: it may be renamed, and another one may take its name.
 pub(crate) fn counters(rtnl: &mut Rtnl, link: &Link) -> Result<LinkStats> {
-    Ok(rtnl.link(&link.name)?.stats)
+    Ok(rtnl.link_at(link.ifindex)?.stats)
 }
 
 /// Why frames may not arrive, or not all of them, as far as it can be seen before any has: each a sentence with its

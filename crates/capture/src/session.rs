@@ -149,6 +149,8 @@ impl Report {
 /// A capture that is about to begin.
 pub struct Session {
     sources: Vec<Source>,
+    /// Their counters when they were last seen: those of an interface go with it.
+    latest: Vec<LinkStats>,
     limits: Limits,
     file: Option<FileSide>,
     events: Receiver<Event>,
@@ -216,7 +218,8 @@ impl Session {
             running.push(Running { source, number, shown, before: Reading::default() });
         }
         let now = Instant::now();
-        Ok(Session { sources, limits, file, events, shared, queues: running, begun: now, shown: now })
+        let latest = sources.iter().map(|source| source.start[1]).collect();
+        Ok(Session { sources, latest, limits, file, events, shared, queues: running, begun: now, shown: now })
     }
 
     /// Captures until the end, and shows a view each second.
@@ -293,10 +296,7 @@ impl Session {
     }
 
     fn counters(&mut self) -> Vec<Option<LinkStats>> {
-        let read = |source: &mut Source| {
-            let gone = interface::is_gone(&mut source.rtnl, &source.link);
-            if gone { None } else { interface::counters(&mut source.rtnl, &source.link).ok() }
-        };
+        let read = |source: &mut Source| interface::counters(&mut source.rtnl, &source.link).ok();
         self.sources.iter_mut().map(read).collect()
     }
 
@@ -319,10 +319,13 @@ impl Session {
     }
 
     fn view(&mut self, waiting: bool) -> View {
-        let counters = self.counters();
-        let since =
-            self.sources.iter().zip(&counters).filter_map(|(source, now)| Some((source.start[1], (*now)?)));
-        let offered = since.map(|(start, now)| now.rx_packets.saturating_sub(start.rx_packets)).sum();
+        let now = self.counters();
+        for (latest, now) in self.latest.iter_mut().zip(now) {
+            *latest = now.unwrap_or(*latest);
+        }
+        let since = self.sources.iter().zip(&self.latest);
+        let offered =
+            since.map(|(source, now)| now.rx_packets.saturating_sub(source.start[1].rx_packets)).sum();
         let seconds = self.shown.elapsed().as_secs_f64().max(1e-6);
         self.shown = Instant::now();
         let sources = &self.sources;

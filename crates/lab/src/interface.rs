@@ -37,6 +37,18 @@ pub fn check_ready(link: &Link) -> Result<()> {
     Ok(())
 }
 
+/// Refuses an interface of which the frames have no header of Ethernet, such as a tunnel.
+pub fn check_ethernet(link: &Link) -> Result<()> {
+    if !link.ethernet {
+        let name = &link.name;
+        return Err(Error::Input(format!(
+            "what comes at {name} has no header of Ethernet, and nothing else is understood here: take the interface that \
+             it comes through, or count it with `weir pps {name}`"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses frames (FCS included) that are longer than the interface takes; `option` is where their size is set.
 pub fn check_mtu(link: &Link, frame_bytes: u16, option: &str) -> Result<()> {
     let needed = u32::from(frame_bytes).saturating_sub(18);

@@ -65,6 +65,8 @@ pub struct Link {
     pub mac: Mac,
     /// Largest payload in bytes.
     pub mtu: u32,
+    /// Whether its frames have the header of Ethernet (ARPHRD_ETHER, ARPHRD_LOOPBACK).
+    pub ethernet: bool,
     /// Whether it is set up.
     pub up: bool,
     /// Whether both ends are up.
@@ -226,6 +228,17 @@ impl Rtnl {
         replies.iter().find_map(read_link).ok_or(Error::Input(format!("{what}: the kernel sent no link")))
     }
 
+    /// Looks an interface up by its number, which stays when it is renamed.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`] with ENODEV when there is none.
+    pub fn link_at(&mut self, ifindex: u32) -> Result<Link> {
+        let what = format!("look up interface number {ifindex}");
+        let message = Message::new(libc::RTM_GETLINK, 0, &ifinfomsg(ifindex, 0, 0));
+        let replies = self.socket.get(&what, message)?;
+        replies.iter().find_map(read_link).ok_or(Error::Input(format!("{what}: the kernel sent no link")))
+    }
+
     /// Whether an interface has an address of IP that reaches beyond its link.
     pub fn has_address(&mut self, ifindex: u32) -> Result<bool> {
         // struct ifaddrmsg: family, prefix length, flags, scope, u32 interface.
@@ -272,6 +285,10 @@ fn read_link(reply: &Reply) -> Option<Link> {
         name: c_text(attrs.find(libc::IFLA_IFNAME)?),
         mac: attrs.find(libc::IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
         mtu: attrs.find_u32(libc::IFLA_MTU)?,
+        ethernet: matches!(
+            reply.payload().get(2..4)?.try_into().map(u16::from_ne_bytes).ok()?,
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK
+        ),
         up: u32_at(reply.payload(), 8)? & libc::IFF_UP as u32 != 0,
         carrier: attrs.find(IFLA_CARRIER).is_some_and(|carrier| carrier == [1]),
         operational: attrs.find(IFLA_OPERSTATE).is_some_and(|state| state == [IF_OPER_UP]),
@@ -313,6 +330,23 @@ mod tests {
     use crate::testing::need_root;
 
     const MAC: Mac = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn an_interface_is_found_by_its_number_under_any_name() {
+        need_root!();
+        let namespace = Namespace::new().unwrap();
+        let link = namespace.run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let lo = rtnl.link("lo").unwrap();
+            rtnl.link_at(lo.ifindex).unwrap()
+        });
+        assert_eq!((link.name.as_str(), link.ethernet), ("lo", true));
+        let missing = namespace.run(|| Rtnl::open().unwrap().link_at(4_000_000).unwrap_err());
+        assert!(
+            matches!(&missing, Error::Netlink { source, .. } if source.raw_os_error() == Some(libc::ENODEV)),
+            "{missing}"
+        );
+    }
 
     #[test]
     fn both_ends_are_born_in_their_namespaces() {

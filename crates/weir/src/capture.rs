@@ -16,7 +16,9 @@ use weir_capture::privilege as privileges;
 use weir_capture::session::{End, Limits, Recording, Report, Session, Signals, View};
 use weir_capture::source::{Source, Wanted};
 use weir_capture::{Rotation, privilege::User};
+use weir_lab::interface;
 use weir_port::capture::{BufferSize, Options};
+use weir_testbed::rtnl::Link;
 
 use crate::live::Live;
 use crate::prometheus::Server;
@@ -38,8 +40,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     if !arguments.filter.is_empty() {
         filter::check(&arguments.filter)?;
     }
-    let links = arguments.interfaces.iter().map(|name| Ok(weir_lab::interface::find(name)?));
-    let links = links.collect::<Result<Vec<_>>>()?;
+    let links = ethernet(&arguments.interfaces)?;
     check_permission()?;
     let (stop, trigger) = (run::stop_flag()?, Arc::new(AtomicBool::new(false)));
     signal_hook::flag::register(SIGUSR1, trigger.clone())?;
@@ -92,7 +93,7 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
     if !arguments.filter.is_empty() {
         filter::check(&arguments.filter)?;
     }
-    let link = weir_lab::interface::find(&arguments.interface)?;
+    let link = interface::find(&arguments.interface)?;
     check_permission()?;
     let stop = run::stop_flag()?;
     let options = Options { snap: 64, sockets: threads(None), promiscuous: true, ..Options::default() };
@@ -120,6 +121,16 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
         End::NothingLeft => Err(vanished(&report)),
         _ => Ok(Outcome::Done),
     }
+}
+
+/// Interfaces of which the frames are understood.
+pub(crate) fn ethernet(names: &[String]) -> Result<Vec<Link>> {
+    let find = |name: &String| {
+        let link = interface::find(name)?;
+        interface::check_ethernet(&link)?;
+        Ok(link)
+    };
+    names.iter().map(find).collect()
 }
 
 pub(crate) fn check_permission() -> Result<()> {
@@ -199,12 +210,13 @@ pub(crate) fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
 }
 
-pub(crate) fn give_up_privileges() -> Result<()> {
+/// Returns whom root has become.
+pub(crate) fn give_up_privileges() -> Result<Option<User>> {
     let became = privileges::drop_all().context("cannot give up privileges")?;
     if let Some(User { uid, .. }) = became {
         say::say(&format!("all is open; going on as user {uid}, without privileges"));
     }
-    Ok(())
+    Ok(became)
 }
 
 fn outcome(arguments: &cli::Capture, report: Report) -> Result<Outcome> {

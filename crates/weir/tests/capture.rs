@@ -415,6 +415,52 @@ fn a_full_disk_ends_the_capture_and_what_was_written_is_whole() {
     assert_eq!(ended.result["ledgers"][0]["captured"], found.len() as u64 + unwritten, "{}", ended.result);
 }
 
+/// `ip` with these words; false, aloud, where there is none.
+fn ip(namespace: &Namespace, line: &str) -> bool {
+    let mut command = Command::new("ip");
+    let Ok(output) = namespace.run(|| output(command.args(line.split(' ')))) else {
+        println!("skipped: no ip here");
+        return false;
+    };
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+#[test]
+fn an_interface_that_is_renamed_keeps_its_books() {
+    let Some(pair) = quiet_pair() else { return };
+    let capture = capturing(&pair.there, "capture -i b --json");
+    let sent = frames(100);
+    send(&pair, &sent);
+    set_up(&pair.there, "b", false);
+    if !ip(&pair.there, "link set dev b name c") {
+        return;
+    }
+    set_up(&pair.there, "c", true);
+    send(&pair, &sent);
+    let ended = capture.interrupt();
+    let ledger = &ended.result["ledgers"][0];
+    assert_eq!((ended.code, &ledger["interface"]), (Some(0), &"b".into()), "{}", ended.said);
+    assert_eq!(
+        (&ledger["captured"], &ledger["offered_most"]),
+        (&200.into(), &200.into()),
+        "{}",
+        ended.result
+    );
+}
+
+#[test]
+fn a_tunnel_without_ethernet_is_only_counted() {
+    let Some(pair) = quiet_pair() else { return };
+    if !ip(&pair.there, "tuntap add dev t mode tun") {
+        return;
+    }
+    refused(&pair.there, "capture -i t --duration 1", "what comes at t has no header of Ethernet");
+    let mut command = Command::new(WEIR);
+    command.args(["pps", "t", "--duration", "0.1"]);
+    assert!(pair.there.run(|| output(&mut command)).unwrap().status.success());
+}
+
 #[test]
 fn an_interface_that_disappears_leaves_a_whole_file() {
     let Some(pair) = quiet_pair() else { return };
