@@ -10,7 +10,7 @@ mod replay;
 mod told;
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -18,6 +18,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use weir_capture::privilege::User;
 use weir_capture::source::{Source, Wanted};
 use weir_detect::{Config, Engine, Event, Status};
 use weir_packet::headers::{self, Headers};
@@ -79,9 +80,13 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     };
     let config = read_config(config)?;
     let queues = if arguments.read.is_none() { open(arguments)? } else { Vec::new() };
-    let actions = Actions::start(&config.actions)?;
+    // What looks at frames, and what acts upon them, has no privileges any more.
+    let keep = arguments.keep_privileges || arguments.read.is_some();
+    let user = if keep { None } else { capture::give_up_privileges()? };
+    let actions = Actions::start(&config.actions).map_err(|error| as_user(error, user))?;
     let random = RandomState::new();
-    let captures = config.actions.captures.clone().map(Captures::new).transpose()?;
+    let captures = config.actions.captures.clone().map(Captures::new).transpose();
+    let captures = captures.map_err(|error| as_user(error, user))?;
     let engine = Engine::new(config, [random.hash_one(1), random.hash_one(2)]);
     let judge = Judge { engine, events: Vec::new(), captures };
     let mut told = Told { out, json: arguments.json, actions };
@@ -159,10 +164,21 @@ fn watch(
     Ok((status, if early { Outcome::Interrupted } else { Outcome::Done }))
 }
 
-/// All queues; what looks at frames, and what acts upon them, has no privileges any more.
+/// An error of somebody who was root before.
+fn as_user(error: anyhow::Error, user: Option<User>) -> anyhow::Error {
+    let denied =
+        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    match user.filter(|_| denied) {
+        Some(User { uid, .. }) => error.context(format!(
+            "user {uid}, who acts in place of root, may not: give it the right (`chown {uid} ...`), or use --keep-privileges"
+        )),
+        None => error,
+    }
+}
+
+/// All queues.
 fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
-    let links = arguments.interface.iter().map(|name| Ok(weir_lab::interface::find(name)?));
-    let links = links.collect::<Result<Vec<_>>>()?;
+    let links = capture::ethernet(&arguments.interface)?;
     capture::check_permission()?;
     let mut queues = Vec::new();
     for link in &links {
@@ -174,9 +190,6 @@ fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
         say::say(&format!("{}: {}, {}", link.name, source.rung, source.reason));
         say::notes(&source.obstacles);
         queues.extend(source.into_queues());
-    }
-    if !arguments.keep_privileges {
-        capture::give_up_privileges()?;
     }
     Ok(queues)
 }

@@ -273,6 +273,17 @@ fn bad_input_is_refused_with_its_place_and_remedy() {
 }
 
 #[test]
+fn who_was_root_is_told_what_it_may_not_do_any_more() {
+    let Some(pair) = Pair::new() else { return };
+    let folder = Folder::new("denied");
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let captures = format!("[captures]\nfolder = \"{}\"\n", text(&folder.0.join("attacks")));
+    let config = folder.config(2000, &captures);
+    let line = format!("detect -i b --config {}", text(&config));
+    weir::refused(&pair.there, &line, "in place of root, may not: give it the right");
+}
+
+#[test]
 fn the_example_that_is_printed_is_valid() {
     let output = output(&mut detect(&["--example"])).unwrap();
     let folder = Folder::new("example");

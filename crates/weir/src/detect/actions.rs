@@ -2,13 +2,13 @@
 //! holds up neither the watch nor the others.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -41,7 +41,8 @@ pub(super) struct Announced {
 struct Worker {
     name: &'static str,
     events: SyncSender<String>,
-    thread: JoinHandle<()>,
+    /// Says nothing, and is closed when all is done.
+    done: Receiver<Infallible>,
 }
 
 struct Announcer {
@@ -78,12 +79,16 @@ impl Actions {
         self.announcer.as_mut()?.of(event)
     }
 
-    /// Waits until all has been done. What was announced stays: the attacks may go on.
-    pub(super) fn finish(self) {
+    /// Waits until all has been done, `most` at most. What was announced stays: the attacks may go on.
+    pub(super) fn finish(self, most: Duration) {
         let announcer = self.announcer.and_then(|announcer| announcer.worker);
-        for worker in self.workers.into_iter().chain(announcer) {
-            drop(worker.events);
-            worker.thread.join().expect("an action does not panic");
+        let end = Instant::now() + most;
+        for Worker { name, events, done } in self.workers.into_iter().chain(announcer) {
+            drop(events);
+            let wait = end.saturating_duration_since(Instant::now());
+            if done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                say::say(&format!("note: {name} has not come to its end: not all events were handed to it"));
+            }
         }
     }
 }
@@ -91,14 +96,16 @@ impl Actions {
 impl Worker {
     fn start(name: &'static str, mut act: impl FnMut(&str) -> Result<()> + Send + 'static) -> Worker {
         let (events, waiting) = sync_channel::<String>(WAITING);
-        let thread = std::thread::spawn(move || {
+        let (is_done, done) = channel();
+        std::thread::spawn(move || {
+            let _is_done: Sender<Infallible> = is_done;
             for event in waiting {
                 if let Err(error) = act(&event) {
                     say::say(&format!("note: {name} has failed: {error:#}"));
                 }
             }
         });
-        Worker { name, events, thread }
+        Worker { name, events, done }
     }
 
     fn give(&self, event: String) {
@@ -166,4 +173,23 @@ fn run_script(script: &str, event: &str) -> Result<()> {
         bail!("{script} ended with {status}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_waits_for_actions_but_not_for_ever() {
+        let of = |worker| Actions { workers: vec![worker], announcer: None };
+        let (done, heard) = channel();
+        let quick = Worker::start("the webhook", move |event| Ok(done.send(event.to_string())?));
+        quick.give("an event".into());
+        of(quick).finish(Duration::from_secs(600));
+        assert_eq!(heard.try_recv().as_deref(), Ok("an event"));
+        let (_never, end) = channel::<()>();
+        let stuck = Worker::start("the script", move |_| Ok(end.recv()?));
+        stuck.give("an event".into());
+        of(stuck).finish(Duration::from_millis(1));
+    }
 }

@@ -12,6 +12,9 @@ use super::actions::Actions;
 use crate::time::in_words;
 use crate::units::{bits, rate};
 
+/// At the end actions may take so long: who has come to it wants to leave.
+const LAST_WAIT: Duration = Duration::from_secs(30);
+
 /// Where events go.
 pub(super) struct Told<'a, W> {
     pub(super) out: &'a mut W,
@@ -51,7 +54,7 @@ impl<W: Write> Told<'_, W> {
         } else {
             writeln!(self.out, "{}", summary(status))?;
         }
-        self.actions.finish();
+        self.actions.finish(LAST_WAIT);
         Ok(())
     }
 }
