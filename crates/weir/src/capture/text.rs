@@ -54,7 +54,12 @@ fn file(report: &Report, written: &Written) -> String {
     };
     line(report.slow(), "disk too slow");
     line(written.unwritten, "not written: the file could take no more");
-    line(written.let_go, "from too long before the trigger");
+    let held = if report.view.waiting {
+        "held back: the trigger did not come"
+    } else {
+        "from too long before the trigger"
+    };
+    line(written.let_go, held);
     if let Some(back) = written.reaches_back {
         text += &format!("{:9} reaches back {:.1} s before the trigger\n", "", back.as_secs_f64());
     }

@@ -39,7 +39,7 @@ pub(crate) struct Capture {
     #[arg(short, long, value_name = "EXPR", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
     /// Bytes kept of a frame
-    #[arg(short, long, value_name = "BYTES", default_value = "65535", value_parser = clap::value_parser!(u32).range(1..=MOST_SNAP))]
+    #[arg(short, long, value_name = "BYTES", default_value_t = MOST_SNAP as u32, value_parser = clap::value_parser!(u32).range(1..=MOST_SNAP))]
     pub(crate) snap: u32,
     /// File to write, compressed if it ends in .zst; - is standard output
     #[arg(short, long, value_name = "FILE")]
