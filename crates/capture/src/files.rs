@@ -16,12 +16,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::privilege::User;
 use crate::sys;
 
 /// Endings of which the number goes before: the longest first.
 const ENDINGS: [&str; 6] = [".pcapng.zst", ".pcap.zst", ".zst", ".pcapng", ".pcap", ".ntar"];
+
+/// How often to look for the reader of a pipe.
+const READER_MS: i32 = 50;
 
 /// What files a capture makes.
 #[derive(Debug, Clone)]
@@ -83,7 +87,13 @@ impl Files {
             Maker::Given(file) => {
                 file.take().ok_or_else(|| io::Error::other("standard output has one file only"))
             }
-            Maker::Own(folder) => folder.next().map(File::from),
+            Maker::Own(folder) => {
+                let wait = || {
+                    std::thread::sleep(Duration::from_millis(READER_MS as u64));
+                    true
+                };
+                folder.next_read(wait).map(File::from)
+            }
             Maker::Child(child) => {
                 child.write_all(b"n")?;
                 sys::receive_file(child).map(File::from)
@@ -98,8 +108,10 @@ fn serve(mut requests: &UnixStream, folder: &mut Folder) {
     loop {
         match requests.read(&mut request) {
             Ok(1) if request == *b"n" => {
+                // Meanwhile the parent says nothing, unless it goes.
+                let file = folder.next_read(|| !sys::hears(requests, READER_MS));
                 // The parent sees by itself that it has gone.
-                let _ = sys::send_file(requests, folder.next());
+                let _ = sys::send_file(requests, file);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             _ => return,
@@ -133,6 +145,16 @@ impl Folder {
     fn name(&self, number: u64) -> io::Result<CString> {
         let number = if self.numbered { format!("-{number:05}") } else { String::new() };
         Ok(CString::new([&self.stem, number.as_bytes(), self.ending.as_bytes()].concat())?)
+    }
+
+    /// The next file. If it is a pipe, waits for its reader for as long as `wait` says.
+    fn next_read(&mut self, mut wait: impl FnMut() -> bool) -> io::Result<OwnedFd> {
+        loop {
+            match self.next() {
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) && wait() => {}
+                result => return result,
+            }
+        }
     }
 
     fn next(&mut self) -> io::Result<OwnedFd> {

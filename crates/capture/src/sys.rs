@@ -98,13 +98,24 @@ pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     File::options().read(true).custom_flags(flags).open(path).map(OwnedFd::from)
 }
 
-/// Makes or empties a file.
+/// Makes or empties a file. Of a pipe that nobody reads it says so (ENXIO) and does not wait.
 pub(crate) fn create_at(directory: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: a directory that is open and a text that ends with 0.
     let fd = check(unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, 0o644) })?;
     // SAFETY: a descriptor that the kernel has just returned.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // Who writes waits for the reader.
+    // SAFETY: an open file.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFL, 0) })?;
+    Ok(file)
+}
+
+/// Has the other end said something, or gone, within this time?
+pub(crate) fn hears(from: &UnixStream, ms: i32) -> bool {
+    let mut poll = libc::pollfd { fd: from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd.
+    unsafe { libc::poll(&mut poll, 1, ms) > 0 }
 }
 
 /// Deletes a file.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -255,6 +255,51 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     let kept: Vec<_> = left.iter().flat_map(|file| packets(file)).collect();
     assert_eq!(left.len(), 2, "those of the first run had the same names: {left:?}");
     assert_eq!(kept, sent[sent.len() - kept.len()..]);
+}
+
+/// Waits until something is so; false if it is not for a minute.
+fn becomes(mut is_so: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+#[test]
+fn a_pipe_is_waited_for_and_nobody_outlives_the_capture() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("pipe");
+    let pipe = folder.0.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let line = format!("capture -i b --json -w {}", pipe.display());
+    // Nobody reads the pipe.
+    let capture = capturing(&pair.there, &line);
+    let children = format!("/proc/{0}/task/{0}/children", capture.pid());
+    let child = fs::read_to_string(children).unwrap().trim().to_string();
+    assert!(child.parse::<u32>().is_ok(), "`{child}`");
+    let state = || fs::read_to_string(format!("/proc/{child}/wchan")).unwrap_or_default();
+    assert!(
+        becomes(|| ["poll", "partner"].iter().any(|wait| state().contains(wait))),
+        "it waits: {}",
+        state()
+    );
+    capture.signal(libc::SIGKILL);
+    let gone = becomes(|| !Path::new(&format!("/proc/{child}")).exists());
+    // Lets it go in any case.
+    drop(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe));
+    assert!(gone);
+    // Now there is a reader, a little later.
+    let capture = capturing(&pair.there, &line);
+    let read = std::thread::spawn(move || packets(&pipe));
+    let sent = frames(100);
+    send(&pair, &sent);
+    capture.interrupt().check(sent.len());
+    assert_eq!(in_order(read.join().unwrap()), sent);
 }
 
 #[test]
