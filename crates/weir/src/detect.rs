@@ -91,11 +91,11 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     let judge = Judge { engine, events: Vec::new(), captures };
     let mut told = Told { out, json: arguments.json, actions };
     let (status, outcome) = match &arguments.read {
-        Some(file) => (replay(file, judge, &mut told)?, Outcome::Done),
+        Some(file) => (replay(file, judge, &mut told)?, Ok(Outcome::Done)),
         None => watch(arguments, queues, judge, &mut told)?,
     };
     told.finish(&status)?;
-    Ok(outcome)
+    outcome
 }
 
 fn read_config(path: &Path) -> Result<Config> {
@@ -124,12 +124,13 @@ struct Shared {
     teller: Thread,
 }
 
+/// Watches until the end; what was counted, and how it ended: where a queue had to be given up, with its error.
 fn watch(
     arguments: &cli::Detect,
     queues: Vec<Box<dyn Queue>>,
     judge: Judge,
     told: &mut Told<impl Write>,
-) -> Result<(Status, Outcome)> {
+) -> Result<(Status, Result<Outcome>)> {
     let stop = stop_flag()?;
     let keeps_bytes = judge.captures.is_some();
     let shared = Shared {
@@ -140,28 +141,37 @@ fn watch(
     };
     say::say(&format!("watching {}", arguments.interface.join(", ")));
     let begin = Instant::now();
-    std::thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = queues.into_iter().map(|queue| scope.spawn(|| work(queue, &shared))).collect();
+    let worked = std::thread::scope(|scope| -> Result<Result<()>> {
+        let mut workers: Vec<_> =
+            queues.into_iter().map(|queue| scope.spawn(|| work(queue, &shared))).collect();
         let is_over = || {
             stop.load(Ordering::Relaxed)
                 || arguments.duration.is_some_and(|duration| begin.elapsed() >= duration)
-                || workers.iter().all(|worker| worker.is_finished())
         };
-        let mut result = Ok(());
-        while result.is_ok() && !is_over() {
+        let (mut result, mut worked) = (Ok(()), Ok(()));
+        while result.is_ok() && !workers.is_empty() && !is_over() {
             std::thread::park_timeout(WAIT);
             result = judge_now(&shared, told);
+            while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
+                let ended = workers.swap_remove(n).join().expect("a worker does not panic");
+                if let Err(error) = &ended
+                    && !workers.is_empty()
+                {
+                    say::say(&format!("note: {error:#}; the watch goes on with what is left"));
+                }
+                worked = worked.and(ended);
+            }
         }
         shared.stop.store(true, Ordering::Relaxed);
         for worker in workers {
-            let worked = worker.join().expect("a worker does not panic");
-            result = result.and(worked);
+            worked = worked.and(worker.join().expect("a worker does not panic"));
         }
-        result.and_then(|()| judge_now(&shared, told))
+        result.and_then(|()| judge_now(&shared, told))?;
+        Ok(worked)
     })?;
     let status = shared.judge().engine.status();
     let early = stop.load(Ordering::Relaxed) && arguments.duration.is_some();
-    Ok((status, if early { Outcome::Interrupted } else { Outcome::Done }))
+    Ok((status, worked.map(|()| if early { Outcome::Interrupted } else { Outcome::Done })))
 }
 
 /// An error of somebody who was root before.
@@ -208,15 +218,16 @@ fn work(mut queue: Box<dyn Queue>, shared: &Shared) -> Result<()> {
     let (mut lost, mut asked) = (0, Instant::now());
     loop {
         let is_last = shared.stop.load(Ordering::Relaxed);
-        queue.take(WAIT, &mut |frame| {
+        let taken = queue.take(WAIT, &mut |frame| {
             if let Some(headers) = headers::read(frame.bytes) {
                 batch.add(headers, if shared.keeps_bytes { frame.bytes } else { &[] }, frame);
                 if batch.frames.len() == BATCH {
                     batch.hand_on(shared);
                 }
             }
-        })?;
+        });
         batch.hand_on(shared);
+        taken?;
         // A question to the kernel for each frame would cost more than the frame.
         if is_last || asked.elapsed() >= WAIT {
             asked = Instant::now();

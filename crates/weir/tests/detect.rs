@@ -273,6 +273,31 @@ fn bad_input_is_refused_with_its_place_and_remedy() {
 }
 
 #[test]
+fn an_interface_that_goes_is_told_and_the_others_are_watched() {
+    let Some(pair) = Pair::new() else { return };
+    let ip = |words: &str| {
+        let mut command = Command::new("ip");
+        pair.there.run(|| output(command.args(words.split(' ')))).is_ok_and(|output| output.status.success())
+    };
+    if !ip("link add name c type veth peer name d") {
+        println!("skipped: no ip here");
+        return;
+    }
+    let folder = Folder::new("goes");
+    let config = folder.config(2000, "");
+    let line = format!("detect -i b -i c --config {} --json", text(&config));
+    let mut watching = Started::new(&pair.there, &line, "watching");
+    assert!(ip("link del dev c"));
+    watching.await_words("interface c has vanished; the watch goes on");
+    let mut generate = Command::new(WEIR);
+    generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "10k", "--frame", "64", "--json"]);
+    assert!(pair.here.run(|| output(&mut generate)).unwrap().status.success());
+    assert_eq!(watching.line()["event"], "start");
+    let ended = watching.interrupt();
+    assert_eq!((ended.code, &ended.result["event"]), (Some(1), &"status".into()), "{}", ended.said);
+}
+
+#[test]
 fn who_was_root_is_told_what_it_may_not_do_any_more() {
     let Some(pair) = Pair::new() else { return };
     let folder = Folder::new("denied");
