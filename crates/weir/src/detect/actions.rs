@@ -126,7 +126,10 @@ impl Announcer {
                     .custom_flags(libc::O_NONBLOCK)
                     .open(pipe)
                     .with_context(|| format!("cannot talk to ExaBGP through {pipe}: is it running?"))?;
-                Some(Worker::start("ExaBGP", move |command| Ok(writeln!(file, "{command}")?)))
+                // In one piece, which the pipe takes whole or not at all: half a command would spoil the next.
+                Some(Worker::start("ExaBGP", move |command| {
+                    Ok(file.write_all(format!("{command}\n").as_bytes())?)
+                }))
             }
             (Daemon::GoBgp, true) => Some(Worker::start("GoBGP", |command| {
                 let words: Vec<_> = command.split_whitespace().collect();
