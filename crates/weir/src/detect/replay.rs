@@ -20,7 +20,7 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Packet};
 
 use super::told::Told;
-use super::{Judge, LAG, WAIT, tell};
+use super::{Judge, LAG, SNAP, WAIT, tell};
 
 /// Frames that are held back at most: a queue of which the file says nothing must not keep all others in memory.
 const MOST: usize = 1_000_000;
@@ -75,7 +75,7 @@ pub(super) fn replay(path: &Path, mut judge: Judge, told: &mut Told<impl Write>)
 struct Held {
     /// `None`: it is none of IP.
     headers: Option<Headers>,
-    /// Empty where nobody wants them.
+    /// As many as on the wire would be; none where nobody wants them.
     bytes: Box<[u8]>,
     wire_len: u32,
     /// Frames lost before it.
@@ -84,7 +84,8 @@ struct Held {
 
 impl Held {
     fn of(packet: &Packet<'_>, keeps_bytes: bool) -> Held {
-        let bytes = if keeps_bytes { packet.bytes.into() } else { Box::default() };
+        let kept = if keeps_bytes { packet.bytes.len().min(SNAP as usize) } else { 0 };
+        let bytes = packet.bytes[..kept].into();
         let (wire_len, lost) = (packet.wire_len, packet.dropped);
         Held { headers: headers::read(packet.bytes), bytes, wire_len, lost }
     }
@@ -140,6 +141,18 @@ mod tests {
 
     fn ready(order: &mut InOrder<u32>, all: bool) -> Vec<u64> {
         std::iter::from_fn(|| order.next(all)).map(|(at_ns, _)| at_ns).collect()
+    }
+
+    #[test]
+    fn no_more_is_held_of_a_packet_than_on_the_wire() {
+        let packet = |bytes| Packet { interface: 0, at_ns: 1, wire_len: 1500, bytes, dropped: 2 };
+        let held = |bytes, keeps_bytes| {
+            let Held { bytes, wire_len, lost, .. } = Held::of(&packet(bytes), keeps_bytes);
+            (bytes.len(), wire_len, lost)
+        };
+        assert_eq!(held(&[0; 1500], true), (SNAP as usize, 1500, 2));
+        assert_eq!(held(&[0; 60], true), (60, 1500, 2));
+        assert_eq!(held(&[0; 60], false), (0, 1500, 2));
     }
 
     #[test]
