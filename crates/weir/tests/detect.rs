@@ -187,7 +187,11 @@ fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
     assert_eq!((&start["event"], &start["direction"]), (&Value::from("start"), &Value::from("in")));
     assert!(start["rates"]["pps"].as_f64().unwrap() > 2000.0, "{start}");
     assert_eq!(start["evidence"]["protocols"][0]["value"], protocol);
-    let end = watching.line();
+    // A generator that is late attacks for longer.
+    let mut end = watching.line();
+    while end["event"] == "update" {
+        end = watching.line();
+    }
     assert_eq!((&end["event"], &end["attack"]), (&Value::from("end"), &Value::from(1)));
     let status = watching.interrupt().result;
     // Neighbour discovery of the namespaces is foreign.

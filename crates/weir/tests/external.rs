@@ -162,16 +162,18 @@ drops = ["tenth"]"#
         let record = lab.run(&["box.toml", "--tester", tester]);
         let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
         let (sent, lost) = (trial["sent"].as_u64().unwrap(), trial["lost"].as_u64().unwrap());
-        assert_eq!(sent, 2000, "{tester}: {trial}");
+        // On a busy machine the tester is late, and gives up; the trials before this one may have ended within a ten.
+        let tenth = frames(trial, "tenth");
+        assert!(sent > 100 && tenth.abs_diff(sent / 10) <= 1, "{tester}: {trial}");
         // One counter for both directions. All would be lost if nobody answered the box, which has forgotten the
         // tester's Ethernet addresses with the reset.
-        assert!((200..1000).contains(&lost), "{tester}: {trial}");
-        assert_eq!(frames(trial, "tenth"), 200, "{tester}: {trial}");
+        assert!((tenth..sent / 2).contains(&lost), "{tester}: {trial}");
         assert_eq!(trial["unexplained"], 0, "{tester}: {trial}");
         assert!(trial["cost"]["dut_cpu_ns"].as_u64() > Some(100_000_000), "{trial}");
         let memory = trial["cost"]["memory_bytes"].to_string();
         assert!(memory.starts_with("[[\"slab\","), "{memory}");
-        assert!(trial["cost"]["box_counters"].to_string().contains("[\"tenth\",200]"), "{trial}");
+        let counters = trial["cost"]["box_counters"].to_string();
+        assert!(counters.contains(&format!("[\"tenth\",{tenth}]")), "{trial}");
         let how = if tester == "xdp" { "native (the driver's) XDP" } else { "" };
         assert!(notes(&record).contains(how), "{}", notes(&record));
     }
@@ -201,7 +203,8 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
         let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
         let lost = frames(trial, "lost in the box or on its wires");
         assert_eq!(trial["lost"].as_u64(), Some(lost), "{ip}: {trial}");
-        assert_eq!(lost >= 200, !more.is_empty(), "{ip}: {trial}");
+        let sent = trial["sent"].as_u64().unwrap();
+        assert!(sent > 100 && (lost >= sent / 10) != more.is_empty(), "{ip}: {trial}");
         assert_eq!(trial["streams"][0]["direction"], "a>a", "{ip}: {trial}");
         // What leaves the tester is no rate of the box.
         let devices: Vec<_> =

@@ -14,17 +14,22 @@ use weir_testbed::fault::Faults;
 use weir_testbed::journal::Journal;
 use weir_testbed::rules::RuleForm;
 
+use crate::crowd::is_crowded;
+
 /// How long a machine may be too busy to let one trial alone, at least one attempt.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same while there is a crowd.
+const MOST_PATIENCE: Duration = Duration::from_secs(300);
 
 /// The first attempt that the machine left alone; the others say what they were disturbed by. Panics with the last of
 /// those if it takes too long.
 pub(crate) fn undisturbed<T>(mut attempt: impl FnMut() -> Result<T, String>) -> T {
     let begin = Instant::now();
+    let too_long = || begin.elapsed() > PATIENCE && (!is_crowded() || begin.elapsed() > MOST_PATIENCE);
     loop {
         match attempt() {
             Ok(calm) => return calm,
-            Err(disturbed) if begin.elapsed() > PATIENCE => {
+            Err(disturbed) if too_long() => {
                 panic!("the machine has disturbed every attempt, the last one: {disturbed}")
             }
             Err(_) => {}
@@ -38,7 +43,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves a test, aloud, where rigs with XDP cannot be built; else waits for its turn.
+/// Leaves a test, aloud, where rigs with XDP cannot be built or nothing can be measured; else waits for its turn.
 macro_rules! need_rig {
     () => {{
         // SAFETY: no arguments, cannot fail.
@@ -46,7 +51,12 @@ macro_rules! need_rig {
             println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
             return;
         }
-        $crate::bench::alone()
+        let turn = $crate::bench::alone();
+        if $crate::crowd::is_crowded() {
+            println!("skipped: {} found this machine too busy to measure on", module_path!());
+            return;
+        }
+        turn
     }};
 }
 pub(crate) use need_rig;
