@@ -6,6 +6,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use weir_detect::{CaptureSpec, Event, Kind};
@@ -41,8 +42,7 @@ struct Open {
     attack: u64,
     /// `None`: all frames.
     host: Option<IpAddr>,
-    file: Arc<File>,
-    path: PathBuf,
+    output: Arc<Output>,
     waiting: Vec<u8>,
     /// Frames that it may still get.
     left: u32,
@@ -50,10 +50,19 @@ struct Open {
     ended: bool,
 }
 
+/// Where it goes. Only who writes changes it.
+struct Output {
+    file: File,
+    path: PathBuf,
+    /// Bytes of whole packets.
+    written: AtomicU64,
+    /// It could take no more.
+    failed: AtomicBool,
+}
+
 /// Something for the disk.
 pub(super) struct Job {
-    file: Arc<File>,
-    path: PathBuf,
+    output: Arc<Output>,
     bytes: Vec<u8>,
 }
 
@@ -107,11 +116,11 @@ impl Captures {
 
     /// What waits for the disk.
     pub(super) fn jobs(&mut self) -> Vec<Job> {
-        let jobs = self.files.iter_mut().filter(|open| !open.waiting.is_empty()).map(|open| Job {
-            file: open.file.clone(),
-            path: open.path.clone(),
-            bytes: std::mem::take(&mut open.waiting),
-        });
+        let jobs = self
+            .files
+            .iter_mut()
+            .filter(|open| !open.waiting.is_empty())
+            .map(|open| Job { output: open.output.clone(), bytes: std::mem::take(&mut open.waiting) });
         let jobs = jobs.collect();
         self.files.retain(|open| !open.ended);
         jobs
@@ -133,8 +142,7 @@ impl Captures {
         let mut open = Open {
             attack: event.attack,
             host: event.host,
-            file: Arc::new(file),
-            path: path.clone(),
+            output: Arc::new(Output::new(file, path.clone())),
             waiting,
             left: self.spec.frames,
             left_out: 0,
@@ -153,17 +161,37 @@ impl Captures {
 }
 
 impl Job {
-    /// Writes it.
+    /// Writes it, unless that has failed before.
     pub(super) fn write(&self) {
-        if let Err(error) = (&*self.file).write_all(&self.bytes) {
-            say::say(&format!("note: the capture {} is incomplete: {error}", self.path.display()));
+        let Output { file, path, written, failed } = &*self.output;
+        if failed.load(Ordering::Relaxed) {
+            return;
         }
+        match (&*file).write_all(&self.bytes) {
+            Ok(()) => {
+                written.fetch_add(self.bytes.len() as u64, Ordering::Relaxed);
+            }
+            Err(error) => {
+                failed.store(true, Ordering::Relaxed);
+                // Half a packet would make readers complain of the whole file. A device cannot be cut.
+                let _ = file.set_len(written.load(Ordering::Relaxed));
+                say::say(&format!("note: the capture {} ends early: {error}", path.display()));
+            }
+        }
+    }
+}
+
+impl Output {
+    fn new(file: File, path: PathBuf) -> Output {
+        Output { file, path, written: AtomicU64::new(0), failed: AtomicBool::new(false) }
     }
 }
 
 impl Open {
     fn wants(&self, headers: &Headers) -> bool {
-        self.left > 0 && self.host.is_none_or(|host| headers.src == host || headers.dst == host)
+        self.left > 0
+            && !self.output.failed.load(Ordering::Relaxed)
+            && self.host.is_none_or(|host| headers.src == host || headers.dst == host)
     }
 
     /// A frame that came after the start.
@@ -179,5 +207,29 @@ impl Open {
         let dropped = std::mem::take(&mut self.left_out);
         write::packet(&mut self.waiting, &Packet { interface: 0, at_ns, wire_len, bytes, dropped });
         self.left -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_takes_no_more_is_left_alone() {
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Arc::new(Output::new(file, "/dev/full".into()));
+        let headers = headers::read(&[&[2; 12][..], &[8, 0, 0x45], &[0; 40]].concat()).unwrap();
+        let open = Open {
+            attack: 1,
+            host: None,
+            output: output.clone(),
+            waiting: Vec::new(),
+            left: 5,
+            left_out: 0,
+            ended: false,
+        };
+        assert!(open.wants(&headers));
+        Job { output, bytes: vec![1; 100] }.write();
+        assert!(!open.wants(&headers));
     }
 }
