@@ -172,8 +172,8 @@ fn every_rung_accounts_for_every_frame() {
     let of =
         |way: &str| rows.iter().filter(|row| row.contains(way)).map(|row| numbers(row)).collect::<Vec<_>>();
     for numbers in of("rotated") {
-        // On a busy machine the sender is late, and gives up.
-        let files = if numbers[0] < 49_000 { 1 } else { 3 };
+        // On a busy machine the sender is late, and gives up; or frames are dropped.
+        let files = if numbers[1] < 49_000 { 1 } else { 3 };
         assert!(numbers[1] > 0 && numbers[4] >= files, "sent, in files, files: {text}");
     }
     assert!(of("overload").iter().all(|numbers| numbers[0] == 50_000 && numbers[2] > 0), "dropped: {text}");
