@@ -88,7 +88,7 @@ fn plans_and_records_of_a_newer_version() {
 }
 
 #[test]
-fn a_file_that_is_none_of_ours() {
+fn what_is_not_there_is_told() {
     let home = home();
     fs::write(home.path("holiday.jpg"), [0xff; 5000]).expect("room");
     let said = refusal(&home.weir(&["list", "--store", "holiday.jpg"]), 1);
@@ -97,6 +97,8 @@ fn a_file_that_is_none_of_ours() {
     assert!(said.contains("quick"), "{said}");
     let said = refusal(&home.weir(&["run", "tiny.toml", "--report", "nowhere/x.html"]), 1);
     assert!(said.contains("no folder nowhere"), "{said}");
+    let said = refusal(&home.weir(&["bench", "plane", "forwrd"]), 1);
+    assert!(said.contains("`forwrd`") && said.contains("forward 1M prefixes IPv6"), "{said}");
 }
 
 #[test]

@@ -23,10 +23,10 @@ pub enum Form {
     Json,
 }
 
-/// Measures the rows of the plane whose names begin with `wanted`.
+/// Measures the rows of the plane with `wanted` in their names.
 ///
 /// # Errors
-/// Those of `out`.
+/// Those of `out`, and that no row is wanted.
 pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     let mut bench = probe::Bench::new(wanted, form, out);
     bench.heading()?;
@@ -34,5 +34,6 @@ pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     filter::rows(&mut bench)?;
     nat::rows(&mut bench)?;
     threads::rows(&mut bench)?;
-    change::rows(&mut bench)
+    change::rows(&mut bench)?;
+    bench.end()
 }

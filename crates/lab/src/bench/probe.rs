@@ -24,6 +24,8 @@ const BATCH_NS: u64 = 12_800;
 /// The rows that are wanted, the speed of the clock, and where they are written.
 pub(super) struct Bench<'a> {
     wanted: &'a str,
+    /// Rows that were not wanted; `None` since one was.
+    others: Option<Vec<String>>,
     clocks_per_ns: f64,
     form: Form,
     out: &'a mut dyn Write,
@@ -46,7 +48,13 @@ impl<'a> Bench<'a> {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let mhz = cpu.lines().find(|line| line.starts_with("cpu MHz"));
         let mhz: Option<f64> = mhz.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-        Bench { wanted, clocks_per_ns: mhz.map_or(1.0, |mhz| mhz / 1000.0), form, out }
+        Bench {
+            wanted,
+            others: Some(Vec::new()),
+            clocks_per_ns: mhz.map_or(1.0, |mhz| mhz / 1000.0),
+            form,
+            out,
+        }
     }
 
     pub(super) fn heading(&mut self) -> io::Result<()> {
@@ -67,8 +75,24 @@ impl<'a> Bench<'a> {
         )
     }
 
-    pub(super) fn wants(&self, row: &str) -> bool {
-        row.starts_with(self.wanted)
+    pub(super) fn wants(&mut self, row: &str) -> bool {
+        let wants = row.contains(self.wanted);
+        if wants {
+            self.others = None;
+        } else if let Some(others) = &mut self.others {
+            others.push(row.to_string());
+        }
+        wants
+    }
+
+    /// Says so if no row was wanted.
+    pub(super) fn end(self) -> io::Result<()> {
+        let Some(rows) = self.others else { return Ok(()) };
+        let (wanted, rows) = (self.wanted, rows.join("\n  "));
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("no row has `{wanted}` in its name; the rows are\n  {rows}"),
+        ))
     }
 
     /// Frames through a plane whose tables take so many bytes: `make` writes a frame's bytes and says how many, and by

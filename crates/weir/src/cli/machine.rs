@@ -123,10 +123,10 @@ pub(crate) enum Bench {
     #[command(after_help = "\
 Examples:
   weir bench plane                          all rows, about three minutes
-  weir bench plane nat                      the rows whose names begin so
+  weir bench plane nat                      the rows with this in their names
   weir bench plane --pages 2m --json        tables in pages of 2 MiB, a JSON object per row")]
     Plane {
-        /// Only rows whose names begin so
+        /// Only rows with this in their names
         #[arg(default_value = "")]
         rows: String,
         /// Pages that the tables lie in
