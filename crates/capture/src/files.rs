@@ -2,7 +2,7 @@
 //!
 //! With rotation `x.pcapng` becomes `x-00001.pcapng`, `x-00002.pcapng`, ... of which the last `keep` are left.
 //! Under root a child process makes and deletes them and hands their descriptors over: it sees no packet, takes no
-//! names, and knows two orders, "next" and "delete the oldest". It ends with this process.
+//! names, and knows two orders, "next" and "stop waiting". It ends with this process.
 //!
 //! ```text
 //!  capture, no privileges  --'n'-->  child  -- openat(directory, "x-00002.pcapng")
@@ -16,6 +16,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::privilege::User;
@@ -43,6 +45,7 @@ pub struct Target {
 /// Makes files, one after the other.
 pub struct Files {
     maker: Maker,
+    stop: Arc<AtomicBool>,
 }
 
 enum Maker {
@@ -53,14 +56,23 @@ enum Maker {
 }
 
 impl Files {
+    fn by(maker: Maker) -> Files {
+        Files { maker, stop: Arc::default() }
+    }
+
+    /// The same; the reader of a pipe is waited for until `stop` is set.
+    pub fn until(self, stop: Arc<AtomicBool>) -> Files {
+        Files { stop, ..self }
+    }
+
     /// A file that is open already: standard output.
     pub fn given(file: File) -> Files {
-        Files { maker: Maker::Given(Some(file)) }
+        Files::by(Maker::Given(Some(file)))
     }
 
     /// Files that this process makes with its own rights.
     pub fn of(target: &Target) -> io::Result<Files> {
-        Ok(Files { maker: Maker::Own(Folder::open(target)?) })
+        Ok(Files::by(Maker::Own(Folder::open(target)?)))
     }
 
     /// Files that a child process makes with the rights that this process has now. Call it while there is a single
@@ -78,11 +90,15 @@ impl Files {
             let _ = sys::bound_capabilities(needed).and_then(|()| sys::keep_capabilities(needed));
             serve(&theirs, &mut folder);
         })?;
-        Ok(Files { maker: Maker::Child(ours) })
+        Ok(Files::by(Maker::Child(ours)))
     }
 
     /// Makes the next file, and deletes what is too old.
+    ///
+    /// # Errors
+    /// `Interrupted`: told to stop before anybody read the pipe; no more files can be had.
     pub(crate) fn next(&mut self) -> io::Result<File> {
+        let goes_on = || !self.stop.load(Ordering::Relaxed);
         match &mut self.maker {
             Maker::Given(file) => {
                 file.take().ok_or_else(|| io::Error::other("standard output has one file only"))
@@ -90,12 +106,19 @@ impl Files {
             Maker::Own(folder) => {
                 let wait = || {
                     std::thread::sleep(Duration::from_millis(READER_MS as u64));
-                    true
+                    goes_on()
                 };
                 folder.next_read(wait).map(File::from)
             }
             Maker::Child(child) => {
                 child.write_all(b"n")?;
+                while !sys::hears(child, READER_MS) {
+                    if !goes_on() {
+                        // A disk that is slow to make a file is waited for, a reader is not.
+                        child.write_all(b"s")?;
+                        break;
+                    }
+                }
                 sys::receive_file(child).map(File::from)
             }
         }
@@ -113,6 +136,8 @@ fn serve(mut requests: &UnixStream, folder: &mut Folder) {
                 // The parent sees by itself that it has gone.
                 let _ = sys::send_file(requests, file);
             }
+            // It has heard that while it waited, or has not waited.
+            Ok(1) if request == *b"s" => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             _ => return,
         }
@@ -151,7 +176,11 @@ impl Folder {
     fn next_read(&mut self, mut wait: impl FnMut() -> bool) -> io::Result<OwnedFd> {
         loop {
             match self.next() {
-                Err(error) if error.raw_os_error() == Some(libc::ENXIO) && wait() => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                    if !wait() {
+                        return Err(io::Error::from_raw_os_error(libc::EINTR));
+                    }
+                }
                 result => return result,
             }
         }
@@ -203,5 +232,16 @@ mod tests {
         assert!(folder.join("a.pcapng").exists());
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(Files::of(&plain).err().unwrap().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_wait_for_a_reader_ends_when_all_does() {
+        let path = std::env::temp_dir().join(format!("weir-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let target = Target { path: path.clone(), numbered: false, keep: None, owner: None };
+        let stop = Arc::new(AtomicBool::new(true));
+        let result = Files::of(&target).unwrap().until(stop).next();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::Interrupted);
     }
 }

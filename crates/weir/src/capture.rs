@@ -1,7 +1,7 @@
 //! `weir capture` and `weir pps`: what frames arrive at interfaces of the user's, and where they went.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +45,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let (stop, trigger) = (run::stop_flag()?, Arc::new(AtomicBool::new(false)));
     signal_hook::flag::register(SIGUSR1, trigger.clone())?;
     let files = arguments.write.as_deref().map(|path| files(arguments, path)).transpose()?;
+    let files = files.map(|files| files.until(stop.clone()));
     let scraped = arguments.prometheus.map(listen).transpose()?;
     let mut sources = Vec::new();
     for link in &links {
@@ -58,8 +59,14 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let details = arguments.stats || arguments.json || arguments.prometheus.is_some();
     let recording = files.map(|files| recording(arguments, files));
     let limits = Limits { duration: arguments.duration, frames: arguments.count, bytes: arguments.size };
-    let session =
-        Session::start(sources, recording, limits, details).with_context(|| file_error(arguments))?;
+    let session = match Session::start(sources, recording, limits, details) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            let pipe = arguments.write.as_deref().unwrap_or(Path::new("the pipe")).display();
+            say::say(&format!("interrupted: nobody reads {pipe} yet, so that nothing was captured"));
+            return Ok(Outcome::Interrupted);
+        }
+        started => started.with_context(|| file_error(arguments))?,
+    };
     let server = scraped.map(Server::start).transpose()?;
     let mut shown = Shown::new(arguments, !arguments.filter.is_empty());
     let mut broken = None;

@@ -135,9 +135,13 @@ fn packets(path: &Path) -> Vec<Vec<u8>> {
     let compressed = path.extension().is_some_and(|ending| ending == "zst");
     let input: Box<dyn Read> =
         if compressed { Box::new(zstd::Decoder::new(file).unwrap()) } else { Box::new(BufReader::new(file)) };
+    packets_of(input)
+}
+
+fn packets_of(input: impl Read) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(input).unwrap();
     let (mut found, mut last) = (Vec::new(), BTreeMap::new());
-    while let Some(item) = reader.next_item().unwrap_or_else(|error| panic!("{}: {error}", path.display())) {
+    while let Some(item) = reader.next_item().unwrap() {
         if let Item::Packet(packet) = item {
             assert!(last.insert(packet.interface, packet.at_ns) <= Some(packet.at_ns), "time goes on");
             assert_eq!(packet.wire_len as usize, packet.bytes.len());
@@ -297,11 +301,28 @@ fn a_pipe_is_waited_for_and_nobody_outlives_the_capture() {
     assert!(gone);
     // Now there is a reader, a little later.
     let capture = capturing(&pair.there, &line);
-    let read = std::thread::spawn(move || packets(&pipe));
+    let reader = File::open(&pipe).unwrap();
+    let read = std::thread::spawn(move || packets_of(reader));
     let sent = frames(100);
     send(&pair, &sent);
     capture.interrupt().check(sent.len());
     assert_eq!(in_order(read.join().unwrap()), sent);
+}
+
+#[test]
+fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("interrupted");
+    let pipe = folder.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let line = format!("capture -i b --json -w {}", pipe.display());
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let capture = capturing(&pair.there, &line);
+        capture.signal(signal);
+        let ended = capture.end();
+        assert_eq!(ended.code, Some(130), "{}", ended.said);
+        assert!(ended.said.contains(&format!("nobody reads {}", pipe.display())), "{}", ended.said);
+    }
 }
 
 #[test]
