@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     let captures = captures.map_err(|error| as_user(error, user))?;
     let engine = Engine::new(config, [random.hash_one(1), random.hash_one(2)]);
     let judge = Judge { engine, events: Vec::new(), captures };
-    let mut told = Told { out, json: arguments.json, actions };
+    let mut told = Told::new(out, arguments.json, actions);
     let (status, outcome) = match &arguments.read {
         Some(file) => (replay(file, judge, &mut told)?, Ok(Outcome::Done)),
         None => watch(arguments, queues, judge, &mut told)?,
@@ -106,12 +106,9 @@ fn read_config(path: &Path) -> Result<Config> {
     Ok(Config::read(&name.to_string(), &text)?)
 }
 
-fn tell(
-    (events, jobs): (Vec<(Event, Option<PathBuf>)>, Vec<Job>),
-    told: &mut Told<impl Write>,
-) -> Result<()> {
+fn tell((events, jobs): (Vec<(Event, Option<PathBuf>)>, Vec<Job>), told: &mut Told<impl Write>) {
     jobs.iter().for_each(Job::write);
-    events.iter().try_for_each(|(event, capture)| told.tell(event, capture.as_deref()))
+    events.iter().for_each(|(event, capture)| told.tell(event, capture.as_deref()));
 }
 
 /// What the threads of a watch share.
@@ -141,17 +138,17 @@ fn watch(
     };
     say::say(&format!("watching {}", arguments.interface.join(", ")));
     let begin = Instant::now();
-    let worked = std::thread::scope(|scope| -> Result<Result<()>> {
+    let worked = std::thread::scope(|scope| {
         let mut workers: Vec<_> =
             queues.into_iter().map(|queue| scope.spawn(|| work(queue, &shared))).collect();
         let is_over = || {
             stop.load(Ordering::Relaxed)
                 || arguments.duration.is_some_and(|duration| begin.elapsed() >= duration)
         };
-        let (mut result, mut worked) = (Ok(()), Ok(()));
-        while result.is_ok() && !workers.is_empty() && !is_over() {
+        let mut worked = Ok(());
+        while !told.is_broken() && !workers.is_empty() && !is_over() {
             std::thread::park_timeout(WAIT);
-            result = judge_now(&shared, told);
+            judge_now(&shared, told);
             while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
                 let ended = workers.swap_remove(n).join().expect("a worker does not panic");
                 if let Err(error) = &ended
@@ -166,9 +163,9 @@ fn watch(
         for worker in workers {
             worked = worked.and(worker.join().expect("a worker does not panic"));
         }
-        result.and_then(|()| judge_now(&shared, told))?;
-        Ok(worked)
-    })?;
+        judge_now(&shared, told);
+        worked
+    });
     let status = shared.judge().engine.status();
     let early = stop.load(Ordering::Relaxed) && arguments.duration.is_some();
     Ok((status, worked.map(|()| if early { Outcome::Interrupted } else { Outcome::Done })))
@@ -205,11 +202,11 @@ fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
 }
 
 /// Slots that have ended are judged, and what came of it is told.
-fn judge_now(shared: &Shared, told: &mut Told<impl Write>) -> Result<()> {
+fn judge_now(shared: &Shared, told: &mut Told<impl Write>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(LAG);
     // What takes long is done when others may judge again.
     let taken = shared.judge().take(now.as_nanos() as u64);
-    tell(taken, told)
+    tell(taken, told);
 }
 
 /// Takes the frames of a queue until the end.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_lab::plan::{self, Plan};
 use weir_lab::record::{Purpose, Verdict};
 use weir_lab::run::{self, Event, Options, RunError};
@@ -137,14 +137,28 @@ fn is_believable(data: &RunData) -> bool {
     })
 }
 
-/// Set by Ctrl-C or SIGTERM; the second one ends the process at once.
+/// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once; SIGHUP comes
+/// more than once by itself, from the shell of the terminal and from the kernel, and means the same each time.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())?;
+        signal_hook::flag::register(signal, asked.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // By nohup: it goes on without its terminal.
+    if !ignores(&status, SIGHUP) {
+        signal_hook::flag::register(SIGHUP, stop.clone())?;
+    }
     Ok(stop)
+}
+
+/// Whether a process of which the kernel says this was begun with a signal ignored.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
 }
 
 fn fresh_seed() -> u64 {

@@ -18,10 +18,12 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
 mod pair;
+mod terminal;
 mod watchdog;
 mod weir;
 
 use pair::{Pair, set_up};
+use terminal::InTerminal;
 use watchdog::output;
 use weir::{Ended, Started, WEIR, refused};
 
@@ -316,13 +318,38 @@ fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
     let pipe = folder.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let line = format!("capture -i b --json -w {}", pipe.display());
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let capture = capturing(&pair.there, &line);
         capture.signal(signal);
         let ended = capture.end();
         assert_eq!(ended.code, Some(130), "{}", ended.said);
         assert!(ended.said.contains(&format!("nobody reads {}", pipe.display())), "{}", ended.said);
     }
+}
+
+#[test]
+fn a_terminal_that_closes_leaves_a_whole_file() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("closed");
+    let path = folder.0.join("x.pcapng");
+    let mut command = Command::new(WEIR);
+    command.args(["capture", "-i", "b", "-w"]).arg(&path);
+    let mut capture = pair.there.run(|| InTerminal::start(command));
+    capture.await_words("all is open");
+    let sent = frames(400);
+    send(&pair, &sent);
+    let status = capture.close();
+    // It has no place for its last words.
+    assert_eq!(status.code(), Some(1), "{status}");
+    assert_eq!(in_order(packets(&path)), sent);
+    counted_by_others(&path, sent.len());
+    let mut reader = Reader::open(File::open(&path).unwrap()).unwrap();
+    let mut counted = 0;
+    while let Some(item) = reader.next_item().unwrap() {
+        let Item::Statistics(last) = item else { continue };
+        counted += last.end_ns.and(last.accepted).unwrap_or(0);
+    }
+    assert_eq!(counted, 400, "the books of all queues are closed");
 }
 
 #[test]

@@ -15,12 +15,14 @@ use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 mod listener;
 mod pair;
+mod terminal;
 mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
 use pair::Pair;
-use watchdog::output;
+use terminal::InTerminal;
+use watchdog::{Watch, output};
 use weir::{Started, WEIR};
 
 /// The victim of files, in a watched network.
@@ -220,6 +222,45 @@ fn a_script_and_a_web_service_get_each_event() {
     };
     assert_eq!(times(fs::read_to_string(heard).unwrap().lines().map(str::to_string).collect()), told);
     assert_eq!(times(posts.join().unwrap()), told);
+}
+
+#[test]
+fn an_attack_is_acted_upon_though_nobody_can_be_told() {
+    let folder = Folder::new("unheard");
+    let heard = folder.0.join("heard");
+    let script = folder.file("script", format!("#!/bin/sh\nsleep 0.1\ncat >> {}\n", text(&heard)));
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = folder.config(20_000, &format!("[actions]\nscript = \"{}\"\n", text(&script)));
+    let file = folder.file("attack.pcapng", capture(30_000, 7));
+    let mut command = detect(&["--read", text(&file), "--config", text(&config), "--json"]);
+    let mut child = command.stdout(fs::File::create("/dev/full").unwrap()).spawn().unwrap();
+    let _watch = Watch::new(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(fs::read_to_string(heard).unwrap().contains("\"event\":\"start\""));
+}
+
+#[test]
+fn a_terminal_that_closes_leaves_whole_captures_of_attacks() {
+    let Some(pair) = Pair::new() else { return };
+    let folder = Folder::new("closed");
+    let captures = folder.0.join("captures");
+    let config = folder.config(2000, &format!("[captures]\nfolder = \"{}\"\n", text(&captures)));
+    let mut command = Command::new(WEIR);
+    command.args(["detect", "-i", "b", "--keep-privileges", "--config", text(&config)]);
+    let mut watching = pair.there.run(|| InTerminal::start(command));
+    watching.await_words("watching");
+    let line = "generate -i a --tester packet --rate 10k --frame 64 --json";
+    let generate = Started::new(&pair.here, line, "sending on");
+    watching.await_words("  captured: ");
+    watching.close();
+    assert_eq!(generate.interrupt().code, Some(0));
+    let file = fs::read_dir(captures).unwrap().next().unwrap().unwrap().path();
+    let mut reader = Reader::open(BufReader::new(fs::File::open(file).unwrap())).unwrap();
+    let mut packets = 0;
+    while let Some(item) = reader.next_item().unwrap() {
+        packets += u64::from(matches!(item, Item::Packet(_)));
+    }
+    assert!(packets > 500, "{packets}");
 }
 
 /// Takes one POST and returns its body.

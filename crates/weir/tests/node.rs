@@ -220,6 +220,18 @@ fn a_node_changes_its_routes_while_it_runs() {
 }
 
 #[test]
+fn a_node_whose_terminal_closes_ends_in_order() {
+    need_root!();
+    let street = Street::new();
+    let node = street.run(NAT);
+    echo_over_tcp(&street, 1000);
+    let books = node.end_by(libc::SIGHUP);
+    assert!(books["left"].as_u64() > Some(4), "{books}");
+    let events = std::fs::read_to_string(street.folder.join("events")).unwrap();
+    assert!(!events.is_empty(), "written down at the latest now");
+}
+
+#[test]
 fn a_killed_node_leaves_no_program_behind() {
     need_root!();
     let street = Street::new();

@@ -58,6 +58,33 @@ fn all_frames_are_counted_once() {
 }
 
 #[test]
+fn a_hangup_ends_what_counts_unless_it_was_begun_without_hangups() {
+    let Some(pair) = Pair::new() else { return };
+    let lines = [
+        (&pair.there, "receive -i b --tester packet --json", "receiving on", "received"),
+        (&pair.here, "generate -i a --tester packet --rate 1k --json", "sending on", "sent"),
+    ];
+    for (namespace, line, ready, count) in lines {
+        let started = Started::new(namespace, line, ready);
+        started.signal(libc::SIGHUP);
+        let ended = started.end();
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        assert!(ended.result[count].is_u64(), "{line}: {}", ended.result);
+    }
+    let mut nohup = Command::new("nohup");
+    nohup.arg(WEIR);
+    let receiving = Started::by(nohup, &pair.there, "receive -i b --tester packet --json", "receiving on");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", receiving.pid())).unwrap();
+    let signals = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap()
+    };
+    let hangup = 1 << (libc::SIGHUP - 1);
+    assert_eq!((signals("SigIgn:") & hangup, signals("SigCgt:") & hangup), (hangup, 0), "{status}");
+    assert_eq!(receiving.interrupt().code, Some(0));
+}
+
+#[test]
 fn a_reflector_sends_all_frames_back() {
     let Some(pair) = Pair::new() else { return };
     for tester in ["xdp", "packet"] {

@@ -13,10 +13,12 @@ use serde_json::Value;
 
 mod home;
 mod programs;
+mod terminal;
 mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
 use programs::all_programs;
+use terminal::InTerminal;
 use watchdog::{Watch, output};
 
 const PLAN: &str = r#"question = "Does it forward?"
@@ -253,6 +255,22 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
     let record = home.record();
     assert_eq!(record["run"]["state"], "interrupted");
     assert!(trials(&record).len() >= 3, "{record}");
+    assert!(fs::read_to_string(home.path("weir-long-1.html")).expect("a report").contains("interrupted"));
+}
+
+#[test]
+fn a_run_whose_terminal_closes_keeps_its_trials_and_writes_its_report() {
+    if !is_root() {
+        return;
+    }
+    let home = home();
+    let mut run = InTerminal::start(home.command(&[WEIR], &["run", "long.toml", "--verbose"]));
+    // Of the second trial the bar tells when the first is kept.
+    run.await_words("  trial 1: ");
+    run.close();
+    let record = home.record();
+    assert_eq!(record["run"]["state"], "interrupted");
+    assert!(!trials(&record).is_empty(), "{record}");
     assert!(fs::read_to_string(home.path("weir-long-1.html")).expect("a report").contains("interrupted"));
 }
 

@@ -1,6 +1,6 @@
 //! How attacks are told: a line each, for people or for programs.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,45 +17,65 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 
 /// Where events go.
 pub(super) struct Told<'a, W> {
-    pub(super) out: &'a mut W,
-    pub(super) json: bool,
-    pub(super) actions: Actions,
+    out: &'a mut W,
+    json: bool,
+    actions: Actions,
+    broken: Option<io::Error>,
 }
 
-impl<W: Write> Told<'_, W> {
-    /// Tells an event, with the capture that was begun, and acts upon it.
-    pub(super) fn tell(&mut self, event: &Event, capture: Option<&Path>) -> Result<()> {
-        let mut document = serde_json::to_value(event)?;
+impl<'a, W: Write> Told<'a, W> {
+    pub(super) fn new(out: &'a mut W, json: bool, actions: Actions) -> Self {
+        Told { out, json, actions, broken: None }
+    }
+
+    /// Acts upon an event, and tells it with the capture that was begun. That nobody listens any more is no reason not to
+    /// act.
+    pub(super) fn tell(&mut self, event: &Event, capture: Option<&Path>) {
+        let mut document = serde_json::to_value(event).expect("an event is plain");
         document["capture"] = json!(capture);
         let announced = self.actions.of(event, &document);
         if self.json {
             document["announcement"] = json!(announced);
-            writeln!(self.out, "{document}")?;
-        } else {
-            writeln!(self.out, "{}", line(event))?;
-            if let Some(path) = capture {
-                writeln!(self.out, "  captured: {}", path.display())?;
-            }
-            if let Some(announced) = announced {
-                let verb = if announced.sent { "said" } else { "not said (send = false)" };
-                writeln!(self.out, "  {verb}: {}", announced.command)?;
-            }
+            return self.write(&format!("{document}\n"));
         }
-        // Whoever reads acts upon it.
-        Ok(self.out.flush()?)
+        let mut text = line(event) + "\n";
+        if let Some(path) = capture {
+            text += &format!("  captured: {}\n", path.display());
+        }
+        if let Some(announced) = announced {
+            let verb = if announced.sent { "said" } else { "not said (send = false)" };
+            text += &format!("  {verb}: {}\n", announced.command);
+        }
+        self.write(&text);
+    }
+
+    fn write(&mut self, text: &str) {
+        if self.broken.is_none() {
+            // Whoever reads acts upon it.
+            self.broken = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).err();
+        }
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
     }
 
     /// The end: what was counted.
-    pub(super) fn finish(self, status: &Status) -> Result<()> {
-        if self.json {
+    ///
+    /// # Errors
+    /// Not all could be told.
+    pub(super) fn finish(mut self, status: &Status) -> Result<()> {
+        let text = if self.json {
             let mut document = serde_json::to_value(status)?;
             document["event"] = json!("status");
-            writeln!(self.out, "{document}")?;
+            format!("{document}\n")
         } else {
-            writeln!(self.out, "{}", summary(status))?;
-        }
+            summary(status) + "\n"
+        };
+        self.write(&text);
         self.actions.finish(LAST_WAIT);
-        Ok(())
+        self.broken.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

@@ -212,8 +212,13 @@ impl Running<'_> {
     }
 
     /// Ends it as Ctrl-C does; its books.
-    pub(crate) fn end(mut self) -> Value {
-        self.signal(libc::SIGINT);
+    pub(crate) fn end(self) -> Value {
+        self.end_by(libc::SIGINT)
+    }
+
+    /// Ends it by a signal; its books.
+    pub(crate) fn end_by(mut self, signal: i32) -> Value {
+        self.signal(signal);
         let child = self.child.take().unwrap();
         let _watch = Watch::new(&child);
         let output = child.wait_with_output().unwrap();

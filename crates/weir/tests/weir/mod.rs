@@ -46,7 +46,11 @@ pub(crate) struct Ended {
 impl Started {
     /// Starts `weir LINE`, and returns when it has said that it is `ready`.
     pub(crate) fn new(namespace: &Namespace, line: &str, ready: &str) -> Started {
-        let mut command = Command::new(WEIR);
+        Started::by(Command::new(WEIR), namespace, line, ready)
+    }
+
+    /// The same, run by a command that takes its words.
+    pub(crate) fn by(mut command: Command, namespace: &Namespace, line: &str, ready: &str) -> Started {
         command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = namespace.run(|| command.spawn()).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
