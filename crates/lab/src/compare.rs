@@ -13,9 +13,9 @@ pub(crate) mod text;
 
 use serde::Serialize;
 
-use crate::report::handover;
 use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
+use crate::view::handover;
 pub use difference::Difference;
 use quantity::Quantity;
 pub use text::text;

@@ -41,7 +41,7 @@ fn facts(data: &RunData) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn json_is_the_whole_run_and_can_be_read_back() {

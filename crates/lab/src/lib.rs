@@ -12,6 +12,8 @@ pub mod compare;
 pub mod conformance;
 pub mod export;
 mod figure;
+#[cfg(test)]
+mod fixture;
 pub mod interface;
 pub mod machine;
 pub mod plan;
@@ -27,3 +29,4 @@ pub mod store;
 mod tables;
 pub mod time;
 pub mod trend;
+mod view;

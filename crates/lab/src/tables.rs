@@ -8,10 +8,10 @@ use weir_testbed::dut::DutKind;
 
 use crate::figure::{name, procedure, unit};
 use crate::record::{Figure, ProcedureResult, Statistic};
-use crate::report::format::{count, exact, full, or_dash, percent, tick, time_ns};
-use crate::report::{Comparison, Rate, Series, Table, reasons};
 use crate::run_data::{PointData, TESTER, latency, loss_ratio, received_fps};
 use crate::stats::{mean, percentile};
+use crate::view::format::{count, exact, full, or_dash, percent, tick, time_ns};
+use crate::view::{Comparison, Rate, Series, Table, reasons};
 
 /// A table with what must be known to read it.
 pub(crate) struct Sheet {

@@ -7,9 +7,9 @@ use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 use super::Across;
 use crate::record::{Machine, Run};
-use crate::report::Rate;
-use crate::report::format::si;
 use crate::run_data::{PointData, RunData};
+use crate::view::Rate;
+use crate::view::format::si;
 
 /// Facts that are measured anew by each run and never quite the same.
 const MEASURED: [&str; 2] = ["cpu_mhz", "tsc_hz"];

@@ -1,6 +1,6 @@
 use super::*;
+use crate::fixture;
 use crate::record::{Figure, GoalValue, Point, PointResult, ProcedureResult};
-use crate::report::fixture;
 use crate::rng::Rng;
 
 /// Points of a run that only has results: enough to compare, fast enough for thousands.

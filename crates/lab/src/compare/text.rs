@@ -2,9 +2,9 @@
 
 use super::{Compared, Difference, Row, Source, Verdict};
 use crate::figure::unit;
-use crate::report::Table;
-use crate::report::format::{count, or_dash, percent, si, significant, time_ns};
 use crate::stats::CONFIDENCE;
+use crate::view::Table;
+use crate::view::format::{count, or_dash, percent, si, significant, time_ns};
 
 /// Values with more letters than this are cut in the table of differences.
 const LONG: usize = 60;

@@ -128,7 +128,7 @@ fn csv_line(fields: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn csv_has_a_row_per_trial_and_its_numbers() {

@@ -40,8 +40,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::fixture;
     use crate::record::{GoalResult, Point, ProcedureResult, Run, Trial};
-    use crate::report::fixture;
 
     fn back<T: serde::de::DeserializeOwned>(value: &Value) -> T {
         serde_json::from_value(value.clone()).expect("a record")

@@ -2,9 +2,9 @@
 //! geometry, which every distribution has; all text is plain ASCII.
 
 use super::{facts, title};
-use crate::report::Comparison;
 use crate::run_data::RunData;
 use crate::tables::{self, Sheet};
+use crate::view::Comparison;
 
 const HEAD: &str = r"\documentclass[a4paper,10pt]{article}
 \usepackage[T1]{fontenc}
@@ -99,7 +99,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     /// A run whose texts hold everything that LaTeX takes for its own.
     fn odd() -> RunData {

@@ -1,9 +1,9 @@
 //! The tables of the RFCs as Markdown.
 
 use super::{facts, title};
-use crate::report::Comparison;
 use crate::run_data::RunData;
 use crate::tables::{self, Sheet};
+use crate::view::Comparison;
 
 /// A document with a table per procedure.
 pub fn markdown(data: &RunData) -> String {
@@ -50,7 +50,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn tables_have_as_many_cells_in_each_line() {

@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use crate::figure::unit;
 use crate::record::{Point, Trial, Verdict};
-use crate::report::by_load;
 use crate::run_data::{PointData, RunData, latency, loss_ratio, name, received_fps};
 use crate::time::unix_seconds;
+use crate::view::curve::by_load;
 
 /// All metrics with their explanation; every metric is a gauge. Those of procedures are named after their unit.
 const METRICS: [(&str, &str); 18] = [
@@ -191,7 +191,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     /// The samples of a text that keeps to the format: `metric{labels}` and value. Written from the description of the
     /// format: names, escapes, HELP and TYPE before the samples, all samples of a metric together, none twice.

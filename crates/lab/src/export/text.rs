@@ -2,12 +2,11 @@
 
 use crate::record::Run;
 use crate::report::faults::{self, Kind};
-use crate::report::format::{or_dash, si, time_ns};
-use crate::report::{
-    Comparison, Rate, Table, captors_text, detectors_text, generators_text, ladder_text, turns,
-};
+use crate::report::{captors_text, detectors_text, generators_text, ladder_text, turns};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
+use crate::view::format::{or_dash, si, time_ns};
+use crate::view::{Comparison, Rate, Table};
 
 /// Runs as an aligned table for a terminal, oldest first.
 pub fn list(runs: &[Run]) -> String {
@@ -117,8 +116,8 @@ fn points(all: &Comparison<'_>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::record::{Fault, Finding};
-    use crate::report::fixture;
 
     #[test]
     fn faults_that_no_load_explains_are_told() {

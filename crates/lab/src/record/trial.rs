@@ -167,7 +167,7 @@ pub enum Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn what_the_tester_lost_is_never_loss_of_the_dut() {

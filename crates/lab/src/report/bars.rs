@@ -6,10 +6,10 @@
 //!   wire           |============//   4.12 M     (cut: the axis is for the devices)
 //! ```
 
-use super::format::tick;
-use super::scale::Scale;
-use super::series::Style;
-use super::svg::{Anchor, Svg, class, shorten, text_width};
+use crate::view::Style;
+use crate::view::format::tick;
+use crate::view::scale::Scale;
+use crate::view::svg::{Anchor, Svg, class, shorten, text_width};
 
 /// Rows of one group.
 pub(crate) struct Group {
@@ -212,7 +212,7 @@ mod tests {
         BarChart {
             groups,
             unit: "frames/s".into(),
-            number: super::super::format::si,
+            number: crate::view::format::si,
             limit_name: "line".into(),
         }
     }

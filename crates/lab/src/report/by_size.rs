@@ -1,14 +1,12 @@
 //! Throughput against frame size: the graph that RFC 2544, section 26.1, asks for.
 
-use super::format::{full, si};
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use super::loss::drawn;
-use super::page::{figure, legend_of};
-use super::rate::Rate;
-use super::series::{Comparison, Series, Style, frame_name};
-use super::table::Table;
 use crate::run_data::PointData;
 use crate::tables::maximum_fps;
+use crate::view::format::{full, si};
+use crate::view::page::{figure, legend_of};
+use crate::view::{Comparison, Rate, Series, Style, Table, frame_name};
 
 /// How the maximum is drawn.
 const MAXIMUM: Style = Style { colour: 0, marker: 5, pattern: 1 };
@@ -84,7 +82,7 @@ fn maximum(all: &Comparison<'_>, series: &Series<'_>) -> Option<(Line, &'static 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn the_graph_has_a_line_per_device_and_the_maximum() {

@@ -2,14 +2,13 @@
 //! is as the other.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{bracketed, full, list, or_dash, percent, range, si, significant};
-use super::page::{figure, note, section};
-use super::series::{Style, frame_name};
-use super::table::Table;
 use crate::record::{Capture, GoalResult, Purpose, Trial};
 use crate::run::captors::{BED_SHARE, RING_FULL};
 use crate::run_data::{Measures, PointData, RunData};
 use crate::stats::{self, Ratio};
+use crate::view::format::{bracketed, full, list, or_dash, percent, range, si, significant};
+use crate::view::page::{figure, note, section};
+use crate::view::{Style, Table, frame_name};
 
 /// All of it for each run that has such points.
 pub(crate) fn html(runs: &[RunData]) -> String {

@@ -1,8 +1,8 @@
 //! Stacked columns from 0 to 100 %: what each CPU did.
 
-use super::format::percent;
-use super::svg::{Anchor, Svg, broken};
 use crate::record::CpuUse;
+use crate::view::format::percent;
+use crate::view::svg::{Anchor, Svg, broken};
 
 const WIDTH: f64 = 212.0;
 const COLUMN: f64 = 86.0;

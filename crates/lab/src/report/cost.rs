@@ -2,14 +2,12 @@
 
 use super::bars::{Bar, BarChart, Group};
 use super::columns;
-use super::format::{exact, full, or_dash, percent, time_ns};
-use super::handover;
 use super::loss::drawn;
-use super::page::{figure, fill_legend, note, section};
-use super::series::{Comparison, Series, frame_name};
-use super::table::Table;
 use crate::record::{Cost, Trial};
 use crate::run_data::PointData;
+use crate::view::format::{exact, full, or_dash, percent, time_ns};
+use crate::view::page::{figure, fill_legend, note, section};
+use crate::view::{Comparison, Series, Table, frame_name, handover};
 
 /// The section; empty when no cost is known.
 pub(crate) fn html(all: &Comparison<'_>) -> String {

@@ -1,13 +1,12 @@
 //! Programs that watch for attacks: how soon each tells one, and how large it says that it is.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{full, or_dash, percent, range, si, significant};
-use super::page::{figure, note, section};
-use super::series::Style;
-use super::table::Table;
 use crate::record::{Detection, Verdict};
 use crate::run_data::{Measures, PointData, RunData};
 use crate::stats;
+use crate::view::format::{full, or_dash, percent, range, si, significant};
+use crate::view::page::{figure, note, section};
+use crate::view::{Style, Table};
 
 /// All of it for each run that has such points.
 pub(crate) fn html(runs: &[RunData]) -> String {
@@ -192,8 +191,8 @@ fn sentence(detectors: &[Detector<'_>], attack_fps: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::record::{PointResult, Trial};
-    use crate::report::fixture;
 
     /// A program that tells an attack of 40,000 frames/s after so long.
     fn detector(index: usize, program: &str, told: &[(f64, f64)]) -> PointData {

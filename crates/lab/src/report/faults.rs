@@ -1,10 +1,9 @@
 //! What went wrong with frames, by name, under the point concerned.
 
-use super::page::note;
-use super::series::Comparison;
-use super::table::Table;
 use crate::record::{Fault, Finding, Trial};
 use crate::run_data::{PointData, TESTER};
+use crate::view::page::note;
+use crate::view::{Comparison, Table};
 
 /// A load may be so much above the throughput without being an overload.
 const STILL_THE_THROUGHPUT: f64 = 1.001;
@@ -106,7 +105,7 @@ fn gravity(fault: &Fault) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
     use crate::run_data::RunData;
 
     fn finding(direction: &str, fault: Fault) -> Finding {

@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::format::percent;
-use super::svg::{Anchor, Svg, shorten};
 use crate::profile::cause;
+use crate::view::format::percent;
+use crate::view::svg::{Anchor, Svg, shorten};
 
 const WIDTH: f64 = 1040.0;
 const ROW: f64 = 16.0;

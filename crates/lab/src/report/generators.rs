@@ -2,15 +2,14 @@
 //! takes, and what a trial costs beyond its duration.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{
-    bracketed, exact, full, list, or_dash, percent, range, si, significant, time_ns, whole_percent,
-};
-use super::page::{bullets, figure, note, section};
-use super::series::{Style, frame_name};
-use super::table::Table;
 use crate::record::{Comparison, Departures, Trial};
 use crate::run_data::{Measures, PointData, RunData};
 use crate::stats;
+use crate::view::format::{
+    bracketed, exact, full, list, or_dash, percent, range, si, significant, time_ns, whole_percent,
+};
+use crate::view::page::{bullets, figure, note, section};
+use crate::view::{Style, Table, frame_name};
 
 /// Bounds of the lateness table, ns.
 const LATE_BOUNDS: [(u64, &str); 5] =
@@ -283,7 +282,7 @@ fn receiver_html(data: &RunData) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let cost = overhead(data).map_or_else(String::new, |sentence| super::page::paragraph(&sentence));
+    let cost = overhead(data).map_or_else(String::new, |sentence| crate::view::page::paragraph(&sentence));
     table.html()
         + &note(
             "Each frame is checked (both checksums), its sequence number noted, its latency entered in the \

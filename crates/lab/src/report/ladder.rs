@@ -2,13 +2,12 @@
 //! story of what changes from rung to rung.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{bytes, full, or_dash, percent, si};
-use super::page::{details, figure, note, paragraph, section};
-use super::series::{Style, frame_name};
-use super::table::Table;
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
 use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC, received_fps};
+use crate::view::format::{bytes, full, or_dash, percent, si};
+use crate::view::page::{details, figure, note, paragraph, section};
+use crate::view::{Style, Table, frame_name};
 
 mod cost;
 mod story;

@@ -1,14 +1,13 @@
 //! Latency against load: one row of panels per frame size, one panel per percentile.
 
-use super::curve::{by_load, in_line};
-use super::format::{full, si, time_ns};
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use super::loss::{drawn, load_range};
-use super::page::{figure, legend, note, portion_name, portions, section};
-use super::series::{Comparison, Series, frame_name};
-use super::table::Table;
 use crate::record::{Latency, Trial, Verdict};
 use crate::run_data::{PointData, latency};
+use crate::view::curve::{by_load, in_line};
+use crate::view::format::{full, si, time_ns};
+use crate::view::page::{figure, legend, note, portion_name, portions, section};
+use crate::view::{Comparison, Series, Table, frame_name};
 
 /// A value of a latency distribution, ns.
 type Value = fn(&Latency) -> u64;

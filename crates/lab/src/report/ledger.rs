@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::format::{full, percent};
-use super::page::{bullets, note, section};
-use super::reasons;
-use super::series::Comparison;
-use super::table::Table;
 use crate::record::{LedgerLine, Owner, Verdict};
 use crate::run_data::PointData;
+use crate::view::format::{full, percent};
+use crate::view::page::{bullets, note, section};
+use crate::view::{Comparison, Table, reasons};
 
 /// The section; empty without trials.
 pub(crate) fn html(all: &Comparison<'_>) -> String {

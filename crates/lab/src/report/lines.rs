@@ -1,9 +1,8 @@
 //! Lines with markers over an axis of loads: one panel of a row of small multiples.
 
-use super::format;
-use super::scale::Scale;
-use super::series::Style;
-use super::svg::{Anchor, Svg, class, marker};
+use crate::view::scale::Scale;
+use crate::view::svg::{Anchor, Svg, class, marker};
+use crate::view::{Style, format};
 
 /// A panel.
 pub(crate) struct Panel {
@@ -134,7 +133,7 @@ impl Panel {
         for tick in x.ticks() {
             let (at, text) = (x.at(tick), format::tick(&(self.x_text)(tick)));
             svg.line((at, TOP), (at, bottom), "grid");
-            let half = super::svg::text_width(&text) / 2.0;
+            let half = crate::view::svg::text_width(&text) / 2.0;
             if at - half >= free {
                 svg.text((at, bottom + 16.0), Anchor::Middle, "tick", &text);
                 free = at + half + 4.0;

@@ -1,13 +1,12 @@
 //! Loss against load, one panel per frame size.
 
-use super::curve::{by_load, in_line};
-use super::format::{full, percent, si};
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
-use super::page::{figure, legend, note, portion_name, portions, section};
-use super::series::{Comparison, Series, frame_name};
-use super::table::Table;
 use crate::record::{Trial, Verdict};
 use crate::run_data::{PointData, loss_ratio, name};
+use crate::view::curve::{by_load, in_line};
+use crate::view::format::{full, percent, si};
+use crate::view::page::{figure, legend, note, portion_name, portions, section};
+use crate::view::{Comparison, Series, Table, frame_name};
 
 /// Loss below this is drawn at the low end of the axis.
 const LEAST_LOSS: f64 = 1e-5;

@@ -1,12 +1,11 @@
 //! How it was measured: machine, tester, goals with all parameters, and how to repeat it.
 
-use super::format::{bytes, count};
-use super::page::{bullets, details, facts, paragraph, section};
-use super::reasons;
-use super::svg::escape;
-use super::table::Table;
 use crate::record::Run;
 use crate::run_data::{PointData, RunData, name};
+use crate::view::format::{bytes, count};
+use crate::view::page::{bullets, details, facts, paragraph, section};
+use crate::view::svg::escape;
+use crate::view::{Table, reasons};
 
 /// A section per run, and one that says what the numbers mean.
 pub(crate) fn html(runs: &[RunData]) -> String {

@@ -11,45 +11,32 @@ mod by_size;
 mod captors;
 mod columns;
 mod cost;
-mod curve;
 mod detectors;
 pub(crate) mod faults;
 mod flame;
-pub(crate) mod format;
 mod generators;
-pub(crate) mod handover;
 mod ladder;
 mod latency;
 mod ledger;
 mod lines;
 mod loss;
 mod method;
-pub(crate) mod page;
 mod procedures;
-mod rate;
-pub(crate) mod reasons;
 mod rules;
-pub(crate) mod scale;
-mod series;
 mod summary;
-pub(crate) mod svg;
-mod table;
 mod throughput;
 mod timeline;
 mod turns;
 
 pub(crate) use captors::text as captors_text;
-pub(crate) use curve::by_load;
 pub(crate) use detectors::text as detectors_text;
 pub(crate) use generators::text as generators_text;
 pub(crate) use ladder::text as ladder_text;
-pub(crate) use rate::Rate;
-pub(crate) use series::{Comparison, Series, frame_name};
-pub(crate) use table::Table;
 pub(crate) use turns::table as turns;
 
 use crate::run_data::{RunData, name};
-use svg::escape;
+use crate::view::svg::escape;
+use crate::view::{Comparison, format, page};
 
 /// The report of one or more runs as an HTML document. Points of several runs are matched by their settings.
 pub fn html(runs: &[RunData]) -> String {
@@ -116,7 +103,5 @@ fn findings(all: &Comparison<'_>) -> String {
     format!("<div class=\"findings\">\n{}</div>\n", groups.collect::<String>())
 }
 
-#[cfg(test)]
-pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,13 @@
 //! A section per procedure: a figure, the table in the format of its RFC, parameters and irregularities.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{list, percent};
 use super::lines::{Axis, Dot, DotKind, Line, Panel};
-use super::page::{bullets, figure, legend, note, section};
-use super::series::{Comparison, frame_name};
-use super::table::Table;
 use crate::figure::unit;
 use crate::record::Figure;
 use crate::tables::{Found, by_procedure, cell, has_headline, losses, procedure_sheet, sheets};
+use crate::view::format::{list, percent};
+use crate::view::page::{bullets, figure, legend, note, section};
+use crate::view::{Comparison, Table, frame_name};
 
 /// Rows that a figure of bars holds: about a printed page.
 const ROWS: usize = 40;
@@ -138,14 +137,14 @@ fn number(of: &str) -> fn(f64) -> String {
     match of {
         unit::SECONDS => |v| cell(v, unit::SECONDS),
         unit::RATIO => percent,
-        _ => super::format::si,
+        _ => crate::view::format::si,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn every_procedure_has_its_section_and_figure() {

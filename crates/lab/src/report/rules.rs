@@ -6,14 +6,11 @@
 //! two points, a frame's cost differs by more than a rule's: then the slope is an estimate and nothing pays.
 
 use super::cost::median_ns_per_frame;
-use super::format::{full, list, or_dash, si, significant, time_ns};
-use super::handover;
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
-use super::page::{figure, legend_of, note, section};
-use super::rate::Rate;
-use super::series::{Comparison, Style, frame_name};
-use super::table::Table;
 use crate::run_data::{PointData, RunData};
+use crate::view::format::{full, list, or_dash, si, significant, time_ns};
+use crate::view::page::{figure, legend_of, note, section};
+use crate::view::{Comparison, Rate, Style, Table, frame_name, handover};
 
 /// Below this many rules between two points, their difference is mostly noise.
 const FAR: f64 = 50.0;
@@ -298,7 +295,7 @@ fn table(filters: &[Filter<'_>]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     /// A form and the CPU time of a frame by the number of rules, ns.
     type Model = (&'static str, fn(f64) -> f64);

@@ -3,16 +3,13 @@
 
 mod comparisons;
 
-use super::format::{count, full, list, percent, si, time_ns, whole_percent};
-use super::handover;
-use super::rate::{Bound, Rate};
-use super::reasons;
 use super::rules;
-use super::series::{Comparison, Series, frame_name};
 use super::{captors, detectors, generators, ladder, turns};
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
+use crate::view::format::{count, full, list, percent, si, time_ns, whole_percent};
+use crate::view::{Bound, Comparison, Rate, Series, frame_name, handover, reasons};
 use comparisons::{between_runs, comparisons};
 
 /// Notes of test beds spelled out; the rest is under the method.

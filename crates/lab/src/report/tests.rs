@@ -1,4 +1,5 @@
 use super::*;
+use crate::fixture;
 use crate::record::{RunState, Verdict};
 use crate::run_data::PointData;
 

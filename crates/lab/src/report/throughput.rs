@@ -1,14 +1,12 @@
 //! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of tester and line.
 
 use super::bars::{Bar, BarChart, Group};
-use super::format::{exact, full, or_dash, percent, si, unprefixed};
 use super::loss::drawn;
-use super::page::{figure, note, section};
-use super::rate::Rate;
-use super::series::{Comparison, Series, frame_name};
-use super::table::Table;
 use crate::record::GoalResult;
 use crate::run_data::{PointData, WIRE};
+use crate::view::format::{exact, full, or_dash, percent, si, unprefixed};
+use crate::view::page::{figure, note, section};
+use crate::view::{Comparison, Rate, Series, Table, frame_name};
 
 /// Rows that one figure holds: about a printed page.
 const ROWS: usize = 40;

@@ -1,13 +1,12 @@
 //! Losses over time, one panel per point: when they were, how long nothing came through, how many frames they cost.
 
-use super::format::{full, significant, time_ns};
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
-use super::page::{details, figure};
-use super::series::frame_name;
-use super::table::Table;
 use crate::record::{DatedLoss, Purpose, Trial};
 use crate::tables::Found;
 use crate::time::unix_seconds;
+use crate::view::format::{full, significant, time_ns};
+use crate::view::page::{details, figure};
+use crate::view::{Table, frame_name};
 
 /// Losses in the table; the record has all.
 const LISTED: usize = 200;
@@ -97,11 +96,11 @@ fn table(found: &[Found<'_, '_>]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::series::Comparison;
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
     use crate::run_data::RunData;
     use crate::tables::by_procedure;
+    use crate::view::Comparison;
 
     fn drawn(data: &RunData) -> String {
         let all = Comparison::new(std::slice::from_ref(data));

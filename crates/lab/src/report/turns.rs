@@ -1,12 +1,10 @@
 //! Devices that took turns: how many times as fast one is as another, repetition by repetition.
 
-use super::format::{bracketed, or_dash, range, significant};
-use super::page::note;
-use super::rate::{Bound, Rate};
-use super::series::{Comparison, Series, frame_name};
-use super::table::Table;
 use crate::record;
 use crate::run_data::{PointData, RunData};
+use crate::view::format::{bracketed, or_dash, range, significant};
+use crate::view::page::note;
+use crate::view::{Bound, Comparison, Rate, Series, Table, frame_name};
 
 /// The table with what must be known to read it; empty where no devices took turns.
 pub(crate) fn html(all: &Comparison<'_>) -> String {
@@ -102,7 +100,7 @@ fn pairs<'a>(all: &'a Comparison<'a>) -> Vec<Pair<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     /// The run of the fixture, in which NAT was divided by forwarding, and what its search says.
     fn check(irregular: Option<&str>, row: &str, sentence: &str) {

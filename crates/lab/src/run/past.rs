@@ -87,7 +87,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn a_trial_is_the_same_if_it_asks_for_the_same() {

@@ -127,7 +127,7 @@ pub(super) fn worst(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     /// Trials of a second with 100 frames, as verdict and loss; what is found, and how many were asked for.
     fn check(list: &[(Verdict, u64)], expected: Measured, asked: usize) {

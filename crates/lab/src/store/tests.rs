@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::fixture;
+use crate::fixture;
 
 /// A directory of its own for one test, removed afterwards.
 struct Dir(PathBuf);

@@ -1,6 +1,6 @@
 use super::*;
+use crate::fixture;
 use crate::record::Verdict;
-use crate::report::fixture;
 use crate::run_data::RunData;
 
 /// The lines of a sheet with single plain spaces, then its notes.

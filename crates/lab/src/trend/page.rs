@@ -3,11 +3,10 @@
 use super::text::{chance, day, heading, levels, sentence};
 use super::{Track, Trend};
 use crate::compare::text::value;
-use crate::report::Table;
-use crate::report::format;
-use crate::report::page::{bullets, details, document, note, paragraph, section};
-use crate::report::scale::Scale;
-use crate::report::svg::{Anchor, Svg, escape, text_width};
+use crate::view::page::{bullets, details, document, note, paragraph, section};
+use crate::view::scale::Scale;
+use crate::view::svg::{Anchor, Svg, escape, text_width};
+use crate::view::{Table, format};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 230.0;
@@ -28,7 +27,7 @@ pub fn html(trend: &Trend) -> String {
     let overview = levels(trend).html() + &note(&chance(trend)) + &bullets(&left_out);
     let tracks = trend.tracks.iter().enumerate().map(|(i, track)| {
         let heading =
-            format!("{}, {}, {}", crate::report::frame_name(&track.frame), track.device, track.quantity);
+            format!("{}, {}, {}", crate::view::frame_name(&track.frame), track.device, track.quantity);
         let said: Vec<_> = track.changes.iter().map(|change| sentence(track, change)).collect();
         let said = if said.is_empty() { paragraph(&nothing(track)) } else { bullets(&said) };
         let figure = format!("<figure>\n{}</figure>\n", draw(trend, track, &heading));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::fixture;
+use crate::fixture;
 use crate::rng::Rng;
 
 /// Runs of `quick` with two points, whose rate at 64 bytes follows `levels`.

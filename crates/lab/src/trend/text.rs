@@ -2,8 +2,8 @@
 
 use super::{Change, Track, Trend};
 use crate::compare::text::{ratio, value};
-use crate::report::Table;
-use crate::report::format::{count, or_dash};
+use crate::view::Table;
+use crate::view::format::{count, or_dash};
 
 /// The levels of today, then each change with what changed with it.
 pub fn text(trend: &Trend) -> String {

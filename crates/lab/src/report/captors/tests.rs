@@ -1,6 +1,6 @@
 use super::*;
+use crate::fixture;
 use crate::record::{CaptureTime, GoalValue, LedgerLine, Owner, PointResult};
-use crate::report::fixture;
 
 const ROUNDS: [f64; 6] = [1.0, 1.1, 0.9, 1.0, 0.5, 1.0];
 

@@ -1,6 +1,6 @@
 use super::*;
+use crate::fixture;
 use crate::record::{Noise, PointResult, Purpose};
-use crate::report::fixture;
 
 /// Point number `index` of a comparison: rates in its rounds, and what it is compared with.
 fn generator(index: usize, name: &str, flows: &str, fps: Option<f64>, against: &[(usize, f64)]) -> PointData {

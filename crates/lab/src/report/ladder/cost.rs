@@ -3,14 +3,13 @@
 
 use super::super::bars::{Bar, BarChart, Part};
 use super::super::flame;
-use super::super::format::{full, or_dash, percent, significant};
-use super::super::page::{details, figure, fill_legend, note};
-use super::super::series::Style;
-use super::super::svg::class;
-use super::super::table::Table;
 use super::{ByTraffic, PARTS, Rung, bars, by_traffic, tables};
 use crate::profile::{CAUSES, Profile};
 use crate::record::CaptureTime;
+use crate::view::format::{full, or_dash, percent, significant};
+use crate::view::page::{details, figure, fill_legend, note};
+use crate::view::svg::class;
+use crate::view::{Style, Table};
 
 /// All but the chart.
 pub(super) fn html(rungs: &[Rung<'_>]) -> String {

@@ -1,12 +1,12 @@
 //! The ladder as a story: what each rung does otherwise than the one before it, how much faster that is, which cost goes
 //! away and which comes.
 
-use super::super::format::{bracketed, full, list, si, significant};
-use super::super::page::{bullets, paragraph};
 use super::{PARTS, Part, Rung, by_traffic, rounds, rungs};
 use crate::record::CaptureTime;
 use crate::run_data::RunData;
 use crate::stats::{self, Ratio};
+use crate::view::format::{bracketed, full, list, si, significant};
+use crate::view::page::{bullets, paragraph};
 use weir_port::capture as port;
 
 /// Differences below this share of a rate are no change: trials of the same rung differ by as much.

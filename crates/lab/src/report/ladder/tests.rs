@@ -1,6 +1,6 @@
 use super::*;
+use crate::fixture;
 use crate::record::{GoalValue, LedgerLine, Owner};
-use crate::report::fixture;
 
 /// A rung that takes `fps` at most; a frame costs so many ns in receiving, in system calls and outside.
 fn rung(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> PointData {

@@ -1,13 +1,11 @@
 //! Differences in words: devices of one run against each other, runs against the first one.
 
-use super::super::format::{count, list, si, whole_percent};
-use super::super::handover;
-use super::super::rate::{Bound, Rate, Ratio};
-use super::super::series::{Comparison, Series};
 use super::ended;
 use crate::compare::{self, Across, Row, Verdict};
 use crate::record::GoalResult;
 use crate::run_data::{PointData, RunData};
+use crate::view::format::{count, list, si, whole_percent};
+use crate::view::{Bound, Comparison, Rate, Ratio, Series, handover};
 
 /// Comparisons spelled out; the rest is in the table.
 const COMPARISONS: usize = 6;

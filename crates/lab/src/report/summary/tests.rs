@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::fixture;
+use crate::fixture;
 
 /// All sentences with plain spaces.
 fn said(runs: &[RunData]) -> String {

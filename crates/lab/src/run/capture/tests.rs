@@ -95,7 +95,7 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
 
 #[test]
 fn a_rung_keeps_up_if_all_that_is_lost_is_lost_before_it() {
-    let trial = crate::report::fixture::quick().points[1].trials[1].clone();
+    let trial = crate::fixture::quick().points[1].trials[1].clone();
     for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {
         let line = |name: &str, frames| crate::record::LedgerLine {
             name: name.into(),

@@ -203,9 +203,9 @@ fn fewer(what: &str, here: u32, there: u32, rfc: &str) -> Option<String> {
 #[cfg(test)]
 pub(super) mod testing {
     use super::Known;
+    use crate::fixture;
     use crate::plan;
     use crate::record::Trial;
-    use crate::report::fixture;
 
     /// A point of `quick` at which 0.5 M frames/s were found, on a wire of 1 M frames/s.
     pub(super) fn known() -> Known<'static> {

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_wire_that_was_not_searched_has_a_ceiling() {
-        let mut wire = crate::report::fixture::point(0, "wire", 64, 4e6);
+        let mut wire = crate::fixture::point(0, "wire", 64, 4e6);
         wire.point.result = None;
         assert_eq!(Rate::headline(&wire).unwrap().fps, 4e6);
         wire.trials.iter_mut().for_each(|t| t.verdict = Verdict::TesterLimited);

@@ -1,10 +1,10 @@
 //! How far apart the CPUs of tester and device were: the time of a cache line between them, before each trial.
 //! Some ten lines go with every frame, so that rates are comparable only where this time is alike.
 
+use super::Comparison;
+use super::Table;
 use super::format::{count, full};
 use super::page::note;
-use super::series::Comparison;
-use super::table::Table;
 use crate::record::Trial;
 use crate::run_data::{PointData, RunData};
 use crate::stats::{median, percentile};
@@ -91,7 +91,7 @@ fn ends(times: &[f64]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     fn point(times_ns: &[f64]) -> PointData {
         let mut point = fixture::point(0, "kernel-forward", 64, 1000.0);

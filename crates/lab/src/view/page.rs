@@ -1,8 +1,8 @@
 //! The parts of the page: sections, figures with their data, legends.
 
-use super::series::{Series, Style};
+use super::Table;
 use super::svg::{class, escape, marker};
-use super::table::Table;
+use super::{Series, Style};
 
 /// A paragraph; the text is escaped.
 pub(crate) fn paragraph(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::series::Style;
+use super::Style;
 
 /// Average width of a letter at the size of figures (12 px), px; a little more than most fonts need.
 const LETTER_PX: f64 = 6.4;

@@ -167,7 +167,7 @@ fn number_styles(series: &mut [(usize, usize, Series<'_>)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn one_series_per_device_and_the_wire_last() {

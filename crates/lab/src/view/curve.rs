@@ -30,7 +30,7 @@ pub(crate) fn by_load(values: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::fixture;
 
     #[test]
     fn a_search_makes_the_line_only_without_a_curve() {
