@@ -136,14 +136,14 @@ fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
 
 #[test]
 fn held_fragments_that_become_longer_than_frames_leave() {
-    let config = config("lan > nat(public 192.0.2.1, prefix64 64:ff9b::/96) > wan");
+    let config = config("lan > nat(public 192.0.2.1, prefix64 2001:db8:64::/96) > wan");
     let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
     let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
     let node = Opened::between(&config, vec![ports]).unwrap().start().unwrap();
     let frame = |line: &str, ether_type: [u8; 2]| {
         [&[2; 12][..], &ether_type, &packet(line).expect("a packet")].concat()
     };
-    assert!(a.send(&frame("udp [2001:db8::1]:1 > [64:ff9b::c613:9]:53", [0x86, 0xdd])));
+    assert!(a.send(&frame("udp [2001:db8::1]:1 > [2001:db8:64::c613:9]:53", [0x86, 0xdd])));
     let out = next(&b);
     let port = u16::from_be_bytes([out[34], out[35]]);
     // As long as chunks have room for, and not to be cut.

@@ -57,6 +57,33 @@ pub(crate) const fn is_unicast4(address: u32) -> bool {
     !matches!(address >> 24, 0 | 127 | 224..)
 }
 
+/// Networks of IPv4 that are no part of the Internet: those of the registry of special-purpose addresses that are not
+/// globally reachable (RFC 6890, RFC 8190), the relays of 6to4 (RFC 7526), and multicast.
+const NOT_GLOBAL4: [(u32, u8); 14] = [
+    (0, 8),
+    (0x0a00_0000, 8),
+    (0x6440_0000, 10),
+    (0x7f00_0000, 8),
+    (0xa9fe_0000, 16),
+    (0xac10_0000, 12),
+    (0xc000_0000, 24),
+    (0xc000_0200, 24),
+    (0xc058_6300, 24),
+    (0xc0a8_0000, 16),
+    (0xc612_0000, 15),
+    (0xc633_6400, 24),
+    (0xcb00_7100, 24),
+    (0xe000_0000, 3),
+];
+/// Of those, anycast addresses that are globally reachable (RFC 7723, RFC 8155).
+const GLOBAL4: [u32; 2] = [0xc000_0009, 0xc000_000a];
+
+/// Whether an IPv4 address is the same host's from everywhere.
+pub(crate) fn is_global4(address: u32) -> bool {
+    let is_in = |&(network, len): &(u32, u8)| address & mask4(len) == network;
+    !NOT_GLOBAL4.iter().any(is_in) || GLOBAL4.contains(&address)
+}
+
 impl FromStr for Prefix {
     type Err = String;
 
@@ -81,7 +108,36 @@ impl fmt::Display for Prefix {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    #[test]
+    fn the_addresses_beside_each_special_network_are_global() {
+        let of = |text: &str| u32::from(text.parse::<Ipv4Addr>().expect("an address"));
+        for (first, last) in [
+            ("0.0.0.0", "0.255.255.255"),
+            ("10.0.0.0", "10.255.255.255"),
+            ("100.64.0.0", "100.127.255.255"),
+            ("127.0.0.0", "127.255.255.255"),
+            ("169.254.0.0", "169.254.255.255"),
+            ("172.16.0.0", "172.31.255.255"),
+            ("192.0.0.0", "192.0.0.8"),
+            ("192.0.0.11", "192.0.0.255"),
+            ("192.0.2.0", "192.0.2.255"),
+            ("192.88.99.0", "192.88.99.255"),
+            ("192.168.0.0", "192.168.255.255"),
+            ("198.18.0.0", "198.19.255.255"),
+            ("198.51.100.0", "198.51.100.255"),
+            ("203.0.113.0", "203.0.113.255"),
+            ("224.0.0.0", "255.255.255.255"),
+        ] {
+            let (start, end) = (of(first), of(last));
+            assert!(!is_global4(start) && !is_global4(end), "{first} {last}");
+            assert!(start.checked_sub(1).is_none_or(is_global4), "{first}");
+            assert!(end.checked_add(1).is_none_or(is_global4), "{last}");
+        }
+    }
 
     #[test]
     fn networks_hold_their_addresses() {

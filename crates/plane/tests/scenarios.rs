@@ -37,8 +37,8 @@ fn every_scenario_ships() {
 #[test]
 fn sessions_are_shown_with_the_addresses_of_their_hosts() {
     let text = "== shown: of both kinds\n\
-                node nat(public 192.0.2.1, prefix64 64:ff9b::/96)\n\
-                0ms in  udp [2001:db8::1]:5 > [64:ff9b::c613:9]:53\n\
+                node nat(public 192.0.2.1, prefix64 2001:db8:64::/96)\n\
+                0ms in  udp [2001:db8::1]:5 > [2001:db8:64::c613:9]:53\n\
                     out udp 192.0.2.1:* > 198.19.0.9:53\n\
                 1ms in  tcp 198.18.0.1:5 > 198.19.0.9:80 S\n\
                     out tcp 192.0.2.1:* > 198.19.0.9:80 S\n";

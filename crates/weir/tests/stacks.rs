@@ -232,11 +232,11 @@ fn a_host_with_ipv6_alone_reaches_servers_with_ipv4_alone() {
         street.merge(io == "xdp");
         let far = far(&street, &[FAR4]);
         let node = street.run(&format!(
-            "node lan(2001:db8:1::1/64, on n0) > nat(public 192.0.2.1, prefix64 64:ff9b::/96)
+            "node lan(2001:db8:1::1/64, on n0) > nat(public 192.0.2.1, prefix64 2001:db8:64::/96)
                 > route(198.19.0.0/24 via 192.0.2.2) > wan(192.0.2.1/24, on n1)
              run(io {io}, threads {threads})"
         ));
-        let (right, far_at) = ("64:ff9b::c000:202", "64:ff9b::c613:9");
+        let (right, far_at) = ("2001:db8:64::c000:202", "2001:db8:64::c613:9");
         talk(&street.left, &street, "192.0.2.2", right);
         if let Some(hops) = hops(&street.left, far_at) {
             assert_eq!(hops, [LEFT6.1, right, far_at], "{way}");

@@ -24,7 +24,7 @@
 //! | `exhausted silent` | no answer to who gets no port | answer |
 //! | `mss 1452` | largest TCP segment that a SYN may ask for | as it is |
 //! | `pcp` | hosts with IPv4 may ask the node for ports (RFC 6887), at its addresses | no |
-//! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146, RFC 6052) | |
+//! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146); this one for global addresses only, others, as 64:ff9b:1::/96, for private ones, too (RFC 6052, section 3.1) | |
 //! | `log sessions` | what the event log tells; also `blocks`, `nothing` | blocks |
 
 use std::net::Ipv4Addr;

@@ -8,6 +8,10 @@
 //! where the port's memory has room behind it, else into a copy. Checksums change by the difference of what they cover.
 //! Fragments follow their first one, as those of IPv4 do; the checksum of ICMP covers the addresses on one side alone, so
 //! that its fragments wait until all are there.
+//!
+//! With the well-known prefix, packets of addresses that are not global are dropped, outer addresses of errors among them
+//! (RFC 6052, section 3.1). Who wants to reach private hosts takes a prefix of their own, or 64:ff9b:1::/96, which is there
+//! for that (RFC 8215).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -22,7 +26,7 @@ use crate::address::{bits, words6};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, FRAGMENT_HEADER, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
 use crate::icmp::Error;
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_global4};
 use crate::stage::{Dir, Step};
 use crate::table::tcp::Segment;
 
@@ -41,6 +45,9 @@ pub(crate) struct Prefix64 {
     len: u8,
 }
 
+/// The one that everybody knows: it stands for addresses that are the same everywhere (RFC 6052, section 2.1).
+const WELL_KNOWN: Prefix64 = Prefix64 { bits: 0x0064_ff9b << 96, len: 96 };
+
 impl Prefix64 {
     /// The lengths that RFC 6052 allows.
     pub(crate) fn new(prefix: Prefix) -> Result<Prefix64, String> {
@@ -53,6 +60,12 @@ impl Prefix64 {
                  (RFC 6052), as in 64:ff9b::/96"
             )),
         }
+    }
+
+    /// Whether packets with an address may be translated: by the well-known prefix only if it is global (RFC 6052,
+    /// section 3.1).
+    fn may_stand_for(self, address: u32) -> bool {
+        self != WELL_KNOWN || is_global4(address)
     }
 
     /// The address of IPv6 that stands for one of IPv4: its bytes follow the prefix, byte 8 is left out.
@@ -253,6 +266,9 @@ impl Nat {
             // It would come back as often as its hops allow (RFC 6146, section 3.5).
             return Next::Drop(Drop::MartianSource);
         }
+        if !prefix.may_stand_for(remote.address) {
+            return Next::Drop(Drop::NatNotGlobal);
+        }
         let is_whole = frame.fragment() == Fragment::Whole;
         let is_piece = fragment(frame).is_some();
         if frame.fragment() == Fragment::Later && is_piece {
@@ -302,6 +318,9 @@ impl Nat {
     pub(super) fn back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
         let frame = &mut step.frames[i];
         let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
+        if !prefix.may_stand_for(frame.addresses4().0) {
+            return Next::Drop(Drop::NatNotGlobal);
+        }
         let is_whole = frame.fragment() == Fragment::Whole;
         let is_without_sum = frame.proto() == UDP && frame.l4()[6..8] == [0, 0];
         let mut bytes = frame.l4().len();
@@ -390,6 +409,9 @@ impl Nat {
     pub(super) fn error_back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
         let frame = &step.frames[i];
         let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
+        if !prefix.may_stand_for(frame.addresses4().0) {
+            return Next::Drop(Drop::NatNotGlobal);
+        }
         let l4 = frame.l4();
         let Some((kind, code, word)) = error6(l4) else { return Next::Drop(Drop::NatProtocol) };
         let ip = &l4[ERROR..];
@@ -415,7 +437,8 @@ impl Nat {
 
     /// The source of an answer to a host with IPv6.
     pub(super) fn own6(&self, address: u32) -> Option<Ipv6Addr> {
-        self.table.config.prefix64.map(|prefix| Ipv6Addr::from(prefix.embed(address)))
+        let prefix = self.table.config.prefix64.filter(|prefix| prefix.may_stand_for(address))?;
+        Some(prefix.embed(address).into())
     }
 }
 

@@ -7,6 +7,7 @@ const FILES: &[(&str, &str)] = &[
     ("rfc4787.txt", include_str!("../../../../tests/rfc4787.txt")),
     ("rfc5382.txt", include_str!("../../../../tests/rfc5382.txt")),
     ("rfc5508.txt", include_str!("../../../../tests/rfc5508.txt")),
+    ("rfc6052.txt", include_str!("../../../../tests/rfc6052.txt")),
     ("rfc6146.txt", include_str!("../../../../tests/rfc6146.txt")),
     ("rfc6887.txt", include_str!("../../../../tests/rfc6887.txt")),
     ("rfc6888.txt", include_str!("../../../../tests/rfc6888.txt")),
