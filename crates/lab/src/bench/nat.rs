@@ -45,6 +45,9 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
             }
         }
     }
+    for (count, entries) in [("1", 1), ("10k", 10_000)] {
+        by_address(bench, count, entries)?;
+    }
     for order in [Order::RoundRobin, Order::Random] {
         let what = format!("nat new sessions {}", order.name());
         if bench.wants(&what) {
@@ -126,6 +129,42 @@ fn established(
             0 => (frame(buf, proto, flow(next), FLAG_ACK), PortId(0)),
             _ => (back(buf, proto, outside[next as usize], FLAG_ACK), PortId(1)),
         }
+    })
+}
+
+/// What is configured by address, so many of each: a frame asks for any of them, or for none.
+fn by_address(bench: &mut Bench<'_>, count: &str, entries: u32) -> io::Result<()> {
+    // Apart, so that no two are one range.
+    let apart = |first: u32, n: u32| first + 2 * n;
+    let nat = |entry: &dyn Fn(u32) -> String| {
+        let entries: Vec<String> = (0..entries).map(entry).collect();
+        plane(&format!("node nat(public 192.0.2.1, log nothing, {})", entries.join(", ")))
+    };
+    let text = |address: u32| std::net::Ipv4Addr::from(address).to_string();
+    let (inside, outside) = (|n| apart(INSIDE, n), |n| apart(0xc612_0000, n));
+    let mut random = Rng::new(5);
+    let mut any = move || random.below(entries as usize) as u32;
+    let mut row =
+        |kind: &str, entry: &dyn Fn(u32) -> String, make: &mut dyn FnMut(&mut [u8]) -> (usize, PortId)| {
+            let what = format!("nat {kind} {count}");
+            if bench.wants(&what) {
+                bench.row(&what, &mut nat(entry), 16 * entries as usize, make)
+            } else {
+                Ok(())
+            }
+        };
+    let pair = |n| format!("one-to-one {} to {}", text(outside(n)), text(inside(n)));
+    row("one-to-one out", &pair, &mut |buf| {
+        (frame(buf, Proto::Udp, (inside(any()), 5000), FLAG_ACK), PortId(0))
+    })?;
+    row("one-to-one in", &pair, &mut |buf| {
+        (back(buf, Proto::Udp, (outside(any()), 5000), FLAG_ACK), PortId(1))
+    })?;
+    row("exclude", &|n| format!("exclude {}", text(outside(n))), &mut |buf| {
+        (write(buf, Proto::Udp, (INSIDE, 5000), (outside(any()), 80), FLAG_ACK), PortId(0))
+    })?;
+    row("redirect", &|n| format!("redirect udp {}:80 to 198.51.100.53:53", text(outside(n))), &mut |buf| {
+        (frame(buf, Proto::Udp, flow(0), FLAG_ACK), PortId(0))
     })
 }
 
