@@ -40,6 +40,13 @@ impl Prefix {
             IpAddr::V6(address) => IpAddr::from((u128::from(address) + 1).to_be_bytes()),
         }
     }
+
+    /// The first and the last address of a network of IPv4.
+    pub(crate) fn range4(self) -> (u32, u32) {
+        let IpAddr::V4(address) = self.address else { panic!("{self} is of IPv6") };
+        let rest = !mask4(self.len);
+        (u32::from(address) & !rest, u32::from(address) | rest)
+    }
 }
 
 /// The first `len` bits of an IPv4 address.

@@ -27,6 +27,7 @@
 //! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146); this one for global addresses only, others, as 64:ff9b:1::/96, for private ones, too (RFC 6052, section 3.1) | |
 //! | `log sessions` | what the event log tells; also `blocks`, `nothing` | blocks |
 
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -38,7 +39,9 @@ use super::area::{LOW, Layout};
 use super::deal::Deal;
 use super::deterministic::Deterministic;
 use super::nat64::Prefix64;
+use super::pairs::{Pair, Pairs};
 use super::ports;
+use super::ranges::Ranges;
 use super::redirect::Redirect;
 use super::words::{
     address4, dependence, detail, end4, manner, network4, number, port_ranges, range4, redirect, seconds,
@@ -79,13 +82,6 @@ pub(crate) struct Forward {
     pub(crate) inside: (u32, u16),
 }
 
-/// An address that leads inside with all its ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pair {
-    pub(crate) outside: u32,
-    pub(crate) inside: u32,
-}
-
 /// What the event log tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
@@ -118,10 +114,10 @@ pub(crate) struct Config {
     pub(crate) subscriber_sessions: u32,
     pub(crate) timeouts: Timeouts,
     pub(crate) forwards: Vec<Forward>,
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pairs: Pairs,
     /// The first that holds leads.
     pub(crate) redirects: Vec<Redirect>,
-    pub(crate) exclude: Vec<Prefix>,
+    pub(crate) exclude: Ranges,
     pub(crate) unsolicited: Manner,
     pub(crate) exhausted: Manner,
     pub(crate) mss: Option<u16>,
@@ -174,17 +170,20 @@ const FORMS: &[&str] = &[
 const SEVERAL: &[&str] = &["public", "forward", "one-to-one", "redirect", "exclude"];
 
 /// What the arguments said so far; some make sense only together.
+#[derive(Default)]
 struct Draft {
     config: Config,
     /// Of the addresses that have none of their own.
     ports: Option<Vec<RangeInclusive<u16>>>,
     deterministic: Option<(Prefix, u32)>,
+    pairs: Vec<Pair>,
+    exclude: Vec<(u32, u32)>,
 }
 
 impl Config {
     /// Reads an item; mistakes are noted.
     pub(crate) fn read(item: &Item, notes: &Notes<'_>) -> Config {
-        let mut draft = Draft { config: Config::default(), ports: None, deterministic: None };
+        let mut draft = Draft::default();
         for arg in &item.args {
             if let Err(text) = draft.argument(arg) {
                 arg.wrong(notes, text);
@@ -239,21 +238,6 @@ impl Config {
             )),
         }
     }
-
-    /// Whether an address outside sees inside addresses.
-    pub(crate) fn excludes(&self, address: u32) -> bool {
-        self.exclude.iter().any(|prefix| prefix.contains(Ipv4Addr::from(address).into()))
-    }
-
-    /// The pair of an inside address.
-    pub(crate) fn pair_of(&self, inside: u32) -> Option<Pair> {
-        self.pairs.iter().find(|pair| pair.inside == inside).copied()
-    }
-
-    /// The pair of an outside address.
-    pub(crate) fn pair_at(&self, outside: u32) -> Option<Pair> {
-        self.pairs.iter().find(|pair| pair.outside == outside).copied()
-    }
 }
 
 impl Default for Config {
@@ -277,9 +261,9 @@ impl Default for Config {
             subscriber_sessions: u32::MAX,
             timeouts: Timeouts::default(),
             forwards: Vec::new(),
-            pairs: Vec::new(),
+            pairs: Pairs::default(),
             redirects: Vec::new(),
-            exclude: Vec::new(),
+            exclude: Ranges::default(),
             unsolicited: Manner::Answer,
             exhausted: Manner::Answer,
             mss: None,
@@ -337,7 +321,7 @@ impl Draft {
                 });
             }
             ["one-to-one", outside, "to", inside] => {
-                config.pairs.push(Pair { outside: address4(outside)?, inside: address4(inside)? });
+                self.pairs.push(Pair { outside: address4(outside)?, inside: address4(inside)? });
             }
             ["redirect", proto, asked, "to", server] => {
                 config.redirects.push(redirect(proto, asked, "0.0.0.0/0", server)?);
@@ -345,7 +329,7 @@ impl Draft {
             ["redirect", proto, asked, "from", network, "to", server] => {
                 config.redirects.push(redirect(proto, asked, network, server)?);
             }
-            ["exclude", network] => config.exclude.push(network4(network)?),
+            ["exclude", network] => self.exclude.push(network4(network)?.range4()),
             ["unsolicited", how] => config.unsolicited = manner(how)?,
             ["exhausted", how] => config.exhausted = manner(how)?,
             ["mss", bytes] => config.mss = Some(number(bytes, 88..=65_495)? as u16),
@@ -374,12 +358,13 @@ impl Draft {
 
     /// What the arguments say together.
     fn finish(self, wrong: &mut dyn FnMut(String)) -> Config {
-        let Draft { mut config, ports, deterministic } = self;
+        let Draft { mut config, ports, deterministic, pairs, exclude } = self;
+        config.exclude = exclude.into_iter().collect();
         let ports = ports.unwrap_or_else(|| vec![1024..=65535]);
         for public in config.public.iter_mut().filter(|public| public.ports.is_empty()) {
             public.ports.clone_from(&ports);
         }
-        if config.public.is_empty() && config.pairs.is_empty() {
+        if config.public.is_empty() && pairs.is_empty() {
             wrong("a NAT needs public addresses: write public 192.0.2.1".to_string());
         }
         config.public.sort_by_key(|public| public.first);
@@ -403,7 +388,7 @@ impl Draft {
                 "{blocks} blocks of ports are too many: a NAT has at most {MOST_BLOCKS}, so write a larger `block`"
             ));
         }
-        for pair in &config.pairs {
+        for pair in &pairs {
             if config.public.iter().any(|range| (range.first..=range.last).contains(&pair.outside)) {
                 let address = Ipv4Addr::from(pair.outside);
                 wrong(format!("{address} is one-to-one and in the pool: take it out of `public`"));
@@ -414,11 +399,11 @@ impl Draft {
                 wrong(format!("{} is no host's address: write others", Ipv4Addr::from(wrong_one)));
             }
         }
-        for (n, pair) in config.pairs.iter().enumerate() {
-            let clash = |other: &&Pair| other.inside == pair.inside || other.outside == pair.outside;
-            if let Some(other) = config.pairs[..n].iter().find(clash) {
-                let end = if other.inside == pair.inside { pair.inside } else { pair.outside };
-                let end = Ipv4Addr::from(end);
+        let (mut insides, mut outsides) = (HashSet::new(), HashSet::new());
+        for pair in &pairs {
+            let is_new = (insides.insert(pair.inside), outsides.insert(pair.outside));
+            if is_new != (true, true) {
+                let end = Ipv4Addr::from(if is_new.0 { pair.outside } else { pair.inside });
                 wrong(format!("two one-to-one have the end {end}: each address has one, so leave one"));
             }
             let (outside, inside) = (pair.outside, pair.inside);
@@ -428,6 +413,7 @@ impl Draft {
                 wrong(format!("{end} is one-to-one, with all its ports: leave the forward"));
             }
         }
+        config.pairs = pairs.into_iter().collect();
         for (n, forward) in config.forwards.iter().enumerate() {
             let clash = |other: &&Forward| {
                 other.proto == forward.proto
@@ -510,7 +496,7 @@ mod tests {
         assert_eq!((config.filtering, config.mapping), (Dependence::Address, Dependence::Independent));
         assert_eq!(config.timeouts.0[0], Duration::from_secs(120));
         assert_eq!(config.forwards[0].inside, (0xc0a8_0009, 8080));
-        assert_eq!(config.pairs[0].outside, 0xcb00_7101);
+        assert_eq!(config.pairs.of(0xc0a8_0008).map(|pair| pair.outside), Some(0xcb00_7101));
         let config = read("nat(public 192.0.2.1, mapping address-and-port-dependent)").expect("right");
         assert_eq!(config.filtering, Dependence::AddressAndPort);
         let config = read("nat(public 192.0.2.1, deterministic 198.51.100.0/28 dynamic 2)").expect("right");

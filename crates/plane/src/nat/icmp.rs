@@ -114,7 +114,7 @@ impl Nat {
         if redirected != 0 {
             return self.error_redirected_out(step, i, &quote, redirected);
         }
-        let outside = match self.table.config.pair_of(address) {
+        let outside = match self.table.config.pairs.of(address) {
             Some(pair) => Some((pair.outside, port)),
             None => {
                 let remote_port = if quote.proto == ICMP { 0 } else { quote.src.1 };
@@ -166,7 +166,7 @@ impl Nat {
         let (address, port) = quote.src;
         // The server of a redirected session, and who was asked.
         let mut asked = None;
-        let inside = match self.table.config.pair_at(address) {
+        let inside = match self.table.config.pairs.at(address) {
             Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
             None => {
                 let outside = self.table.outside.number(address);

@@ -15,6 +15,7 @@
 //! | What of protocols without ports? | `portless.rs` |
 //! | How do hosts ask for ports themselves? | `pcp.rs`, `leases.rs` |
 //! | How does a destination lead elsewhere? | `redirect.rs` |
+//! | How is what was configured by address found? | `pairs.rs`, `ranges.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `deal.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
@@ -34,9 +35,11 @@ mod leases;
 mod log;
 mod nat64;
 mod outside;
+mod pairs;
 mod pcp;
 mod portless;
 mod ports;
+mod ranges;
 mod redirect;
 mod restore;
 mod sessions;
@@ -450,7 +453,7 @@ impl Nat {
     /// A frame from outside that is not for a public address.
     fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
         let (src, dst) = step.frames[i].addresses4();
-        match self.local.contains(&dst) || self.table.config.excludes(src) {
+        match self.local.contains(&dst) || self.table.config.exclude.contains(src) {
             true => Next::On,
             false => Next::Drop(Drop::NatNoMapping),
         }
@@ -546,7 +549,7 @@ impl Nat {
         if frame.kind() == Packet::V6 {
             return self.out64(step, i, lookup);
         }
-        if frame.kind() != Packet::V4 || self.table.config.excludes(frame.addresses4().1) {
+        if frame.kind() != Packet::V4 || self.table.config.exclude.contains(frame.addresses4().1) {
             return Next::On;
         }
         match frame.fragment() {
@@ -562,7 +565,7 @@ impl Nat {
         if frame.icmp_error() {
             return self.error_out(step, i);
         }
-        if let Some(pair) = self.table.config.pair_of(src) {
+        if let Some(pair) = self.table.config.pairs.of(src) {
             frame.set_src4(pair.outside);
             return if self.is_own(dst) { Next::Hairpin } else { Next::On };
         }
@@ -595,7 +598,7 @@ impl Nat {
         if frame.icmp_error() && self.is_own(dst) {
             return self.error_back(step, i);
         }
-        if let Some(pair) = self.table.config.pair_at(dst) {
+        if let Some(pair) = self.table.config.pairs.at(dst) {
             frame.set_dst4(pair.inside);
             return Next::On;
         }
@@ -614,6 +617,6 @@ impl Nat {
     /// Whether an address is one of this NAT's.
     #[inline]
     fn is_own(&self, address: u32) -> bool {
-        self.table.outside.number(address).is_some() || self.table.config.pair_at(address).is_some()
+        self.table.outside.number(address).is_some() || self.table.config.pairs.at(address).is_some()
     }
 }

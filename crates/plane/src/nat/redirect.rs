@@ -9,10 +9,12 @@
 //! socket are told apart though one server answers for both. Nobody but the server is let in. The server is outside, or a
 //! public end that a forward leads inside; who asks a public address of the NAT or the node itself is not redirected.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use weir_packet::headers::TCP;
 
+use super::ranges::Ranges;
 use super::slot::{Inside, Kind, Remote};
 use super::table::{Arrival, Flow, New, Table};
 use super::{Nat, Next};
@@ -48,6 +50,50 @@ impl Redirect {
     }
 }
 
+/// What redirects say of each protocol and port, so that a frame that none is about is told at a cost that grows with the
+/// logarithm of their number. Which of several holds is only asked for those who are in reach of one.
+#[derive(Debug, Default)]
+pub(super) struct Reach(Vec<((u8, u16), Ends)>);
+
+#[derive(Debug)]
+struct Ends {
+    /// Destinations that one of them is about.
+    asked: Ranges,
+    /// Who is redirected by one of them.
+    from: Ranges,
+}
+
+impl Reach {
+    fn new(redirects: &[Redirect]) -> Reach {
+        let mut of_port: BTreeMap<(u8, u16), Vec<&Redirect>> = BTreeMap::new();
+        for redirect in redirects {
+            of_port.entry((redirect.proto, redirect.asked.1)).or_default().push(redirect);
+        }
+        let ends = |(key, those): ((u8, u16), Vec<&Redirect>)| {
+            let mut asked: Ranges = those.iter().map(|redirect| redirect.asked.0.range4()).collect();
+            let servers: BTreeSet<u32> = those.iter().map(|redirect| redirect.server.0).collect();
+            for address in servers {
+                let remote = Remote { address, port: key.1 };
+                if !those.iter().any(|redirect| redirect.is_asked(key.0, remote)) {
+                    asked.remove(address);
+                }
+            }
+            (key, Ends { asked, from: those.iter().map(|redirect| redirect.from.range4()).collect() })
+        };
+        Reach(of_port.into_iter().map(ends).collect())
+    }
+
+    /// Whether who sends a frame and what it asks are in reach; `false` if no redirect holds.
+    #[inline]
+    fn holds(&self, flow: &Flow) -> bool {
+        let (Remote { address, port }, [_, _, _, inside]) = (flow.remote, flow.inside.address);
+        self.0.binary_search_by_key(&(flow.inside.proto, port), |(key, _)| *key).is_ok_and(|at| {
+            let (_, ends) = &self.0[at];
+            ends.asked.contains(address) && ends.from.contains(inside)
+        })
+    }
+}
+
 impl Table {
     /// Redirects by number are those that ever were configured: sessions outlive them.
     pub(super) fn number_redirects(&mut self) {
@@ -56,13 +102,12 @@ impl Table {
                 self.redirects.push(*redirect);
             }
         }
+        self.reach = Reach::new(&self.redirects);
     }
 
-    /// The redirected session of a frame from the inside, a new one if need be; `None` if it goes where it wants to.
+    /// The redirected session of a frame from the inside that is in reach, a new one if need be; `None` if it goes where it
+    /// wants to.
     fn outbound_redirected(&mut self, now: Time, flow: &Flow) -> Result<Option<u32>, Drop> {
-        if !self.redirects.iter().any(|redirect| redirect.is_asked(flow.inside.proto, flow.remote)) {
-            return Ok(None);
-        }
         let known = self.redirected(now, &flow.inside, flow.remote);
         if known != 0 {
             self.heard(now, known, Side::Inside, &flow.segment);
@@ -120,7 +165,7 @@ impl Nat {
     pub(super) fn out_redirected(&mut self, step: &mut Step<'_, '_>, i: usize) -> Option<Next> {
         let flow = super::flow(&step.frames[i]);
         let asked = flow.remote.address;
-        if self.table.redirects.is_empty() || self.is_own(asked) || self.local.contains(&asked) {
+        if !self.table.reach.holds(&flow) || self.is_own(asked) || self.local.contains(&asked) {
             return None;
         }
         let number = match self.table.outbound_redirected(step.now, &flow) {
@@ -151,6 +196,52 @@ impl Nat {
                 Next::On
             }
             Err(reason) => Next::Drop(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::headers::UDP;
+
+    use super::*;
+    use crate::address::{address_of, mapped4};
+    use crate::random::Random;
+
+    #[test]
+    fn who_is_in_reach_is_told_as_by_a_walk_over_all() {
+        for seed in 0..300 {
+            let mut random = Random(seed);
+            let mut below = |n: u64| random.below(n) as u32;
+            // Few addresses and ports, so that networks overlap and servers are asked themselves.
+            let redirects: Vec<Redirect> = (0..below(7))
+                .map(|_| {
+                    let mut network =
+                        || Prefix { address: below(32).to_be_bytes().into(), len: 27 + below(6) as u8 };
+                    let (from, asked) = (network(), network());
+                    Redirect {
+                        proto: [TCP, UDP][below(2) as usize],
+                        from,
+                        asked: (asked, 53 + below(2) as u16),
+                        server: (below(32), 53 + below(2) as u16),
+                    }
+                })
+                .collect();
+            let reach = Reach::new(&redirects);
+            for (proto, port) in [(TCP, 53), (TCP, 54), (UDP, 53), (UDP, 54)] {
+                for (address, host) in (0..32).flat_map(|address| (0..32).map(move |host| (address, host))) {
+                    let remote = Remote { address, port };
+                    let inside = Inside { address: mapped4(host), port: 1, proto };
+                    let flow = Flow { inside, remote, segment: Segment::default() };
+                    let is_asked = redirects.iter().any(|redirect| redirect.is_asked(proto, remote));
+                    let mut of_port =
+                        redirects.iter().filter(|other| (other.proto, other.asked.1) == (proto, port));
+                    let is_in_reach =
+                        is_asked && of_port.any(|other| other.from.contains(address_of(inside.address)));
+                    assert_eq!(reach.holds(&flow), is_in_reach, "seed {seed}: {flow:?} of {redirects:?}");
+                    assert!(is_in_reach || !redirects.iter().any(|redirect| redirect.holds(&flow)));
+                }
+            }
         }
     }
 }

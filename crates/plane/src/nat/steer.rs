@@ -56,9 +56,9 @@ impl Nat {
             None => (frame.addresses4(), frame.proto()),
         };
         let config = &self.table.config;
-        if config.excludes(remote) {
+        if config.exclude.contains(remote) {
             mix4(inside).wrapping_add(mix4(remote))
-        } else if Space::of(proto).is_none() && config.pair_of(inside).is_none() {
+        } else if Space::of(proto).is_none() && config.pairs.of(inside).is_none() {
             mix4(remote)
         } else {
             mix4(inside)
@@ -70,7 +70,7 @@ impl Nat {
             Some(quote) => ((quote.dst.0, quote.src.0), quote.src.1, quote.proto),
             None => (frame.addresses4(), frame.ports().1, frame.proto()),
         };
-        if let Some(pair) = self.table.config.pair_at(own) {
+        if let Some(pair) = self.table.config.pairs.at(own) {
             return Ok(mix4(pair.inside));
         }
         match (self.table.outside.number(own), Space::of(proto)) {

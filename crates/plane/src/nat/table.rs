@@ -18,7 +18,7 @@ use super::leases::Leases;
 use super::log::{Log, What};
 use super::outside::{Outside, Place, Space};
 use super::ports::{AtOnce, Pool, Refusal, Taken, Want};
-use super::redirect::Redirect;
+use super::redirect::{Reach, Redirect};
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::subscribers::Subscribers;
@@ -76,6 +76,8 @@ pub(crate) struct Table {
     pub(super) pool: Pool,
     /// Redirects that ever were configured.
     pub(super) redirects: Vec<Redirect>,
+    /// Whom they are about.
+    pub(super) reach: Reach,
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
     pub(super) leases: Leases,
@@ -102,6 +104,7 @@ impl Table {
             outside: Outside::new(),
             pool: Pool::new(config.ports.clone(), share, config.deal),
             redirects: Vec::new(),
+            reach: Reach::default(),
             was_private: false,
             leases: Leases::default(),
             awaited: VecDeque::new(),
