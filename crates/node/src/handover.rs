@@ -20,9 +20,9 @@ use weir_port::duplex::{Chunk, FRONT, Pool};
 /// Bytes of a ring: all that a thread receives in a turn of two ports, if it is long and somebody else's.
 pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Length, port, way of a record.
-const HEADER: usize = 5;
+const HEADER: usize = 4;
 /// A record that is no frame on its way but news about neighbours.
-const NEWS: [u8; 2] = [0xff, 0];
+const NEWS: u8 = 0xff;
 
 /// Wakes a thread.
 pub(crate) struct Bell {
@@ -175,11 +175,11 @@ impl Exchange {
         }
     }
 
-    fn put(&mut self, to: usize, port: PortId, kind: [u8; 2], bytes: &[u8]) -> bool {
+    fn put(&mut self, to: usize, port: PortId, kind: u8, bytes: &[u8]) -> bool {
         let lane = self.to[to].as_mut().expect("no thread hands anything to itself");
         let [a, b] = (bytes.len() as u16).to_le_bytes();
         self.record.clear();
-        self.record.extend_from_slice(&[a, b, port.0, kind[0], kind[1]]);
+        self.record.extend_from_slice(&[a, b, port.0, kind]);
         self.record.extend_from_slice(bytes);
         lane.used = true;
         lane.ring.push_entire_slice(&self.record).is_ok()
@@ -207,7 +207,7 @@ impl Exchange {
             let (bytes, port) = (usize::from(u16::from_le_bytes([header[0], header[1]])), PortId(header[2]));
             // A record is put there whole.
             let whole = "all of a record is there";
-            let kind = [header[3], header[4]];
+            let kind = header[3];
             if kind == NEWS {
                 let mut frame = vec![0; bytes];
                 ring.pop_entire_slice(&mut frame).expect(whole);

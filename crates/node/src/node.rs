@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{Change, Count, Event, Logged};
+use weir_plane::{Change, Count, Event, Past};
 use weir_port::thread;
 
 use crate::backend::OpenError;
 use crate::config::Config;
 use crate::counters::{Shown, Snapshot};
 use crate::handover::Bell;
-use crate::opened::Blueprint;
+use crate::opened::{Blueprint, by_thread};
 use crate::worker::{Last, Request, Strings, Worker};
 
 /// What goes wrong with a node.
@@ -126,6 +126,8 @@ pub struct Ended {
 pub struct Node {
     began: SystemTime,
     kind: Mutex<Blueprint>,
+    /// What is left to tell of stages that went away.
+    past: Mutex<Past>,
     threads: Vec<Thread>,
 }
 
@@ -137,7 +139,7 @@ impl Node {
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
         let cpus = kind.settings.threads.clone();
-        let mut node = Node { began, kind: Mutex::new(kind), threads: Vec::new() };
+        let mut node = Node { began, kind: Mutex::new(kind), past: Mutex::default(), threads: Vec::new() };
         for ((worker, bell), cpu) in workers.zip(cpus) {
             node.threads.push(Thread::start(worker, bell, cpu)?);
         }
@@ -173,11 +175,17 @@ impl Node {
                 "a port or how it is run changes only when the node begins anew".into(),
             ));
         }
-        let plane = config.plane.clone().instead_of(&kind.config);
-        plane.may_share(self.threads.len() as u8).map_err(NodeError::Change)?;
-        let change = |_: &Thread| Change::prepare(&kind.config, &plane).map_err(NodeError::Change);
-        let changes = self.threads.iter().map(change).collect::<Result<Vec<_>, _>>()?;
-        self.commit(self.accept(changes)?)?;
+        let threads = self.threads.len();
+        let plane = config.plane.clone().instead_of(&kind.config, threads as u8);
+        plane.may_share(threads as u8).map_err(NodeError::Change)?;
+        let change = |new: &weir_plane::Config| Change::prepare(&kind.config, new).map_err(NodeError::Change);
+        let changes = by_thread(plane.clone(), threads, change).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let changes = self.accept(changes)?;
+        // Whoever asks meanwhile what happened is told of the end of a session before its port is somebody else's.
+        let mut past = self.past.lock().expect("nobody panics with it");
+        for change in self.commit(changes)? {
+            past.add(change.past());
+        }
         kind.config = plane;
         Ok(())
     }
@@ -198,8 +206,8 @@ impl Node {
         Err(NodeError::Change(why))
     }
 
-    /// Each thread takes its change, a piece behind each batch.
-    fn commit(&self, mut changes: Vec<Change>) -> Result<(), NodeError> {
+    /// Each thread takes its change, a piece behind each batch; returns what the threads gave back.
+    fn commit(&self, mut changes: Vec<Change>) -> Result<Vec<Change>, NodeError> {
         let mut more = true;
         while more {
             // A thread gives back what it needs no more, so that it is freed here.
@@ -210,7 +218,7 @@ impl Node {
             more = taken.iter().any(|(more, _)| *more);
             changes = taken.into_iter().map(|(_, change)| change).collect();
         }
-        Ok(())
+        Ok(changes)
     }
 
     /// Its routes as its text says them.
@@ -239,7 +247,8 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn logged(&self) -> Result<Vec<String>, NodeError> {
-        let mut all: Vec<Logged> = self.ask(|worker| worker.plane.logged())?.into_iter().flatten().collect();
+        let mut all = std::mem::take(&mut self.past.lock().expect("nobody panics with it").logged);
+        all.extend(self.ask(|worker| worker.plane.logged())?.into_iter().flatten());
         all.sort_by_key(|logged| logged.time);
         Ok(all.iter().map(ToString::to_string).collect())
     }
@@ -262,7 +271,9 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
-        Ok(in_order(self.ask(|worker| worker.plane.events())?))
+        let mut past = self.past.lock().expect("nobody panics with it");
+        let of_threads = self.ask(|worker| worker.plane.events())?;
+        Ok(in_order(past.events(), of_threads))
     }
 
     /// When its time began.
@@ -305,7 +316,8 @@ impl Node {
     pub fn stop(mut self) -> Result<Ended, NodeError> {
         let last = self.let_go().into_iter().collect::<io::Result<Vec<_>>>().map_err(NodeError::Stopped)?;
         let (threads, events) = last.into_iter().map(|Last { counted, events }| (counted, events)).unzip();
-        Ok(Ended { threads, events: in_order(events) })
+        let past = self.past.get_mut().expect("nobody panics with it");
+        Ok(Ended { threads, events: in_order(past.events(), events) })
     }
 
     fn let_go(&mut self) -> Vec<io::Result<Last>> {
@@ -314,10 +326,12 @@ impl Node {
     }
 }
 
-/// The events of all threads in the order of time, and how many there was no room for.
-fn in_order(of_threads: Vec<(Vec<Event>, u64)>) -> (Vec<Event>, u64) {
-    let lost = of_threads.iter().map(|(_, lost)| lost).sum();
-    let mut all: Vec<Event> = of_threads.into_iter().flat_map(|(events, _)| events).collect();
+/// Events of the past and of all threads in the order of time, and how many there was no room for.
+fn in_order((mut all, mut lost): (Vec<Event>, u64), of_threads: Vec<(Vec<Event>, u64)>) -> (Vec<Event>, u64) {
+    for (events, lost_there) in of_threads {
+        all.extend(events);
+        lost += lost_there;
+    }
     all.sort_by_key(|event| event.at);
     (all, lost)
 }

@@ -38,15 +38,24 @@ impl Blueprint {
 
     /// A plane for each thread, of which nobody can foretell the ports.
     pub(crate) fn planes(&self) -> Vec<Plane> {
-        let mut config = self.config.clone();
-        config.seed = RandomState::new().hash_one(0);
-        let of = self.settings.threads.len() as u8;
-        let plane = |thread| {
-            config.share = Share { thread, of };
-            Plane::new(&config, &self.macs)
-        };
-        (0..of).map(plane).collect()
+        let plane = |config: &weir_plane::Config| Plane::new(config, &self.macs);
+        by_thread(self.config.clone(), self.settings.threads.len(), plane)
     }
+}
+
+/// What comes of a text for each of so many threads: its share, and a seed that nobody can foretell.
+pub(crate) fn by_thread<T>(
+    mut config: weir_plane::Config,
+    threads: usize,
+    mut of: impl FnMut(&weir_plane::Config) -> T,
+) -> Vec<T> {
+    config.seed = RandomState::new().hash_one(0);
+    let threads = threads as u8;
+    let one = |thread| {
+        config.share = Share { thread, of: threads };
+        of(&config)
+    };
+    (0..threads).map(one).collect()
 }
 
 /// The longest frame of any port.

@@ -3,7 +3,8 @@
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Signature};
 use weir_packet::neighbour::{Heard, Host, answer, parse};
-use weir_plane::{Drop, Plane, Share};
+use weir_plane::scenario::packet;
+use weir_plane::{Config, Drop, Plane, Share, Time};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{Memory, MemoryEnd, Pool, Port};
 
@@ -15,6 +16,10 @@ use crate::worker::{Machine, Parts, Worker};
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const HOST: Mac = [2, 0, 0, 0, 0xcc, 1];
 
+fn config(text: &str) -> Config {
+    Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
 /// Workers, and for each the far ends of its parts of the ports.
 struct Rig {
     workers: Vec<Worker>,
@@ -23,7 +28,7 @@ struct Rig {
 
 impl Rig {
     fn new(text: &str, threads: u8, ring_bytes: usize) -> Rig {
-        let mut config = weir_plane::Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let mut config = config(text).shared_by(threads);
         let (mut workers, mut wires) = (Vec::new(), Vec::new());
         for (thread, exchange) in
             (0..threads).zip(exchanges(usize::from(threads), ring_bytes).expect("sockets"))
@@ -42,6 +47,15 @@ impl Rig {
             }));
         }
         Rig { workers, wires }
+    }
+
+    /// One of them becomes what another text says; it is not told to the others.
+    fn apply(&mut self, thread: usize, old: &str, new: &str) {
+        let threads = self.workers.len() as u8;
+        let old = config(old).shared_by(threads);
+        let mut new = config(new).instead_of(&old, threads);
+        new.share = Share { thread: thread as u8, of: threads };
+        self.workers[thread].plane.apply(Time::from_ns(now_ns()), &old, &new).expect("other stages");
     }
 
     /// All of them, until none has anything to do.
@@ -240,4 +254,142 @@ fn all_threads_hear_what_one_hears_of_neighbours_and_one_answers() {
     assert_eq!(left.iter().map(|(thread, _)| *thread).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(left.iter().all(|(_, frame)| frame[..6] == hosts[1].mac), "nobody asks");
     rig.counted();
+}
+
+/// A frame to another destination, with no checksum of UDP.
+fn to(mut frame: Vec<u8>, (address, port): (&[u8], &[u8])) -> Vec<u8> {
+    frame[30..34].copy_from_slice(address);
+    frame[36..38].copy_from_slice(port);
+    frame[40..42].fill(0);
+    frame[24..26].fill(0);
+    let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&frame[14..34]));
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame
+}
+
+/// A piece of an error of ICMP, with its identification.
+fn piece(part: &str, id: usize) -> Vec<u8> {
+    let quote = "{udp 198.19.0.9:53 > 198.18.0.5:1000}";
+    let line = format!("icmp unreachable/1 198.18.0.5 > 198.19.0.9 {part} id {id} {quote}");
+    let packet = packet(&line).unwrap_or_else(|wrong| panic!("{wrong}"));
+    [&MACS[0], &HOST, &[8, 0][..], &packet].concat()
+}
+
+#[test]
+fn no_frame_is_lost_while_some_threads_have_other_filters_than_others() {
+    let remembers = "filter(accept outward, accept state established, accept state related)";
+    let counts = "lan filter(count a udp, policy accept) wan".to_string();
+    for (old, new) in [
+        ("lan > wan".to_string(), format!("lan {remembers} wan")),
+        (format!("lan {remembers} wan"), "lan > wan".to_string()),
+        (format!("lan {remembers} wan"), format!("lan filter(policy accept) {remembers} wan")),
+        (counts.clone(), counts.replace("wan", &format!("{remembers} wan"))),
+    ] {
+        let mut rig = Rig::new(&old, 3, RING_BYTES);
+        // Each thread in turn takes the other text, and each flow goes on, both ways, and so do pieces of errors, of which only
+        // the first tells its thread.
+        for round in 0..4 {
+            if let Some(thread) = usize::checked_sub(round, 1) {
+                rig.apply(thread, &old, &new);
+            }
+            let what = format!("{old} to {new}, {round} threads");
+            for (port, outward) in [(0, true), (1, false)] {
+                for n in 0..60_usize {
+                    assert!(rig.wires[(n + round) % 3][port].send(&frame(n as u32, outward, 100)));
+                    rig.settle();
+                }
+                assert_eq!(rig.left(1 - port).len(), 60, "{what}, outward: {outward}");
+            }
+            for n in 0..60_usize {
+                // The later one first.
+                for part in ["len 4 frag 40", "whole 8 len 4 frag 0+"] {
+                    assert!(rig.wires[(n + round) % 3][0].send(&piece(part, n)));
+                    rig.settle();
+                }
+            }
+            assert_eq!(rig.left(1).len(), 120, "{what}: pieces");
+        }
+        assert_eq!(rig.counted().books.drops.total(), 0, "{old} to {new}");
+    }
+}
+
+#[test]
+fn pieces_that_wait_for_a_first_one_go_on_when_no_thread_asks_for_it_any_more() {
+    let (old, new) = ("lan filter(accept outward, accept state established) wan", "lan > wan");
+    let mut rig = Rig::new(old, 3, RING_BYTES);
+    for thread in 0..3 {
+        for n in 0..60 {
+            let later = piece("len 4 frag 40", 60 * thread + n);
+            assert!(rig.wires[n % 3][0].send(&later));
+            rig.settle();
+        }
+        assert!(rig.counted().books.held > 0, "{thread}");
+        rig.apply(thread, old, new);
+        rig.settle();
+    }
+    let seen = rig.counted().books;
+    assert_eq!((rig.left(1).len(), seen.held, seen.drops.total()), (180, 0, 0), "{seen:?}");
+}
+
+#[test]
+fn hosts_of_threads_with_other_stages_reach_each_other_by_the_public_address() {
+    let nat = "nat(public 192.0.2.1)";
+    let (old, new) = (format!("lan {nat} wan"), format!("lan filter(count a udp, policy accept) {nat} wan"));
+    let mut rig = Rig::new(&old, 3, RING_BYTES);
+    let ends: Vec<(Vec<u8>, Vec<u8>)> = (0..30_u32)
+        .map(|n| {
+            assert!(rig.wires[0][0].send(&frame(n, true, 100)));
+            rig.settle();
+            let (_, seen) = rig.left(1).remove(0);
+            (seen[26..30].to_vec(), seen[34..36].to_vec())
+        })
+        .collect();
+    for thread in 0..3 {
+        rig.apply(thread, &old, &new);
+        for n in 0..30_u32 {
+            let other = (n as usize + 7) % 30;
+            let (address, port) = &ends[other];
+            assert!(rig.wires[n as usize % 3][0].send(&to(frame(n, true, 100), (address, port))));
+            rig.settle();
+            let home: Vec<u32> = rig
+                .left(0)
+                .iter()
+                .map(|(_, frame)| u32::from_be_bytes(frame[30..34].try_into().expect("four")))
+                .collect();
+            assert_eq!(home, [0xc612_0000 + other as u32], "{thread}: from {n}");
+        }
+    }
+    let seen = rig.counted().books;
+    assert!(seen.handed > 60 && seen.drops.total() == 0, "{seen:?}");
+}
+
+#[test]
+fn a_nat_comes_and_goes_thread_by_thread() {
+    let (plain, nat) = ("lan > wan", "lan nat(public 192.0.2.1) wan");
+    let mut rig = Rig::new(plain, 3, RING_BYTES);
+    let mut translated = Vec::new();
+    for (thread, old, new) in
+        [(0, plain, nat), (1, plain, nat), (2, plain, nat), (1, nat, plain), (0, nat, plain), (2, nat, plain)]
+    {
+        rig.apply(thread, old, new);
+        for n in 0..40_u32 {
+            assert!(rig.wires[n as usize % 3][0].send(&frame(n, true, 100)));
+            rig.settle();
+        }
+        let left = rig.left(1);
+        assert_eq!(left.len(), 40, "each leaves, by the text of its thread");
+        translated.push(left.iter().filter(|(_, frame)| frame[26..30] == [192, 0, 2, 1]).count());
+        // Some ports of the public address belong to threads without the NAT.
+        for n in 0..40_u32 {
+            let port = (2000 + 512 * n as u16).to_be_bytes();
+            assert!(rig.wires[0][0].send(&to(frame(n, true, 100), (&[192, 0, 2, 1], &port))));
+            rig.settle();
+        }
+        (0..2).for_each(|port| drop(rig.left(port)));
+        rig.counted();
+    }
+    assert!(0 < translated[0] && translated[0] < translated[1] && translated[1] < 40, "{translated:?}");
+    assert_eq!((translated[2], translated[5]), (40, 0), "{translated:?}");
+    let live: u32 = rig.workers.iter().map(|worker| worker.plane.nat_usage().sessions).sum();
+    assert_eq!(live, 0);
 }

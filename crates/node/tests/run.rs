@@ -156,6 +156,40 @@ fn held_fragments_that_become_longer_than_frames_leave() {
 }
 
 #[test]
+fn stages_come_and_go_in_a_node_and_their_end_is_told() {
+    let (nat, plain) = ("lan > nat(public 192.0.2.1, log sessions) > wan", "lan > wan");
+    let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
+    let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
+    let node = Opened::between(&config(nat), vec![ports]).unwrap().start().unwrap();
+    let frame =
+        [&[2; 12][..], &[8, 0], &packet("udp 198.18.0.1:5 > 198.19.0.9:53").expect("a packet")].concat();
+    let source = |node: &Node, text: &str| {
+        node.apply(&config(text)).unwrap();
+        assert!(a.send(&frame));
+        next(&b)[26..30].to_vec()
+    };
+    let whole = [What::BlockAllocated, What::SessionCreated, What::BlockReleased, What::SessionDeleted];
+    let told = |(events, lost): (Vec<weir_plane::Event>, u64)| {
+        assert_eq!(lost, 0);
+        assert!(events.is_sorted_by_key(|event| event.at), "{events:?}");
+        events.iter().map(|event| event.what).collect::<Vec<_>>()
+    };
+    assert_eq!(source(&node, nat), [192, 0, 2, 1]);
+    assert_eq!(source(&node, "lan > filter(log 1/1 udp, policy accept) > wan"), [198, 18, 0, 1]);
+    assert_eq!(told(node.events().unwrap()), whole);
+    assert_eq!(told(node.events().unwrap()), [], "once");
+    assert_eq!(source(&node, plain), [198, 18, 0, 1]);
+    assert_eq!(node.logged().unwrap().len(), 1, "what a filter wrote down that has gone");
+    assert_eq!(node.logged().unwrap().len(), 0, "once");
+    assert_eq!(source(&node, nat), [192, 0, 2, 1]);
+    assert_eq!(source(&node, plain), [198, 18, 0, 1]);
+    let ended = node.stop().unwrap();
+    assert_eq!(told(ended.events), whole, "also where nobody has asked before the end");
+    let books = Snapshot::sum(&ended.threads).books;
+    assert!(books.balance() && books.drops.total() == 0, "{books:?}");
+}
+
+#[test]
 fn a_node_with_files_ends_with_them() {
     use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));

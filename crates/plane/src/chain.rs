@@ -40,19 +40,30 @@ impl Stage {
             Stage::Nat(nat) => nat.tick(step),
         }
     }
+
+    /// It goes away: what waited in it goes on where frames of its direction enter.
+    pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+        match self {
+            Stage::Filter(filter) => filter.let_go(own, entry),
+            Stage::Nat(nat) => nat.let_go(own, entry),
+        }
+    }
 }
 
-/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1.
+/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1, `right` behind all.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entries {
     outward: [Set; MOST_STAGES + 1],
     inward: [Set; MOST_STAGES + 1],
+    right: Set,
 }
 
 impl Entries {
     /// One more frame.
     pub(crate) fn insert(&mut self, i: usize, entry: Entry) {
         match entry {
+            Entry::Begin(Dir::Outward) => self.outward[0].insert(i),
+            Entry::Begin(Dir::Inward) => self.right.insert(i),
             Entry::Outward { above } => self.outward[above].insert(i),
             Entry::Inward { below } => self.inward[below].insert(i),
             Entry::Leave(_) | Entry::Hand(_) => unreachable!("it passes no stage"),
@@ -97,7 +108,7 @@ pub(crate) fn run(
         }
     }
     outward = outward.or(entries.outward[stages.len()]);
-    let mut inward = entries.inward[stages.len()];
+    let mut inward = entries.inward[stages.len()].or(entries.right);
     for (k, stage) in stages.iter_mut().enumerate().rev() {
         if !inward.is_empty() {
             (step.stage, step.turned) = (k, Set::EMPTY);

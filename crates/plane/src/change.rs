@@ -2,22 +2,35 @@
 //!
 //! ```text
 //! old text, new text > prepare (any thread, takes its time) > Change > accept > commit, commit, ... (between batches)
+//!                                                                      Past < what went away, freed by whoever asked
 //! ```
 //!
+//! | of the stages | what lives |
+//! |---|---|
+//! | one stays, see `align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/apply.rs` |
+//! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
+//! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Pieces of packets that waited in it go on |
+//! | one changes its place | the same: it goes there and comes here |
+//!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
-//! text: routes that differ are changed in pieces, and what is of no more use is left in the change, to be freed by whoever
-//! made it.
+//! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the change,
+//! to be freed by whoever made it. What waits between two batches and is to enter the chain later names no stage by its
+//! number.
+
+mod align;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use crate::chain::Stage;
 use crate::config::{Config, StageConfig};
-use crate::filter;
-use crate::nat;
-use crate::plane::{Exit, Plane};
+use crate::filter::{self, Logged, MOST_LOGGED};
+use crate::nat::{self, Event};
+use crate::own::Entry;
+use crate::plane::{Exit, Plane, stage_of};
 use crate::prefix::Prefix;
 use crate::route::{Route, Target};
+use crate::stage::Dir;
 use crate::time::Time;
 
 /// Routes that a call changes.
@@ -26,15 +39,26 @@ const ROUTES_AT_A_TIME: usize = 128;
 /// The difference between two texts.
 #[derive(Debug)]
 pub struct Change {
-    /// By stage, where it is another.
-    stages: Vec<Option<StageChange>>,
+    /// By stage of the new text, where it comes from.
+    stages: Vec<Place>,
+    /// Stages that went, once they did.
+    gone: Vec<Stage>,
     /// Addresses that each port of the right end answers for.
     translated: Vec<Vec<(u32, u32)>>,
     routes: VecDeque<RouteChange>,
     /// Next hops of the new routes.
     gateways: Vec<IpAddr>,
-    /// Part of it is done already.
-    begun: bool,
+    /// When part of it was done, if any is.
+    begun: Option<Time>,
+}
+
+/// A stage of the new text.
+#[derive(Debug)]
+enum Place {
+    /// It was the old one of this number, and is another now.
+    Stays(usize, Option<StageChange>),
+    /// It was none. Until it is where it is to be, it is here.
+    Comes(Option<Stage>),
 }
 
 #[derive(Debug)]
@@ -49,8 +73,40 @@ enum RouteChange {
     Remove(Prefix),
 }
 
+/// What is left to tell of stages that went.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// What the log of NAT is told: what happened until then, and the end of all that lived.
+    pub events: Vec<Event>,
+    /// Events that there was no room for, ever.
+    pub lost: u64,
+    /// Frames that rules have written down; as in a filter, older ones are forgotten.
+    pub logged: Vec<Logged>,
+}
+
+/// Events that nobody has asked for yet, at most.
+const MOST_EVENTS: usize = 1 << 20;
+
+impl Past {
+    /// What is left to tell of more stages that went.
+    pub fn add(&mut self, mut other: Past) {
+        let room = MOST_EVENTS.saturating_sub(self.events.len());
+        self.lost += other.lost + other.events.len().saturating_sub(room) as u64;
+        other.events.truncate(room);
+        self.events.append(&mut other.events);
+        self.logged.append(&mut other.logged);
+        self.logged.drain(..self.logged.len().saturating_sub(MOST_LOGGED));
+    }
+
+    /// Events since the last call, and how many there was no room for, ever.
+    pub fn events(&mut self) -> (Vec<Event>, u64) {
+        (std::mem::take(&mut self.events), self.lost)
+    }
+}
+
 impl Change {
-    /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared.
+    /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared. For a node
+    /// of several threads each takes one of its own, whose share `new` says.
     ///
     /// # Errors
     /// What cannot be changed while the node runs.
@@ -58,14 +114,15 @@ impl Change {
         if (&old.ports, old.left) != (&new.ports, new.left) {
             return Err("ports change only when the node begins anew".to_string());
         }
-        if old.stages.len() != new.stages.len() {
-            return Err("stages come and go only when the node begins anew".to_string());
-        }
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
-        let stages = old.stages.iter().zip(&new.stages).map(|(old, new)| stage(old, new));
-        let stages = stages.collect::<Result<_, _>>()?;
+        let aligned = align::align(&old.stages, &new.stages);
+        let place = |(from, stage): (Option<usize>, &StageConfig)| match from {
+            Some(from) => Place::Stays(from, stage_change(&old.stages[from], stage)),
+            None => Place::Comes(Some(stage_of(stage, new))),
+        };
+        let stages = aligned.into_iter().zip(&new.stages).map(place).collect();
         let (old_routes, new_routes) = (old.routes.as_deref(), new.routes.as_deref());
         let routes = routes(old_routes.unwrap_or_default(), new_routes.unwrap_or_default());
         let mut gateways = Vec::new();
@@ -77,20 +134,58 @@ impl Change {
         gateways.sort_unstable();
         gateways.dedup();
         let translated = new.ports[new.left..].iter().map(|_| new.translated()).collect();
-        Ok(Change { stages, translated, routes, gateways, begun: false })
+        Ok(Change { stages, gone: Vec::new(), translated, routes, gateways, begun: None })
+    }
+
+    /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
+    /// its time.
+    pub fn past(self) -> Past {
+        let mut past = Past::default();
+        for stage in self.gone {
+            match stage {
+                Stage::Filter(mut filter) => past.logged.extend(filter.logged()),
+                Stage::Nat(mut nat) => {
+                    let (events, lost) = nat.end(self.begun.expect("it went when part of it was done"));
+                    past.events.extend(events);
+                    past.lost += lost;
+                }
+            }
+        }
+        past
+    }
+
+    /// Where a frame goes on outward or inward that waited in the old stage of this number, which goes: it passes what came
+    /// in the place of that, too.
+    fn entry(&self, gone: usize, dir: Dir) -> Entry {
+        let stays = |(n, place): (usize, &Place)| match place {
+            Place::Stays(from, _) => Some((n, *from)),
+            Place::Comes(_) => None,
+        };
+        let mut all = self.stages.iter().enumerate().filter_map(stays);
+        match dir {
+            Dir::Outward => {
+                let before = all.take_while(|(_, from)| *from < gone).last();
+                Entry::Outward { above: before.map_or(0, |(n, _)| n + 1) }
+            }
+            Dir::Inward => {
+                let behind = all.find(|(_, from)| *from > gone);
+                Entry::Inward { below: behind.map_or(self.stages.len(), |(n, _)| n) }
+            }
+        }
     }
 }
 
-fn stage(old: &StageConfig, new: &StageConfig) -> Result<Option<StageChange>, String> {
+/// What it takes that one stage becomes another one of the same kind, if they differ.
+fn stage_change(old: &StageConfig, new: &StageConfig) -> Option<StageChange> {
     match (old, new) {
-        (old, new) if old == new => Ok(None),
+        (old, new) if old == new => None,
         (StageConfig::Nat(old), StageConfig::Nat(new)) => {
-            Ok(Some(StageChange::Nat(Box::new(nat::Change::prepare(old, new)))))
+            Some(StageChange::Nat(Box::new(nat::Change::prepare(old, new))))
         }
         (StageConfig::Filter(old), StageConfig::Filter(new)) => {
-            Ok(Some(StageChange::Filter(Box::new(filter::Change::prepare(old, new)))))
+            Some(StageChange::Filter(Box::new(filter::Change::prepare(old, new))))
         }
-        _ => Err("stages change places only when the node begins anew".to_string()),
+        _ => unreachable!("a stage stays what it is"),
     }
 }
 
@@ -114,8 +209,10 @@ impl Plane {
     /// # Errors
     /// There is none.
     pub fn accept(&mut self, change: &Change) -> Result<(), String> {
-        for (stage, change) in self.stages.iter().zip(&change.stages) {
-            if let (Stage::Nat(nat), Some(StageChange::Nat(change))) = (stage, change) {
+        for place in &change.stages {
+            if let Place::Stays(from, Some(StageChange::Nat(change))) = place
+                && let Stage::Nat(nat) = &self.stages[*from]
+            {
                 nat.accepts(change)?;
             }
         }
@@ -135,8 +232,8 @@ impl Plane {
     /// Becomes what a change says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
     /// `true`: there is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, change: &mut Change) -> bool {
-        if !change.begun {
-            change.begun = true;
+        if change.begun.is_none() {
+            change.begun = Some(now);
             self.take_stages(now, change);
         }
         let Exit::Router(router) = &mut self.exit else { return false };
@@ -159,25 +256,48 @@ impl Plane {
                 router.answer_for(port, addresses);
             }
         }
-        for (stage, change) in self.stages.iter_mut().zip(&mut change.stages) {
-            match (stage, change) {
-                (Stage::Nat(nat), Some(StageChange::Nat(change))) => nat.take(now, change),
-                (Stage::Filter(filter), Some(StageChange::Filter(change))) => filter.take(change),
-                (_, change) => assert!(change.is_none(), "stages keep their places"),
-            }
+        let mut old: Vec<Option<Stage>> = self.stages.drain(..).map(Some).collect();
+        for place in &mut change.stages {
+            let stage = match place {
+                Place::Comes(stage) => stage.take(),
+                Place::Stays(from, None) => old[*from].take(),
+                Place::Stays(from, Some(change)) => old[*from].take().map(|stage| stage.taking(now, change)),
+            };
+            self.stages.push(stage.expect("each goes to one place"));
         }
         self.steering.look(&self.stages);
+        // What waits for a stage that is no more goes on.
+        for (gone, stage) in old.into_iter().enumerate() {
+            if let Some(mut stage) = stage {
+                stage.let_go(&mut self.own, |dir| change.entry(gone, dir));
+                change.gone.push(stage);
+            }
+        }
+        self.steering.let_go(self.left, &mut self.own);
+        self.run_own(now);
     }
 
-    /// Becomes what `new` says, where `old` is what it was, at once.
+    /// Becomes what `new` says, where `old` is what it was, at once; returns what is left to tell of stages that went.
     ///
     /// # Errors
     /// What cannot be changed while the node runs; nothing has changed then.
-    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<(), String> {
+    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<Past, String> {
         let mut change = Change::prepare(old, new)?;
         self.accept(&change)?;
         while self.commit(now, &mut change) {}
-        Ok(())
+        Ok(change.past())
+    }
+}
+
+impl Stage {
+    /// The same by another text; what is of no more use is left in `change`.
+    fn taking(mut self, now: Time, change: &mut StageChange) -> Stage {
+        match (&mut self, change) {
+            (Stage::Nat(nat), StageChange::Nat(change)) => nat.take(now, change),
+            (Stage::Filter(filter), StageChange::Filter(change)) => filter.take(change),
+            _ => unreachable!("a stage stays what it is"),
+        }
+        self
     }
 }
 
@@ -185,6 +305,11 @@ impl Plane {
 mod tests {
     use super::*;
     use weir_packet::frame::Mac;
+
+    use crate::batch::Batch;
+    use crate::frame::{Frame, HEAD_ROOM, PortId};
+    use crate::nat::What;
+    use crate::scenario::packet;
 
     const MACS: [Mac; 2] = [[2; 6], [4; 6]];
 
@@ -222,12 +347,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_changed_is_told() {
-        for (old, new, why) in [
-            ("a > b", "a > c", "ports change"),
-            ("a > b", "a > route > b", "a bump becomes a router"),
-            ("a filter(policy drop) > b", "a > b", "stages come and go"),
-            ("a filter(policy drop) > b", "a nat(public 192.0.2.1) > b", "stages change places"),
-        ] {
+        for (old, new, why) in
+            [("a > b", "a > c", "ports change"), ("a > b", "a > route > b", "a bump becomes a router")]
+        {
             let wrong = Change::prepare(&config(old), &config(new)).expect_err(old);
             assert!(wrong.starts_with(why), "{wrong}");
         }
@@ -290,5 +412,109 @@ mod tests {
         assert_eq!((neighbours(&plane), &plane.filter_counts()[0][0].0[..]), (0, "policy drop"));
         plane.apply(Time::from_ms(1), &old, &config(&text("accept"))).expect("room");
         assert_eq!(plane.filter_counts()[0][0].0, "policy accept");
+    }
+
+    /// What an old stage is by its letter, the new ones as `align` says, and where frames that waited in it enter.
+    #[test]
+    fn what_waited_in_a_stage_passes_what_comes_in_its_place() {
+        let stage = |letter: char| match letter {
+            'n' => "nat(public 192.0.2.1)".to_string(),
+            _ => format!("filter(count {letter} udp)"),
+        };
+        let text = |letters: &str| {
+            config(&format!("lan {} wan", letters.chars().map(stage).collect::<Vec<_>>().join(" ")))
+        };
+        for (old, new, gone, above, below) in [
+            ("a", "", 0, 0, 0),
+            ("n", "a", 0, 0, 1),
+            ("na", "bca", 0, 0, 2),
+            ("anb", "ab", 1, 1, 1),
+            ("anb", "acb", 1, 1, 2),
+            ("ab", "b", 0, 0, 0),
+            ("nab", "nb", 1, 1, 1),
+            ("ban", "bnc", 1, 1, 1),
+        ] {
+            let change = Change::prepare(&text(old), &text(new)).expect("stages");
+            let entries = [Dir::Outward, Dir::Inward].map(|dir| change.entry(gone, dir));
+            let expected = [Entry::Outward { above }, Entry::Inward { below }];
+            assert_eq!(entries, expected, "{old} to {new}");
+        }
+    }
+
+    /// Sends a packet from the left.
+    fn send(plane: &mut Plane, line: &str) {
+        let packet = packet(line).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let mut buf = [&[0; HEAD_ROOM + 12][..], &[8, 0], &packet].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+        plane.run(Time::from_ms(1), &mut batch);
+    }
+
+    #[test]
+    fn the_end_of_all_that_lived_is_told() {
+        let dynamic = "public 192.0.2.1, log sessions";
+        for (nat, told) in [
+            (dynamic, "block+ session+ block+ session+ block- block- session- session-"),
+            ("public 192.0.2.1", "block+ block+ block- block-"),
+            ("public 192.0.2.1, log nothing", ""),
+            // What follows from the configuration is nothing that happens.
+            ("public 192.0.2.1, forward udp 192.0.2.1:53 to 198.18.0.9:53", "block+ block+ block- block-"),
+            (
+                "public 192.0.2.1, log sessions, deterministic 198.18.0.0/28 dynamic 2",
+                "session+ session+ session- session-",
+            ),
+        ] {
+            let old = config(&format!("lan nat({nat}) filter(log 1/1 udp, policy accept) wan"));
+            let mut plane = Plane::new(&old, &MACS);
+            send(&mut plane, "udp 198.18.0.1:1 > 198.19.0.9:53");
+            send(&mut plane, "udp 198.18.0.2:1 > 198.19.0.9:53");
+            let past = plane.apply(Time::from_ms(7), &old, &config("lan > wan")).expect("no stages");
+            let shown = |event: &Event| {
+                let word = match event.what {
+                    What::BlockAllocated => "block+",
+                    What::BlockReleased => "block-",
+                    What::SessionCreated => "session+",
+                    What::SessionDeleted => "session-",
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(event.at, Time::from_ms(if word.ends_with('+') { 1 } else { 7 }), "{nat}");
+                word
+            };
+            assert_eq!(past.events.iter().map(shown).collect::<Vec<_>>().join(" "), told, "{nat}");
+            // What ends is what began.
+            let ends = |what: What| -> HashSet<_> {
+                let of_kind = past.events.iter().filter(|event| event.what == what);
+                of_kind.map(|event| (event.inside, event.outside, event.ports, event.proto)).collect()
+            };
+            assert_eq!(ends(What::BlockReleased), ends(What::BlockAllocated), "{nat}");
+            assert_eq!(ends(What::SessionDeleted), ends(What::SessionCreated), "{nat}");
+            assert_eq!((past.lost, past.logged.len()), (0, 2), "{nat}");
+            assert_eq!((plane.nat_usage().sessions, plane.books().balance()), (0, true));
+        }
+    }
+
+    #[test]
+    fn a_past_that_nobody_asks_for_has_an_end() {
+        let event = Event {
+            at: Time::default(),
+            what: What::BlockReleased,
+            inside: [0; 4],
+            outside: 1,
+            ports: (1, 1),
+            proto: 0,
+        };
+        let logged = |n| Logged { time: Time::from_ms(n), rule: String::new(), packet: Vec::new() };
+        let of = |events: usize, ms: u64| Past {
+            events: vec![event; events],
+            lost: 1,
+            logged: (ms..ms + 700).map(logged).collect(),
+        };
+        let mut past = of(MOST_EVENTS - 2, 0);
+        past.add(of(5, 700));
+        assert_eq!((past.logged.len(), past.logged[0].time), (MOST_LOGGED, Time::from_ms(376)));
+        let (events, lost) = past.events();
+        assert_eq!((events.len(), lost), (MOST_EVENTS, 1 + 1 + 3));
+        assert_eq!((past.events().0.len(), past.lost), (0, 5), "how many is told for good");
     }
 }

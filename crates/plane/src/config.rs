@@ -83,16 +83,21 @@ impl Config {
     }
 
     /// The same for so many threads, which share it from the beginning on.
-    pub fn shared_by(mut self, threads: u8) -> Config {
-        for nat in self.nats_mut().filter(|_| threads > 1) {
-            nat.deal = Some(Deal::new(nat, threads));
-        }
-        self
+    pub fn shared_by(self, threads: u8) -> Config {
+        self.dealt(threads, None)
     }
 
-    /// The same in the place of `old`: threads share it as they have from the beginning on.
-    pub fn instead_of(mut self, old: &Config) -> Config {
-        self.nats_mut().zip(old.nats()).for_each(|(new, old)| new.deal = old.deal);
+    /// The same for so many threads in the place of `old`: what they share already they share as they have from the
+    /// beginning on.
+    pub fn instead_of(self, old: &Config, threads: u8) -> Config {
+        self.dealt(threads, old.nats().find_map(|nat| nat.deal))
+    }
+
+    /// Where there are several threads, there is one NAT.
+    fn dealt(mut self, threads: u8, deal: Option<Deal>) -> Config {
+        for nat in self.nats_mut().filter(|_| threads > 1) {
+            nat.deal = Some(deal.unwrap_or_else(|| Deal::new(nat, threads)));
+        }
         self
     }
 
@@ -115,7 +120,8 @@ impl Config {
         self.nats().filter_map(|nat| nat.deterministic.as_ref())
     }
 
-    /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to.
+    /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to. Ports
+    /// are told when they are opened; where stages come and go later, more frames may be handed over.
     pub fn spread(&self, port: usize) -> Spread {
         let of = |stage: &StageConfig| match stage {
             // Behind the NAT nobody sees who is inside.

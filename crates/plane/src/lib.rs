@@ -35,7 +35,7 @@ mod time;
 
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Fate, Set};
-pub use change::Change;
+pub use change::{Change, Past};
 pub use config::{Beside, Config};
 pub use drops::{Drop, Drops};
 pub use filter::{Count, Logged};

@@ -65,7 +65,7 @@ pub(crate) struct Waiting {
     pub(crate) buf: Vec<u8>,
     /// The port it came in by.
     pub(crate) from: PortId,
-    /// Where an error about it goes.
+    /// Where an error about it goes: the beginning of a way, since stages may come and go while it waits.
     pub(crate) back: Entry,
 }
 

@@ -206,6 +206,30 @@ fn outside_the_node_answers_for_what_it_translates_to() {
 }
 
 #[test]
+fn whoever_waited_for_nobody_is_told_through_other_stages() {
+    let text = |stages: &str| {
+        format!("lan(198.18.0.1/24) {stages} route(default via 198.19.0.2) > wan(198.19.0.1/24)")
+    };
+    let (two, errors) =
+        ("filter(count a udp, policy accept) filter(policy accept)", "filter(count b icmp, policy accept)");
+    for (before, after) in [(two, ""), ("", errors), (errors, two)] {
+        let mut net = Net::new(&text(before));
+        net.frame(0, 0, &question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap()));
+        assert_eq!(net.frame(0, 0, &packet(1)), Fate::Held);
+        net.seen();
+        let [old, new] = [before, after].map(|stages| Config::read("n", &text(stages)).expect("a node"));
+        net.plane.apply(Time::from_ms(1), &old, &new).expect("other stages");
+        for ms in [1000, 2000, 3000] {
+            net.tick(ms);
+        }
+        assert!(net.seen().ends_with("0:icmp 3/1"), "from {before} to {after}");
+        if after == errors {
+            assert_eq!(net.plane.filter_counts()[0][0].1.frames, 1, "it passes what has come");
+        }
+    }
+}
+
+#[test]
 fn a_given_neighbour_is_not_asked_and_does_not_change() {
     let text = "lan(198.18.0.1/24) route(default via 198.19.0.2) > \
                 wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:01)";

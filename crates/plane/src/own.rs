@@ -1,16 +1,21 @@
 //! Frames that the node sends by itself: errors of ICMP, questions about neighbours, what a stage had held. They pass
 //! the chain from where they are born, in a batch of their own within the same run.
+//!
+//! Invariant: between two runs none waits here, so that no number of a stage outlives the stages that it counts.
 
 use std::net::IpAddr;
 
 use crate::frame::{Frame, Kind, PortId};
 use crate::icmp::{self, Error, Limiter};
+use crate::stage::Dir;
 use crate::steer::Handover;
 use crate::time::Time;
 
 /// Where a frame of the node's own enters the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
+    /// Before all stages of its way.
+    Begin(Dir),
     /// Before the stage `above`, on the way to the right; behind all stages if that is their number.
     Outward { above: usize },
     /// Behind the stage `below`, on the way to the left: the first stage it meets is the one before.

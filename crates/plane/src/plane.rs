@@ -34,7 +34,7 @@ pub struct Plane {
     pub(crate) left: usize,
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
-    own: Own,
+    pub(crate) own: Own,
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
     news: Vec<News>,
@@ -322,36 +322,37 @@ impl Plane {
     /// Where a frame enters the chain that came in this way, or its fate if it does not.
     #[inline]
     fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Fate> {
-        let entry = match dir {
-            Dir::Outward => Entry::Outward { above: 0 },
-            Dir::Inward => Entry::Inward { below: self.stages.len() },
-        };
         let elsewhere = match way {
             Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
             Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
             Way::Found => None,
-            Way::Turned(stage) => return Ok(Entry::Inward { below: usize::from(stage) + 1 }),
-            Way::Asks(stage) => return self.say_awaited(now, frame, stage),
-            Way::Awaited(stage) => {
-                frame.is_awaited = true;
-                return Ok(Entry::Outward { above: stage.into() });
-            }
+            Way::Turned | Way::Asks | Way::Awaited => return self.enter_nat(now, frame, way),
         };
-        elsewhere.map_or(Ok(entry), Err)
+        elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
     }
 
-    /// Another thread asks whether a mapping here awaits a frame at an address of the node itself.
+    /// Where a frame enters that the NAT of another thread has handed over, or its fate.
     #[cold]
-    fn say_awaited(&mut self, now: Time, frame: &Frame<'_>, stage: u8) -> Result<Entry, Fate> {
-        let Stage::Nat(nat) = &mut self.stages[usize::from(stage)] else {
-            unreachable!("the stage of a NAT asks")
+    fn enter_nat(&mut self, now: Time, frame: &mut Frame<'_>, way: Way) -> Result<Entry, Fate> {
+        let nat = self.steering.nat().map(|k| (k, &mut self.stages[k]));
+        let Some((k, Stage::Nat(nat))) = nat else {
+            // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
+            return match way {
+                Way::Turned => Err(Fate::Dropped(Drop::NatNoMapping)),
+                _ => Ok(Entry::Begin(Dir::Outward)),
+            };
         };
-        match nat.awaits(now, frame) {
-            true => {
+        match way {
+            Way::Turned => Ok(Entry::Inward { below: k + 1 }),
+            Way::Asks if nat.awaits(now, frame) => {
                 let to = nat.owner(frame, Dir::Outward);
-                Err(Fate::Handed(Handover { to, way: Way::Awaited(stage) }))
+                Err(Fate::Handed(Handover { to, way: Way::Awaited }))
             }
-            false => Ok(Entry::Outward { above: usize::from(stage) + 1 }),
+            Way::Asks => Ok(Entry::Outward { above: k + 1 }),
+            _ => {
+                frame.is_awaited = true;
+                Ok(Entry::Outward { above: k })
+            }
         }
     }
 
@@ -450,7 +451,7 @@ impl Plane {
     }
 
     /// Leads the node's own frames through the chain until it has no more to say.
-    fn run_own(&mut self, now: Time) {
+    pub(crate) fn run_own(&mut self, now: Time) {
         while !self.own.waiting.is_empty() {
             let mut waiting: Vec<OwnFrame> =
                 self.own.waiting.drain(..self.own.waiting.len().min(BATCH)).collect();
@@ -523,7 +524,7 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
     };
     let links = config.ports.iter().zip(macs).map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
-    let mut router = Router::new(links, mtus, config.stages.len());
+    let mut router = Router::new(links, mtus);
     for (n, port) in config.ports.iter().enumerate() {
         port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
     }
@@ -541,7 +542,8 @@ fn own_addresses(port: &Port) -> Vec<IpAddr> {
     port.addresses.iter().map(|own| own.host()).collect()
 }
 
-fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
+/// A stage of a node, or a thread's share of it, in which nothing lives yet.
+pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
     match stage {
         StageConfig::Filter(filter) => {
             Stage::Filter(Box::new(Filter::new(filter, config.seed, config.share)))

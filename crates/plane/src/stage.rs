@@ -49,11 +49,6 @@ impl Step<'_, '_> {
         self.fates[i] = Fate::Handed(Handover { to, way });
     }
 
-    /// The number of the stage.
-    pub(crate) fn stage(&self) -> u8 {
-        self.stage as u8
-    }
-
     /// The stage keeps a copy, which it passes on later with [`Own::release`], or gives up with [`Own::lapse`].
     pub(crate) fn hold(&mut self, i: usize) {
         self.own.held += 1;

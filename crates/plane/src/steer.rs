@@ -21,7 +21,7 @@ use weir_packet::steer::{mix4, mix6, pick};
 use crate::batch::Fate;
 use crate::chain::Stage;
 use crate::drops::{Drop, Drops};
-use crate::frame::{Fragment, Frame, Kind, PortId};
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::nat::Nat;
 use crate::own::{Entry, Own};
 use crate::stage::Dir;
@@ -63,7 +63,8 @@ pub struct Handover {
     pub way: Way,
 }
 
-/// How a frame comes to a plane. The numbers are those of stages.
+/// How a frame comes to a plane. None says a number of a stage: threads take another text one after the other, and of a
+/// node with several threads there is one NAT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// By a port.
@@ -72,38 +73,25 @@ pub enum Way {
     Found,
     /// By another thread: a piece of a packet, which meets the others here.
     Meets,
-    /// By another thread, which has translated its source: it goes inward through this stage.
-    Turned(u8),
-    /// By another thread, which asks whether a mapping of this stage awaits it; else it is for the node itself.
-    Asks(u8),
-    /// By the thread that was asked: a mapping of this stage awaits it there.
-    Awaited(u8),
+    /// By another thread, which has translated its source: it goes inward through the NAT.
+    Turned,
+    /// By another thread, which asks whether a mapping awaits it; else it is for the node itself.
+    Asks,
+    /// By the thread that was asked: a mapping awaits it there.
+    Awaited,
 }
 
 impl Way {
-    /// As two bytes.
-    pub fn code(self) -> [u8; 2] {
-        match self {
-            Way::Wire => [0, 0],
-            Way::Found => [1, 0],
-            Way::Meets => [2, 0],
-            Way::Turned(stage) => [3, stage],
-            Way::Asks(stage) => [4, stage],
-            Way::Awaited(stage) => [5, stage],
-        }
+    /// As a byte.
+    pub fn code(self) -> u8 {
+        self as u8
     }
 
-    /// What two bytes stand for.
-    pub fn of_code(code: [u8; 2]) -> Option<Way> {
-        Some(match code {
-            [0, 0] => Way::Wire,
-            [1, 0] => Way::Found,
-            [2, 0] => Way::Meets,
-            [3, stage] => Way::Turned(stage),
-            [4, stage] => Way::Asks(stage),
-            [5, stage] => Way::Awaited(stage),
-            _ => return None,
-        })
+    /// What a byte stands for.
+    pub fn of_code(code: u8) -> Option<Way> {
+        [Way::Wire, Way::Found, Way::Meets, Way::Turned, Way::Asks, Way::Awaited]
+            .get(usize::from(code))
+            .copied()
     }
 }
 
@@ -145,7 +133,7 @@ impl Steering {
         steering
     }
 
-    /// The stages are others than before.
+    /// The stages are others than before. [`Steering::let_go`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
         let of = |(k, stage): (usize, &Stage)| match stage {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
@@ -153,6 +141,34 @@ impl Steering {
             Stage::Nat(_) => Together::Inside(k),
         };
         self.together = stages.iter().enumerate().map(of).max().unwrap_or(Together::Nothing);
+    }
+
+    /// Where pieces meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
+    /// the left end.
+    pub(crate) fn let_go(&mut self, left: usize, own: &mut Own) {
+        if matches!(self.together, Together::Inside(_) | Together::Ends) {
+            return;
+        }
+        for (port, mut buf) in self.meeting.let_go() {
+            let dir = if usize::from(port.0) < left { Dir::Outward } else { Dir::Inward };
+            let end = buf.len();
+            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
+            frame.read(ETHERNET - 2).expect("it was read when it came");
+            let hand = match self.together {
+                Together::Nothing => None,
+                _ => self.hand(pick(addresses(&frame), self.share.of)),
+            };
+            let entry = match hand {
+                Some(Fate::Handed(to)) => Entry::Hand(to),
+                _ => Entry::Begin(dir),
+            };
+            own.release(entry, port, buf);
+        }
+    }
+
+    /// The NAT that a frame comes to by another thread, if there is one in this thread's text.
+    pub(crate) fn nat(&self) -> Option<usize> {
+        if let Together::Inside(k) = self.together { Some(k) } else { None }
     }
 
     /// What becomes of a frame that came in on its way in `dir`, if this is not its thread.
@@ -229,6 +245,10 @@ impl Steering {
         stages: &[Stage],
         own: &mut Own,
     ) -> Option<Fate> {
+        if !self.meets_others((frame, dir), stages) {
+            // By another text of the thread that sent it here.
+            return self.elsewhere(now, (frame, dir), stages, own);
+        }
         if frame.fragment() == Fragment::Later {
             return match self.meeting.find(now, frame) {
                 Some(owner) => self.hand(owner),
@@ -242,8 +262,7 @@ impl Steering {
         let owner = self.owner((frame, dir), stages);
         let entry = match (self.hand(owner), dir) {
             (Some(Fate::Handed(to)), _) => Entry::Hand(to),
-            (_, Dir::Inward) => Entry::Inward { below: stages.len() },
-            (_, Dir::Outward) => Entry::Outward { above: 0 },
+            (_, dir) => Entry::Begin(dir),
         };
         for (port, buf) in self.meeting.learn(now, frame, owner) {
             own.release(entry, port, buf);
@@ -263,7 +282,7 @@ impl Steering {
 fn nat(stages: &[Stage], k: usize) -> &Nat {
     match &stages[k] {
         Stage::Nat(nat) => nat,
-        Stage::Filter(_) => unreachable!("stages keep their places"),
+        Stage::Filter(_) => unreachable!("they are looked at whenever they are others"),
     }
 }
 

@@ -221,6 +221,12 @@ fn what_threads_cannot_share_is_refused() {
         (text, "nat(public 192.0.2.1, deterministic 198.18.0.0/28)", "deterministic ports change only"),
         ("nat(public 192.0.2.1, block 32768)", "", "3 threads need blocks of ports each, and there are 2"),
         ("nat(public 192.0.2.1) > nat(public 192.0.2.2)", "", "a node with several NATs has one thread"),
+        (text, "nat(public 192.0.2.1) > nat(public 192.0.2.2)", "a node with several NATs has one thread"),
+        (
+            "lan > wan",
+            "nat(public 192.0.2.1, block 32768)",
+            "3 threads need blocks of ports each, and there are 2",
+        ),
     ] {
         let mut node = VirtualNode::of_threads(THREADS);
         let begun = node.configure(text);

@@ -42,6 +42,7 @@ use crate::config::FileOf;
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
+use crate::own::{Entry, Own};
 use crate::port::Port;
 use crate::reset;
 use crate::stage::{Dir, Step};
@@ -166,7 +167,7 @@ impl fmt::Display for Logged {
 }
 
 /// Frames that are written down and not fetched; older ones are forgotten.
-const MOST_LOGGED: usize = 1024;
+pub(crate) const MOST_LOGGED: usize = 1024;
 /// Bytes of a frame that are written down.
 const LOGGED_BYTES: usize = 96;
 
@@ -220,6 +221,11 @@ impl Filter {
             }
             None => change.connections = self.connections.take(),
         }
+    }
+
+    /// It goes away: pieces of packets that waited in it go on where frames of their direction enter.
+    pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+        self.pieces.let_go(own, entry);
     }
 
     /// All stages have seen the batch, and this is what became of its frames.

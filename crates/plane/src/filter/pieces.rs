@@ -14,6 +14,7 @@ use weir_packet::headers::TCP;
 
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
+use crate::own::{Entry, Own};
 use crate::stage::{Dir, Step};
 use crate::table::pieces::Waiting;
 use crate::table::secret::Secret;
@@ -113,6 +114,13 @@ impl Pieces {
         self.waiting.push(step.now, key, Held { dir, port: frame.port, buf: frame.copy() });
         step.hold(i);
         Later::Gone
+    }
+
+    /// The filter goes away: what waited in it goes on where frames of its direction enter.
+    pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+        for (_, Held { dir, port, buf }) in self.waiting.take_all() {
+            own.release(entry(dir), port, buf);
+        }
     }
 
     /// Gives up what waited too long.

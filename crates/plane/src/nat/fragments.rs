@@ -20,6 +20,7 @@ use super::{Nat, Next, nat64};
 use crate::drops::Drop;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
+use crate::own::{Entry, Own};
 use crate::stage::{Dir, Step};
 use crate::table::pieces::{Known, Packet, Waiting};
 use crate::time::Time;
@@ -108,6 +109,13 @@ impl Fragments {
             (next, ended) = (held.part.end, !held.more);
         }
         if ended { Stand::Whole } else { Stand::Waits }
+    }
+
+    /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
+    pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+        for (Key { dir, .. }, Held { port, buf, .. }) in self.waiting.take_all() {
+            own.release(entry(dir), port, buf);
+        }
     }
 
     /// Forgets what is too old; tells how many held fragments were given up.

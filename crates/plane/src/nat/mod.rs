@@ -18,7 +18,7 @@
 //! | How is what was configured by address found? | `pairs.rs`, `ranges.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `deal.rs` |
-//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`; when the node begins again: `restore.rs` |
+//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
@@ -28,6 +28,7 @@ mod area;
 mod config;
 mod deal;
 mod deterministic;
+mod end;
 mod fragments;
 mod held;
 mod icmp;
@@ -60,6 +61,7 @@ use crate::batch::{BATCH, Set};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
+use crate::own::{Entry, Own};
 use crate::stage::{Dir, Step};
 use crate::steer::Share;
 use crate::table::tcp::{self, Segment};
@@ -201,6 +203,11 @@ impl Nat {
         self.is_special = self.table.is_special();
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.table.outside.len(), first);
+    }
+
+    /// It goes away: fragments that waited in it go on where frames of their direction enter.
+    pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+        self.fragments.let_go(own, entry);
     }
 
     /// Gives a host a block of ports again; false if it cannot be.

@@ -464,6 +464,15 @@ impl Pool {
         granted
     }
 
+    /// All blocks that hosts have, but those that are theirs for good, each with whose it is.
+    pub(crate) fn granted_all(&self) -> impl Iterator<Item = (u32, Granted)> {
+        let ids = self.areas.iter().enumerate().flat_map(|(area, of)| {
+            (0..of.blocks.len()).map(move |place| BlockId { area: area as u16, place: place as u16 })
+        });
+        ids.filter(|id| self.block(*id).owner != 0 && !self.block(*id).fixed)
+            .map(|id| (self.block(id).owner, self.granted(id)))
+    }
+
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.areas.iter().map(|area| area.blocks.len() * size_of::<Block>()).sum()

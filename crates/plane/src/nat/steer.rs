@@ -107,7 +107,7 @@ impl Nat {
         if step.frames[i].fragment() == Fragment::First {
             self.note_thread(step, i, owner);
         }
-        step.hand(i, owner, Way::Turned(step.stage()));
+        step.hand(i, owner, Way::Turned);
         true
     }
 
@@ -117,7 +117,7 @@ impl Nat {
         let owner = self.owner(&step.frames[i], Dir::Inward);
         let is_other = owner != self.table.share.thread;
         if is_other {
-            step.hand(i, owner, Way::Asks(step.stage()));
+            step.hand(i, owner, Way::Asks);
         }
         is_other
     }

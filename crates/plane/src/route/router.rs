@@ -94,7 +94,6 @@ pub(crate) struct Router {
     by_members: HashMap<Vec<u32>, u32>,
     neighbours: Neighbours,
     mtus: Vec<u16>,
-    stages: usize,
 }
 
 /// No port's network holds the address of a next hop.
@@ -110,8 +109,8 @@ impl fmt::Display for NoLink {
 }
 
 impl Router {
-    /// A router with these links and the longest packet of each; `stages` stand between its ends.
-    pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>, stages: usize) -> Router {
+    /// A router with these links and the longest packet of each.
+    pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>) -> Router {
         let mut nexts = vec![Next::Blackhole; NEIGHBOURS as usize];
         let fixed = [Next::Local, Next::All, Next::Blackhole, Next::Unreachable, Next::Prohibit];
         nexts[..fixed.len()].copy_from_slice(&fixed);
@@ -122,7 +121,7 @@ impl Router {
         }
         let neighbours = Neighbours::new(links);
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
-        let mut router = Router { v4, v6, nexts, groups, by_members, neighbours, mtus, stages };
+        let mut router = Router { v4, v6, nexts, groups, by_members, neighbours, mtus };
         for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
             router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
         }
@@ -436,8 +435,8 @@ impl Router {
     fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
         // An error goes back the whole way through the chain.
         let back = match dir {
-            Dir::Outward => Entry::Inward { below: self.stages },
-            Dir::Inward => Entry::Outward { above: 0 },
+            Dir::Outward => Entry::Begin(Dir::Inward),
+            Dir::Inward => Entry::Begin(Dir::Outward),
         };
         let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
         let next = self.nexts.get(hop.0 as usize).copied();

@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = &[
     ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),
     ("nat-redirect.txt", include_str!("../../../../tests/nat-redirect.txt")),
     ("nat-apply.txt", include_str!("../../../../tests/nat-apply.txt")),
+    ("stages-apply.txt", include_str!("../../../../tests/stages-apply.txt")),
     ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),
     ("forward.txt", include_str!("../../../../tests/forward.txt")),
     ("filter.txt", include_str!("../../../../tests/filter.txt")),

@@ -192,19 +192,23 @@ impl Target for VirtualNode {
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
         let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
         let config = match &self.config {
-            Some(old) => config.instead_of(old),
+            Some(old) => config.instead_of(old, self.threads),
             None => config.shared_by(self.threads),
         };
         config.may_share(self.threads)?;
+        let threads = 0..self.threads;
+        let of_threads =
+            threads.map(|thread| Config { share: Share { thread, of: self.threads }, ..config.clone() });
         if let Some(old) = &self.config {
             let now = Time::default() + self.now;
-            self.planes.iter_mut().try_for_each(|plane| plane.apply(now, old, &config))?;
+            for (plane, config) in self.planes.iter_mut().zip(of_threads) {
+                plane.apply(now, old, &config)?;
+            }
+            let mut waiting = VecDeque::new();
+            self.depart(&mut waiting);
+            self.lead(waiting);
         } else {
-            let plane = |thread| {
-                let share = Share { thread, of: self.threads };
-                Plane::new(&Config { share, ..config.clone() }, &macs)
-            };
-            self.planes = (0..self.threads).map(plane).collect();
+            self.planes = of_threads.map(|config| Plane::new(&config, &macs)).collect();
         }
         self.config = Some(config);
         Ok(())

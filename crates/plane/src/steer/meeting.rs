@@ -44,6 +44,11 @@ impl Meeting {
         has_room
     }
 
+    /// Gives all up that wait, with the ports that they came in by.
+    pub(super) fn let_go(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        self.waiting.take_all().map(|(_, waited)| waited).collect()
+    }
+
     /// Forgets what is too old; tells how many pieces were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
         self.known.expire(now);

@@ -121,6 +121,11 @@ impl<K: Eq, P> Waiting<K, P> {
         of_it.into_iter().map(|piece| piece.2).collect()
     }
 
+    /// Takes all out.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (K, P)> {
+        self.pieces.drain(..).map(|(_, key, piece)| (key, piece))
+    }
+
     /// Gives up what has waited too long; tells how many pieces.
     pub(crate) fn expire(&mut self, now: Time) -> u64 {
         let mut lapsed = 0;

@@ -83,3 +83,57 @@ fn no_frame_breaks_a_node() {
         NODES.iter().for_each(|text| check(text, seed, 200));
     }
 }
+
+/// Stages of which a node has some at a time.
+const STAGES: &[&str] = &[
+    "filter(accept udp to port 1024-65535, accept state established,related, accept outward)",
+    "filter(reject tcp flags syn/syn, count x udp, policy accept)",
+    "nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64, udp-timeout 120s)",
+    "nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
+    "filter(log 1/9 udp, drop proto 47, policy accept)",
+    "nat(public 198.18.9.0/30, forward tcp 198.18.9.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.3)",
+];
+
+/// A text with some of them, in the order in which they stand above.
+fn some_stages(dice: &mut Dice, ends: (&str, &str)) -> Config {
+    let some: Vec<&str> = STAGES.iter().copied().filter(|_| dice.roll(2) == 0).collect();
+    let text = format!("{} {} {}", ends.0, some.join(" > "), ends.1);
+    Config::read("n", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+#[test]
+fn no_frame_breaks_a_node_whose_stages_come_and_go() {
+    let router =
+        ("lan(198.18.0.1/16, 2001:db8:1::1/64)", "route > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280)");
+    for (seed, ends) in [("lan", "wan"), router].repeat(4).into_iter().enumerate() {
+        let mut dice = Dice(seed as u64 + 1);
+        let mut config = some_stages(&mut dice, ends);
+        let mut plane = Plane::new(&config, &[mac(0), mac(1)]);
+        for n in 0..600 {
+            let now = Time::default() + Duration::from_millis(n * 200);
+            if dice.roll(8) == 0 {
+                let other = some_stages(&mut dice, ends);
+                plane.apply(now, &config, &other).expect("other stages");
+                config = other;
+            }
+            let mut frames: Vec<(usize, Vec<u8>)> = (0..1 + dice.roll(32))
+                .map(|_| {
+                    let port = dice.roll(2);
+                    (port, [&[0; HEAD_ROOM], &frame(&mut dice, port).0[..]].concat())
+                })
+                .collect();
+            let mut batch = Batch::default();
+            for (port, bytes) in &mut frames {
+                let end = bytes.len();
+                batch.push(Frame::new(bytes, HEAD_ROOM, end, PortId(*port as u8)));
+            }
+            plane.run(now, &mut batch);
+            plane.tick(now);
+            plane.departures().for_each(drop);
+            assert!(plane.books().balance(), "seed {seed}, {n}, {config:?}: {:?}", plane.books());
+        }
+        // What waits anywhere has an end.
+        (0..8).for_each(|n| plane.tick(Time::from_ms(150_000 + n * 1000)));
+        assert_eq!(plane.books().held, 0, "seed {seed}");
+    }
+}

@@ -21,6 +21,9 @@ pub(crate) enum NodeCommand {
     /// Ask a node that runs
     Show(NodeShow),
     /// Change a node that runs to what a file says: between two batches, no session or frame is lost
+    ///
+    /// Rules, pools, routes, filters and NATs may differ; a stage that stays keeps what it knows. Ports, and how the node is run,
+    /// change only when it begins anew.
     Apply(NodeApply),
     /// Say whose a port is that follows from an address (RFC 7422), or which ports a host has
     #[command(
