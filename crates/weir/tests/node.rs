@@ -366,19 +366,20 @@ fn ask(client: &UdpSocket, server: &UdpSocket) -> SocketAddr {
 }
 
 #[test]
-fn sessions_of_all_threads_live_on_while_ports_change() {
+fn sessions_of_all_threads_live_on_while_ports_change_and_filters_come_and_go() {
     need_root!();
     for io in ["xdp", "packet"] {
         let street = Street::for_threads(2, &[LEFT4], &[RIGHT4]);
         street.merge(io == "xdp");
         let hosts = more_hosts(&street);
-        let text = |ports: &str| {
+        let with = |ports: &str, other: &str| {
             format!(
-                "node lan(198.18.0.1/24, on n0) filter(accept state new, accept state established)
-                    > nat(public 192.0.2.1 ports {ports}) > route > wan(192.0.2.1/24, on n1)
+                "node lan(198.18.0.1/24, on n0) {other} filter(accept state new, accept state established)
+                    > nat(public 192.0.2.1 ports {ports}) > {other} route > wan(192.0.2.1/24, on n1)
                  run(io {io}, threads 2)"
             )
         };
+        let text = |ports: &str| with(ports, "");
         let node = street.run(&text("1024-16383"));
         let listening = |host: &Namespace, address: &str, port: u16| {
             let socket = host.run(|| UdpSocket::bind((address, port)).unwrap());
@@ -404,8 +405,12 @@ fn sessions_of_all_threads_live_on_while_ports_change() {
         // Whatever each thread has taken of a change, no frame is lost meanwhile.
         std::thread::scope(|scope| {
             let changing = scope.spawn(|| {
-                for ports in ["1024-9999 20000-29999, block 100", "32768-65535"].repeat(3) {
-                    let applied = street.weir(&["apply", street.file(&text(ports)).to_str().unwrap()]);
+                let filter = "filter(count all udp, policy accept) >";
+                for (ports, other) in
+                    [("1024-9999 20000-29999, block 100", filter), ("32768-65535", "")].repeat(3)
+                {
+                    let file = street.file(&with(ports, other));
+                    let applied = street.weir(&["apply", file.to_str().unwrap()]);
                     assert!(applied.status.success(), "{applied:?}");
                 }
             });
