@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,6 +186,9 @@ fn files(arguments: &cli::Capture, path: &Path) -> Result<Files> {
     if arguments.to_stdout() {
         let stdout = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?;
         return Ok(Files::given(File::from(stdout)));
+    }
+    if std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
+        say::say(&format!("writing begins when somebody reads {}", path.display()));
     }
     let (numbered, owner) = (arguments.rotate.is_some(), privileges::caller());
     let target = Target { path: path.into(), numbered, keep: arguments.keep, owner };

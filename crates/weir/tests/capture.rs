@@ -322,6 +322,7 @@ fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
         let capture = capturing(&pair.there, &line);
         capture.signal(signal);
         let ended = capture.end();
+        assert!(ended.said.contains("writing begins when somebody reads"), "{}", ended.said);
         assert_eq!(ended.code, Some(130), "{}", ended.said);
         assert!(ended.said.contains(&format!("nobody reads {}", pipe.display())), "{}", ended.said);
     }
