@@ -23,12 +23,16 @@ impl Dice {
     }
 }
 
-/// Up to two filters that let all pass, few of them as they were before.
+/// Up to two filters that let all pass. Those that remember connections are never as they were before: one of them might
+/// change places with the one that stays.
 fn others(dice: &mut Dice) -> Vec<String> {
     let one = |dice: &mut Dice| {
         let name = dice.roll(20);
         match dice.roll(4) {
-            0 => format!("filter(count c{name} udp, accept state established, policy accept)"),
+            0 => {
+                let name = dice.roll(1 << 30);
+                format!("filter(count c{name} udp, accept state established, policy accept)")
+            }
             1 => format!("filter(count c{name} udp, accept udp to port {name}, policy accept)"),
             _ => format!("filter(count c{name} udp, policy accept)"),
         }
