@@ -460,7 +460,10 @@ fn an_overload_by_redirect_is_accounted_for() {
         result.unwrap();
         let delta = ledger(&bed, &before, u64::from(sent));
         eprintln!("{kind}, {cpus} CPU: {:?}", delta.drops());
-        skip_unless_overloaded(&delta);
+        // A wire has no DUT to overload: it may take all.
+        if kind != DutKind::Wire {
+            skip_unless_overloaded(&delta);
+        }
     }
 }
 
