@@ -11,5 +11,5 @@ pub mod rate;
 mod section;
 pub mod value;
 
-pub use mistake::{Mistake, Mistakes, Notes, Place, did_you_mean};
+pub use mistake::{Mistake, Mistakes, Notes, Place, closest, did_you_mean};
 pub use section::{Section, shown};

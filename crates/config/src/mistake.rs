@@ -121,11 +121,16 @@ impl<'a> Notes<'a> {
 
 /// What to do about a wrong `word`: the candidate that was most likely meant, otherwise all of them.
 pub fn did_you_mean(word: &str, candidates: &[&str]) -> String {
-    let close = candidates.iter().filter(|candidate| is_close(word, candidate));
-    match close.min_by_key(|candidate| distance(word, candidate)) {
+    match closest(word, candidates) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
         None => format!("use {}", candidates.join(", ")),
     }
+}
+
+/// The candidate that a wrong `word` was most likely meant to be, if it is close to any.
+pub fn closest<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
+    let close = candidates.iter().filter(|candidate| is_close(word, candidate));
+    close.min_by_key(|candidate| distance(word, candidate)).copied()
 }
 
 /// Close: one slip per three letters, or one word is the beginning of the other (`frame`, `frame_bytes`).

@@ -39,7 +39,7 @@ pub(crate) enum StageConfig {
 }
 
 /// Names of the stages.
-const STAGES: &[&str] = &["route", "filter", "nat"];
+pub(crate) const STAGES: &[&str] = &["route", "filter", "nat"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 

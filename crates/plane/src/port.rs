@@ -15,9 +15,10 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Notes, did_you_mean};
+use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
+use crate::config::STAGES;
 use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::text::{Arg, Item};
 
@@ -60,10 +61,14 @@ impl Port {
 
     /// Reads an item; mistakes are noted.
     pub(crate) fn read(item: &Item, notes: &Notes<'_>) -> Port {
-        let mut port = Port::plain(&item.name.text);
+        let name = &item.name.text;
+        let mut port = Port::plain(name);
+        // Whatever is no stage is a port.
+        let meant = closest(name, STAGES);
+        let hint = meant.map(|stage| format!("; or did you mean `{stage}` where you write `{name}`?"));
         for arg in &item.args {
             if let Err(text) = port.argument(arg) {
-                arg.wrong(notes, text);
+                arg.wrong(notes, text + hint.as_deref().unwrap_or_default());
             }
         }
         item.said_once(&["mtu", "vlan", "mac", "on"], notes);
@@ -178,6 +183,10 @@ mod tests {
         {
             let wrong = read(&format!("lan({address})")).expect_err(address);
             assert!(wrong.contains("is no host's address"), "{wrong}");
+        }
+        for (text, stage) in [("filtr(rules.fw)", "filter"), ("nats(public 192.0.2.1)", "nat")] {
+            let wrong = read(text).expect_err(text);
+            assert!(wrong.contains(&format!("did you mean `{stage}` where you write")), "{wrong}");
         }
         let wrong = read("lan(mtu 1500,\nmtu 1400, on a, on a)").expect_err("twice");
         assert_eq!(
