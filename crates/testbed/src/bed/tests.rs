@@ -230,7 +230,8 @@ fn routes_come_and_go_and_none_stays() {
         while seen == 0 && Instant::now() < deadline {
             seen = routes();
         }
-        assert_eq!(seen, 1, "one at a time");
+        // It may go and come again while the file is read in pieces, and then stand in it twice.
+        assert!(seen > 0, "no route has come");
         let made = updates.stop().unwrap();
         assert!(made.changes > 0 && made.run_ns > 0, "{made:?}");
         assert_eq!(routes(), 0, "{made:?}");
