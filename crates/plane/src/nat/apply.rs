@@ -13,12 +13,14 @@
 //! that the node began with, and deterministic ports stay as they are: by other rules a port would be another host's, and
 //! that host's another thread's, while somebody still uses it.
 
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use super::area::{Area, Layout};
 use super::config::{Config, Dependence, Forward};
 use super::outside::{Holder, Place, Space};
+use super::redirect::{Reach, Redirect};
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::table::Table;
@@ -39,8 +41,10 @@ pub(crate) struct Change {
     come: Vec<(u32, Area)>,
     forwards_gone: Vec<Forward>,
     forwards_come: Vec<Forward>,
-    /// How many there are.
-    redirects: usize,
+    redirects_come: Vec<Redirect>,
+    /// Some redirects are there no more, of which there may be sessions.
+    redirects_go: bool,
+    reach: Reach,
 }
 
 impl Change {
@@ -61,12 +65,21 @@ impl Change {
         let forwards_without = |some: &Config, others: &Config| -> Vec<Forward> {
             some.forwards.iter().copied().filter(|forward| !others.forwards.contains(forward)).collect()
         };
+        let [old_redirects, new_redirects] =
+            [old, new].map(|config| config.redirects.iter().collect::<HashSet<_>>());
         Change {
             gone,
             come,
             forwards_gone: forwards_without(old, new),
             forwards_come: forwards_without(new, old),
-            redirects: new.redirects.len(),
+            redirects_come: new
+                .redirects
+                .iter()
+                .copied()
+                .filter(|one| !old_redirects.contains(one))
+                .collect(),
+            redirects_go: old_redirects.iter().any(|one| !new_redirects.contains(one)),
+            reach: Reach::new(&new.redirects),
             config: new.clone(),
         }
     }
@@ -102,7 +115,7 @@ impl Table {
         if self.pool.room() < change.come.len() {
             return Err("sessions live at too many public addresses: wait until some have ended".to_string());
         }
-        match self.redirects.len() + change.redirects > most {
+        match self.redirects.len() + change.config.redirects.len() > most {
             true => Err("the node had too many redirects over time: let it begin anew".to_string()),
             false => Ok(()),
         }
@@ -114,7 +127,9 @@ impl Table {
         self.pool.apply(&self.config.ports);
         self.ages = Ages::new(&self.config.timeouts);
         self.was_private |= change.config.mapping == Dependence::AddressAndPort;
-        self.number_redirects();
+        self.number_redirects(&change.redirects_come);
+        self.were_redirects |= change.redirects_go;
+        std::mem::swap(&mut self.reach, &mut change.reach);
         self.change_pool(change);
         for &gone in &change.forwards_gone {
             self.awaited.retain(|awaited| *awaited != gone);

@@ -9,6 +9,7 @@
 //! socket are told apart though one server answers for both. Nobody but the server is let in. The server is outside, or a
 //! public end that a forward leads inside; who asks a public address of the NAT or the node itself is not redirected.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -25,7 +26,7 @@ use crate::table::tcp::{Segment, Side};
 use crate::time::Time;
 
 /// Destinations that lead to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Redirect {
     pub(crate) proto: u8,
     /// Who is redirected.
@@ -64,7 +65,8 @@ struct Ends {
 }
 
 impl Reach {
-    fn new(redirects: &[Redirect]) -> Reach {
+    /// Of all redirects of a configuration. It takes its time.
+    pub(super) fn new(redirects: &[Redirect]) -> Reach {
         let mut of_port: BTreeMap<(u8, u16), Vec<&Redirect>> = BTreeMap::new();
         for redirect in redirects {
             of_port.entry((redirect.proto, redirect.asked.1)).or_default().push(redirect);
@@ -96,33 +98,32 @@ impl Reach {
 
 impl Table {
     /// Redirects by number are those that ever were configured: sessions outlive them.
-    pub(super) fn number_redirects(&mut self) {
-        for redirect in &self.config.redirects {
-            if !self.redirects.contains(redirect) {
+    pub(super) fn number_redirects(&mut self, come: &[Redirect]) {
+        for redirect in come {
+            if let Entry::Vacant(vacant) = self.redirect_numbers.entry(*redirect) {
+                vacant.insert(self.redirects.len() as u16);
                 self.redirects.push(*redirect);
             }
         }
-        self.reach = Reach::new(&self.redirects);
     }
 
-    /// The redirected session of a frame from the inside that is in reach, a new one if need be; `None` if it goes where it
-    /// wants to.
-    fn outbound_redirected(&mut self, now: Time, flow: &Flow) -> Result<Option<u32>, Drop> {
+    /// The redirected session of a frame from the inside, a new one if need be and the frame is in reach; `None` if it goes
+    /// where it wants to.
+    fn outbound_redirected(&mut self, now: Time, flow: &Flow, in_reach: bool) -> Result<Option<u32>, Drop> {
         let known = self.redirected(now, &flow.inside, flow.remote);
         if known != 0 {
             self.heard(now, known, Side::Inside, &flow.segment);
             return Ok(Some(known));
         }
-        let Some(redirect) = self.config.redirects.iter().find(|redirect| redirect.holds(flow)) else {
-            return Ok(None);
-        };
-        let number = self.redirects.iter().position(|other| other == redirect).expect("it was numbered");
+        let first = || self.config.redirects.iter().find(|redirect| redirect.holds(flow));
+        let Some(redirect) = in_reach.then(first).flatten() else { return Ok(None) };
+        let number = self.redirect_numbers[redirect];
         // A connection that began before there was this redirect goes on.
         if flow.inside.proto == TCP && self.is_connected(now, flow) {
             return Ok(None);
         }
         let track = Table::begin(flow.inside.proto, Side::Inside, &flow.segment)?;
-        let new = New { kind: Kind::Redirected, redirect: number as u16, track };
+        let new = New { kind: Kind::Redirected, redirect: number, track };
         self.create_as(now, flow.inside, flow.remote, new).map(Some)
     }
 
@@ -164,11 +165,11 @@ impl Nat {
     /// A packet with ports on its way out, if it is redirected.
     pub(super) fn out_redirected(&mut self, step: &mut Step<'_, '_>, i: usize) -> Option<Next> {
         let flow = super::flow(&step.frames[i]);
-        let asked = flow.remote.address;
-        if !self.table.reach.holds(&flow) || self.is_own(asked) || self.local.contains(&asked) {
+        let (asked, in_reach) = (flow.remote.address, self.table.reach.holds(&flow));
+        if !in_reach && !self.table.were_redirects || self.is_own(asked) || self.local.contains(&asked) {
             return None;
         }
-        let number = match self.table.outbound_redirected(step.now, &flow) {
+        let number = match self.table.outbound_redirected(step.now, &flow, in_reach) {
             Ok(number) => number?,
             Err(reason) => return Some(self.refuse(step, i, reason)),
         };

@@ -8,7 +8,7 @@
 //! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
 //! subscriber; `dependents` of a mapping counts its further sessions.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
@@ -76,8 +76,11 @@ pub(crate) struct Table {
     pub(super) pool: Pool,
     /// Redirects that ever were configured.
     pub(super) redirects: Vec<Redirect>,
-    /// Whom they are about.
+    pub(super) redirect_numbers: HashMap<Redirect, u16>,
+    /// Whom those are about that are configured now.
     pub(super) reach: Reach,
+    /// There may be redirected sessions of a configuration before this one.
+    pub(super) were_redirects: bool,
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
     pub(super) leases: Leases,
@@ -104,7 +107,9 @@ impl Table {
             outside: Outside::new(),
             pool: Pool::new(config.ports.clone(), share, config.deal),
             redirects: Vec::new(),
-            reach: Reach::default(),
+            redirect_numbers: HashMap::new(),
+            reach: Reach::new(&config.redirects),
+            were_redirects: false,
             was_private: false,
             leases: Leases::default(),
             awaited: VecDeque::new(),
@@ -119,8 +124,8 @@ impl Table {
             let outside = table.outside.add(address);
             table.pool.put(outside, Area::new(address, &layout));
         }
-        table.number_redirects();
-        let forwards = table.config.forwards.clone();
+        let (redirects, forwards) = (table.config.redirects.clone(), table.config.forwards.clone());
+        table.number_redirects(&redirects);
         table.await_forwards(forwards.into_iter());
         table.place_forwards(Time::default());
         table
