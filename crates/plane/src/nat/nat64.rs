@@ -317,10 +317,10 @@ impl Nat {
     /// A frame of IPv4 for an inside end with IPv6.
     pub(super) fn back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
         let frame = &mut step.frames[i];
-        let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
-        if !prefix.may_stand_for(frame.addresses4().0) {
-            return Next::Drop(Drop::NatNotGlobal);
-        }
+        let prefix = match self.prefix_for(frame.addresses4().0) {
+            Ok(prefix) => prefix,
+            Err(drop) => return Next::Drop(drop),
+        };
         let is_whole = frame.fragment() == Fragment::Whole;
         let is_without_sum = frame.proto() == UDP && frame.l4()[6..8] == [0, 0];
         let mut bytes = frame.l4().len();
@@ -408,10 +408,10 @@ impl Nat {
     /// whose source is the outside end of `inside`.
     pub(super) fn error_back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
         let frame = &step.frames[i];
-        let Some(prefix) = self.table.config.prefix64 else { return Next::Drop(Drop::NatNoMapping) };
-        if !prefix.may_stand_for(frame.addresses4().0) {
-            return Next::Drop(Drop::NatNotGlobal);
-        }
+        let prefix = match self.prefix_for(frame.addresses4().0) {
+            Ok(prefix) => prefix,
+            Err(drop) => return Next::Drop(drop),
+        };
         let l4 = frame.l4();
         let Some((kind, code, word)) = error6(l4) else { return Next::Drop(Drop::NatProtocol) };
         let ip = &l4[ERROR..];
@@ -435,10 +435,15 @@ impl Nat {
         self.send_on(step, i, buf)
     }
 
+    /// The prefix, if it may stand for an address that frames come from.
+    fn prefix_for(&self, address: u32) -> Result<Prefix64, Drop> {
+        let prefix = self.table.config.prefix64.ok_or(Drop::NatNoMapping)?;
+        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(Drop::NatNotGlobal) }
+    }
+
     /// The source of an answer to a host with IPv6.
     pub(super) fn own6(&self, address: u32) -> Option<Ipv6Addr> {
-        let prefix = self.table.config.prefix64.filter(|prefix| prefix.may_stand_for(address))?;
-        Some(prefix.embed(address).into())
+        Some(self.prefix_for(address).ok()?.embed(address).into())
     }
 }
 

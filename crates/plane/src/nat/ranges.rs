@@ -26,19 +26,22 @@ impl Ranges {
         self.0.is_empty()
     }
 
+    /// The number of the range that has an address.
+    #[inline]
+    fn find(&self, address: u32) -> Option<usize> {
+        let at = self.0.partition_point(|(_, last)| *last < address);
+        self.0.get(at).filter(|(first, _)| *first <= address).map(|_| at)
+    }
+
     /// Whether an address is in it.
     #[inline]
     pub(crate) fn contains(&self, address: u32) -> bool {
-        let at = self.0.partition_point(|(_, last)| *last < address);
-        self.0.get(at).is_some_and(|(first, _)| *first <= address)
+        self.find(address).is_some()
     }
 
     /// Takes an address out.
     pub(crate) fn remove(&mut self, address: u32) {
-        let at = self.0.partition_point(|(_, last)| *last < address);
-        if !self.contains(address) {
-            return;
-        }
+        let Some(at) = self.find(address) else { return };
         let (first, last) = self.0[at];
         let before = (first < address).then(|| (first, address - 1));
         let behind = (address < last).then(|| (address + 1, last));
