@@ -36,7 +36,8 @@ int leave(struct xdp_md *ctx)
 	__u32 bytes = leave_state.bytes[n & (WEIR_LEAVING - 1)], given = leave_state.bytes[0];
 	if (bytes != given && bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given))
 		return XDP_ABORTED;
-	if (bytes == 0 || bytes > WEIR_LEAVING_BYTES || bpf_xdp_store_bytes(ctx, 0, frame, bytes))
+	bytes = length_within(bytes, WEIR_LEAVING_BYTES);
+	if (!bytes || bpf_xdp_store_bytes(ctx, 0, frame, bytes))
 		return XDP_ABORTED;
 	return bpf_redirect_map(&interface, 0, XDP_ABORTED);
 }

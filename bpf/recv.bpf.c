@@ -57,8 +57,8 @@ static __always_inline __u64 sum_from(struct xdp_md *ctx, __u32 at, __u32 end)
 		sum = bpf_csum_diff(0, 0, (__be32 *)part, 256, sum);
 		at += 256;
 	}
-	__u32 rest = end - at;
-	if (rest == 0 || rest >= 256)
+	__u32 rest = length_within(end - at, 255);
+	if (!rest)
 		return (__u32)sum;
 	__u32 room = rest <= 32 ? 32 : 256;
 	if (rest <= 32)

@@ -206,6 +206,15 @@ static inline __attribute__((always_inline)) __u32 fold(__u64 sum)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
+/* `bytes`, or 0 where it is beyond `most`. The verifier of Linux before 6.8 does not learn from a comparison with zero
+ * that a length is at least 1, and refuses it: it must see a number that may be zero, and 1 that is added to it. */
+static inline __attribute__((always_inline)) __u32 length_within(__u32 bytes, __u32 most)
+{
+	__u32 last = bytes - 1;
+	asm volatile("" : "+r"(last)); /* or the compiler undoes it */
+	return last < most ? last + 1 : 0;
+}
+
 _Static_assert(sizeof(struct weir_flow) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_stream) == 264 + WEIR_GROUPS * 4 + WEIR_LATE_BUCKETS * 8, "shared.rs");
 _Static_assert(sizeof(struct weir_gen) == 192 + 2 * sizeof(struct weir_stream), "shared.rs");

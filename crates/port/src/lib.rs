@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod capture;
 pub mod duplex;
+pub mod ethtool;
 mod mapping;
 pub mod neighbour;
 pub mod packet;

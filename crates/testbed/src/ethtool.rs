@@ -5,15 +5,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::error::{Error, Result};
-use crate::netlink::{c_text, u32_at, u64_at};
+use crate::netlink::u32_at;
 use crate::sys;
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
-const GSTRINGS: u32 = 0x1b;
-const GSTATS: u32 = 0x1d;
-const GSSET_INFO: u32 = 0x37;
-const STRING_SET_STATS: u32 = 1;
-const STRING_BYTES: usize = 32;
 
 /// Offloads that a test bed switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,30 +51,14 @@ pub fn set_offload(device: &str, offload: Offload, on: bool) -> Result<()> {
 
 /// The driver's counters in its order, as `ethtool -S` shows them.
 pub fn stats(device: &str) -> Result<Vec<(String, u64)>> {
-    let what = || Error::os(format!("read the counters of {device}"));
-    // struct ethtool_sset_info: command, reserved, u64 mask, one u32 per bit of the mask.
-    let mut info = words(&[GSSET_INFO, 0, 1 << STRING_SET_STATS, 0, 0]);
-    ioctl(device, &mut info).map_err(what())?;
-    let count = u32_at(&info, 16).expect("five words");
-
-    let mut names = words(&[GSTRINGS, STRING_SET_STATS, count]);
-    names.resize(names.len() + count as usize * STRING_BYTES, 0);
-    ioctl(device, &mut names).map_err(what())?;
-
-    let mut values = words(&[GSTATS, count]);
-    values.resize(values.len() + count as usize * 8, 0);
-    ioctl(device, &mut values).map_err(what())?;
-
-    let names = names[12..].chunks_exact(STRING_BYTES).map(c_text);
-    let values = (0..count as usize).map(|n| u64_at(&values, 8 + 8 * n).expect("sized above"));
-    Ok(names.zip(values).collect())
+    weir_port::ethtool::counters(device).map_err(Error::os(format!("read the counters of {device}")))
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Runs an ETHTOOL command whose structure, variable part included, is `data`.
+/// Runs an ETHTOOL command whose structure is `data`.
 fn ioctl(device: &str, data: &mut [u8]) -> io::Result<()> {
     if device.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
@@ -92,8 +71,7 @@ fn ioctl(device: &str, data: &mut [u8]) -> io::Result<()> {
     }
     request.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
     // SAFETY: `request` and `data` outlive the call. The kernel copies bytes (no alignment needed) and
-    // writes no more than the structure that the command names, whose variable part the callers sized by
-    // the kernel's own count.
+    // writes no more than the structure that the command names.
     sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) }).map(drop)
 }
 

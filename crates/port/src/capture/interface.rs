@@ -19,7 +19,7 @@ struct Channels {
     combined: u32,
 }
 
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
+pub(crate) const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GGRO: u32 = 0x2b;
@@ -141,15 +141,22 @@ impl Interface {
         told.is_ok() && driver.name.starts_with(b"veth\0")
     }
 
-    /// Does its driver take frames that an XDP program redirects to it, as it is now? To be asked in its network
-    /// namespace.
-    pub(crate) fn takes_redirected(&self) -> bool {
+    /// Does its driver take frames that an XDP program redirects to it, as it is now? `None`: the kernel is older than 6.3 and
+    /// does not say. To be asked in its network namespace.
+    pub(crate) fn takes_redirected(&self) -> Option<bool> {
         // SAFETY: all-zero is a valid bpf_xdp_query_opts.
         let mut told: libbpf_sys::bpf_xdp_query_opts = unsafe { std::mem::zeroed() };
         told.sz = size_of_val(&told) as _;
         // SAFETY: plain integers, and options that live through the call.
         let asked = unsafe { libbpf_sys::bpf_xdp_query(self.index as i32, 0, &mut told) };
-        asked == 0 && told.feature_flags & NDO_XMIT != 0
+        // Each driver that says anything says that it has XDP at all.
+        (asked == 0 && told.feature_flags != 0).then_some(told.feature_flags & NDO_XMIT != 0)
+    }
+
+    /// Frames that XDP programs have redirected to this end of a veth, and that the other end has taken.
+    pub(crate) fn redirected(&self) -> io::Result<u64> {
+        let ours = |(name, _): &(String, u64)| name.starts_with("tx_queue_") && name.ends_with("_xdp_xmit");
+        Ok(self.counters()?.into_iter().filter(ours).map(|(_, frames)| frames).sum())
     }
 
     /// Its Ethernet address.
@@ -161,7 +168,11 @@ impl Interface {
     }
 
     /// A request about the interface by its name.
-    fn ask(&self, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
+    pub(crate) fn ask(
+        &self,
+        what: libc::Ioctl,
+        fill: impl FnOnce(&mut libc::ifreq),
+    ) -> io::Result<libc::ifreq> {
         // SAFETY: all-zero is a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {

@@ -52,9 +52,10 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
     let attached = Arc::new(Attached::new(interface, options, "AF_XDP redirector", object::XSK, queues)?);
     let zero_copy = has_zero_copy(interface).map_err(interface.refused("asking for zero copy"))?;
     let kept = if zero_copy { 0 } else { kept(options, mtu) };
-    let geometry = geometry(options, queues.into(), mtu, kept)?;
-    let sockets = (0..queues).map(|_| Socket::new(geometry)).collect::<io::Result<Vec<_>>>();
-    let sockets = sockets.map_err(interface.refused("making an AF_XDP socket"))?;
+    let wanted = geometry(options, queues.into(), mtu, kept)?;
+    let made = sockets(queues, wanted).map_err(interface.refused("making an AF_XDP socket"))?;
+    let (geometry, sockets) = made;
+    let shorter = if geometry == wanted { "" } else { ", the longest ring that this kernel makes" };
     let told = Arc::new(attached.program.memory("bss", 2)?);
     told.set(KEEP, &kept.into());
     let to_1970_ns = real_time_offset_ns();
@@ -71,7 +72,7 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
         let rings = u64::from(geometry.entries) * u64::from(ENTRY_BYTES);
         let granted = Granted {
             method: format!(
-                "AF_XDP, {mode} mode, {} XDP{}",
+                "AF_XDP, {mode} mode, {} XDP{}{shorter}",
                 attached.mode(),
                 if options.busy_poll { ", busy polling" } else { "" }
             ),
@@ -116,6 +117,20 @@ fn has_zero_copy(interface: &Interface) -> io::Result<bool> {
 }
 
 const PAGE_BYTES: u32 = 4096;
+/// Before Linux 6.3 a ring lies in one piece of memory, which has 4 MiB at most: so many entries of 16 bytes, and its head.
+const ENTRIES_IN_ONE_PIECE: u32 = 1 << 17;
+
+/// A socket for each queue, and how long its rings are: shorter ones where the kernel has no memory for the longer.
+fn sockets(queues: u32, wanted: Geometry) -> io::Result<(Geometry, Vec<Socket>)> {
+    let make = |geometry| (0..queues).map(|_| Socket::new(geometry)).collect::<io::Result<Vec<_>>>();
+    let shorter = wanted.at_most(ENTRIES_IN_ONE_PIECE);
+    match make(wanted) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && shorter != wanted => {
+            Ok((shorter, make(shorter)?))
+        }
+        made => Ok((wanted, made?)),
+    }
+}
 
 /// An Ethernet header with two tags, and what may follow it.
 fn longest(mtu: u32) -> u32 {

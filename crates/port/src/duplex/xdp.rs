@@ -28,6 +28,8 @@ use live::Live;
 const ENTRIES: u32 = 2048;
 /// Chunks that a socket has with the kernel at most, while frames arrive and leave.
 pub(super) const CHUNKS_OF_QUEUE: u32 = 2 * ENTRIES;
+/// Frames that a call sends in copy mode, at least, where there is room: TX_BATCH_SIZE of net/xdp/xsk.c is 32, and was 16.
+const LEAST_OF_A_CALL: u32 = 16;
 /// Free chunks are handed over so many at a time.
 const REFILL: u32 = BATCH as u32;
 /// Bytes of frames that the kernel may hold for a socket until they have left.
@@ -37,6 +39,8 @@ const SEND_BYTES: i32 = 16 << 20;
 pub struct Xdp {
     queues: Vec<Queue>,
     live: Option<Live>,
+    /// Why the kernel has no such way, if it should.
+    no_live: Option<String>,
     attached: Arc<Attached>,
     /// Whose chunks these are.
     pool: u32,
@@ -104,10 +108,14 @@ impl Xdp {
         let mut all = Vec::new();
         for ((queues, ready), pool) in shares.into_iter().zip(pools) {
             let copies = queues.iter().any(|queue: &Queue| !queue.zero_copy);
-            let live = if copies { Live::open(&interface)? } else { None };
+            let (live, no_live) = match if copies { Live::open(&interface) } else { Ok(None) } {
+                Ok(live) => (live, None),
+                Err(error) => (None, Some(error.to_string())),
+            };
             let mut xdp = Xdp {
                 queues,
                 live,
+                no_live,
                 attached: attached.clone(),
                 pool: pool.id(),
                 ready,
@@ -268,19 +276,15 @@ impl Queue {
         refused
     }
 
-    /// Has the kernel send. A call sends some of them in copy mode, and says "again" where there are more, as it does
-    /// where there is no room.
+    /// Has the kernel send. In copy mode a call takes some of them and fails where there are more, as it does where there is no
+    /// room. Which of the two it was cannot be seen: before Linux 6.17 the ring moves only when the last one was taken.
     fn push(&self) {
         if self.zero_copy && !self.sent.needs_wakeup() {
             return;
         }
-        loop {
-            let before = self.sent.free();
-            if before == ENTRIES {
-                return;
-            }
-            let _ = xsk::wake_sender(self.fd.as_fd());
-            if self.sent.free() == before {
+        let calls = (ENTRIES - self.sent.free()).div_ceil(LEAST_OF_A_CALL);
+        for _ in 0..calls {
+            if xsk::wake_sender(self.fd.as_fd()).is_ok() {
                 return;
             }
         }
@@ -377,11 +381,13 @@ impl Port for Xdp {
     }
 
     fn obstacle(&self) -> Option<String> {
-        let name = &self.attached.interface().name;
-        (self.live.is_some() && !self.leaves_live()).then(|| {
-            format!(
-                "frames leave {name} one by one: its other end takes many at once with `ethtool -K OTHER gro on`"
-            )
-        })
+        let why = match (&self.live, &self.no_live) {
+            (Some(live), _) if !live.is_usable() => {
+                "its other end takes many at once with `ethtool -K OTHER gro on`"
+            }
+            (None, Some(why)) => why,
+            _ => return None,
+        };
+        Some(format!("frames leave {} one by one: {why}", self.attached.interface().name))
     }
 }

@@ -135,7 +135,13 @@ impl Rig {
             match &mut self.far {
                 Far::Memory(end) => all.extend(end.receive()),
                 Far::Wire(_, _, receiver) => {
-                    receiver.receive(Duration::from_millis(50), |frame| all.push(frame.to_vec())).unwrap();
+                    // Before Linux 6.3, a port finds out with a frame of the experimental protocol what the wire takes.
+                    let mut note = |frame: &[u8]| {
+                        if frame[12..14] != [0x88, 0xb5] {
+                            all.push(frame.to_vec());
+                        }
+                    };
+                    receiver.receive(Duration::from_millis(50), &mut note).unwrap();
                 }
                 Far::Files(path) => all = frames_of(path),
             }
@@ -263,7 +269,8 @@ fn many_frames_leave_at_once_where_the_other_end_takes_them_so() {
         assert_eq!(rig.port.obstacle().is_none(), at_once, "{:?}", rig.port.obstacle());
         let mut chunks = rig.chunks_of(&all);
         rig.port.send(&mut rig.pool, &mut chunks).unwrap();
-        assert!(rig.left(all.len()) == all, "at once: {at_once}");
+        let left = rig.left(all.len());
+        assert!(left == all, "at once: {at_once}: {} of {} frames, or others", left.len(), all.len());
     }
 }
 

@@ -30,6 +30,16 @@ impl Geometry {
         self.stride as usize * (self.chunks as usize - 1) + chunk as usize
     }
 
+    /// The same with rings of so many entries, unless they are shorter.
+    pub(super) fn at_most(self, entries: u32) -> Geometry {
+        match self.entries.checked_sub(entries) {
+            None | Some(0) => self,
+            Some(fewer) => {
+                Geometry { entries, chunks: self.chunks.saturating_sub(fewer).max(entries), ..self }
+            }
+        }
+    }
+
     /// Bits of an address that say which chunk it is in.
     fn chunk_bits(self) -> u64 {
         match self.layout {

@@ -22,6 +22,10 @@ use crate::shared::{LEAVING, LEAVING_BYTES, Leave};
 const WORTH: usize = 12;
 /// Frames between two looks of the receiving end, whose ring holds 256.
 const BATCH: u32 = 64;
+/// A frame that nobody receives: to a group that no bridge forwards (IEEE 802.1Q, table 8-1), of a protocol for
+/// experiments (IEEE 802, local experimental Ethertype 1).
+const NOBODYS: [u8; 14] = [0x01, 0x80, 0xc2, 0, 0, 0x0f, 2, 0, 0, 0, 0, 0, 0x88, 0xb5];
+const SHORTEST: usize = 60;
 
 pub(super) struct Live {
     interface: Interface,
@@ -35,6 +39,9 @@ pub(super) struct Live {
 impl Live {
     /// For an interface of the calling thread's network namespace; `None` if its driver is not made for it, or the process
     /// may not.
+    ///
+    /// # Errors
+    /// The kernel lacks what it takes: `bpf_xdp_store_bytes` and live frames came with Linux 5.18.
     pub(super) fn open(interface: &Interface) -> Result<Option<Live>, CaptureError> {
         if !interface.is_veth() {
             return Ok(None);
@@ -43,6 +50,8 @@ impl Live {
         let state = program.memory::<Leave>("bss", 1)?;
         program.write("interface", 0, &interface.index)?;
         let slots = program.memory("frames", LEAVING)?;
+        // A frame of no length goes nowhere; older kernels refuse even that.
+        program.run_live(&[0; SHORTEST], 1, 1)?;
         let slot = match Slot::held(&program) {
             // It takes a network namespace of its own, which needs CAP_SYS_ADMIN: frames then leave one by one.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Ok(None),
@@ -56,7 +65,17 @@ impl Live {
 
     /// Looks whether the other end can take frames now.
     pub(super) fn look(&mut self) {
-        self.usable = self.interface.takes_redirected();
+        self.usable = self.interface.takes_redirected().unwrap_or_else(|| self.takes_one());
+    }
+
+    /// Tries it with a frame, where the kernel does not say.
+    fn takes_one(&mut self) -> bool {
+        let mut frame = [0; SHORTEST];
+        frame[..NOBODYS.len()].copy_from_slice(&NOBODYS);
+        let Ok(before) = self.interface.redirected() else { return false };
+        self.slots.fill(0, &frame);
+        self.state.set(0, &Leave { next: 0, bytes: [SHORTEST as u16; LEAVING] });
+        self.run(&frame, 1) == 0 && self.interface.redirected().is_ok_and(|after| after > before)
     }
 
     pub(super) fn is_usable(&self) -> bool {
