@@ -192,7 +192,7 @@ impl Checker {
             let other = scope.spawn(|| -> Result<(), RunError> {
                 let mut rig = self.rig(DutKind::KernelForward, "")?;
                 let long = Load::full_speed(Duration::from_secs(60));
-                rig.out_of_turn(&long, &Control::new(&stop, &goes_on))
+                rig.out_of_turn(&long, &Control::new(&stop, &goes_on)).map(drop)
             });
             while !started.load(Ordering::Relaxed) && !other.is_finished() {
                 std::thread::yield_now();

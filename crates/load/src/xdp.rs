@@ -8,7 +8,7 @@ use weir_packet::checksum::{fold, pseudo_header, sum};
 use weir_packet::flow::{Flow, IpVersion};
 use weir_packet::frame::{self, Ends, MAGIC, Transport};
 use weir_packet::size::{FCS_BYTES, FrameSizes};
-use weir_port::bpf::{BpfError, Link, Memory, Mode, Program, now_ns, object};
+use weir_port::bpf::{self, BpfError, Link, Memory, Mode, Program, now_ns, object};
 use weir_port::shared::{self, GROUPS, Gen, Stream};
 pub use weir_port::thread::pin_to;
 
@@ -384,9 +384,14 @@ fn at_full_speed(load: &Load) -> bool {
     load.fps.is_none() || matches!(load.shape, Shape::Bursts { within_fps: None, .. })
 }
 
-/// Is the XDP tester possible at all: may this process load eBPF programs? Says why not.
+/// Is the XDP tester possible at all? Tries one by one what it needs of the kernel: both programs, and live frames.
+///
+/// # Errors
+/// What is missing.
 pub fn probe() -> Result<(), BpfError> {
-    Program::load("generator", object::GENERATOR, &[]).map(drop)
+    Program::load("generator", object::GENERATOR, &[])?;
+    Program::load("receiver", object::RECEIVER, &[])?;
+    bpf::try_live_frames()
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use std::ffi::c_void;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
 
+use crate::refusal;
 use crate::shared::Shared;
 
 /// Objects, compiled from `bpf/*.bpf.c` by `bpf/build`.
@@ -36,20 +38,33 @@ pub mod object {
     pub static LEAVE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/leave.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
+
+    /// All of them, with what they are.
+    pub static ALL: [(&str, &Aligned<[u8]>); 9] = [
+        ("generator", GENERATOR),
+        ("receiver", RECEIVER),
+        ("sink", DROP),
+        ("counter of frames", COUNT),
+        ("AF_XDP redirector", XSK),
+        ("AF_XDP redirector of a node", NODE),
+        ("program that passes frames on", PASS),
+        ("program by which frames leave", LEAVE),
+        ("router", FORWARD),
+    ];
 }
 
 /// What went wrong with an eBPF program.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel or libbpf refused an object.
-    #[error(
-        "the kernel refused the eBPF {what}: {source}; weir needs Linux 5.18 or newer and CAP_BPF with CAP_NET_ADMIN (root)"
-    )]
+    #[error("the kernel ({}) refused the eBPF {what}: {source}{}", refusal::kernel(), load_hint(.source, .report))]
     Load {
         /// Which program.
         what: &'static str,
         /// libbpf's error.
         source: libbpf_rs::Error,
+        /// Where it is written what the verifier said.
+        report: Option<PathBuf>,
     },
     /// Attaching failed.
     #[error("cannot attach an XDP program to interface {ifindex}: {source}{}", attach_hint(.source))]
@@ -61,7 +76,9 @@ pub enum BpfError {
     },
     /// Running a program failed.
     #[error(
-        "cannot run an XDP program: {0}; live frames need Linux 5.18 or newer and at most 3392 bytes a frame"
+        "the kernel ({release}) runs no XDP program on live frames: {0} (that needs Linux 5.18 or newer, and frames of at most \
+         3392 bytes)",
+        release = refusal::kernel()
     )]
     Run(io::Error),
     /// A map could not be read, written or mapped.
@@ -72,6 +89,17 @@ pub enum BpfError {
         /// Kernel's error.
         source: io::Error,
     },
+}
+
+fn load_hint(error: &libbpf_rs::Error, report: &Option<PathBuf>) -> String {
+    match (report, error.kind()) {
+        (Some(path), _) => format!("; what its verifier said is in {}", path.display()),
+        (None, libbpf_rs::ErrorKind::PermissionDenied) => {
+            " (needs CAP_BPF and CAP_NET_ADMIN: run as root)".into()
+        }
+        (None, libbpf_rs::ErrorKind::InvalidInput) => " (Linux 5.18 or newer has what it needs)".into(),
+        _ => String::new(),
+    }
 }
 
 fn attach_hint(error: &io::Error) -> &'static str {
@@ -99,8 +127,8 @@ impl Program {
         bytes: &'static object::Aligned<[u8]>,
         entries: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
-        silence_libbpf();
-        let fail = |source| BpfError::Load { what, source };
+        refusal::listen();
+        let fail = |source| BpfError::Load { what, report: refusal::keep(what, &source), source };
         let mut builder = ObjectBuilder::default();
         let mut open = builder.open_memory(&bytes.0).map_err(fail)?;
         for mut map in open.maps_mut() {
@@ -239,6 +267,14 @@ impl Program {
     }
 }
 
+/// Runs a program that drops what it gets on a live frame.
+///
+/// # Errors
+/// [`BpfError::Run`] if the kernel has no live frames.
+pub fn try_live_frames() -> Result<(), BpfError> {
+    Program::load("sink", object::DROP, &[])?.run_live(&[0; 60], 1, 1)
+}
+
 /// How an XDP program is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -349,16 +385,6 @@ fn from_bytes<T: Shared>(bytes: &[u8]) -> T {
 
 fn map_error(name: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BpfError {
     move |error| BpfError::Map { name, source: io::Error::other(error.to_string()) }
-}
-
-/// libbpf prints what it thinks to stderr; its errors reach us as values.
-fn silence_libbpf() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        if std::env::var_os("WEIR_DEBUG_BPF").is_none() {
-            libbpf_rs::set_print(None);
-        }
-    });
 }
 
 /// CLOCK_MONOTONIC in ns, the clock of all signatures.

@@ -12,6 +12,7 @@ pub mod neighbour;
 pub mod packet;
 pub mod pcapng;
 pub mod perf;
+pub mod refusal;
 pub mod shared;
 mod spread;
 pub mod thread;

@@ -287,9 +287,7 @@ fn orphan(path: &Path) -> Option<Journal> {
 
 /// Where journals are kept: $XDG_STATE_HOME/weir/journal, by default under ~/.local/state.
 pub fn default_dir() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into()));
-    state.unwrap_or_else(|| home().join(".local/state")).join("weir/journal")
+    weir_port::refusal::state_folder().join("journal")
 }
 
 /// Lets the kernel kill the command when the thread that starts it ends.

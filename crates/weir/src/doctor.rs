@@ -4,31 +4,22 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::json;
 use weir_lab::machine;
+use weir_lab::plan::{self, PointSpec};
 use weir_lab::record::Machine;
-use weir_load::counts::{Load, Traffic};
-use weir_load::xdp::{IdleLoopback, Interface};
-use weir_load::{Control, Tester, TesterKind};
-use weir_packet::flow::{self, Direction, FlowOrder, FlowSpec};
-use weir_packet::frame::{Ends, Transport};
-use weir_packet::size::FrameSizes;
-use weir_port::bpf::Mode;
+use weir_lab::run::preflight;
+use weir_load::TesterKind;
+use weir_port::bpf::{self, Program, object};
+use weir_port::capture::{self, Rung};
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, privilege, records};
-
-/// The first kernel whose BPF_PROG_RUN sends live frames.
-const OLDEST_KERNEL: (u32, u32) = (5, 18);
-/// Frames of a trial run of a tester.
-const FRAMES: u64 = 100;
+use crate::{Outcome, cli, generate, privilege, records, with_causes};
 
 /// How good a finding is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,7 +49,7 @@ impl State {
 
 pub(crate) fn run(arguments: &cli::Doctor, out: &mut impl Write) -> Result<Outcome> {
     let findings = examine(arguments);
-    // Only what no run can do without is ever `missing`.
+    // Only what `weir run quick` cannot do without is ever `missing`.
     let fit = findings.iter().all(|finding| finding.state != State::Missing);
     if arguments.json {
         let line = |f: &Finding| json!({ "name": f.name, "state": f.state.name(), "text": f.text });
@@ -78,11 +69,16 @@ pub(crate) fn run(arguments: &cli::Doctor, out: &mut impl Write) -> Result<Outco
 fn examine(arguments: &cli::Doctor) -> Vec<Finding> {
     let mut findings = Findings::default();
     // Before anything starts a thread: without root, this enters a user namespace.
-    findings.privileges();
+    let tester = findings.privileges();
     let machine = machine::gather();
     findings.kernel(&machine);
     findings.cpus(&machine);
-    findings.test_bed();
+    findings.programs();
+    findings.testers();
+    findings.receive_threads();
+    findings.node();
+    findings.capture();
+    findings.quick(tester);
     findings.clock(&machine);
     findings.neighbours(&machine);
     findings.peers();
@@ -102,27 +98,29 @@ impl Findings {
     fn add_result(&mut self, name: &'static str, result: Result<()>, good: &str, bad: (State, &str)) {
         match result {
             Ok(()) => self.add(name, State::Ok, good),
-            Err(error) => self.add(name, bad.0, format!("{error:#}{}", bad.1)),
+            Err(error) => self.add(name, bad.0, format!("{}{}", with_causes(&error), bad.1)),
         }
     }
 
-    fn privileges(&mut self) {
+    /// How frames would be sent.
+    fn privileges(&mut self) -> TesterKind {
         match privilege::obtain(cli::TesterKind::Auto) {
-            Ok(means) if means.limits.is_empty() => self.add("privileges", State::Ok, "root, or as good"),
-            Ok(means) => self.add("privileges", State::Weaker, means.limits.join(" ")),
-            Err(error) => self.add("privileges", State::Missing, format!("{error:#}")),
+            Ok(means) => {
+                match means.limits.is_empty() {
+                    true => self.add("privileges", State::Ok, "root, or as good"),
+                    false => self.add("privileges", State::Weaker, means.limits.join(" ")),
+                }
+                means.tester
+            }
+            Err(error) => {
+                self.add("privileges", State::Missing, with_causes(&error));
+                TesterKind::Packet
+            }
         }
     }
 
     fn kernel(&mut self, machine: &Machine) {
-        let (major, minor) = OLDEST_KERNEL;
-        match version(&machine.kernel) {
-            Some(version) if version < OLDEST_KERNEL => {
-                let text = format!("{}: the XDP tester needs {major}.{minor} or newer", machine.kernel);
-                self.add("kernel", State::Weaker, text);
-            }
-            _ => self.add("kernel", State::Ok, machine.kernel.clone()),
-        }
+        self.add("kernel", State::Ok, machine.kernel.clone());
         match fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").unwrap_or_default().trim() {
             "0" => self.add("bpf jit", State::Weaker, "off: sysctl -w net.core.bpf_jit_enable=1"),
             _ => self.add("bpf jit", State::Ok, "on"),
@@ -151,19 +149,87 @@ impl Findings {
         }
     }
 
-    fn test_bed(&mut self) {
+    /// Each program is loaded, and live frames are tried.
+    fn programs(&mut self) {
+        let load = |(what, object)| Program::load(what, object, &[]).err();
+        let refused: Vec<String> =
+            object::ALL.into_iter().filter_map(load).map(|error| error.to_string()).collect();
+        match &refused[..] {
+            [] => self.add("ebpf programs", State::Ok, format!("all {} load", object::ALL.len())),
+            some => self.add("ebpf programs", State::Weaker, some.join("; ")),
+        }
+        let live = bpf::try_live_frames().map_err(Into::into);
+        self.add_result("live frames", live, "XDP programs can send frames", (State::Weaker, ""));
+    }
+
+    /// Frames through a wire.
+    fn testers(&mut self) {
+        let wire = |kind| through(DutKind::Wire, kind);
         let slower = (State::Weaker, ": packet sockets instead, several times slower");
         let works = "eBPF, live frames and native XDP on a veth work";
-        self.add_result("xdp tester", trial(TesterKind::Xdp), works, slower);
+        self.add_result("xdp tester", wire(TesterKind::Xdp), works, slower);
         let works = "packet sockets work in a namespace";
-        self.add_result("packet tester", trial(TesterKind::Packet), works, (State::Missing, ""));
-        match bed(DutKind::KernelStateful) {
+        self.add_result("packet tester", wire(TesterKind::Packet), works, (State::Missing, ""));
+    }
+
+    /// Can the device have CPU time of its own?
+    fn receive_threads(&mut self) {
+        match bed(DutKind::KernelForward) {
             Ok(bed) if bed.notes().is_empty() => {
-                self.add("filter and conntrack", State::Ok, "nft works; receive threads are placed on CPUs");
+                self.add("receive threads", State::Ok, "receive threads are placed on CPUs");
             }
-            Ok(bed) => self.add("filter and conntrack", State::Weaker, bed.notes().join(" ")),
-            Err(error) => self.add("filter and conntrack", State::Missing, format!("{error:#}")),
+            Ok(bed) => self.add("receive threads", State::Weaker, bed.notes().join(" ")),
+            Err(error) => self.add("receive threads", State::Missing, with_causes(&error)),
         }
+    }
+
+    /// Frames through weir's own node.
+    fn node(&mut self) {
+        let [xdp, packet] =
+            [DutKind::NodeForward, DutKind::NodeForwardPacket].map(|dut| through(dut, TesterKind::Packet));
+        match (xdp, packet) {
+            (Ok(()), Ok(())) => self.add("node", State::Ok, "forwards by AF_XDP and by AF_PACKET"),
+            (Err(error), Ok(())) => {
+                let text = "forwards by AF_PACKET (`io packet`), not by AF_XDP";
+                self.add("node", State::Weaker, format!("{text}: {}", with_causes(&error)));
+            }
+            (_, Err(error)) => self.add("node", State::Weaker, with_causes(&error)),
+        }
+    }
+
+    /// Each way of capturing is opened at a wire.
+    fn capture(&mut self) {
+        let opened = |bed: &Bed| {
+            let name = &bed.ports()[1].ifname;
+            let one = |rung: Rung| match bed.tester().run(|| rung.open(name, &capture::Options::default())) {
+                Ok(_) => Ok(rung.to_string()),
+                Err(error) => Err(format!("{rung}: {error}")),
+            };
+            Rung::all().map(one).partition::<Vec<_>, _>(Result::is_ok)
+        };
+        match bed(DutKind::Wire).map(|bed| opened(&bed)) {
+            Ok((open, refused)) => {
+                let open = open.into_iter().flatten().collect::<Vec<_>>().join(", ");
+                match &refused.into_iter().filter_map(Result::err).collect::<Vec<_>>()[..] {
+                    [] => self.add("capture", State::Ok, format!("by {open}")),
+                    some => self.add(
+                        "capture",
+                        State::Weaker,
+                        format!("by {open}; not by {}", some.join("; not by ")),
+                    ),
+                }
+            }
+            Err(error) => self.add("capture", State::Weaker, with_causes(&error)),
+        }
+    }
+
+    /// What `weir run quick` would try before it begins.
+    fn quick(&mut self, tester: TesterKind) {
+        let plan = plan::load("quick", &[]).expect("a plan that ships can be read");
+        let fit = preflight::preflight(&plan, tester).map_err(Into::into);
+        let works =
+            format!("each device of the plan passes frames, sent by the {} tester", generate::name(tester));
+        self.add_result("plan quick", fit, &works, (State::Missing, ""));
     }
 
     fn clock(&mut self, machine: &Machine) {
@@ -216,7 +282,7 @@ impl Findings {
     fn records(&mut self, store: &cli::Store) {
         match records::open(store).and_then(|store| Ok(store.runs()?.len())) {
             Ok(runs) => self.add("records", State::Ok, format!("the file can be written; {runs} runs in it")),
-            Err(error) => self.add("records", State::Missing, format!("{error:#}")),
+            Err(error) => self.add("records", State::Missing, with_causes(&error)),
         }
     }
 }
@@ -225,52 +291,15 @@ fn fact<'a>(machine: &'a Machine, name: &str) -> Option<&'a str> {
     machine.facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// Major and minor number of a kernel release such as `6.1.0-9-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
-}
-
 fn bed(dut: DutKind) -> Result<Bed> {
     let dut_cpus = CpuPlan::choose(DutCpus::Count(1))?.dut;
     let spec = BedSpec { rules: 1, ..BedSpec::plain(dut, dut_cpus) };
     Ok(Bed::build(&spec, &mut Journal::in_dir(&journal::default_dir()))?)
 }
 
-/// Sends some frames through a wire.
-fn trial(kind: TesterKind) -> Result<()> {
-    let bed = bed(DutKind::Wire)?;
-    let ports = bed.ports();
-    let ends = |from: usize| Ends::v4(ports[from].mac, ports[from].next_hop_mac);
-    let flows = FlowSpec {
-        count: 1,
-        order: FlowOrder::Sequential,
-        groups: 1,
-        hosts: flow::HOSTS,
-        networks: 1,
-        src: 0xc612_8000,
-        dst: 0xc613_8000,
-        seed: 1,
-    };
-    let traffic = Traffic {
-        sizes: FrameSizes::Fixed(64),
-        transport: Transport::Udp,
-        direction: Direction::Forward,
-        flows,
-        ends: [ends(0), ends(1)],
-        seed: 1,
-    };
-    let interfaces =
-        [0, 1].map(|i: usize| Interface { ifindex: ports[i].ifindex, mode: Mode::Native, pass: false });
-    let load = Load { max_frames: Some(FRAMES), ..Load::steady(10_000.0, Duration::from_secs(1)) };
-    let received = bed.tester().run(|| -> Result<u64> {
-        let mut tester = Tester::new(kind, interfaces, traffic, Some(IdleLoopback(1)))?;
-        let counts = tester.trial(&load, &Control::new(&AtomicBool::new(false), &|_, _| {}))?;
-        Ok(counts.streams[0].received())
-    });
-    let received = received.context("trying it on a wire")?;
-    ensure!(received == FRAMES, "{received} of {FRAMES} frames arrived on a wire");
-    Ok(())
+/// Sends some frames through a device.
+fn through(dut: DutKind, tester: TesterKind) -> Result<()> {
+    Ok(preflight::device(&PointSpec::plain(dut, 64, 1), tester)?)
 }
 
 /// Share of CPU time since boot that the host took; proc_stat(5), the line `cpu`.
@@ -290,22 +319,4 @@ fn installed(program: &str) -> bool {
 
 fn list(names: &[&str]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_are_compared_by_number() {
-        for (release, expected) in [
-            ("6.1.0-9-amd64 #1 SMP", Some((6, 1))),
-            ("5.18-rc1", Some((5, 18))),
-            ("5.4.0", Some((5, 4))),
-            ("unknown", None),
-        ] {
-            assert_eq!(version(release), expected, "{release}");
-        }
-        assert!(version("5.4.0") < Some(OLDEST_KERNEL) && version("6.1.0") > Some(OLDEST_KERNEL));
-    }
 }

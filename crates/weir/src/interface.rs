@@ -23,7 +23,7 @@ pub(crate) fn tester_kind(wanted: cli::TesterKind, notes: &mut Vec<String>) -> R
         Ok(()) => Ok(TesterKind::Xdp),
         Err(error) if wanted == cli::TesterKind::Xdp => Err(error.into()),
         Err(error) => {
-            notes.push(format!("No XDP, packet sockets instead: {error}."));
+            notes.push(privilege::without_xdp(&error.into()));
             Ok(TesterKind::Packet)
         }
     }

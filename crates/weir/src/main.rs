@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 }
 
 /// An error and its causes, each told once: some messages hold their cause, with the remedy behind it.
-fn with_causes(error: &anyhow::Error) -> String {
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
         told if told.contains(&cause) => text,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use rusqlite::Connection;
@@ -118,11 +119,60 @@ fn a_kernel_that_lacks_something() {
     let output = run("auto", libc::SYS_bpf);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-    assert!(said.contains("No XDP, AF_PACKET sockets instead"), "{said}");
+    assert!(said.contains("AF_PACKET sockets in place of XDP"), "{said}");
     assert_eq!(home.record()["run"]["tester"]["generator"], "af-packet");
 
     let said = refusal(&run("auto", libc::SYS_unshare), 1);
     assert!(said.contains("namespace"), "{said}");
+}
+
+#[test]
+fn a_kernel_without_live_frames() {
+    if !is_root() {
+        return;
+    }
+    let home = home();
+    let (source, older) = ("../../tests/vm/linux-5.15.c", home.path("linux-5.15.so"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]).arg(&older).arg(source);
+    assert!(cc.status().expect("the C compiler that builds weir").success());
+    let weir = |words: &[&str]| {
+        let mut command = home.command(&[WEIR], words);
+        output(command.env("LD_PRELOAD", &older)).expect("weir starts")
+    };
+    let doctor = weir(&["doctor", "--json"]);
+    let doctor: serde_json::Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+    let state = |name: &str| {
+        let findings = doctor["findings"].as_array().expect("a list").iter();
+        findings.clone().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}"))["state"].clone()
+    };
+    for (name, expected) in [
+        ("live frames", "weaker"),
+        ("xdp tester", "weaker"),
+        ("packet tester", "ok"),
+        ("node", "ok"),
+        ("capture", "weaker"),
+        ("plan quick", "ok"),
+    ] {
+        assert_eq!(state(name), expected, "{name}: {doctor}");
+    }
+    assert_eq!(doctor["can_run"], true);
+    // As the doctor says: by sockets, with one note.
+    let run = weir(&["run", "tiny.toml", "--no-report"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
+    assert_eq!(said.matches("AF_PACKET sockets in place of XDP").count(), 1, "{said}");
+    assert!(said.contains("Linux 5.18"), "{said}");
+    assert_eq!(home.record()["run"]["tester"]["generator"], "af-packet");
+    // What cannot be done is refused before anything is kept.
+    let runs = || String::from_utf8_lossy(&home.weir(&["list"]).stdout).into_owned();
+    let before = runs();
+    let said = refusal(&weir(&["run", "tiny.toml", "--tester", "xdp", "--no-report"]), 1);
+    assert!(said.contains("refused the eBPF"), "{said}");
+    let said = refusal(&weir(&["run", "capture", "--short", "--no-report"]), 1);
+    assert!(said.contains("count cannot capture here"), "{said}");
+    assert_eq!(before, runs(), "nothing was begun");
 }
 
 #[test]

@@ -42,6 +42,7 @@ mod outside;
 mod past;
 mod peers;
 mod point;
+pub mod preflight;
 mod procedure;
 mod process;
 mod programs;
@@ -93,6 +94,12 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// A device that was tried before the run.
+    #[error("none of {0} frames came through it")]
+    NothingPasses(u64),
+    /// What the plan needs does not work here; nothing was recorded.
+    #[error(transparent)]
+    Unfit(#[from] preflight::Unfit),
     /// The record could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -174,6 +181,7 @@ pub struct Options<'a> {
 /// # Errors
 /// See [`RunError`]. Trials that ended before are kept in any case, and the run is marked accordingly.
 pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunError> {
+    preflight::preflight(plan, options.tester)?;
     let mut record = begin(plan, options);
     record.id = store.begin_run(&record)?;
     execute(plan, record, &Past::default(), store, options)
@@ -186,6 +194,7 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
 /// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
 pub fn resume(plan: &Plan, data: RunData, store: &Store, options: &Options) -> Result<i64, RunError> {
     let (mut record, past) = Past::of(data, options)?;
+    preflight::preflight(plan, options.tester)?;
     record.process = journal::this_process();
     record.resumed.push(time::now());
     store.reopen_run(&record)?;

@@ -216,9 +216,11 @@ impl Rig {
         }
     }
 
-    /// Sends and receives beside whatever others measure: it disturbs them, and they disturb it.
-    pub(crate) fn out_of_turn(&mut self, load: &Load, control: &Control) -> Result<(), RunError> {
-        self.measure(load, control, None).map(drop)
+    /// Sends and receives beside whatever others measure: it disturbs them, and they disturb it. Returns how many frames
+    /// were received.
+    pub(crate) fn out_of_turn(&mut self, load: &Load, control: &Control) -> Result<u64, RunError> {
+        let (counts, _) = self.measure(load, control, None)?;
+        Ok(counts.streams.iter().map(StreamCounts::received).sum())
     }
 
     /// Sends and receives, with all counters before and after.

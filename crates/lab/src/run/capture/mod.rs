@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weir_load::counts::Load;
 
+use weir_testbed::journal::{self, Journal};
 use weir_testbed::spread::{Spread, Spreading};
 
 use bench::{Bench, Outcome, RING_FULL};
@@ -36,6 +37,12 @@ const PACED_SHARE: f64 = 0.9;
 const RING_SHARE: f64 = 0.001;
 /// The loads of the cost trial: this share of the highest rate without loss.
 const COST_SHARE: f64 = 0.9;
+
+/// Whether the rung of a step can be opened here.
+pub(super) fn opens(step: &Step, ladder: &Ladder) -> Result<(), RunError> {
+    let mut journal = Journal::in_dir(&journal::default_dir());
+    Bench::build(step, ladder, 1, &mut journal)?.buffer_frames().map(drop)
+}
 
 /// A climb in progress.
 type Climb<'a> = Running<'a, Ladder>;
