@@ -26,8 +26,8 @@ use crate::plan::{Limits, PointSpec};
 use crate::record::{Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
 use crate::run::{Rig, RunError, Settings};
 
-/// How long the machine may disturb each trial.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the machine may disturb what is planted.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What a faulty device and its tester pass without loss on a slow machine, frames/s.
 const FPS: f64 = 50e3;
 /// For losses that take long to see.
@@ -142,17 +142,17 @@ impl Checker {
         self.wire_min_ns
     }
 
-    /// Plants something and looks whether it is found. Trials that the machine disturbed are repeated; returns their
-    /// number, too.
+    /// Plants something and looks whether it is found. Trials that the machine disturbed are repeated for as long as
+    /// `patience` lasts, see [`PATIENCE`]; returns their number, too.
     ///
     /// # Errors
     /// When a trial could not be made.
-    pub fn plant(&self, plant: &Plant) -> Result<(Answer, usize), RunError> {
+    pub fn plant(&self, plant: &Plant, patience: Duration) -> Result<(Answer, usize), RunError> {
         let begin = Instant::now();
         for disturbed in 0.. {
             let answer = self.attempt(plant)?;
             match answer {
-                Answer::Disturbed(_) if begin.elapsed() < PATIENCE => {}
+                Answer::Disturbed(_) if begin.elapsed() < patience => {}
                 _ => return Ok((answer, disturbed)),
             }
         }
@@ -212,6 +212,11 @@ impl Checker {
 }
 
 impl Plant {
+    /// The same, sent no faster than this, frames/s.
+    pub fn at_most(self, fps: f64) -> Plant {
+        Plant { fps: self.fps.min(fps), ..self }
+    }
+
     fn is_named_by(&self, trial: &Trial) -> bool {
         match (self.expected, &trial.findings[..]) {
             (None, []) => true,

@@ -27,7 +27,7 @@ pub mod journal;
 pub mod memory;
 pub mod namespace;
 pub mod napi;
-pub mod netdev;
+mod netdev;
 mod netlink;
 pub mod receive;
 pub mod rtnl;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use weir_lab::check::{Answer, Checker, DELAYS, GAP, PLANTS, Pair, Plant, Proof, RESOLUTION};
+use weir_lab::check::{Answer, Checker, DELAYS, GAP, PATIENCE, PLANTS, Pair, Plant, Proof, RESOLUTION};
 use weir_lab::record::{Trial, invisible_loss};
 
 use crate::run::stop_flag;
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
     for plant in chosen {
         let mut tally = Tally::default();
         for _ in 0..arguments.times {
-            let (answer, disturbed) = checker.plant(plant)?;
+            let (answer, disturbed) = checker.plant(plant, PATIENCE)?;
             tally.disturbed += disturbed;
             match answer {
                 Answer::Named => tally.named += 1,

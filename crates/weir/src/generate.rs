@@ -13,9 +13,9 @@ use weir_load::xdp::{IdleLoopback, MAX_FRAME_BYTES};
 use weir_load::{Control, TesterKind};
 use weir_packet::flow::{Direction, FlowSpec, IpVersion};
 use weir_packet::frame::Ends;
+use weir_port::duplex::takes_redirected;
 use weir_testbed::ethtool;
 use weir_testbed::namespace::Namespace;
-use weir_testbed::netdev;
 use weir_testbed::rtnl::{Link, LinkStats};
 
 use crate::live::Live;
@@ -102,8 +102,8 @@ fn choose_kind(arguments: &cli::Generate, link: &Link, notes: &mut Vec<String>) 
         notes.push(format!("Frames of {} bytes are sent through a packet socket.", arguments.frame));
         return Ok(TesterKind::Packet);
     }
-    // A kernel that does not tell lets us try; the counters will show it.
-    if netdev::takes_redirected_frames(link.ifindex).unwrap_or(true) {
+    // Where it is not known the counters will show it.
+    if !matches!(takes_redirected(&link.name), Ok(Some(false))) {
         return Ok(kind);
     }
     let name = &link.name;

@@ -8,13 +8,13 @@ use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{LoadError, Tester, TesterKind};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_port::bpf::Mode;
+use weir_port::duplex::takes_redirected;
 use weir_testbed::bed::Bed;
 use weir_testbed::counters::Device;
 use weir_testbed::dut::DutKind;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, Sample};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::netdev;
 
 use super::RunError;
 use super::far::{Far, Hosts, Pair};
@@ -98,9 +98,8 @@ pub(super) fn open_tester(
     let interfaces = |mode| seat.ifindex.map(|ifindex| Interface { ifindex, mode, pass: true });
     let names = seat.names.join(" and ");
     if wanted == TesterKind::Xdp {
-        // A kernel that does not tell lets us try: drivers with XDP nearly always can.
-        let mut used = seat.ifindex.into_iter().filter(|&ifindex| ifindex != 0);
-        if used.any(|ifindex| matches!(netdev::takes_redirected_frames(ifindex), Ok(false))) {
+        // Where it is not known we try: drivers with XDP nearly always can.
+        if seat.names.iter().any(|name| matches!(takes_redirected(name), Ok(Some(false)))) {
             notes.push(format!(
                 "Frames go through AF_PACKET sockets: {names} do not take the frames of an XDP program (on a veth, \
                  its peer needs GRO)."

@@ -1,7 +1,8 @@
 //! A rig with a plain point, and trials that a busy machine may spoil but not falsify.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_lab::plan::{Limits, PointSpec};
@@ -9,6 +10,7 @@ use weir_lab::record::{Owner, Purpose, Trial, Verdict};
 use weir_lab::run::{Rig, RunError, Settings};
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
+use weir_packet::flow::Direction;
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::journal::Journal;
@@ -16,50 +18,65 @@ use weir_testbed::rules::RuleForm;
 
 use crate::crowd::is_crowded;
 
-/// How long a machine may be too busy to let one trial alone, at least one attempt.
+/// How long a machine may be too busy to let one trial alone, at least one attempt; and all tests together.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same while there is a crowd.
-const MOST_PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE_OF_ALL: Duration = Duration::from_secs(180);
+/// The same where there is a crowd, beside which nothing is ever in time.
+const PATIENCE_IN_CROWD: Duration = Duration::from_secs(5);
+/// Frames that do not arrive for so long are not under way any more, though the device may wait for a CPU.
+const DRAIN: Duration = Duration::from_millis(200);
+/// Share of its time that a device waits for a CPU which something else uses: beyond it, the machine disturbs it.
+const STARVED: f64 = 0.02;
 
-/// The first attempt that the machine left alone; the others say what they were disturbed by. Panics with the last of
-/// those if it takes too long.
+/// Ends a test that needs a calm machine and finds none: that is no finding about weir.
+struct Disturbed(String);
+
+/// The first attempt that the machine left alone; the others say what they were disturbed by. The test ends as not tested
+/// with the last of those if it takes too long.
 pub(crate) fn undisturbed<T>(mut attempt: impl FnMut() -> Result<T, String>) -> T {
+    static SPENT_S: AtomicU64 = AtomicU64::new(0);
     let begin = Instant::now();
-    let too_long = || begin.elapsed() > PATIENCE && (!is_crowded() || begin.elapsed() > MOST_PATIENCE);
+    let too_long = || {
+        let time = begin.elapsed();
+        time > PATIENCE
+            || time + Duration::from_secs(SPENT_S.load(Ordering::Relaxed)) > PATIENCE_OF_ALL
+            || time > PATIENCE_IN_CROWD && is_crowded()
+    };
     loop {
         match attempt() {
             Ok(calm) => return calm,
             Err(disturbed) if too_long() => {
-                panic!("the machine has disturbed every attempt, the last one: {disturbed}")
+                SPENT_S.fetch_add(begin.elapsed().as_secs(), Ordering::Relaxed);
+                not_tested(disturbed)
             }
             Err(_) => {}
         }
     }
 }
 
-/// One rig at a time: two would take each other's CPUs.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Ends the test: the machine has disturbed every attempt, the last one so.
+pub(crate) fn not_tested(disturbed: String) -> ! {
+    resume_unwind(Box::new(Disturbed(disturbed)))
 }
 
-/// Leaves a test, aloud, where rigs with XDP cannot be built or nothing can be measured; else waits for its turn.
-macro_rules! need_rig {
-    () => {{
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
-            return;
-        }
-        let turn = $crate::bench::alone();
-        if $crate::crowd::is_crowded() {
-            println!("skipped: {} found this machine too busy to measure on", module_path!());
-            return;
-        }
-        turn
-    }};
+/// Runs a test that builds rigs: one at a time, since two would take each other's CPUs; where that cannot be, or the machine
+/// leaves no trial alone, it says so in a line of its own, which the summary of all tests shows.
+pub(crate) fn on_rig(test: impl FnOnce()) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("a test");
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("skipped: {name} needs root (network namespaces, XDP)");
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // What the test has borrowed is not used after it.
+    let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { return };
+    match panic.downcast::<Disturbed>() {
+        Ok(disturbed) => println!("{}\nnot tested: machine disturbed: {name}", disturbed.0),
+        Err(panic) => resume_unwind(panic),
+    }
 }
-pub(crate) use need_rig;
 
 /// A point of small frames from a to b, in 10 flows.
 pub(crate) fn point(dut: DutKind) -> PointSpec {
@@ -75,6 +92,7 @@ pub(crate) fn settings(tester: TesterKind) -> Settings {
 /// A rig and how to use it.
 pub(crate) struct Bench {
     pub(crate) rig: Rig,
+    streams: u64,
 }
 
 impl Bench {
@@ -82,14 +100,20 @@ impl Bench {
         let faults: Faults = faults.parse().expect("written as faults are");
         let mut journal = Journal::in_dir(&std::env::temp_dir());
         let rig = Rig::build(point, &settings(tester), &faults, &mut journal).expect("root builds rigs");
-        Bench { rig }
+        Bench { rig, streams: if point.direction == Direction::Both { 2 } else { 1 } }
     }
 
-    /// `frames` in `ms` milliseconds, whatever comes of it.
+    /// `frames` at the pace of so many in `ms` milliseconds, whatever comes of it.
     pub(crate) fn trial(&mut self, frames: u64, ms: u64) -> Result<Trial, RunError> {
-        let duration = Duration::from_millis(ms);
-        let load = Load::steady(frames as f64 / duration.as_secs_f64(), duration);
-        self.offer(&load)
+        self.offer(&self.all_of(frames, ms))
+    }
+
+    /// `frames` of all streams at the pace of so many in `ms` milliseconds. All of them are sent, however late: what becomes
+    /// of each is no question of time, so that a busy machine does not change it.
+    fn all_of(&self, frames: u64, ms: u64) -> Load {
+        let pace = frames as f64 / Duration::from_millis(ms).as_secs_f64();
+        let of_each = frames / self.streams;
+        Load { max_frames: Some(of_each), drain: Some(DRAIN), ..Load::steady(pace, PATIENCE) }
     }
 
     pub(crate) fn offer(&mut self, load: &Load) -> Result<Trial, RunError> {
@@ -110,21 +134,26 @@ impl Bench {
         Ok(trial)
     }
 
-    /// A trial in which all frames were sent in time and all arrived. Others may come before it, but whatever
-    /// they lost has a name.
+    /// A trial in which all frames arrived. Others may come before it, but whatever they lost has a name.
     pub(crate) fn calm(&mut self, frames: u64, ms: u64) -> Trial {
-        let duration = Duration::from_millis(ms);
-        self.calm_load(&Load::steady(frames as f64 / duration.as_secs_f64(), duration), frames)
+        self.undisturbed_load(&self.all_of(frames, ms), frames, |_| true)
     }
 
-    /// The same of a load that has `frames`.
+    /// The same of a load that has `frames`, all of which were sent in time.
     pub(crate) fn calm_load(&mut self, load: &Load, frames: u64) -> Trial {
+        self.undisturbed_load(load, frames, |trial| trial.verdict == Verdict::Valid)
+    }
+
+    fn undisturbed_load(&mut self, load: &Load, frames: u64, is_good: impl Fn(&Trial) -> bool) -> Trial {
         undisturbed(|| {
             let trial = self.offer(load).expect("a trial");
+            // A device that gets no CPU still has frames when the tester has waited for long enough.
+            if trial.noise.dut_wait > STARVED && trial.unexplained > 0 {
+                return Err(shown(&trial));
+            }
             assert_books_close(&trial);
-            if trial.verdict == Verdict::Valid && trial.lost == 0 {
-                assert_eq!(trial.offered, frames, "{trial:#?}");
-                assert_eq!((trial.sent, trial.received), (frames, frames), "{trial:#?}");
+            if is_good(&trial) && trial.sent == frames && trial.lost == 0 {
+                assert_eq!((trial.offered, trial.received), (frames, frames), "{trial:#?}");
                 assert_eq!(trial.ledger, [], "nothing was lost");
                 return Ok(trial);
             }

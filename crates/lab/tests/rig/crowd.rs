@@ -14,6 +14,11 @@ pub(crate) fn is_crowded() -> bool {
     (0..LOOKS).all(|_| least_share() < 0.5)
 }
 
+/// Do others compute here at all? Then a trial may take longer than its frames do.
+pub(crate) fn is_loaded() -> bool {
+    (0..LOOKS).any(|_| least_share() < 0.8)
+}
+
 /// The part of their time that threads have a CPU for, that of the worst off.
 fn least_share() -> f64 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -14,7 +14,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 
-use crate::bench::{Bench, need_rig, point, settings, shown, undisturbed};
+use crate::bench::{Bench, on_rig, point, settings, shown, undisturbed};
 
 const FRAMES: u64 = 1000;
 const FLOWS: u64 = 10;
@@ -85,116 +85,130 @@ fn sent_by(bench: &Bench) -> u64 {
 
 #[test]
 fn the_wire_carries_frames() {
-    let _turn = need_rig!();
-    check(DutKind::Wire, TesterKind::Xdp);
-    check(DutKind::Wire, TesterKind::Packet);
+    on_rig(|| {
+        check(DutKind::Wire, TesterKind::Xdp);
+        check(DutKind::Wire, TesterKind::Packet);
+    });
 }
 
 #[test]
 fn the_kernel_forwards() {
-    let _turn = need_rig!();
-    check(DutKind::KernelForward, TesterKind::Xdp);
-    check(DutKind::KernelForward, TesterKind::Packet);
+    on_rig(|| {
+        check(DutKind::KernelForward, TesterKind::Xdp);
+        check(DutKind::KernelForward, TesterKind::Packet);
+    });
 }
 
 /// Segments that open a connection each are counted and timed, and come back, as datagrams do.
 #[test]
 fn the_first_segments_of_tcp_are_forwarded() {
-    let _turn = need_rig!();
-    let both = [(DutKind::KernelForward, TesterKind::Packet), (DutKind::XdpForward, TesterKind::Xdp)];
-    for (dut, tester) in both {
-        for ip in [IpVersion::V4, IpVersion::V6] {
-            for (frame, direction) in [("84", Direction::Both), ("random:84-1518", Direction::Reflect)] {
-                let frame = frame.parse().expect("written as sizes are");
-                let transport = Transport::Syn;
-                let point = PointSpec { ip, direction, frame, transport, ..point(dut) };
-                let mut bench = Bench::new(&point, tester, "");
-                let trial = undisturbed(|| {
-                    let trial = bench.trial(FRAMES, 100).expect("a trial");
-                    if trial.received == FRAMES { Ok(trial) } else { Err(shown(&trial)) }
-                });
-                for stream in &trial.streams {
-                    let wrong = stream.lost + stream.reordered + stream.duplicated + stream.corrupted;
-                    assert_eq!((stream.latency.count, wrong), (stream.sent, 0), "{dut} {ip} {direction:?}");
+    on_rig(|| {
+        let both = [(DutKind::KernelForward, TesterKind::Packet), (DutKind::XdpForward, TesterKind::Xdp)];
+        for (dut, tester) in both {
+            for ip in [IpVersion::V4, IpVersion::V6] {
+                for (frame, direction) in [("84", Direction::Both), ("random:84-1518", Direction::Reflect)] {
+                    let frame = frame.parse().expect("written as sizes are");
+                    let transport = Transport::Syn;
+                    let point = PointSpec { ip, direction, frame, transport, ..point(dut) };
+                    let mut bench = Bench::new(&point, tester, "");
+                    let trial = undisturbed(|| {
+                        let trial = bench.trial(FRAMES, 100).expect("a trial");
+                        if trial.received == FRAMES { Ok(trial) } else { Err(shown(&trial)) }
+                    });
+                    for stream in &trial.streams {
+                        let wrong = stream.lost + stream.reordered + stream.duplicated + stream.corrupted;
+                        assert_eq!(
+                            (stream.latency.count, wrong),
+                            (stream.sent, 0),
+                            "{dut} {ip} {direction:?}"
+                        );
+                    }
                 }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn the_stateless_filter_compares_every_rule_and_tracks_nothing() {
-    let _turn = need_rig!();
-    check(DutKind::KernelStateless, TesterKind::Xdp);
+    on_rig(|| {
+        check(DutKind::KernelStateless, TesterKind::Xdp);
+    });
 }
 
 /// Not one frame of a trial is matched by anything but the last rule, and the books close, in every form.
 #[test]
 fn every_form_of_rules_closes_its_books() {
-    let _turn = need_rig!();
-    for (form, name) in RuleForm::ALL {
-        for ip in [IpVersion::V4, IpVersion::V6] {
-            let wanted =
-                PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KernelStateful) };
-            if let Err(error) = Rig::check(&wanted, &settings(TesterKind::Xdp)) {
-                println!("skipped: {} needs a program ({error})", module_path!());
-                continue;
+    on_rig(|| {
+        for (form, name) in RuleForm::ALL {
+            for ip in [IpVersion::V4, IpVersion::V6] {
+                let wanted =
+                    PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KernelStateful) };
+                if let Err(error) = Rig::check(&wanted, &settings(TesterKind::Xdp)) {
+                    println!("skipped: {} needs a program ({error})", module_path!());
+                    continue;
+                }
+                let mut bench = Bench::new(&wanted, TesterKind::Xdp, "");
+                let before = sent_by(&bench);
+                bench.calm(FRAMES, 100);
+                let counters = bench.rig.bed().rule_counters().expect(name);
+                let (last, others) = counters.split_last().expect(name);
+                assert_eq!(last.packets, sent_by(&bench) - before, "{name} {ip}");
+                assert!(others.iter().all(|rule| rule.packets == 0), "{name} {ip}: {others:?}");
             }
-            let mut bench = Bench::new(&wanted, TesterKind::Xdp, "");
-            let before = sent_by(&bench);
-            bench.calm(FRAMES, 100);
-            let counters = bench.rig.bed().rule_counters().expect(name);
-            let (last, others) = counters.split_last().expect(name);
-            assert_eq!(last.packets, sent_by(&bench) - before, "{name} {ip}");
-            assert!(others.iter().all(|rule| rule.packets == 0), "{name} {ip}: {others:?}");
         }
-    }
+    });
 }
 
 #[test]
 fn the_stateful_filter_compares_every_rule_and_tracks_every_flow() {
-    let _turn = need_rig!();
-    check(DutKind::KernelStateful, TesterKind::Xdp);
+    on_rig(|| {
+        check(DutKind::KernelStateful, TesterKind::Xdp);
+    });
 }
 
 #[test]
 fn the_nat_tracks_every_flow() {
-    let _turn = need_rig!();
-    check(DutKind::KernelNat, TesterKind::Xdp);
+    on_rig(|| {
+        check(DutKind::KernelNat, TesterKind::Xdp);
+    });
 }
 
 #[test]
 fn the_bridge_forwards() {
-    let _turn = need_rig!();
-    check(DutKind::KernelBridge, TesterKind::Xdp);
-    check(DutKind::KernelBridge, TesterKind::Packet);
+    on_rig(|| {
+        check(DutKind::KernelBridge, TesterKind::Xdp);
+        check(DutKind::KernelBridge, TesterKind::Packet);
+    });
 }
 
 #[test]
 fn the_xdp_router_forwards() {
-    let _turn = need_rig!();
-    check(DutKind::XdpForward, TesterKind::Xdp);
-    check(DutKind::XdpForward, TesterKind::Packet);
+    on_rig(|| {
+        check(DutKind::XdpForward, TesterKind::Xdp);
+        check(DutKind::XdpForward, TesterKind::Packet);
+    });
 }
 
 /// All frames find their networks, both ways, while other routes come and go; without the routes none would.
 #[test]
 fn routers_reach_every_network_while_other_routes_change() {
-    let _turn = need_rig!();
-    for (dut, ip) in [
-        (DutKind::KernelForward, IpVersion::V4),
-        (DutKind::KernelForward, IpVersion::V6),
-        (DutKind::XdpForward, IpVersion::V4),
-        (DutKind::XdpForward, IpVersion::V6),
-    ] {
-        let routing = Some(Routing { networks: 256, changes_per_s: 500 });
-        let wanted = PointSpec { ip, routing, flows: 512, direction: Direction::Both, ..point(dut) };
-        let mut bench = Bench::new(&wanted, TesterKind::Xdp, "");
-        let trial = bench.calm(1024, 200);
-        let made = trial.cost.route_changes.expect("a router's routes");
-        // The daemon makes up for what it missed, so that only the end of the trial can cut it short.
-        assert!(made >= 50, "{dut} {ip}: {made} changes in 0.2 s: {:?}", trial.reasons);
-    }
+    on_rig(|| {
+        for (dut, ip) in [
+            (DutKind::KernelForward, IpVersion::V4),
+            (DutKind::KernelForward, IpVersion::V6),
+            (DutKind::XdpForward, IpVersion::V4),
+            (DutKind::XdpForward, IpVersion::V6),
+        ] {
+            let routing = Some(Routing { networks: 256, changes_per_s: 500 });
+            let wanted = PointSpec { ip, routing, flows: 512, direction: Direction::Both, ..point(dut) };
+            let mut bench = Bench::new(&wanted, TesterKind::Xdp, "");
+            let trial = bench.calm(1024, 200);
+            let made = trial.cost.route_changes.expect("a router's routes");
+            // The daemon makes up for what it missed, so that only the end of the trial can cut it short.
+            assert!(made >= 50, "{dut} {ip}: {made} changes in 0.2 s: {:?}", trial.reasons);
+        }
+    });
 }
 
 /// Source addresses of the frames that arrive at the tester's port b.
@@ -221,11 +235,12 @@ fn source(frame: &[u8], ip: IpVersion) -> IpAddr {
 
 #[test]
 fn the_nat_translates_every_source_and_the_router_none() {
-    let _turn = need_rig!();
-    for ip in [IpVersion::V4, IpVersion::V6] {
-        let (sources, dut) = sources_at_b(DutKind::KernelNat, ip);
-        assert_eq!(sources, [dut].into());
-        let (sources, dut) = sources_at_b(DutKind::KernelForward, ip);
-        assert!(!sources.is_empty() && !sources.contains(&dut), "{sources:?}");
-    }
+    on_rig(|| {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            let (sources, dut) = sources_at_b(DutKind::KernelNat, ip);
+            assert_eq!(sources, [dut].into());
+            let (sources, dut) = sources_at_b(DutKind::KernelForward, ip);
+            assert!(!sources.is_empty() && !sources.contains(&dut), "{sources:?}");
+        }
+    });
 }

@@ -6,7 +6,7 @@ use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};
 use weir_testbed::dut::DutKind;
 
-use crate::bench::{Bench, brief, need_rig, point, shown, undisturbed};
+use crate::bench::{Bench, brief, on_rig, point, shown, undisturbed};
 
 /// Frames of a trial. No fault below hits one of the last 49, so that what is held back gets out.
 const FRAMES: u64 = 5050;
@@ -33,11 +33,11 @@ fn seen(stream: &Stream, trial: &Trial) -> Seen {
     Seen { dropped, corrupted, duplicated, reordered }
 }
 
-/// The machine may lose frames too, or be too busy to send: then the ledger or the verdict says so.
+/// The machine may lose frames too: then the ledger says so. That it was slow does not matter, see [`Bench::trial`].
 fn disturbed(trial: &Trial) -> bool {
     let ours = |name: &str| ["corrupted", "dropped by the faulty device"].contains(&name);
     let other = |l: &weir_lab::record::LedgerLine| !ours(&l.name) && l.name.contains("full");
-    matches!(trial.verdict, Verdict::Noisy | Verdict::TesterLimited) || trial.ledger.iter().any(other)
+    trial.sent < trial.offered || trial.ledger.iter().any(other)
 }
 
 /// A trial that was not disturbed. Each attempt has a new device, since faults count frames from its start.
@@ -46,6 +46,13 @@ fn faulty(point: &PointSpec, tester: TesterKind, faults: &str) -> Trial {
         let trial = Bench::new(point, tester, faults).trial(FRAMES * streams(point), 500).expect("a trial");
         if disturbed(&trial) { Err(shown(&trial)) } else { Ok(trial) }
     })
+}
+
+/// Each frame is accounted for; the machine may have been slow, which is no reason to disbelieve the counts.
+fn assert_accounts(trial: &Trial, place: &str) {
+    assert_eq!(trial.unexplained, 0, "{place}: {:?}", trial.reasons);
+    assert_ne!(trial.verdict, Verdict::Invalid, "{place}: {:?}", trial.reasons);
+    assert_eq!(trial.verdict == Verdict::Valid, trial.reasons.is_empty(), "{place}: {:?}", trial.reasons);
 }
 
 fn streams(point: &PointSpec) -> u64 {
@@ -64,8 +71,7 @@ fn check(faults: &str, expected: Seen) {
         let named: u64 = trial.ledger.iter().map(|l| l.frames).sum();
         assert_eq!(named, expected.dropped + expected.corrupted, "{place}: {:#?}", brief(&trial));
         assert!(trial.ledger.iter().all(|l| l.owner == Owner::Dut), "{place}: {:#?}", trial.ledger);
-        assert_eq!((trial.verdict, trial.unexplained), (Verdict::Valid, 0), "{place}: {:?}", trial.reasons);
-        assert_eq!(trial.reasons, Vec::<String>::new(), "{place}");
+        assert_accounts(&trial, &place);
         if faults.contains("delay=2ms") {
             assert!(stream.latency.min_ns >= 2_000_000, "{place}: {:#?}", brief(&trial));
         }
@@ -74,77 +80,87 @@ fn check(faults: &str, expected: Seen) {
 
 #[test]
 fn a_device_without_faults_has_none() {
-    let _turn = need_rig!();
-    check("", Seen::default());
+    on_rig(|| {
+        check("", Seen::default());
+    });
 }
 
 #[test]
 fn drops_are_losses_of_the_device() {
-    let _turn = need_rig!();
-    check("drop=1/1000", Seen { dropped: 5, ..Seen::default() });
+    on_rig(|| {
+        check("drop=1/1000", Seen { dropped: 5, ..Seen::default() });
+    });
 }
 
 #[test]
 fn duplicates_are_duplicates() {
-    let _turn = need_rig!();
-    check("duplicate=1/500", Seen { duplicated: 10, ..Seen::default() });
+    on_rig(|| {
+        check("duplicate=1/500", Seen { duplicated: 10, ..Seen::default() });
+    });
 }
 
 #[test]
 fn late_frames_are_reordered() {
-    let _turn = need_rig!();
-    check("reorder=3/100", Seen { reordered: 50, ..Seen::default() });
+    on_rig(|| {
+        check("reorder=3/100", Seen { reordered: 50, ..Seen::default() });
+    });
 }
 
 #[test]
 fn flipped_bits_are_corruption() {
-    let _turn = need_rig!();
-    check("corrupt=1/250", Seen { corrupted: 20, ..Seen::default() });
+    on_rig(|| {
+        check("corrupt=1/250", Seen { corrupted: 20, ..Seen::default() });
+    });
 }
 
 #[test]
 fn a_delay_is_latency() {
-    let _turn = need_rig!();
-    check("delay=2ms", Seen::default());
+    on_rig(|| {
+        check("delay=2ms", Seen::default());
+    });
 }
 
 /// No two of these numbers have a common multiple below [`FRAMES`]: each fault hits frames of its own.
 #[test]
 fn faults_together_are_told_apart() {
-    let _turn = need_rig!();
-    check("drop=1/1000 duplicate=1/501", Seen { dropped: 5, duplicated: 10, ..Seen::default() });
-    check(
-        "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103 delay=2ms",
-        Seen { dropped: 5, duplicated: 10, corrupted: 20, reordered: 49 },
-    );
+    on_rig(|| {
+        check("drop=1/1000 duplicate=1/501", Seen { dropped: 5, duplicated: 10, ..Seen::default() });
+        check(
+            "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103 delay=2ms",
+            Seen { dropped: 5, duplicated: 10, corrupted: 20, reordered: 49 },
+        );
+    });
 }
 
 #[test]
 fn both_directions_fail_on_their_own() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        for ip in [IpVersion::V4, IpVersion::V6] {
-            let both = PointSpec { direction: Direction::Both, ip, ..point(DutKind::Faulty) };
-            let trial = faulty(&both, tester, "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103");
-            for stream in &trial.streams {
-                let each = Seen { dropped: 10, duplicated: 10, corrupted: 20, reordered: 49 };
-                assert_eq!(seen(stream, &trial), each, "{tester:?} {ip}: {:#?}", brief(&trial));
-                assert_eq!(stream.lost, 25, "{tester:?} {ip}");
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            for ip in [IpVersion::V4, IpVersion::V6] {
+                let both = PointSpec { direction: Direction::Both, ip, ..point(DutKind::Faulty) };
+                let trial = faulty(&both, tester, "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103");
+                for stream in &trial.streams {
+                    let each = Seen { dropped: 10, duplicated: 10, corrupted: 20, reordered: 49 };
+                    assert_eq!(seen(stream, &trial), each, "{tester:?} {ip}: {:#?}", brief(&trial));
+                    assert_eq!(stream.lost, 25, "{tester:?} {ip}");
+                }
+                assert_accounts(&trial, &format!("{tester:?} {ip}"));
             }
-            assert_eq!((trial.verdict, trial.unexplained), (Verdict::Valid, 0), "{:?}", trial.reasons);
         }
-    }
+    });
 }
 
 #[test]
 fn a_frame_that_is_hit_twice_is_dropped_twice_as_often() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        let reflect = PointSpec { direction: Direction::Reflect, ..point(DutKind::Faulty) };
-        let trial = faulty(&reflect, tester, "drop=1/1000");
-        // 5 of 5050 on the way there, and 5 of the 5045 that come back.
-        let stream = &trial.streams[0];
-        assert_eq!(seen(stream, &trial), Seen { dropped: 10, ..Seen::default() }, "{tester:?}");
-        assert_eq!((stream.lost, trial.unexplained, trial.verdict), (10, 0, Verdict::Valid), "{tester:?}");
-    }
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            let reflect = PointSpec { direction: Direction::Reflect, ..point(DutKind::Faulty) };
+            let trial = faulty(&reflect, tester, "drop=1/1000");
+            // 5 of 5050 on the way there, and 5 of the 5045 that come back.
+            let stream = &trial.streams[0];
+            assert_eq!(seen(stream, &trial), Seen { dropped: 10, ..Seen::default() }, "{tester:?}");
+            assert_eq!(stream.lost, 10, "{tester:?}");
+            assert_accounts(&trial, &format!("{tester:?}"));
+        }
+    });
 }

@@ -10,7 +10,7 @@ use weir_load::counts::{Load, Shape};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_testbed::dut::DutKind;
 
-use crate::bench::{Bench, brief, for_both_testers, left, need_rig, point, shown, undisturbed};
+use crate::bench::{Bench, brief, for_both_testers, left, on_rig, point, shown, undisturbed};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -41,173 +41,186 @@ fn check_dates(tester: TesterKind, load: Load, total: u64, n: u64, due_ns: impl 
 
 #[test]
 fn of_many_losses_the_last_ones_are_kept() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        let load = Load { merge: Duration::ZERO, ..Load::steady(100e3, MS * 200) };
-        let trial = faulty(tester, "drop=1/10", &load);
-        let stream = &trial.streams[0];
-        assert_eq!((stream.lost, stream.loss_event_count), (2000, 2000), "{:#?}", brief(&trial));
-        assert_eq!(stream.loss_events.len(), 1024);
-        for (event, i) in stream.loss_events.iter().zip(2000 - 1024 + 1..) {
-            assert!(left(&trial, event.first_sent_ns, (i * 10 - 1) * 10_000), "{i}: {event:?}");
-        }
+    on_rig(|| {
+        for_both_testers(|tester| {
+            let load = Load { merge: Duration::ZERO, ..Load::steady(100e3, MS * 200) };
+            let trial = faulty(tester, "drop=1/10", &load);
+            let stream = &trial.streams[0];
+            assert_eq!((stream.lost, stream.loss_event_count), (2000, 2000), "{:#?}", brief(&trial));
+            assert_eq!(stream.loss_events.len(), 1024);
+            for (event, i) in stream.loss_events.iter().zip(2000 - 1024 + 1..) {
+                assert!(left(&trial, event.first_sent_ns, (i * 10 - 1) * 10_000), "{i}: {event:?}");
+            }
+        });
     });
 }
 
 #[test]
 fn a_step_changes_the_rate_once_and_tells_when() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        // 50 us between frames, and 200 us from 100 ms on.
-        let shape = Shape::Step { at: MS * 100, fps: 5e3 };
-        let load = Load { shape, ..Load::steady(20e3, MS * 200) };
-        let due_ns = |n: u64| if n < 2000 { n * 50_000 } else { 100_000_000 + (n - 2000) * 200_000 };
-        let trial = check_dates(tester, load, 2500, 101, due_ns);
-        let changed_ns = trial.rate_changed_ns.expect("it did");
-        assert!(left(&trial, changed_ns, 100_000_000), "{changed_ns}");
-        assert_eq!(trial.load[0].0, "rate changes", "{:?}", trial.load);
+    on_rig(|| {
+        for_both_testers(|tester| {
+            // 50 us between frames, and 200 us from 100 ms on.
+            let shape = Shape::Step { at: MS * 100, fps: 5e3 };
+            let load = Load { shape, ..Load::steady(20e3, MS * 200) };
+            let due_ns = |n: u64| if n < 2000 { n * 50_000 } else { 100_000_000 + (n - 2000) * 200_000 };
+            let trial = check_dates(tester, load, 2500, 101, due_ns);
+            let changed_ns = trial.rate_changed_ns.expect("it did");
+            assert!(left(&trial, changed_ns, 100_000_000), "{changed_ns}");
+            assert_eq!(trial.load[0].0, "rate changes", "{:?}", trial.load);
+        });
     });
 }
 
 #[test]
 fn bursts_have_pauses_between_them() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        for (frames, within_fps, gap_ns) in [(16, 100e3, 10_000), (64, 200e3, 5000)] {
-            let shape = Shape::Bursts { frames, within_fps: Some(within_fps) };
-            let load = Load { shape, ..Load::steady(16e3, MS * 200) };
-            let n = u64::from(frames);
-            // A mean of 62.5 us.
-            let due_ns = |i: u64| (i / n) * n * 62_500 + (i % n) * gap_ns;
-            let trial = check_dates(tester, load, 3200, 101, due_ns);
-            assert_eq!(trial.rate_changed_ns, None);
-        }
+    on_rig(|| {
+        for_both_testers(|tester| {
+            for (frames, within_fps, gap_ns) in [(16, 100e3, 10_000), (64, 200e3, 5000)] {
+                let shape = Shape::Bursts { frames, within_fps: Some(within_fps) };
+                let load = Load { shape, ..Load::steady(16e3, MS * 200) };
+                let n = u64::from(frames);
+                // A mean of 62.5 us.
+                let due_ns = |i: u64| (i / n) * n * 62_500 + (i % n) * gap_ns;
+                let trial = check_dates(tester, load, 3200, 101, due_ns);
+                assert_eq!(trial.rate_changed_ns, None);
+            }
+        });
     });
 }
 
 #[test]
 fn bursts_at_full_speed_leave_at_once() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        let shape = Shape::Bursts { frames: 16, within_fps: None };
-        let load = Load { shape, merge: Duration::ZERO, ..Load::steady(16e3, MS * 200) };
-        let trial = faulty(tester, "drop=1/101", &load);
-        assert_eq!((trial.offered, trial.sent, trial.lost), (3200, 3200, 31), "{:#?}", brief(&trial));
-        let events = trial.streams[0].loss_events.iter().zip(1..);
-        let mut after_ns: Vec<u64> =
-            events.map(|(e, i)| e.first_sent_ns - (i * 101 - 1) / 16 * 1_000_000).collect();
-        after_ns.sort_unstable();
-        // Spread over the millisecond that each burst has, half of them would be later than its middle.
-        assert!(after_ns[15] < 200_000 + trial.noise.late_max_ns, "{after_ns:?}");
+    on_rig(|| {
+        for_both_testers(|tester| {
+            let shape = Shape::Bursts { frames: 16, within_fps: None };
+            let load = Load { shape, merge: Duration::ZERO, ..Load::steady(16e3, MS * 200) };
+            let trial = faulty(tester, "drop=1/101", &load);
+            assert_eq!((trial.offered, trial.sent, trial.lost), (3200, 3200, 31), "{:#?}", brief(&trial));
+            let events = trial.streams[0].loss_events.iter().zip(1..);
+            let mut after_ns: Vec<u64> =
+                events.map(|(e, i)| e.first_sent_ns - (i * 101 - 1) / 16 * 1_000_000).collect();
+            after_ns.sort_unstable();
+            // Spread over the millisecond that each burst has, half of them would be later than its middle.
+            assert!(after_ns[15] < 200_000 + trial.noise.late_max_ns, "{after_ns:?}");
+        });
     });
 }
 
 #[test]
 fn both_directions_step_and_burst() {
-    let _turn = need_rig!();
-    let both = PointSpec { direction: Direction::Both, ..point(DutKind::Wire) };
-    for_both_testers(|tester| {
-        let mut bench = Bench::new(&both, tester, "");
-        let steady = Load::steady(20e3, MS * 200);
-        let step = Shape::Step { at: MS * 100, fps: 10e3 };
-        let trial = bench.calm_load(&Load { shape: step, ..steady }, 3000);
-        assert!(left(&trial, trial.rate_changed_ns.expect("it did"), 100_000_000), "{:#?}", brief(&trial));
-        let bursts = Shape::Bursts { frames: 50, within_fps: None };
-        let trial = bench.calm_load(&Load { shape: bursts, ..steady }, 4000);
-        assert_eq!((trial.streams[0].sent, trial.streams[1].sent), (2000, 2000));
+    on_rig(|| {
+        let both = PointSpec { direction: Direction::Both, ..point(DutKind::Wire) };
+        for_both_testers(|tester| {
+            let mut bench = Bench::new(&both, tester, "");
+            let steady = Load::steady(20e3, MS * 200);
+            let step = Shape::Step { at: MS * 100, fps: 10e3 };
+            let trial = bench.calm_load(&Load { shape: step, ..steady }, 3000);
+            assert!(
+                left(&trial, trial.rate_changed_ns.expect("it did"), 100_000_000),
+                "{:#?}",
+                brief(&trial)
+            );
+            let bursts = Shape::Bursts { frames: 50, within_fps: None };
+            let trial = bench.calm_load(&Load { shape: bursts, ..steady }, 4000);
+            assert_eq!((trial.streams[0].sent, trial.streams[1].sent), (2000, 2000));
+        });
     });
 }
 
 #[test]
 fn a_burst_has_exactly_its_frames_and_a_deep_buffer_is_waited_for() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        // No more than the ring of a veth holds.
-        let burst = Load { max_frames: Some(200), ..Load::full_speed(MS * 5000) };
-        let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
-        let trial = bench.calm_load(&burst, 200);
-        assert!(trial.offered_fps > 1000.0, "the rate of the burst, not of 5 s: {}", trial.offered_fps);
-        // A device that keeps frames for 300 ms.
-        let offer = |drain| {
-            let mut bench = Bench::new(&point(DutKind::Faulty), tester, "delay=300ms");
-            bench.offer(&Load { drain, ..burst }).expect("a trial")
-        };
-        let trial = offer(None);
-        assert_eq!((trial.sent, trial.received), (200, 0), "{:#?}", brief(&trial));
-        let trial = offer(Some(MS * 60_000));
-        assert_eq!((trial.sent, trial.received, trial.lost), (200, 200, 0), "{:#?}", brief(&trial));
+    on_rig(|| {
+        for_both_testers(|tester| {
+            // No more than the ring of a veth holds.
+            let burst = Load { max_frames: Some(200), ..Load::full_speed(MS * 5000) };
+            let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+            let trial = bench.calm_load(&burst, 200);
+            assert!(trial.offered_fps > 1000.0, "the rate of the burst, not of 5 s: {}", trial.offered_fps);
+            // A device that keeps frames for 300 ms.
+            let offer = |drain| {
+                let mut bench = Bench::new(&point(DutKind::Faulty), tester, "delay=300ms");
+                bench.offer(&Load { drain, ..burst }).expect("a trial")
+            };
+            let trial = offer(None);
+            assert_eq!((trial.sent, trial.received), (200, 0), "{:#?}", brief(&trial));
+            let trial = offer(Some(MS * 60_000));
+            assert_eq!((trial.sent, trial.received, trial.lost), (200, 200, 0), "{:#?}", brief(&trial));
+        });
     });
 }
 
 #[test]
 fn frames_are_timed_from_a_time_on() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
-        let load = Load { timed_from: MS * 100, ..Load::steady(10e3, MS * 200) };
-        let trial = bench.calm_load(&load, 2000);
-        // Those of the first half that were late are timed as well.
-        let late = trial.noise.late_max_ns / 100_000 + 1;
-        let timed = trial.streams[0].latency.count;
-        assert!((1000..=1000 + late).contains(&timed), "{timed}, {late} late");
-        assert_eq!(bench.calm(2000, 200).streams[0].latency.count, 2000);
+    on_rig(|| {
+        for_both_testers(|tester| {
+            let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+            let load = Load { timed_from: MS * 100, ..Load::steady(10e3, MS * 200) };
+            let trial = bench.calm_load(&load, 2000);
+            // Those of the first half that were late are timed as well.
+            let late = trial.noise.late_max_ns / 100_000 + 1;
+            let timed = trial.streams[0].latency.count;
+            assert!((1000..=1000 + late).contains(&timed), "{timed}, {late} late");
+            assert_eq!(bench.calm(2000, 200).streams[0].latency.count, 2000);
+        });
     });
 }
 
 #[test]
 fn delay_variation_is_that_of_neighbours() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        let load = Load { ipdv: true, ..Load::steady(10e3, MS * 200) };
-        for (faults, pairs) in [("", 1999), ("drop=1/10", 1600)] {
-            let trial = faulty(tester, faults, &load);
-            let stream = &trial.streams[0];
-            let ipdv = stream.ipdv.as_ref().expect("it was asked for");
-            assert_eq!(ipdv.count, pairs, "{faults}: {ipdv:?}");
-            let most = (stream.latency.max_ns - stream.latency.min_ns) as i64;
-            let ordered = [-most, ipdv.min_ns, ipdv.p50_ns, ipdv.max_ns, most].is_sorted();
-            assert!(ordered, "{faults}: {ipdv:?} {most}");
-            // The device takes frames from its ring some at a time: the later ones of them were on their way for less.
-            assert!(ipdv.min_ns < 0, "{faults}: {ipdv:?}");
-        }
-        let trial = faulty(tester, "", &Load { ipdv: false, ..load });
-        assert_eq!(trial.streams[0].ipdv, None);
+    on_rig(|| {
+        for_both_testers(|tester| {
+            let load = Load { ipdv: true, ..Load::steady(10e3, MS * 200) };
+            for (faults, pairs) in [("", 1999), ("drop=1/10", 1600)] {
+                let trial = faulty(tester, faults, &load);
+                let stream = &trial.streams[0];
+                let ipdv = stream.ipdv.as_ref().expect("it was asked for");
+                assert_eq!(ipdv.count, pairs, "{faults}: {ipdv:?}");
+                let most = (stream.latency.max_ns - stream.latency.min_ns) as i64;
+                let ordered = [-most, ipdv.min_ns, ipdv.p50_ns, ipdv.max_ns, most].is_sorted();
+                assert!(ordered, "{faults}: {ipdv:?} {most}");
+                // The device takes frames from its ring some at a time: the later ones of them were on their way for less.
+                assert!(ipdv.min_ns < 0, "{faults}: {ipdv:?}");
+            }
+            let trial = faulty(tester, "", &Load { ipdv: false, ..load });
+            assert_eq!(trial.streams[0].ipdv, None);
+        });
     });
 }
 
 #[test]
 fn broadcasts_go_along_and_count_for_nothing() {
-    let _turn = need_rig!();
-    for_both_testers(|tester| {
-        let load = Load { broadcast_every: NonZeroU32::new(100), ..Load::steady(10e3, MS * 200) };
-        for (dut, ip, received) in [
-            (DutKind::Wire, IpVersion::V4, 20),
-            (DutKind::KernelForward, IpVersion::V4, 0),
-            (DutKind::KernelForward, IpVersion::V6, 0),
-            (DutKind::KernelStateful, IpVersion::V4, 0),
-            (DutKind::KernelStateful, IpVersion::V6, 0),
-            (DutKind::KernelNat, IpVersion::V4, 0),
-            (DutKind::KernelBridge, IpVersion::V4, 20),
-            (DutKind::Faulty, IpVersion::V4, 20),
-        ] {
-            println!("{dut:?} {ip}");
-            let mut bench = Bench::new(&PointSpec { ip, ..point(dut) }, tester, "");
-            let lost_none = |trial: &Trial| {
-                assert_eq!(trial.unexplained, 0, "{:#?}", brief(trial));
-                assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
-                trial.verdict == Verdict::Valid && trial.ledger.is_empty()
-            };
-            let trial = (0..20).map(|_| bench.offer(&load).expect("a trial")).find(|t| lost_none(t));
-            let trial = trial.expect("one in peace");
-            assert_eq!((trial.sent, trial.received), (2000, 2000), "{dut:?}: {:#?}", brief(&trial));
-            let broadcasts = trial.broadcasts.expect("they were asked for");
-            assert_eq!(
-                broadcasts,
-                Broadcasts { sent: 20, received, discarded: 20 - received },
-                "{dut:?}: {:#?}",
-                brief(&trial)
-            );
-            assert_eq!(bench.calm(1000, 100).broadcasts, None, "{dut:?}");
-        }
+    on_rig(|| {
+        for_both_testers(|tester| {
+            let load = Load { broadcast_every: NonZeroU32::new(100), ..Load::steady(10e3, MS * 200) };
+            for (dut, ip, received) in [
+                (DutKind::Wire, IpVersion::V4, 20),
+                (DutKind::KernelForward, IpVersion::V4, 0),
+                (DutKind::KernelForward, IpVersion::V6, 0),
+                (DutKind::KernelStateful, IpVersion::V4, 0),
+                (DutKind::KernelStateful, IpVersion::V6, 0),
+                (DutKind::KernelNat, IpVersion::V4, 0),
+                (DutKind::KernelBridge, IpVersion::V4, 20),
+                (DutKind::Faulty, IpVersion::V4, 20),
+            ] {
+                println!("{dut:?} {ip}");
+                let mut bench = Bench::new(&PointSpec { ip, ..point(dut) }, tester, "");
+                let lost_none = |trial: &Trial| {
+                    assert_eq!(trial.unexplained, 0, "{:#?}", brief(trial));
+                    assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
+                    trial.verdict == Verdict::Valid && trial.ledger.is_empty()
+                };
+                let trial = (0..20).map(|_| bench.offer(&load).expect("a trial")).find(|t| lost_none(t));
+                let trial = trial.expect("one in peace");
+                assert_eq!((trial.sent, trial.received), (2000, 2000), "{dut:?}: {:#?}", brief(&trial));
+                let broadcasts = trial.broadcasts.expect("they were asked for");
+                assert_eq!(
+                    broadcasts,
+                    Broadcasts { sent: 20, received, discarded: 20 - received },
+                    "{dut:?}: {:#?}",
+                    brief(&trial)
+                );
+                assert_eq!(bench.calm(1000, 100).broadcasts, None, "{dut:?}");
+            }
+        });
     });
 }

@@ -1,50 +1,70 @@
 //! What is planted is named, and nothing else: a few of each. `weir check` makes more.
 
+use std::time::Duration;
+
 use weir_lab::check::{Answer, Checker, DELAYS, PLANTS, Proof};
 use weir_load::TesterKind;
 
-use crate::bench::need_rig;
+use crate::bench::{not_tested, on_rig, shown};
+use crate::crowd::is_loaded;
 
 /// Longer trials are for `weir check`.
 const FRAMES: u64 = 100_000;
+/// What a busy machine passes, too, frames/s.
+const FPS: f64 = 50e3;
+/// How long the machine may disturb what is planted.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn planted_faults_are_named_and_nothing_else() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        let checker = Checker::new(tester, 1).expect("root builds rigs");
-        for plant in PLANTS.iter().filter(|plant| plant.frames <= FRAMES) {
-            let (answer, disturbed) = checker.plant(plant).expect("a trial");
-            println!("{tester:?} {}: {disturbed} disturbed", plant.name);
-            match answer {
-                Answer::Named => {}
-                Answer::Impossible(why) => println!("skipped: {} needs more: {why}", plant.name),
-                Answer::Wrong(trial) | Answer::Disturbed(trial) => {
-                    panic!("{tester:?} {}: {:#?}", plant.name, crate::bench::brief(&trial))
+    on_rig(|| {
+        let mut restless = Vec::new();
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            let checker = Checker::new(tester, 1).expect("root builds rigs");
+            for plant in PLANTS.iter().filter(|plant| plant.frames <= FRAMES) {
+                let plant = &plant.at_most(FPS);
+                // Where one found no calm, the others will hardly: a plant that is named wrongly still shows.
+                let patience = if restless.is_empty() { PATIENCE } else { Duration::ZERO };
+                let (answer, disturbed) = checker.plant(plant, patience).expect("a trial");
+                println!("{tester:?} {}: {disturbed} disturbed", plant.name);
+                match answer {
+                    Answer::Named => {}
+                    Answer::Impossible(why) => println!("skipped: {} needs more: {why}", plant.name),
+                    Answer::Disturbed(trial) => {
+                        restless.push(format!("{tester:?} {}: {}", plant.name, shown(&trial)))
+                    }
+                    Answer::Wrong(trial) => panic!("{tester:?} {}: {}", plant.name, shown(&trial)),
                 }
             }
         }
-    }
+        if !restless.is_empty() {
+            not_tested(restless.join("\n"));
+        }
+    });
 }
 
 /// No frame can be faster than a device that holds it lets it; and of several trials one is as slow as the device says.
 #[test]
 fn a_known_delay_is_measured() {
     const PAIRS: usize = 10;
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        let mut check =
-            Checker::new(tester, 1).and_then(|checker| checker.delays()).expect("root builds rigs");
-        for added in DELAYS {
-            let mut pairs = Vec::new();
-            let proof = (0..PAIRS).map(|_| {
-                pairs.push(check.pair(added).expect("two trials"));
-                Proof::of(&pairs).expect("a pair")
-            });
-            let proof =
-                proof.inspect(|proof| assert!(proof.possible, "{tester:?} {proof:?}")).find(Proof::holds);
-            println!("{tester:?} {added:?}: {proof:?}");
-            assert!(proof.is_some(), "{tester:?} {added:?}: {pairs:?}");
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            let mut check =
+                Checker::new(tester, 1).and_then(|checker| checker.delays()).expect("root builds rigs");
+            for added in DELAYS {
+                let mut pairs = Vec::new();
+                let proof = (0..PAIRS).map(|_| {
+                    pairs.push(check.pair(added).expect("two trials"));
+                    Proof::of(&pairs).expect("a pair")
+                });
+                let proof =
+                    proof.inspect(|proof| assert!(proof.possible, "{tester:?} {proof:?}")).find(Proof::holds);
+                println!("{tester:?} {added:?}: {proof:?}");
+                if proof.is_none() && is_loaded() {
+                    not_tested(format!("{tester:?} {added:?}: {pairs:?}"));
+                }
+                assert!(proof.is_some(), "{tester:?} {added:?}: {pairs:?}");
+            }
         }
-    }
+    });
 }

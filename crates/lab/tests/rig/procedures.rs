@@ -9,7 +9,7 @@ use weir_lab::run::{self, Options};
 use weir_lab::store::Store;
 use weir_load::TesterKind;
 
-use crate::bench::{need_rig, undisturbed};
+use crate::bench::{on_rig, undisturbed};
 
 const PLAN: &str = r#"question = "?"
 [traffic]
@@ -85,26 +85,27 @@ trial_s = 0.1
 
 #[test]
 fn every_procedure_is_made_at_its_points() {
-    let _turn = need_rig!();
-    let points = run("procedures", SHORT);
-    let names = |procedures: &[ProcedureResult]| -> Vec<String> {
-        assert!(
-            procedures.iter().all(|p| !p.parameters.is_empty() && !p.figures.is_empty()),
-            "{procedures:#?}"
-        );
-        procedures.iter().map(|p| p.procedure.clone()).collect()
-    };
-    let all = ["latency", "pdv", "frame-loss", "back-to-back", "recovery", "reset", "bursts", "soak"];
-    assert_eq!(names(&points[0].0), all);
-    let (_, trials) = &points[0];
-    let reset = trials.iter().find(|t| t.duration_s == 0.6).expect("the reset");
-    assert!(reset.lost > 0, "its links were down: {reset:#?}");
-    let soak = trials.last().expect("trials");
-    assert!(soak.received > 0, "its links are up again: {soak:#?}");
+    on_rig(|| {
+        let points = run("procedures", SHORT);
+        let names = |procedures: &[ProcedureResult]| -> Vec<String> {
+            assert!(
+                procedures.iter().all(|p| !p.parameters.is_empty() && !p.figures.is_empty()),
+                "{procedures:#?}"
+            );
+            procedures.iter().map(|p| p.procedure.clone()).collect()
+        };
+        let all = ["latency", "pdv", "frame-loss", "back-to-back", "recovery", "reset", "bursts", "soak"];
+        assert_eq!(names(&points[0].0), all);
+        let (_, trials) = &points[0];
+        let reset = trials.iter().find(|t| t.duration_s == 0.6).expect("the reset");
+        assert!(reset.lost > 0, "its links were down: {reset:#?}");
+        let soak = trials.last().expect("trials");
+        assert!(soak.received > 0, "its links are up again: {soak:#?}");
 
-    let without_reset: Vec<&str> = all.into_iter().filter(|name| *name != "reset").collect();
-    assert_eq!(names(&points[1].0), without_reset, "larger frames");
-    assert_eq!(points.len(), 2);
+        let without_reset: Vec<&str> = all.into_iter().filter(|name| *name != "reset").collect();
+        assert_eq!(names(&points[1].0), without_reset, "larger frames");
+        assert_eq!(points.len(), 2);
+    });
 }
 
 /// The line is slow, so that all loss is the device's: 20,000 frames/s of 128 bytes, with preamble and gap.
@@ -119,21 +120,22 @@ trial_s = 0.2
 /// RFC 2544 section 26.3 against a device that drops each tenth frame at any load.
 #[test]
 fn a_frame_loss_rate_is_what_the_device_drops() {
-    let _turn = need_rig!();
-    let plan = format!("{PLAN}{LOSSY}").replace("flows = 10", SLOW_LINE);
-    let exact = |procedures: &[ProcedureResult]| {
-        let figures: Vec<_> =
-            procedures[0].figures.iter().map(|f| (f.name.as_str(), f.value.unwrap_or(-1.0))).collect();
-        println!("{figures:?}");
-        let (clean, losses) = figures.split_first().expect("figures");
-        let names: Vec<_> = losses.iter().map(|(name, _)| *name).collect();
-        assert_eq!(clean, &("load without loss", -1.0), "it loses at every load");
-        names == ["loss at 100 %", "loss at 75 %", "loss at 50 %", "loss at 25 %"]
-            && losses.iter().all(|(_, loss)| (loss - 0.1).abs() < 0.001)
-    };
-    undisturbed(|| {
-        let procedures = run_text("lossy", &plan).remove(0).0;
-        if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+    on_rig(|| {
+        let plan = format!("{PLAN}{LOSSY}").replace("flows = 10", SLOW_LINE);
+        let exact = |procedures: &[ProcedureResult]| {
+            let figures: Vec<_> =
+                procedures[0].figures.iter().map(|f| (f.name.as_str(), f.value.unwrap_or(-1.0))).collect();
+            println!("{figures:?}");
+            let (clean, losses) = figures.split_first().expect("figures");
+            let names: Vec<_> = losses.iter().map(|(name, _)| *name).collect();
+            assert_eq!(clean, &("load without loss", -1.0), "it loses at every load");
+            names == ["loss at 100 %", "loss at 75 %", "loss at 50 %", "loss at 25 %"]
+                && losses.iter().all(|(_, loss)| (loss - 0.1).abs() < 0.001)
+        };
+        undisturbed(|| {
+            let procedures = run_text("lossy", &plan).remove(0).0;
+            if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+        });
     });
 }
 
@@ -150,17 +152,18 @@ times = 1
 #[test]
 fn a_reset_is_as_long_as_the_device_says() {
     const STALL_S: f64 = 0.2;
-    let _turn = need_rig!();
-    let exact = |procedures: &[ProcedureResult]| {
-        let figures = procedures.iter().flat_map(|procedure| &procedure.figures);
-        let times: Vec<f64> =
-            figures.filter(|f| f.name.starts_with("reset time")).filter_map(|f| f.value).collect();
-        println!("{times:?} s");
-        times.len() == 2 && times.iter().all(|time| (time - STALL_S).abs() <= 0.01 * STALL_S + 0.001)
-    };
-    undisturbed(|| {
-        let procedures = run("exact", STALL).remove(0).0;
-        if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+    on_rig(|| {
+        let exact = |procedures: &[ProcedureResult]| {
+            let figures = procedures.iter().flat_map(|procedure| &procedure.figures);
+            let times: Vec<f64> =
+                figures.filter(|f| f.name.starts_with("reset time")).filter_map(|f| f.value).collect();
+            println!("{times:?} s");
+            times.len() == 2 && times.iter().all(|time| (time - STALL_S).abs() <= 0.01 * STALL_S + 0.001)
+        };
+        undisturbed(|| {
+            let procedures = run("exact", STALL).remove(0).0;
+            if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+        });
     });
 }
 
@@ -179,29 +182,32 @@ times = 1
 #[test]
 fn a_recovery_is_as_long_as_the_device_says() {
     const RECOVERY_S: f64 = 0.2;
-    let _turn = need_rig!();
-    let exact = |procedures: &[ProcedureResult]| {
-        let time = procedures[0].figures[0].value;
-        println!("{time:?} s");
-        time.is_some_and(|time| (time - RECOVERY_S).abs() <= 0.01 * RECOVERY_S + 0.001)
-    };
-    undisturbed(|| {
-        let procedures = run("recovery", OVERLOAD).remove(0).0;
-        if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+    on_rig(|| {
+        let exact = |procedures: &[ProcedureResult]| {
+            let time = procedures[0].figures[0].value;
+            println!("{time:?} s");
+            time.is_some_and(|time| (time - RECOVERY_S).abs() <= 0.01 * RECOVERY_S + 0.001)
+        };
+        undisturbed(|| {
+            let procedures = run("recovery", OVERLOAD).remove(0).0;
+            if exact(&procedures) { Ok(()) } else { Err(format!("{procedures:#?}")) }
+        });
     });
 }
 
 /// How long a stall is to the ms is not for a busy machine to say; both methods must see it, and alike.
 #[test]
 fn a_stall_is_a_reset_that_both_methods_see() {
-    let _turn = need_rig!();
-    let (_, trials) = &run("stall", STALL)[0];
-    let trial = trials.first().expect("a trial");
-    let dropped = trial.ledger.iter().find(|line| line.name == "dropped by the faulty device");
-    let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
-    let longest = trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");
-    let by_loss_s = dropped as f64 * trial.duration_s / trial.offered as f64;
-    let by_time_stamps_s = longest.outage_ns as f64 / 1e9;
-    assert!(by_loss_s > 0.1 && by_time_stamps_s > 0.1, "{by_loss_s} s, {by_time_stamps_s} s: {trial:#?}");
-    assert!(longest.lost <= trial.lost && dropped <= trial.lost, "{trial:#?}");
+    on_rig(|| {
+        let (_, trials) = &run("stall", STALL)[0];
+        let trial = trials.first().expect("a trial");
+        let dropped = trial.ledger.iter().find(|line| line.name == "dropped by the faulty device");
+        let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
+        let longest =
+            trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");
+        let by_loss_s = dropped as f64 * trial.duration_s / trial.offered as f64;
+        let by_time_stamps_s = longest.outage_ns as f64 / 1e9;
+        assert!(by_loss_s > 0.1 && by_time_stamps_s > 0.1, "{by_loss_s} s, {by_time_stamps_s} s: {trial:#?}");
+        assert!(longest.lost <= trial.lost && dropped <= trial.lost, "{trial:#?}");
+    });
 }

@@ -12,7 +12,7 @@ use weir_lab::run_data::RunData;
 use weir_lab::store::Store;
 use weir_load::TesterKind;
 
-use crate::bench::need_rig;
+use crate::bench::on_rig;
 
 /// The same trials whatever becomes of them: none is repeated.
 const FIXED: &str = r#"question = "Does it go on?"
@@ -98,65 +98,71 @@ fn trials(data: &RunData) -> Vec<&Trial> {
 
 #[test]
 fn only_what_is_missing_is_measured() {
-    let _turn = need_rig!();
-    let (kept, whole) = Kept::complete(FIXED);
-    // Two wires with three trials of their ceiling and three of their latency; two points with a warm-up and three
-    // loads.
-    assert_eq!(trials(&whole).len(), 2 * 6 + 2 * 4);
-    let broadcasts = |purpose| {
-        let of_purpose = trials(&whole).into_iter().filter(|t| t.purpose == purpose);
-        of_purpose.map(|t| t.broadcasts.as_ref().map_or(0, |b| b.sent)).collect::<Vec<_>>()
-    };
-    assert_eq!(broadcasts(Purpose::Ceiling), [0; 6]);
-    assert!(broadcasts(Purpose::Search).iter().all(|sent| *sent > 0), "{:?}", broadcasts(Purpose::Search));
+    on_rig(|| {
+        let (kept, whole) = Kept::complete(FIXED);
+        // Two wires with three trials of their ceiling and three of their latency; two points with a warm-up and three
+        // loads.
+        assert_eq!(trials(&whole).len(), 2 * 6 + 2 * 4);
+        let broadcasts = |purpose| {
+            let of_purpose = trials(&whole).into_iter().filter(|t| t.purpose == purpose);
+            of_purpose.map(|t| t.broadcasts.as_ref().map_or(0, |b| b.sent)).collect::<Vec<_>>()
+        };
+        assert_eq!(broadcasts(Purpose::Ceiling), [0; 6]);
+        assert!(
+            broadcasts(Purpose::Search).iter().all(|sent| *sent > 0),
+            "{:?}",
+            broadcasts(Purpose::Search)
+        );
 
-    let cut = kept.cut("DELETE FROM trials WHERE id > 18; UPDATE points SET result = NULL WHERE id = 4");
-    let (announced, resumed) = kept.resume();
-    assert_eq!(announced, 1 + 2, "a warm-up and the two trials that were missing");
-    assert_eq!(trials(&resumed)[..18], trials(&cut)[..]);
-    assert_eq!((resumed.run.state, resumed.run.resumed.len()), (RunState::Complete, 1));
+        let cut = kept.cut("DELETE FROM trials WHERE id > 18; UPDATE points SET result = NULL WHERE id = 4");
+        let (announced, resumed) = kept.resume();
+        assert_eq!(announced, 1 + 2, "a warm-up and the two trials that were missing");
+        assert_eq!(trials(&resumed)[..18], trials(&cut)[..]);
+        assert_eq!((resumed.run.state, resumed.run.resumed.len()), (RunState::Complete, 1));
 
-    kept.cut("DELETE FROM trials WHERE id > 6; DELETE FROM points WHERE id > 1");
-    assert_eq!(kept.resume().0, 6 + 2 * 4, "all but the first wire");
-    kept.cut("UPDATE points SET result = NULL WHERE id = (SELECT max(id) FROM points)");
-    let (announced, resumed) = kept.resume();
-    assert_eq!((announced, resumed.run.resumed.len()), (0, 3), "only a result was missing");
+        kept.cut("DELETE FROM trials WHERE id > 6; DELETE FROM points WHERE id > 1");
+        assert_eq!(kept.resume().0, 6 + 2 * 4, "all but the first wire");
+        kept.cut("UPDATE points SET result = NULL WHERE id = (SELECT max(id) FROM points)");
+        let (announced, resumed) = kept.resume();
+        assert_eq!((announced, resumed.run.resumed.len()), (0, 3), "only a result was missing");
+    });
 }
 
 #[test]
 fn a_search_comes_to_the_same_end() {
-    let _turn = need_rig!();
-    let search =
-        "kind = \"rfc2544\"\nmax_fps = \"20k\"\nloss_ratio = \"50%\"\ntrial_s = 0.05\n[repeat]\ntimes = 3";
-    let start = FIXED.find("kind = \"fixed\"").expect("a search");
-    let (kept, whole) = Kept::complete(&format!("{}{search}\n", &FIXED[..start]));
-    kept.cut("UPDATE points SET result = NULL WHERE id = 4");
-    let (announced, resumed) = kept.resume();
-    assert_eq!(announced, 0);
-    assert_eq!(resumed.points, whole.points);
+    on_rig(|| {
+        let search = "kind = \"rfc2544\"\nmax_fps = \"20k\"\nloss_ratio = \"50%\"\ntrial_s = 0.05\n[repeat]\ntimes = 3";
+        let start = FIXED.find("kind = \"fixed\"").expect("a search");
+        let (kept, whole) = Kept::complete(&format!("{}{search}\n", &FIXED[..start]));
+        kept.cut("UPDATE points SET result = NULL WHERE id = 4");
+        let (announced, resumed) = kept.resume();
+        assert_eq!(announced, 0);
+        assert_eq!(resumed.points, whole.points);
+    });
 }
 
 #[test]
 fn what_would_not_fit_together_is_refused() {
-    let _turn = need_rig!();
-    let (kept, _) = Kept::complete(FIXED);
-    let refused = |sql: &str| {
-        if !sql.is_empty() {
-            kept.cut(sql);
-        }
-        let store = kept.store();
-        let data = store.run_data(1).expect("it was kept");
-        match with_options(|_| {}, |options| run::resume(&kept.plan, data, &store, options)) {
-            Err(RunError::Resume { id: 1, why }) => why,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert!(refused("").contains("it is complete"));
-    assert!(refused("UPDATE runs SET state = 'running'").contains("still running"));
-    assert!(refused("UPDATE runs SET version = '0.0.1'").contains("with weir 0.0.1, and this is"));
-    let version = env!("CARGO_PKG_VERSION");
-    let kernel = format!(
-        "UPDATE runs SET version = '{version}', rest = json_set(rest, '$.machine.kernel', 'Linux 2.4')"
-    );
-    assert!(refused(&kernel).contains("the kernel Linux 2.4"));
+    on_rig(|| {
+        let (kept, _) = Kept::complete(FIXED);
+        let refused = |sql: &str| {
+            if !sql.is_empty() {
+                kept.cut(sql);
+            }
+            let store = kept.store();
+            let data = store.run_data(1).expect("it was kept");
+            match with_options(|_| {}, |options| run::resume(&kept.plan, data, &store, options)) {
+                Err(RunError::Resume { id: 1, why }) => why,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(refused("").contains("it is complete"));
+        assert!(refused("UPDATE runs SET state = 'running'").contains("still running"));
+        assert!(refused("UPDATE runs SET version = '0.0.1'").contains("with weir 0.0.1, and this is"));
+        let version = env!("CARGO_PKG_VERSION");
+        let kernel = format!(
+            "UPDATE runs SET version = '{version}', rest = json_set(rest, '$.machine.kernel', 'Linux 2.4')"
+        );
+        assert!(refused(&kernel).contains("the kernel Linux 2.4"));
+    });
 }

@@ -11,7 +11,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::hog::Hog;
 use weir_testbed::namespace::Namespace;
 
-use crate::bench::{Bench, assert_books_close, brief, need_rig, point};
+use crate::bench::{Bench, assert_books_close, brief, on_rig, point};
 
 /// Runs a program in a namespace.
 fn run_in(namespace: &Namespace, program: &str, arguments: &[&str]) {
@@ -21,106 +21,111 @@ fn run_in(namespace: &Namespace, program: &str, arguments: &[&str]) {
 
 #[test]
 fn the_wire_loses_nothing_at_half_of_its_ceiling() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
-        let load = Load::full_speed(Duration::from_millis(100));
-        let ceiling = bench.offer(&load).expect("a trial");
-        let half = ceiling.received / 2;
-        println!("{tester:?}: {half} frames in 100 ms");
-        for _ in 0..5 {
-            let trial = bench.trial(half, 100).expect("a trial");
-            assert_books_close(&trial);
-            let late = trial.verdict != Verdict::Valid;
-            assert!(late || trial.lost == 0, "{:#?}", brief(&trial));
-            assert_eq!(trial.dropped_by(Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+            let load = Load::full_speed(Duration::from_millis(100));
+            let ceiling = bench.offer(&load).expect("a trial");
+            let half = ceiling.received / 2;
+            println!("{tester:?}: {half} frames in 100 ms");
+            for _ in 0..5 {
+                let trial = bench.trial(half, 100).expect("a trial");
+                assert_books_close(&trial);
+                let late = trial.verdict != Verdict::Valid;
+                assert!(late || trial.lost == 0, "{:#?}", brief(&trial));
+                assert_eq!(trial.dropped_by(Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
+            }
+            // Departures in time cost the tester more than departures as fast as it can.
+            bench.calm(half / 2, 100);
         }
-        // Departures in time cost the tester more than departures as fast as it can.
-        bench.calm(half / 2, 100);
-    }
+    });
 }
 
 #[test]
 fn a_tester_that_cannot_send_that_much_is_tester_limited() {
-    let _turn = need_rig!();
-    for dut in [DutKind::Wire, DutKind::KernelForward] {
-        let mut bench = Bench::new(&point(dut), TesterKind::Packet, "");
-        // 20 million frames/s, far beyond any socket.
-        let trial = bench.trial(4_000_000, 200).expect("a trial");
-        assert_books_close(&trial);
-        assert_eq!(trial.verdict, Verdict::TesterLimited, "{:#?}", brief(&trial));
-        assert!(trial.reasons[0].contains("the tester"), "{:?}", trial.reasons);
-    }
+    on_rig(|| {
+        for dut in [DutKind::Wire, DutKind::KernelForward] {
+            let mut bench = Bench::new(&point(dut), TesterKind::Packet, "");
+            // 20 million frames/s, far beyond any socket.
+            let trial = bench.trial(4_000_000, 200).expect("a trial");
+            assert_books_close(&trial);
+            assert_eq!(trial.verdict, Verdict::TesterLimited, "{:#?}", brief(&trial));
+            assert!(trial.reasons[0].contains("the tester"), "{:?}", trial.reasons);
+        }
+    });
 }
 
 #[test]
 fn a_tester_without_cpu_time_is_not_believed_and_the_device_not_blamed() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
-        if bench.rig.cpus().shared {
-            return println!("skipped: a starved tester needs two CPUs, or the device starves with it");
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+            if bench.rig.cpus().shared {
+                return println!("skipped: a starved tester needs two CPUs, or the device starves with it");
+            }
+            bench.calm(2000, 200);
+            let Some(hog) = Hog::on(bench.rig.cpus().tester[0]) else {
+                return println!("skipped: a starved tester needs real-time threads");
+            };
+            let trial = bench.trial(2000, 200).expect("a trial");
+            drop(hog);
+            assert_books_close(&trial);
+            let told = [Verdict::TesterLimited, Verdict::Noisy].contains(&trial.verdict);
+            assert!(told, "{tester:?}: {:#?}", brief(&trial));
+            assert_eq!(trial.dropped_by(Owner::Dut), 0, "{tester:?}: {:#?}", trial.ledger);
         }
-        bench.calm(2000, 200);
-        let Some(hog) = Hog::on(bench.rig.cpus().tester[0]) else {
-            return println!("skipped: a starved tester needs real-time threads");
-        };
-        let trial = bench.trial(2000, 200).expect("a trial");
-        drop(hog);
-        assert_books_close(&trial);
-        let told = [Verdict::TesterLimited, Verdict::Noisy].contains(&trial.verdict);
-        assert!(told, "{tester:?}: {:#?}", brief(&trial));
-        assert_eq!(trial.dropped_by(Owner::Dut), 0, "{tester:?}: {:#?}", trial.ledger);
-    }
+    });
 }
 
 #[test]
 fn loss_that_nobody_explains_makes_a_trial_invalid() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
-        bench.calm(1000, 100);
-        let rules = "table ip t { chain c { type filter hook forward priority 10; \
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+            bench.calm(1000, 100);
+            let rules = "table ip t { chain c { type filter hook forward priority 10; \
                      numgen inc mod 100 == 0 drop; }; }";
-        let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
-        run_in(&dut, "nft", &[rules]);
-        let trial = bench.trial(1000, 100).expect("a trial");
-        assert_eq!(trial.verdict, Verdict::Invalid, "{tester:?}: {:#?}", brief(&trial));
-        assert!(trial.reasons[0].contains("the books do not close"), "{:?}", trial.reasons);
-        assert_eq!(trial.unexplained as u64, trial.sent.div_ceil(100), "{tester:?}: {:#?}", trial.ledger);
-    }
+            let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
+            run_in(&dut, "nft", &[rules]);
+            let trial = bench.trial(1000, 100).expect("a trial");
+            assert_eq!(trial.verdict, Verdict::Invalid, "{tester:?}: {:#?}", brief(&trial));
+            assert!(trial.reasons[0].contains("the books do not close"), "{:?}", trial.reasons);
+            assert_eq!(trial.unexplained as u64, trial.sent.div_ceil(100), "{tester:?}: {:#?}", trial.ledger);
+        }
+    });
 }
 
 /// What happens to an interface while frames pass, and what the trial says of it.
 #[test]
 fn an_interface_that_breaks_makes_the_trial_invalid_and_is_named() {
-    let _turn = need_rig!();
-    for tester in [TesterKind::Xdp, TesterKind::Packet] {
-        for (change, why) in [
-            (&["link", "del", "d0"][..], "interface t0 vanished, interface d0 vanished"),
-            (&["link", "del", "d1"], "interface t1 vanished, interface d1 vanished"),
-            (&["link", "set", "d1", "down"], "interface t1 lost its carrier, interface d1 was set down"),
-        ] {
-            let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
-            let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
-            let done = AtomicBool::new(false);
-            // The first look at a running trial.
-            let break_it = |_, _| {
-                if !done.swap(true, Ordering::Relaxed) {
-                    run_in(&dut, "ip", change);
-                }
-            };
-            let load = Load::steady(1e4, Duration::from_millis(500));
-            let place = format!("{tester:?} {change:?}");
-            let trial = bench.watched(&load, &break_it).expect(&place);
-            let told = |trial: &Trial| {
-                assert_eq!(trial.verdict, Verdict::Invalid, "{place}: {:#?}", brief(trial));
-                assert!(trial.reasons[0].starts_with(why), "{place}: {:?}", trial.reasons);
-            };
-            told(&trial);
-            told(&bench.trial(100, 10).expect("again no error"));
-            bench.rig.repair().expect(&place);
-            bench.calm(1000, 100);
+    on_rig(|| {
+        for tester in [TesterKind::Xdp, TesterKind::Packet] {
+            for (change, why) in [
+                (&["link", "del", "d0"][..], "interface t0 vanished, interface d0 vanished"),
+                (&["link", "del", "d1"], "interface t1 vanished, interface d1 vanished"),
+                (&["link", "set", "d1", "down"], "interface t1 lost its carrier, interface d1 was set down"),
+            ] {
+                let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+                let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
+                let done = AtomicBool::new(false);
+                // The first look at a running trial.
+                let break_it = |_, _| {
+                    if !done.swap(true, Ordering::Relaxed) {
+                        run_in(&dut, "ip", change);
+                    }
+                };
+                let load = Load::steady(1e4, Duration::from_millis(500));
+                let place = format!("{tester:?} {change:?}");
+                let trial = bench.watched(&load, &break_it).expect(&place);
+                let told = |trial: &Trial| {
+                    assert_eq!(trial.verdict, Verdict::Invalid, "{place}: {:#?}", brief(trial));
+                    assert!(trial.reasons[0].starts_with(why), "{place}: {:?}", trial.reasons);
+                };
+                told(&trial);
+                told(&bench.trial(100, 10).expect("again no error"));
+                bench.rig.repair().expect(&place);
+                bench.calm(1000, 100);
+            }
         }
-    }
+    });
 }

@@ -57,6 +57,20 @@ pub struct Xdp {
     no_machine: u64,
 }
 
+/// Does the driver of an interface take frames that an XDP program redirects to it, as it is now? It drops them in silence
+/// where not: a veth does unless its other end has GRO or a native XDP program. Linux before 6.3 does not say; there a veth is
+/// tried with one frame that nobody receives, and of others nothing is known.
+///
+/// # Errors
+/// No such interface, or no permission to load programs.
+pub fn takes_redirected(interface: &str) -> Result<Option<bool>, CaptureError> {
+    let interface = Interface::named(interface)?;
+    Ok(match interface.takes_redirected() {
+        None => Live::open(&interface)?.map(|live| live.is_usable()),
+        told => told,
+    })
+}
+
 impl Xdp {
     fn leaves_live(&self) -> bool {
         self.live.as_ref().is_some_and(Live::is_usable)
