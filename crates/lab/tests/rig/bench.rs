@@ -18,11 +18,11 @@ use weir_testbed::rules::RuleForm;
 
 use crate::crowd::is_crowded;
 
-/// How long a machine may be too busy to let one trial alone, at least one attempt; and all tests together.
+/// How long a machine may be too busy to let one trial alone, and all tests together.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_OF_ALL: Duration = Duration::from_secs(180);
-/// The same where there is a crowd, beside which nothing is ever in time.
-const PATIENCE_IN_CROWD: Duration = Duration::from_secs(5);
+/// The same for one trial when that is spent, or where there is a crowd, beside which nothing is ever in time.
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Frames that do not arrive for so long are not under way any more, though the device may wait for a CPU.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Share of its time that a device waits for a CPU which something else uses: beyond it, the machine disturbs it.
@@ -38,9 +38,8 @@ pub(crate) fn undisturbed<T>(mut attempt: impl FnMut() -> Result<T, String>) -> 
     let begin = Instant::now();
     let too_long = || {
         let time = begin.elapsed();
-        time > PATIENCE
-            || time + Duration::from_secs(SPENT_S.load(Ordering::Relaxed)) > PATIENCE_OF_ALL
-            || time > PATIENCE_IN_CROWD && is_crowded()
+        let spent = time + Duration::from_secs(SPENT_S.load(Ordering::Relaxed)) > PATIENCE_OF_ALL;
+        time > PATIENCE || time > LEAST_PATIENCE && (spent || is_crowded())
     };
     loop {
         match attempt() {

@@ -46,10 +46,23 @@ impl Files {
         self.0.path().join("output")
     }
 
-    /// The last line that the command wrote, for people.
+    /// The last line that the command wrote, for people, and what is known to help.
     pub(super) fn last_words(&self) -> String {
         let bytes = fs::read(self.output()).unwrap_or_default();
-        last_line(&String::from_utf8_lossy(&bytes))
+        let text = String::from_utf8_lossy(&bytes);
+        last_line(&text) + remedy(&text)
+    }
+}
+
+/// What helps a peer that said this and does not work.
+fn remedy(said: &str) -> &'static str {
+    match said.contains("xdp_redirect_map_err") || said.contains("probing kernel support: No such process") {
+        // Commit 2398dd4 of xdp-tools.
+        true => {
+            " (xdp-tools before 1.5.6 look for tracepoints of XDP that newer kernels do not have: take 1.5.6 or newer, from \
+             https://github.com/xdp-project/xdp-tools)"
+        }
+        false => "",
     }
 }
 
@@ -169,6 +182,13 @@ mod tests {
         let target = Target { device: "t0", server: [198, 18, 1, 1].into(), frame_bytes: 64, most_s: 7 };
         let line = format!("{:?}", sender(peer, &target, &files)).replace('"', "");
         line.replace(&files.0.path().display().to_string(), "/files")
+    }
+
+    #[test]
+    fn what_is_known_to_help_is_said() {
+        let said = "Error probing kernel support: No such process";
+        assert!(remedy(said).contains("1.5.6"));
+        assert_eq!(remedy("out of memory"), "");
     }
 
     #[test]
