@@ -76,7 +76,7 @@ impl Group {
         // The members agree on leaving out the interface's own frames, in the group's flags as in their own.
         let flags = libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
         let arguments = u32::from(self.number) | mode << 16 | flags << 16;
-        let refused = tap.interface.refused("joining the fan-out");
+        let refused = tap.interface.refused("joining the fan-out (is the interface up?)");
         set(&tap.fd, libc::PACKET_FANOUT, &arguments).map_err(refused)?;
         if self.mode == Fanout::Cbpf {
             let (len, filter) = (self.program.len() as u16, self.program.as_ptr().cast_mut());
