@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use weir_port::duplex::{Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp};
+use weir_port::duplex::{
+    Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp, takes_redirected,
+};
 use weir_port::packet::{Receiver, Sender};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, write};
@@ -264,7 +266,10 @@ fn many_frames_leave_at_once_where_the_other_end_takes_them_so() {
     let all = frames(700);
     for at_once in [true, false, true] {
         wire.sender.run(|| set_offload(SENDER, Offload::Gro, at_once).unwrap());
-        wire.captor.run(|| rig.port.check().unwrap());
+        wire.captor.run(|| {
+            assert_eq!(takes_redirected(CAPTOR).unwrap(), Some(at_once));
+            rig.port.check().unwrap();
+        });
         assert_eq!(rig.port.method().contains("many frames leave at once"), at_once);
         assert_eq!(rig.port.obstacle().is_none(), at_once, "{:?}", rig.port.obstacle());
         let mut chunks = rig.chunks_of(&all);
