@@ -58,7 +58,7 @@ reasons! {
     NatConflict "nat_conflict" "another host of its public address talks to that far end without ports",
     NatProtocol "nat_protocol" "the NAT has no mapping for its protocol",
     NatNotGlobal "nat_not_global" "64:ff9b::/96 does not stand for its private or special address of IPv4, another prefix does (RFC 6052, section 3.1)",
-    NatBadIcmp "nat_bad_icmp" "an error of ICMP that is broken or quotes what is broken (RFC 5508 REQ-3)",
+    NatBadIcmp "nat_bad_icmp" "an error of ICMP that is broken, quotes what is broken or what its receiver did not send, or is a redirect (RFC 5508 REQ-3)",
     NatFragment "nat_fragment" "its first fragment did not come, or too many wait for theirs (RFC 4787 REQ-14)",
     NoLocal "no_local" "it is for the node itself, and nobody takes such frames",
     HandoverFull "handover_full" "the thread of the node that it belongs to has no room for more",

@@ -15,6 +15,7 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
 use crate::drops::Drop;
+use crate::extensions::{self, Piece};
 
 /// Number of a port of the node, in the order of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,9 +53,6 @@ pub(crate) const ETHERNET: usize = 14;
 pub(crate) const IPV4: usize = 20;
 /// IPv6 header without extensions.
 pub(crate) const IPV6: usize = 40;
-const MAX_EXTENSIONS: usize = 8;
-/// Extension header of a fragment (RFC 8200, section 4.5).
-pub(crate) const FRAGMENT_HEADER: u8 = 44;
 /// Longest packet of IPv4, and what one of IPv6 carries at most.
 const LONGEST: usize = 65_535;
 
@@ -177,41 +175,20 @@ impl<'a> Frame<'a> {
         if header[0] >> 4 != 6 || total > ip.len() {
             return Err(Drop::Malformed);
         }
-        let (mut proto, mut at, mut fragment) = (header[6], IPV6, Fragment::Whole);
-        for _ in 0..MAX_EXTENSIONS {
-            let step = match (proto, ip[..total].get(at..at + 8)) {
-                // Hop by hop, routing, destination options, mobility, HIP, shim6 (RFC 7045).
-                (0 | 43 | 60 | 135 | 139 | 140, Some(extension)) => (usize::from(extension[1]) + 1) * 8,
-                (FRAGMENT_HEADER, Some(extension)) => {
-                    let place = u16::from_be_bytes([extension[2], extension[3]]);
-                    fragment = match (place & 0xfff8, place & 1) {
-                        (0, 0) => Fragment::Whole,
-                        (0, _) => Fragment::First,
-                        // RFC 8200, section 4.5.
-                        (bytes, _) if usize::from(bytes) + total - at - 8 > LONGEST => {
-                            return Err(Drop::Malformed);
-                        }
-                        _ => Fragment::Later,
-                    };
-                    8
-                }
-                (0 | 43 | FRAGMENT_HEADER | 60 | 135 | 139 | 140, None) => return Err(Drop::Malformed),
-                _ => break,
-            };
-            proto = ip[at];
-            at += step;
-            if at > total {
+        let carried = extensions::walk(&ip[..total]).ok_or(Drop::Malformed)?;
+        self.fragment = match carried.fragment {
+            None | Some(Piece { offset: 0, more: false, .. }) => Fragment::Whole,
+            Some(Piece { offset: 0, .. }) => Fragment::First,
+            // RFC 8200, section 4.5.
+            Some(piece) if usize::from(piece.offset) + total - carried.at > LONGEST => {
                 return Err(Drop::Malformed);
             }
-            if fragment == Fragment::Later {
-                break;
-            }
-        }
+            Some(_) => Fragment::Later,
+        };
         self.kind = Kind::V6;
-        self.proto = proto;
-        self.fragment = fragment;
+        self.proto = carried.proto;
         self.end = (ip_at + total) as u16;
-        self.l4_at = (ip_at + at) as u16;
+        self.l4_at = (ip_at + carried.at) as u16;
         self.read_ports()
     }
 
@@ -329,12 +306,7 @@ impl Frame<'_> {
         if self.kind == Kind::V4 {
             return u32::from(u16::from_be_bytes([ip[4], ip[5]]));
         }
-        // What was cut may begin with further extension headers, which stand behind that of fragments.
-        let (mut kind, mut at) = (ip[6], IPV6);
-        while kind != FRAGMENT_HEADER {
-            (kind, at) = (ip[at], at + (usize::from(ip[at + 1]) + 1) * 8);
-        }
-        u32::from_be_bytes([ip[at + 4], ip[at + 5], ip[at + 6], ip[at + 7]])
+        extensions::walk(ip).and_then(|carried| carried.fragment).map_or(0, |piece| piece.id)
     }
 
     /// How many bytes of the packet's payload come before this piece of it.
@@ -346,8 +318,7 @@ impl Frame<'_> {
         if self.kind == Kind::V4 {
             return usize::from(u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff) * 8;
         }
-        let at = usize::from(self.l4_at - self.ip_at) - 6;
-        usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]) & 0xfff8)
+        extensions::walk(ip).and_then(|carried| carried.fragment).map_or(0, |piece| piece.offset.into())
     }
 
     /// Ports of TCP, UDP and SCTP, source and destination; the identifier of a query of ICMP, twice; else zero.
@@ -581,11 +552,11 @@ impl Frame<'_> {
     }
 
     /// Another IP header, of either kind, in place of the one there is and its extensions: the rest moves back if there
-    /// is no room in front of it. Tags are gone. False, and nothing is changed, if there is no room at all.
-    pub(crate) fn replace_header(&mut self, header: &[u8]) -> bool {
-        if !self.has_room(header.len()) {
-            return false;
-        }
+    /// is no room in front of it, where [`Frame::has_room`] has said that there is some behind. Tags are gone.
+    ///
+    /// # Errors
+    /// With this header it is no packet: a piece of a longer one may stand behind the end of the longest one there is.
+    pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), Drop> {
         let start = usize::from(self.start);
         let addresses = *self.buf[start..].first_chunk::<12>().expect("an Ethernet header");
         let least = HEAD_ROOM + ETHERNET + header.len();
@@ -598,8 +569,7 @@ impl Frame<'_> {
         self.buf[ip_at - 2..ip_at].copy_from_slice(&ether_type);
         self.buf[ip_at - ETHERNET..ip_at - 2].copy_from_slice(&addresses);
         (self.start, self.end) = ((ip_at - ETHERNET) as u16, (end + l4_at - l4) as u16);
-        self.read(ETHERNET - 2).expect("the header is right");
-        true
+        self.read(ETHERNET - 2)
     }
 
     /// The Ethernet header anew, with these tags (each of four bytes, the outer one first) between the addresses and

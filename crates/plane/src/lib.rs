@@ -12,6 +12,7 @@ mod chain;
 mod change;
 mod config;
 mod drops;
+mod extensions;
 mod filter;
 mod fragment;
 mod frame;
@@ -22,6 +23,7 @@ mod own;
 mod plane;
 mod port;
 mod prefix;
+mod quote;
 #[cfg(test)]
 mod random;
 mod reset;

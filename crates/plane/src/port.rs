@@ -105,7 +105,7 @@ impl Port {
     }
 
     /// The VLAN tags of its frames, as they stand between addresses and type.
-    pub(crate) fn tags(&self) -> Vec<[u8; 4]> {
+    pub fn tags(&self) -> Vec<[u8; 4]> {
         let tag = |(i, id): (usize, &u16)| {
             let protocol: u16 = if i + 1 < self.vlan.len() { 0x88a8 } else { 0x8100 };
             let [[a, b], [c, d]] = [protocol.to_be_bytes(), id.to_be_bytes()];

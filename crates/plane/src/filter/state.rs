@@ -23,6 +23,7 @@ use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 use crate::address::{address_of, words6};
 use crate::batch::{BATCH, Fate, Set};
 use crate::frame::{Fragment, Frame, Kind};
+use crate::quote;
 use crate::stage::Step;
 use crate::table::arena::Arena;
 use crate::table::index::Index;
@@ -106,26 +107,19 @@ impl Flow {
         }
     }
 
-    /// The flow of the packet that an error of ICMP quotes.
+    /// The flow of the packet that an error of ICMP quotes, if the error is for whom that came from: about the packets of
+    /// others it says nothing.
     fn quoted(frame: &Frame<'_>) -> Option<Flow> {
-        let ip = frame.l4().get(8..)?;
-        let (proto, at) = match frame.kind() {
-            Kind::V4 => (*ip.get(9)?, usize::from(ip[0] & 15) * 4),
-            _ => (*ip.get(6)?, 40),
-        };
-        let l4 = ip.get(at..at + 8)?;
-        let word = |at: usize| u16::from_be_bytes([l4[at], l4[at + 1]]);
-        let (sport, dport) = match proto {
-            TCP | UDP | SCTP => (word(0), word(2)),
-            ICMP | ICMP6 => (word(4), word(4)),
-            _ => (0, 0),
-        };
-        if frame.kind() == Kind::V4 {
-            let address = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
-            return Some(Flow::v4((address(12), sport), (address(16), dport), proto));
+        match frame.kind() {
+            Kind::V4 => {
+                let quote = quote::v4(frame).ok().filter(|quote| quote.is_for(frame.addresses4().1))?;
+                Some(Flow::v4(quote.src, quote.dst, quote.proto))
+            }
+            _ => {
+                let quote = quote::v6(frame).ok().filter(|quote| quote.is_for(frame.addresses6().1))?;
+                Some(Flow::v6(quote.src, quote.dst, quote.proto))
+            }
         }
-        let address = |at: usize| Some(u128::from_be_bytes(*ip[at..].first_chunk()?));
-        Some(Flow::v6((address(8)?, sport), (address(24)?, dport), proto))
     }
 
     #[inline]

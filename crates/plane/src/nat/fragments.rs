@@ -144,19 +144,22 @@ fn place(frame: &Frame<'_>) -> (usize, bool) {
 
 impl Change {
     /// Changes a fragment alike; false if its buffer has no room for that.
-    fn apply(self, frame: &mut Frame<'_>) -> bool {
+    ///
+    /// # Errors
+    /// There is no such fragment.
+    fn apply(self, frame: &mut Frame<'_>) -> Result<bool, Drop> {
         match self {
             Change::Rewritten { ends: (src, dst), id } => {
                 frame.set_src4(src);
                 frame.set_dst4(dst);
                 frame.set_id4(id);
             }
-            Change::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes),
+            Change::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes)?,
             Change::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
             Change::Gathered { .. } => unreachable!("the first fragment has made another of it"),
             Change::Elsewhere { .. } => unreachable!("no fragment of it comes so far"),
         }
-        true
+        Ok(true)
     }
 }
 
@@ -232,7 +235,9 @@ impl Nat {
             Some(change) => change,
         };
         let frame = &mut step.frames[i];
-        assert!(change.apply(frame), "it grows no longer");
+        if let Err(reason) = change.apply(frame) {
+            return Next::Drop(reason);
+        }
         let (_, dst) = frame.addresses4();
         if dir == Dir::Outward && self.is_own(dst) { Next::Hairpin } else { Next::On }
     }
@@ -283,7 +288,10 @@ impl Nat {
         buf.resize(end + nat64::LONGER, 0);
         let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
         longer.read(ETHERNET - 2).expect("it was read when it came");
-        assert!(change.apply(&mut longer), "there is room");
+        match change.apply(&mut longer) {
+            Ok(has_room) => assert!(has_room, "it was made"),
+            Err(reason) => return Next::Drop(reason),
+        }
         let buf = longer.copy();
         self.send_on(step, i, buf)
     }
@@ -308,8 +316,9 @@ impl Nat {
             later.into_iter().for_each(|buf| step.own.release(entry, port, buf));
         }
         match change.apply(&mut step.frames[i]) {
-            true => Next::On,
-            false => self.apply_to_copy(step, i, change),
+            Ok(true) => Next::On,
+            Ok(false) => self.apply_to_copy(step, i, change),
+            Err(reason) => Next::Drop(reason),
         }
     }
 }

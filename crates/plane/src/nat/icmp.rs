@@ -15,20 +15,12 @@ use super::slot::{Inside, Kind, Remote};
 use super::{Nat, Next, is_v4};
 use crate::address::mapped4;
 use crate::drops::Drop;
-use crate::frame::{IPV4, adjust, delta16, delta32};
+use crate::frame::{Fragment, Frame, adjust, delta16, delta32};
+use crate::quote::{self, ERROR, Unclear};
 use crate::stage::Step;
 
-/// Header of an error, in front of what it quotes.
-const HEADER: usize = 8;
-/// The packet that an error quotes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Quote {
-    pub(super) proto: u8,
-    /// Where its transport begins, from the ICMP header on.
-    l4_at: usize,
-    pub(super) src: (u32, u16),
-    pub(super) dst: (u32, u16),
-}
+/// A packet of IPv4 that an error quotes.
+pub(super) type Quote = quote::Quote<u32>;
 
 /// An end of a quoted packet.
 #[derive(Clone, Copy)]
@@ -37,37 +29,21 @@ enum End {
     Destination,
 }
 
-/// Reads what an error quotes (RFC 5508 REQ-3): its own and the quoted header's checksum are right, options are passed
-/// over, eight bytes behind them are enough.
-pub(super) fn quote(l4: &[u8]) -> Result<Quote, Drop> {
-    let ip = l4.get(HEADER..).ok_or(Drop::NatBadIcmp)?;
-    let header = ip.first_chunk::<IPV4>().ok_or(Drop::NatBadIcmp)?;
-    let header_bytes = usize::from(header[0] & 15) * 4;
-    let is_whole = header[0] >> 4 == 4 && header_bytes >= IPV4 && ip.len() >= header_bytes + 8;
-    if !is_whole || fold(sum(l4)) != 0xffff || fold(sum(&ip[..header_bytes])) != 0xffff {
-        return Err(Drop::NatBadIcmp);
+/// What a frame quotes that is an error in one piece, with the addresses of IPv4.
+pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, Drop> {
+    match quote::v4(frame) {
+        Ok(quote) if frame.fragment() == Fragment::Whole && quote.is_for(frame.addresses4().1) => Ok(quote),
+        Ok(_) => Err(Drop::NatBadIcmp),
+        Err(why) => Err(unclear(why)),
     }
-    if u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0 {
-        // A later fragment: nobody knows whose it was.
-        return Err(Drop::NatNoMapping);
+}
+
+/// The reason to drop an error that does not say what it is about.
+pub(super) fn unclear(why: Unclear) -> Drop {
+    match why {
+        Unclear::Broken => Drop::NatBadIcmp,
+        Unclear::Later => Drop::NatNoMapping,
     }
-    let address =
-        |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let inner = &ip[header_bytes..];
-    let word = |at: usize| u16::from_be_bytes([inner[at], inner[at + 1]]);
-    let (sport, dport) = match (header[9], inner[0]) {
-        (TCP | UDP, _) => (word(0), word(2)),
-        (ICMP, 0 | 8 | 13..=18) => (word(4), word(4)),
-        // An error about an error is none (RFC 1122, section 3.2.2).
-        (ICMP, _) => return Err(Drop::NatBadIcmp),
-        _ => (0, 0),
-    };
-    Ok(Quote {
-        proto: header[9],
-        l4_at: HEADER + header_bytes,
-        src: (address(12), sport),
-        dst: (address(16), dport),
-    })
 }
 
 /// Gives an end of the quoted packet another address and port, with all checksums that cover them; that of the quoted
@@ -81,7 +57,7 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
     };
     let (delta, port_delta) = (delta32(old.0, address), delta16(old.1, port));
     let (ip, inner) = l4.split_at_mut(quote.l4_at);
-    let ip = &mut ip[HEADER..];
+    let ip = &mut ip[ERROR..];
     ip[at..at + 4].copy_from_slice(&address.to_be_bytes());
     adjust(ip, 10, delta);
     let has = |inner: &[u8], at: usize| inner.len() >= at + 2;
@@ -103,7 +79,7 @@ impl Nat {
     /// An error from inside (RFC 5508 REQ-5).
     pub(super) fn error_out(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &mut step.frames[i];
-        let quote = match quote(frame.l4()) {
+        let quote = match quote(frame) {
             Ok(quote) => quote,
             Err(reason) => return Next::Drop(reason),
         };
@@ -145,9 +121,7 @@ impl Nat {
         requote(frame.l4_mut(), quote, End::Destination, outside);
         requote(frame.l4_mut(), quote, End::Source, server);
         frame.set_src4(outside.0);
-        if frame.addresses4().1 == quote.src.0 {
-            frame.set_dst4(server.0);
-        }
+        frame.set_dst4(server.0);
         self.error_left(step, i)
     }
 
@@ -159,7 +133,7 @@ impl Nat {
     /// An error from outside (RFC 5508 REQ-4).
     pub(super) fn error_back(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &mut step.frames[i];
-        let quote = match quote(frame.l4()) {
+        let quote = match quote(frame) {
             Ok(quote) => quote,
             Err(reason) => return Next::Drop(reason),
         };

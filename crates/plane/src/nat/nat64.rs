@@ -24,16 +24,16 @@ use super::table::Flow;
 use super::{Nat, Next};
 use crate::address::{bits, words6};
 use crate::drops::Drop;
-use crate::frame::{ETHERNET, FRAGMENT_HEADER, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
+use crate::extensions::{self, FRAGMENT as FRAGMENT_HEADER};
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
 use crate::icmp::Error;
 use crate::prefix::{Prefix, is_global4};
+use crate::quote::{self, ERROR};
 use crate::stage::{Dir, Step};
 use crate::table::tcp::Segment;
 
 /// Smallest packet that every link of IPv6 carries; translated ones up to it may be cut (RFC 7915, section 5.1).
 const ALWAYS_FITS: usize = 1260;
-/// Header of an error.
-const ERROR: usize = 8;
 /// Longest error of IPv6, and bytes that an error of IPv4 quotes at most.
 const MOST_V6: usize = 1280;
 const MOST_QUOTED_V4: usize = 548;
@@ -182,7 +182,15 @@ pub(super) fn fragment(frame: &Frame<'_>) -> Option<Piece> {
 }
 
 /// Gives a frame a header of IPv4 in place of that of IPv6; the transport of the whole packet has `whole_bytes`.
-pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16, whole_bytes: usize) {
+///
+/// # Errors
+/// There is no such packet.
+pub(super) fn to_v4(
+    frame: &mut Frame<'_>,
+    ends: (u32, u32),
+    id: u16,
+    whole_bytes: usize,
+) -> Result<(), Drop> {
     let (proto, old) = (frame.proto(), sum(&frame.ip()[8..IPV6]));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
@@ -204,7 +212,7 @@ pub(super) fn to_v4(frame: &mut Frame<'_>, ends: (u32, u32), id: u16, whole_byte
         readdress(l4, proto, old, new);
     }
     let header = header4(traffic, bytes, proto4(proto), place, ends);
-    assert!(frame.replace_header(&header), "it is shorter");
+    frame.replace_header(&header)
 }
 
 /// Gives UDP of IPv4 a checksum, which IPv6 wants (RFC 7915, section 4.5): `covered` is the sum of all `bytes` of the
@@ -225,10 +233,13 @@ pub(super) fn too_long(frame: &Frame<'_>) -> Option<u16> {
 
 /// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it. The transport of the whole
 /// packet has `whole_bytes`.
-pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128), whole_bytes: usize) -> bool {
+///
+/// # Errors
+/// There is no such packet.
+pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128), whole_bytes: usize) -> Result<bool, Drop> {
     let (is_whole, is_later) = (frame.fragment() == Fragment::Whole, frame.fragment() == Fragment::Later);
     if !frame.has_room(if is_whole { IPV6 } else { IPV6 + FRAGMENT }) {
-        return false;
+        return Ok(false);
     }
     let (proto, old) = (frame.proto(), sum(&frame.ip()[12..IPV4]));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
@@ -246,14 +257,14 @@ pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128), whole_bytes: usiz
         _ => readdress(l4, proto, old, new),
     }
     if is_whole {
-        return frame.replace_header(&header6(traffic, bytes, proto6, ends));
+        return frame.replace_header(&header6(traffic, bytes, proto6, ends)).map(|()| true);
     }
     let ip = frame.ip();
     let place = u16::from_be_bytes([ip[6], ip[7]]);
     let [a, b] = (place << 3 | u16::from(place & MORE != 0)).to_be_bytes();
     let piece = [proto6, 0, a, b, 0, 0, ip[4], ip[5]];
     let header = header6(traffic, bytes + FRAGMENT, FRAGMENT_HEADER, ends);
-    frame.replace_header(&[&header[..], &piece].concat())
+    frame.replace_header(&[&header[..], &piece].concat()).map(|()| true)
 }
 
 impl Nat {
@@ -307,7 +318,9 @@ impl Nat {
         }
         let frame = &mut step.frames[i];
         frame.set_sport(port);
-        to_v4(frame, ends, id, bytes);
+        if let Err(reason) = to_v4(frame, ends, id, bytes) {
+            return Next::Drop(reason);
+        }
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
@@ -363,29 +376,31 @@ impl Nat {
         let frame = &step.frames[i];
         let (_, dst) = frame.addresses6();
         let prefix = self.table.config.prefix64.expect("it was asked for");
-        let l4 = frame.l4();
-        let covered = pseudo_header(&frame.ip()[8..IPV6], ICMP6, l4.len()) + sum(l4);
-        let Some(ip) = l4.get(ERROR..).filter(|ip| ip.len() >= IPV6 + 8 && ip[0] >> 4 == 6) else {
-            return Next::Drop(Drop::NatBadIcmp);
+        let quote = match quote::v6(frame) {
+            Ok(quote) if quote.is_for(dst) => quote,
+            Ok(_) => return Next::Drop(Drop::NatBadIcmp),
+            Err(why) => return Next::Drop(super::icmp::unclear(why)),
         };
-        if fold(covered) != 0xffff {
-            return Next::Drop(Drop::NatBadIcmp);
-        }
+        let l4 = frame.l4();
         let Some((kind, code, word)) = error4(l4) else { return Next::Drop(Drop::NatProtocol) };
-        let (proto, inner) = (proto4(ip[6]), &ip[IPV6..]);
-        let address = |at: usize| u128::from_be_bytes(*ip[at..].first_chunk().expect("sixteen bytes"));
-        let (inner_src, inner_dst) = (address(8), address(24));
-        let (sport, dport) = ports(proto, inner);
-        let Some(remote) = prefix.extract(inner_src) else { return Next::Drop(Drop::NatNoMapping) };
-        let inside = Inside { address: words6(inner_dst), port: dport, proto };
-        let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { sport } };
+        let (ip, inner) = (&l4[ERROR..], &l4[quote.l4_at..]);
+        let proto = proto4(quote.proto);
+        let Some(remote) = prefix.extract(quote.src.0) else { return Next::Drop(Drop::NatNoMapping) };
+        let inside = Inside { address: words6(quote.dst.0), port: quote.dst.1, proto };
+        let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { quote.src.1 } };
         let slot = self.table.mapping_of(step.now, &inside, remote_end);
         let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
             return Next::Drop(Drop::NatNoMapping);
         };
         let own = self.table.outside.address(outside);
-        let quoted_bytes = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
-        let header = header4(traffic(ip), quoted_bytes, proto, (0, 0x4000), (remote, own));
+        // Extension headers are not translated (RFC 7915, section 5.3), but for that of fragments.
+        let extensions = quote.l4_at - ERROR - IPV6;
+        let quoted_bytes = usize::from(u16::from_be_bytes([ip[4], ip[5]])).saturating_sub(extensions);
+        let place = match extensions::walk(ip).and_then(|carried| carried.fragment) {
+            Some(piece) => (piece.id as u16, if piece.more { MORE } else { 0 }),
+            None => (0, 0x4000),
+        };
+        let header = header4(traffic(ip), quoted_bytes, proto, place, (remote, own));
         let mut quoted = [&header[..], inner].concat();
         quote_port(
             &mut quoted[IPV4..],
@@ -456,12 +471,6 @@ fn packet(frame: &Frame<'_>, ether_type: [u8; 2], parts: &[&[u8]]) -> Vec<u8> {
 enum End {
     Source,
     Destination,
-}
-
-/// The ports of a quoted transport of eight bytes and more, or its identifier twice.
-fn ports(proto: u8, inner: &[u8]) -> (u16, u16) {
-    let word = |at: usize| u16::from_be_bytes([inner[at], inner[at + 1]]);
-    if proto == ICMP { (word(4), word(4)) } else { (word(0), word(2)) }
 }
 
 /// The quoted transport with the port that the receiver of the error knows, and its checksum for other addresses.
@@ -599,20 +608,18 @@ mod tests {
                 let mut buf = [&before[..], &[0; IPV6]].concat();
                 let mut frame = Frame::new(&mut buf, HEAD_ROOM, before.len(), crate::frame::PortId(0));
                 frame.read(ETHERNET - 2).expect("a right frame");
-                assert!(to_v6(&mut frame, ends6, l4.len()));
+                assert_eq!(to_v6(&mut frame, ends6, l4.len()), Ok(true));
                 assert_eq!(frame.addresses6(), ends6);
                 let proto6 = frame.proto();
                 let covered = sum(&frame.ip()[8..IPV6]) + frame.l4().len() as u64 + u64::from(proto6);
                 assert_eq!(fold(covered + sum(frame.l4())), 0xffff, "{proto} {bytes}");
-                to_v4(&mut frame, ends4, 7, l4.len());
+                to_v4(&mut frame, ends4, 7, l4.len()).expect("a packet");
                 assert_eq!(frame.bytes(), &before[HEAD_ROOM..], "{proto} {bytes}");
                 let mut full = before.clone();
                 let mut frame = Frame::new(&mut full, HEAD_ROOM, before.len(), crate::frame::PortId(0));
                 frame.read(ETHERNET - 2).expect("a right frame");
-                assert!(
-                    !to_v6(&mut frame, ends6, l4.len()) && frame.bytes() == &before[HEAD_ROOM..],
-                    "no room"
-                );
+                assert_eq!(to_v6(&mut frame, ends6, l4.len()), Ok(false), "no room");
+                assert_eq!(frame.bytes(), &before[HEAD_ROOM..]);
             }
         }
     }

@@ -124,7 +124,7 @@ impl Nat {
 }
 
 fn quoted(frame: &Frame<'_>) -> Option<super::icmp::Quote> {
-    if frame.is_whole_icmp_error() { quote(frame.l4()).ok() } else { None }
+    if frame.is_whole_icmp_error() { quote(frame).ok() } else { None }
 }
 
 impl Table {

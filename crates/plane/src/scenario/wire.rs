@@ -13,6 +13,7 @@ const TYPES: &[(&str, u8, u8)] = &[
     ("echo", 8, 128),
     ("reply", 0, 129),
     ("unreachable", 3, 1),
+    ("redirect", 5, 137),
     ("exceeded", 11, 3),
     ("problem", 12, 4),
     ("toobig", 255, 2),

@@ -2,10 +2,14 @@
 //! for, and what leaves is sound if what came in was. `HOSTILE_SEEDS=5000 cargo test --release -p weir-plane --test
 //! hostile` goes on for minutes.
 
+mod case;
+mod craft;
 mod frames;
+mod search;
 
 use std::time::Duration;
 
+use case::{is_sound, mac};
 use frames::Dice;
 use weir_plane::scenario::described;
 use weir_plane::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
@@ -25,22 +29,12 @@ const NODES: &[&str] = &[
     "node nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
 ];
 
-fn mac(port: usize) -> [u8; 6] {
-    [2, 0, 0, 0, 0xaa, port as u8]
-}
-
 /// A frame to a port, and whether its packet is sound.
 fn frame(dice: &mut Dice, port: usize) -> (Vec<u8>, bool) {
     let addresses = [mac(port), [2, 0, 0, 0, 0xcc, 1]].concat().try_into().expect("twelve bytes");
     let frame = frames::frame(dice, addresses);
-    let sound = frame.get(14..).is_some_and(|packet| described(packet).is_ok() && is_judged(packet));
+    let sound = frame.get(14..).is_some_and(is_sound);
     (frame, sound)
-}
-
-/// Whether somebody looked at the checksum of the transport: behind extension headers of IPv6 nobody does, but once the
-/// packet is translated it may be plain to see.
-fn is_judged(packet: &[u8]) -> bool {
-    packet[0] >> 4 != 6 || matches!(packet.get(6), Some(6 | 17 | 58))
 }
 
 fn check(text: &str, seed: u64, batches: usize) {
@@ -88,7 +82,7 @@ fn no_frame_breaks_a_node() {
 }
 
 /// Stages of which a node has some at a time.
-const STAGES: &[&str] = &[
+pub(crate) const STAGES: &[&str] = &[
     "filter(accept udp to port 1024-65535, accept state established,related, accept outward)",
     "filter(reject tcp flags syn/syn, count x udp, policy accept)",
     "nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64, udp-timeout 120s)",
