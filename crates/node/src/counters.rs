@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub withheld: u64,
     /// What threads were to hear of neighbours and had no room for; they ask again.
     pub unheard: u64,
+    /// Panics that it went on after.
+    pub panics: u64,
 }
 
 impl Snapshot {
@@ -44,6 +46,7 @@ impl Snapshot {
         self.sleeps += other.sleeps;
         self.withheld += other.withheld;
         self.unheard += other.unheard;
+        self.panics += other.panics;
     }
 }
 
@@ -68,7 +71,7 @@ pub(crate) struct Shown {
 }
 
 /// Numbers of a snapshot beside drops and ports.
-const PLAIN: usize = 11;
+const PLAIN: usize = 12;
 
 impl Shown {
     /// Room for a snapshot like this one.
@@ -117,19 +120,20 @@ impl Shown {
             drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
         };
         let ports = self.names.iter().map(port).collect();
-        let [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard] =
+        let [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard, panics] =
             *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
         let books = Books { entered, own, left, local, held, taken, handed, drops };
-        Snapshot { books, ports, batches, sleeps, withheld, unheard }
+        Snapshot { books, ports, batches, sleeps, withheld, unheard, panics }
     }
 }
 
 fn numbers(snapshot: &Snapshot) -> Vec<u64> {
     let Books { entered, own, left, local, held, taken, handed, drops } = &snapshot.books;
-    let Snapshot { batches, sleeps, withheld, unheard, .. } = snapshot;
+    let Snapshot { batches, sleeps, withheld, unheard, panics, .. } = snapshot;
     let plain: [u64; PLAIN] =
-        [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard].map(|n| *n);
+        [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard, panics]
+            .map(|n| *n);
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
     });
@@ -148,7 +152,7 @@ mod tests {
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
         let drops = Drop::ALL.iter().map(|_| n).collect();
         let books = Books { entered: n, own: n, left: n, local: n, held: n, taken: n, handed: n, drops };
-        Snapshot { books, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n }
+        Snapshot { books, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n, panics: n }
     }
 
     #[test]

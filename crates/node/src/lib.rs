@@ -26,3 +26,4 @@ pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use node::{Ended, Node, NodeError};
 pub use opened::Opened;
+pub use worker::Mishap;

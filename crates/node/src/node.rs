@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::counters::{Shown, Snapshot};
 use crate::handover::Bell;
 use crate::opened::{Blueprint, by_thread};
-use crate::worker::{Last, Request, Strings, Worker};
+use crate::worker::{Last, Mishap, Request, Strings, Worker};
 
 /// What goes wrong with a node.
 #[derive(Debug, thiserror::Error)]
@@ -274,6 +274,14 @@ impl Node {
         let mut past = self.past.lock().expect("nobody panics with it");
         let of_threads = self.ask(|worker| worker.plane.events())?;
         Ok(in_order(past.events(), of_threads))
+    }
+
+    /// What was lost by panics since the last call, that is, by mistakes of ours: of each thread the first ones.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn mishaps(&self) -> Result<Vec<Mishap>, NodeError> {
+        Ok(self.ask(Worker::mishaps)?.into_iter().flatten().collect())
     }
 
     /// When its time began.

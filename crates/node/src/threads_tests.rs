@@ -393,3 +393,23 @@ fn a_nat_comes_and_goes_thread_by_thread() {
     let live: u32 = rig.workers.iter().map(|worker| worker.plane.nat_usage().sessions).sum();
     assert_eq!(live, 0);
 }
+
+#[test]
+fn a_panic_costs_its_batch_and_not_the_thread() {
+    let text = "lan filter(accept outward, accept state established) > wan";
+    let mut rig = Rig::new(text, 1, RING_BYTES);
+    assert!(rig.wires[0][0].send(&frame(1, true, 100)));
+    rig.settle();
+    // What the plane does not know came with a frame: a port that it does not have.
+    assert!(rig.wires[0][1].send(&frame(1, false, 100)) && rig.wires[0][1].send(&frame(1, false, 80)));
+    rig.workers[0].mistake();
+    rig.settle();
+    let lost = rig.counted().books;
+    assert_eq!((lost.entered, lost.left, lost.drops[Drop::Panic]), (3, 1, 2), "{lost:?}");
+    let [mishap] = &rig.workers[0].mishaps()[..] else { panic!("one mishap") };
+    let bytes: Vec<usize> = mishap.batch.iter().map(|(_, bytes)| bytes.len()).collect();
+    assert_eq!((mishap.frames, mishap.stage, bytes), (2, None, vec![96, 76]));
+    assert!(rig.wires[0][1].send(&frame(1, false, 100)));
+    rig.settle();
+    assert_eq!((rig.left(0).len(), rig.workers[0].mishaps().len()), (1, 0), "its connection lives");
+}

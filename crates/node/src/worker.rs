@@ -8,12 +8,13 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use weir_plane::{BATCH, Batch, Departure, Event, Fate, Frame, Leave, Plane, PortId, Time, Way};
+use weir_plane::{BATCH, Batch, Departure, Event, Fate, Frame, Leave, Plane, PortId, Recovered, Time, Way};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
@@ -66,6 +67,25 @@ pub(crate) struct Worker {
     /// When the ports were last asked whether they are still there.
     checked: Time,
     shown_ns: u64,
+    /// What was lost by panics, of which nobody has asked yet.
+    mishaps: Vec<Mishap>,
+    panics: u64,
+}
+
+/// Mishaps whose frames are kept until somebody asks: of those behind only the counters tell.
+const MOST_MISHAPS: usize = 8;
+
+/// A panic of the plane, that is, a mistake of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mishap {
+    /// When, in the time of the node.
+    pub at: Time,
+    /// Frames that were lost.
+    pub frames: u64,
+    /// The stage that began anew, if one did: its number in the text, from 0, and what it is.
+    pub stage: Option<(usize, &'static str)>,
+    /// The batch as it was left, each with the port that it came in by; empty if no batch was at work.
+    pub batch: Vec<(PortId, Vec<u8>)>,
 }
 
 /// Who takes frames for the node itself.
@@ -129,6 +149,8 @@ impl Worker {
             withheld: 0,
             checked: Time::default(),
             shown_ns: 0,
+            mishaps: Vec::new(),
+            panics: 0,
         }
     }
 
@@ -205,7 +227,8 @@ impl Worker {
         if !any {
             self.now = Time::from_ns(now_ns() - self.start_ns);
         }
-        self.plane.tick(self.now);
+        let now = self.now;
+        self.guarded(|plane| plane.tick(now));
         self.depart()?;
         self.exchange.landed();
         self.exchange.flush();
@@ -229,7 +252,10 @@ impl Worker {
                     self.arrived.push(chunk);
                     self.ways.push((port, way));
                 }
-                Arrival::News(news) => self.plane.overhear(self.now, &news),
+                Arrival::News(news) => {
+                    let now = self.now;
+                    self.guarded(|plane| plane.overhear(now, &news));
+                }
                 Arrival::NoChunk => self.plane.lost_on_the_way(),
             }
         }
@@ -243,7 +269,11 @@ impl Worker {
     fn pass(&mut self) -> io::Result<()> {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         self.batches += 1;
-        let (outcome, mut any_local) = (self.judge(), false);
+        let Some(outcome) = self.judge() else {
+            self.give_up();
+            return Ok(());
+        };
+        let mut any_local = false;
         for ((mut chunk, (from, _)), (fate, start, end)) in
             self.arrived.drain(..).zip(self.ways.drain(..)).zip(outcome)
         {
@@ -273,7 +303,8 @@ impl Worker {
         if any_local { self.leave_to_machine() } else { Ok(()) }
     }
 
-    fn judge(&mut self) -> [Outcome; BATCH] {
+    /// What becomes of the batch; `None` if the plane panicked.
+    fn judge(&mut self) -> Option<[Outcome; BATCH]> {
         let mut outcome = [(Fate::Live, 0, 0); BATCH];
         let mut batch = Batch::default();
         for ((bytes, range), &(port, way)) in self.pool.all_mut(&self.arrived).zip(&self.ways) {
@@ -283,12 +314,49 @@ impl Worker {
                 way => batch.push_handed(frame, way),
             }
         }
-        self.plane.run(self.now, &mut batch);
+        let (plane, now) = (&mut self.plane, self.now);
+        catch_unwind(AssertUnwindSafe(|| plane.run(now, &mut batch))).ok()?;
         for (slot, (frame, fate)) in outcome.iter_mut().zip(batch.outcome()) {
             let range = frame.range();
             *slot = (fate, range.start as u16, range.end as u16);
         }
-        outcome
+        Some(outcome)
+    }
+
+    /// Has the plane do something that is about no batch; a panic in it does not end the thread.
+    fn guarded(&mut self, what: impl FnOnce(&mut Plane)) {
+        let plane = &mut self.plane;
+        if catch_unwind(AssertUnwindSafe(|| what(plane))).is_err() {
+            self.recover(Vec::new());
+        }
+    }
+
+    /// The batch that has arrived goes no further.
+    #[cold]
+    fn give_up(&mut self) {
+        let (pool, kept) = (&mut self.pool, self.mishaps.len() < MOST_MISHAPS);
+        let mut batch = Vec::new();
+        for (chunk, (port, _)) in self.arrived.drain(..).zip(self.ways.drain(..)) {
+            if kept {
+                batch.push((port, pool.bytes(&chunk).to_vec()));
+            }
+            pool.give_back(chunk);
+        }
+        self.recover(batch);
+    }
+
+    #[cold]
+    fn recover(&mut self, batch: Vec<(PortId, Vec<u8>)>) {
+        self.panics += 1;
+        let Recovered { frames, stage } = self.plane.recover(self.now);
+        if self.mishaps.len() < MOST_MISHAPS {
+            self.mishaps.push(Mishap { at: self.now, frames, stage, batch });
+        }
+    }
+
+    /// What was lost by panics since the last call.
+    pub(crate) fn mishaps(&mut self) -> Vec<Mishap> {
+        std::mem::take(&mut self.mishaps)
     }
 
     /// Gives the machine what is its own.
@@ -394,6 +462,14 @@ impl Worker {
         while self.pool.take().is_some() {}
     }
 
+    /// Leads what the second port has through the plane as if it came by a port that there is not.
+    #[cfg(test)]
+    pub(crate) fn mistake(&mut self) {
+        self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
+        self.ways.resize(self.arrived.len(), (PortId(9), Way::Wire));
+        self.pass().expect("it works");
+    }
+
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
         let port = |port: &mut Box<dyn Port>| {
             let account = port.account()?;
@@ -402,6 +478,6 @@ impl Worker {
         let ports = self.ports.iter_mut().map(port).collect::<io::Result<_>>()?;
         let (batches, sleeps, withheld) = (self.batches, self.sleeps, self.withheld);
         let (books, unheard) = (self.plane.books(), self.exchange.unheard());
-        Ok(Snapshot { books, ports, batches, sleeps, withheld, unheard })
+        Ok(Snapshot { books, ports, batches, sleeps, withheld, unheard, panics: self.panics })
     }
 }

@@ -82,9 +82,10 @@ pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut D
     let fates = &mut [Fate::Live; BATCH];
     let mut step = Step { now, frames: &mut [], own, drops, fates, turned: Set::EMPTY, stage: 0 };
     for (k, stage) in stages.iter_mut().enumerate() {
-        step.stage = k;
+        (step.stage, step.own.at_work) = (k, Some(k));
         stage.tick(&mut step);
     }
+    step.own.at_work = None;
 }
 
 /// Leads a batch through the stages.
@@ -102,7 +103,7 @@ pub(crate) fn run(
     for (k, stage) in stages.iter_mut().enumerate() {
         outward = outward.or(entries.outward[k]);
         if !outward.is_empty() {
-            (step.stage, step.turned) = (k, Set::EMPTY);
+            (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
             outward = stage.run(&mut step, Dir::Outward, outward).without(step.turned);
             entries.inward[k] = entries.inward[k].or(step.turned);
         }
@@ -111,10 +112,11 @@ pub(crate) fn run(
     let mut inward = entries.inward[stages.len()].or(entries.right);
     for (k, stage) in stages.iter_mut().enumerate().rev() {
         if !inward.is_empty() {
-            (step.stage, step.turned) = (k, Set::EMPTY);
+            (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
             inward = stage.run(&mut step, Dir::Inward, inward);
         }
         inward = inward.or(entries.inward[k]);
     }
+    step.own.at_work = None;
     Through { outward, inward }
 }

@@ -63,6 +63,7 @@ reasons! {
     NoLocal "no_local" "it is for the node itself, and nobody takes such frames",
     HandoverFull "handover_full" "the thread of the node that it belongs to has no room for more",
     OwnLimit "own_limit" "the node had too much to say of its own in this batch",
+    Panic "panic" "lost by a mistake of the node, which its log tells; please report it",
 }
 
 const REASONS: usize = Drop::ALL.len();

@@ -26,6 +26,7 @@ mod prefix;
 mod quote;
 #[cfg(test)]
 mod random;
+mod recover;
 mod reset;
 pub mod route;
 pub mod scenario;
@@ -46,6 +47,7 @@ pub use nat::{Deterministic, Event, Kept, Owner, Usage, What};
 pub use plane::{Books, Departure, Leave, Plane};
 pub use port::Port;
 pub use prefix::{Prefix, mask4, mask6};
+pub use recover::Recovered;
 pub use stage::Dir;
 pub use steer::{Handover, MOST_THREADS, News, Share, Way};
 pub use time::Time;

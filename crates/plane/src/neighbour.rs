@@ -233,6 +233,11 @@ impl Neighbours {
         self.changed.pop()
     }
 
+    /// Frames that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.slots.iter().map(|neighbour| neighbour.waiting.len()).sum()
+    }
+
     /// A frame that is held waits for the neighbour; that is asked for its address if it is not yet.
     pub(crate) fn wait(&mut self, slot: Slot, frame: Waiting, now: Time, own: &mut Own, drops: &mut Drops) {
         if self.slots[slot.0 as usize].state == State::Unknown {

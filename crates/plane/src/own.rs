@@ -52,6 +52,8 @@ pub(crate) struct Own {
     /// The node's addresses by port: what its errors come from.
     addresses: Vec<Vec<IpAddr>>,
     limiter: Limiter,
+    /// The stage at work, for whom a panic leaves in disorder.
+    pub(crate) at_work: Option<usize>,
 }
 
 impl Own {

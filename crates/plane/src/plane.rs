@@ -13,6 +13,7 @@ use weir_packet::frame::Mac;
 
 use crate::batch::{BATCH, Batch, Fate, Set};
 use crate::chain::{self, Entries, Stage};
+use crate::change::Past;
 use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
 use crate::filter::{Count, Filter, Logged};
@@ -38,7 +39,9 @@ pub struct Plane {
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
     news: Vec<News>,
-    books: Books,
+    pub(crate) books: Books,
+    /// What is left to tell of stages that a panic ended.
+    pub(crate) past: Past,
 }
 
 /// What is behind the chain.
@@ -133,6 +136,7 @@ impl Plane {
             departures: Vec::new(),
             news: Vec::new(),
             books: Books::default(),
+            past: Past::default(),
         }
     }
 
@@ -228,7 +232,7 @@ impl Plane {
 
     /// What the log of NAT is told since the last call, and how many events there was no room for, ever.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
-        let mut all = (Vec::new(), 0);
+        let mut all = self.past.events();
         for stage in &mut self.stages {
             if let Stage::Nat(nat) = stage {
                 let (events, lost) = nat.events();
@@ -464,10 +468,10 @@ impl Plane {
                 match own.entry {
                     Entry::Leave(port) => batch.fates[i] = Fate::Out(port),
                     Entry::Hand(to) => batch.fates[i] = Fate::Handed(to),
-                    entry => {
-                        read.expect("the node makes right frames");
-                        entries.insert(i, entry);
-                    }
+                    entry => match read {
+                        Ok(()) => entries.insert(i, entry),
+                        Err(reason) => self.decide(&mut batch, i, Fate::Dropped(reason)),
+                    },
                 }
             }
             self.pass(now, &mut batch, entries);

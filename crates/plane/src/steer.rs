@@ -221,6 +221,11 @@ impl Steering {
         (owner != self.share.thread).then_some(Fate::Handed(Handover { to: owner, way: Way::Found }))
     }
 
+    /// Frames that wait for the first piece of theirs.
+    pub(crate) fn waiting(&self) -> usize {
+        self.meeting.waiting()
+    }
+
     /// A piece of a packet goes where it meets the others.
     #[cold]
     fn send_to_meeting(

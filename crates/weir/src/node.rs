@@ -8,6 +8,7 @@
 
 mod blocks;
 mod control;
+mod mishaps;
 mod owner;
 mod told;
 mod unit;
@@ -31,6 +32,7 @@ use crate::run::stop_flag;
 use crate::{Outcome, capture, say};
 use blocks::Blocks;
 use control::Control;
+use mishaps::Mishaps;
 
 /// Counters for Prometheus are not older.
 const TELL: Duration = Duration::from_secs(1);
@@ -105,6 +107,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     unit::tell_ready()?;
+    let mut mishaps = Mishaps::new(node.began());
     let mut told = Instant::now();
     if let Some(server) = &prometheus {
         server.tell(told::prometheus(&node.snapshots(), &names));
@@ -114,6 +117,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
             let placed = |config| placed(config, cpus.as_deref());
             control::answer(&node, &names, question, &placed)
         });
+        mishaps.look(&node, &names);
         if log.is_wanted()
             // A node that ends between two looks is told at the end.
             && let Ok(happened) = node.events()

@@ -223,6 +223,19 @@ impl Filter {
         }
     }
 
+    /// Forgets all that it remembers, but for its rules and what they have counted.
+    pub(crate) fn begin_anew(&mut self) {
+        let most = self.rules.connections.map(|most| self.share.part(most));
+        self.connections = most.map(|most| Box::new(Connections::new(self.seed, most)));
+        self.pieces = Pieces::new(self.seed);
+        self.asked = None;
+    }
+
+    /// Frames that wait in it.
+    pub(crate) fn waiting(&self) -> usize {
+        self.pieces.waiting()
+    }
+
     /// It goes away: pieces of packets that waited in it go on where frames of their direction enter.
     pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
         self.pieces.let_go(own, entry);
@@ -303,7 +316,7 @@ impl Filter {
         }
         let set = judged;
         let found = self.connections.as_ref().map(|connections| connections.find(step, set));
-        let mut asked = self.asked.take().expect("it is put back");
+        let mut asked = self.asked.take().unwrap_or_default();
         for v4 in [true, false] {
             asked.fill(step, dir, set, v4, found.as_ref());
             while asked.rules.len > 0 {

@@ -123,6 +123,11 @@ impl Pieces {
         }
     }
 
+    /// Pieces that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Gives up what waited too long.
     pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
         let lapsed = self.waiting.expire(step.now);

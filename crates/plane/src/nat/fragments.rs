@@ -118,6 +118,11 @@ impl Fragments {
         }
     }
 
+    /// Fragments that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Forgets what is too old; tells how many held fragments were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
         self.known.expire(now);

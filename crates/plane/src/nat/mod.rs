@@ -97,6 +97,7 @@ pub(crate) struct Nat {
     is_special: bool,
     /// The node forwards, and has addresses of IPv6 to speak of it with.
     routes6: bool,
+    seed: u64,
 }
 
 impl std::fmt::Debug for Nat {
@@ -163,6 +164,7 @@ impl Nat {
             ids,
             local: own.into_iter().filter_map(v4).collect(),
             routes6: false,
+            seed,
         }
     }
 
@@ -203,6 +205,18 @@ impl Nat {
         self.is_special = self.table.is_special();
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.table.outside.len(), first);
+    }
+
+    /// Forgets all that lives in it.
+    pub(crate) fn begin_anew(&mut self) {
+        self.table = Table::new(self.table.config.clone(), self.seed, self.table.share);
+        self.fragments = Fragments::default();
+        self.unsolicited = Unsolicited::default();
+    }
+
+    /// Frames that wait in it.
+    pub(crate) fn waiting(&self) -> usize {
+        self.fragments.waiting()
     }
 
     /// It goes away: fragments that waited in it go on where frames of their direction enter.

@@ -246,6 +246,11 @@ impl Router {
         self.neighbours.len()
     }
 
+    /// Frames that wait for neighbours.
+    pub(crate) fn waiting(&self) -> usize {
+        self.neighbours.waiting()
+    }
+
     /// Memory that look-ups read, in bytes.
     pub(crate) fn table_bytes(&self) -> usize {
         self.v4.bytes() + self.v6.bytes() + size_of_val(&*self.nexts)

@@ -49,6 +49,11 @@ impl Meeting {
         self.waiting.take_all().map(|(_, waited)| waited).collect()
     }
 
+    /// Pieces that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Forgets what is too old; tells how many pieces were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
         self.known.expire(now);

@@ -101,6 +101,11 @@ impl<K: Eq, P> Waiting<K, P> {
         self.pieces.len() < MOST_WAITING
     }
 
+    /// Pieces that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Has a piece wait, for which there is room.
     pub(crate) fn push(&mut self, now: Time, key: K, piece: P) {
         self.pieces.push_back((now, key, piece));

@@ -56,6 +56,7 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
         "batches": snapshot.batches,
         "sleeps": snapshot.sleeps,
         "withheld": snapshot.withheld,
+        "panics": snapshot.panics,
         "ports": ports,
         "drops": drops(snapshot, names),
     })

@@ -1,0 +1,143 @@
+//! After a panic: a mistake in the node costs the batch that it was made in, and not the node.
+//!
+//! ```text
+//! panic within a call > the stage at work begins anew, the others live on > what is missing from the books was lost
+//! ```
+//! Nobody knows what the stage at work had done and what not, so that nothing of it is kept but its configuration and
+//! counters. Routes stay, wherever it happened.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::chain::Stage;
+use crate::change::Past;
+use crate::drops::Drop;
+use crate::plane::{Exit, Plane};
+use crate::time::Time;
+
+/// What became of a plane after a panic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// Frames that were lost with it.
+    pub frames: u64,
+    /// The stage that has begun anew, if one was at work: its number in the text, from 0, and what it is.
+    pub stage: Option<(usize, &'static str)>,
+}
+
+impl Plane {
+    /// Goes on after a panic within one of its calls.
+    pub fn recover(&mut self, now: Time) -> Recovered {
+        let at_work = self.own.at_work.take();
+        let stage = at_work.and_then(|k| Some((k, self.stages.get_mut(k)?)));
+        let stage = stage.map(|(k, stage)| {
+            let name = match stage {
+                Stage::Filter(filter) => {
+                    filter.begin_anew();
+                    "filter"
+                }
+                Stage::Nat(nat) => {
+                    // What the log was not told yet; in disorder it may not even say that.
+                    if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.end(now))) {
+                        self.past.add(Past { events, lost, ..Past::default() });
+                    }
+                    nat.begin_anew();
+                    "nat"
+                }
+            };
+            (k, name)
+        });
+        self.own.waiting.clear();
+        self.own.held = self.waiting();
+        Recovered { frames: self.write_off(), stage }
+    }
+
+    /// Frames that wait in it.
+    fn waiting(&self) -> u64 {
+        let in_stage = |stage: &Stage| match stage {
+            Stage::Filter(filter) => filter.waiting(),
+            Stage::Nat(nat) => nat.waiting(),
+        };
+        let in_exit = match &self.exit {
+            Exit::Router(router) => router.waiting(),
+            Exit::Across => 0,
+        };
+        (self.stages.iter().map(in_stage).sum::<usize>() + in_exit + self.steering.waiting()) as u64
+    }
+
+    /// Counts as lost what came in and is nowhere any more.
+    fn write_off(&mut self) -> u64 {
+        let books = self.books();
+        let came = books.entered + books.own + books.taken;
+        let lost =
+            came.saturating_sub(books.left + books.local + books.handed + books.held + books.drops.total());
+        (0..lost).for_each(|_| self.books.drops.count(Drop::Panic));
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Batch, Fate};
+    use crate::config::Config;
+    use crate::frame::{Frame, HEAD_ROOM, PortId};
+    use crate::scenario::packet;
+
+    const NODE: &str = "lan > nat(public 192.0.2.1 ports 5000-5000, log sessions) > \
+                        filter(accept state established, accept outward) > wan";
+
+    fn sent(plane: &mut Plane, now: Time, frames: &[(&str, u8)]) -> Vec<Fate> {
+        let bytes =
+            |line: &str| [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &packet(line).expect("a packet")].concat();
+        let mut buffers: Vec<_> = frames.iter().map(|(line, _)| bytes(line)).collect();
+        let mut batch = Batch::default();
+        for (buf, (_, port)) in buffers.iter_mut().zip(frames) {
+            let end = buf.len();
+            batch.push(Frame::new(buf, HEAD_ROOM, end, PortId(*port)));
+        }
+        plane.run(now, &mut batch);
+        batch.outcome().map(|(_, fate)| fate).collect()
+    }
+
+    const OUT: (&str, u8) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
+    const PIECE: (&str, u8) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
+    const BACK: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 1);
+    /// Nobody has such a port, so that reading it is a mistake of whoever called.
+    const WRONG: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 9);
+
+    fn plane() -> Plane {
+        Plane::new(&Config::read("n", NODE).expect("a node"), &[[2; 6], [4; 6]])
+    }
+
+    #[test]
+    fn a_panic_costs_its_batch() {
+        let (mut plane, now) = (plane(), Time::from_ms(1));
+        assert_eq!(sent(&mut plane, now, &[OUT, PIECE]), [Fate::Out(PortId(1)), Fate::Held]);
+        assert!(catch_unwind(AssertUnwindSafe(|| sent(&mut plane, now, &[BACK, WRONG, BACK]))).is_err());
+        assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
+        let books = plane.books();
+        assert!(books.balance() && books.held == 1 && books.drops[Drop::Panic] == 3, "{books:?}");
+        assert_eq!(sent(&mut plane, now, &[BACK]), [Fate::Out(PortId(0))], "its session lives");
+    }
+
+    #[test]
+    fn a_stage_that_was_at_work_begins_anew_and_the_log_hears_of_it() {
+        let (mut plane, now) = (plane(), Time::from_ms(1));
+        for (k, stage, fate) in
+            [(1, "filter", Fate::Dropped(Drop::FilterPolicy)), (0, "nat", Fate::Dropped(Drop::NatNoMapping))]
+        {
+            sent(&mut plane, now, &[OUT, PIECE]);
+            assert_eq!(sent(&mut plane, now, &[BACK]), [Fate::Out(PortId(0))], "{stage}");
+            plane.events();
+            plane.own.at_work = Some(k);
+            assert_eq!(
+                plane.recover(now),
+                Recovered { frames: u64::from(k == 0) * 2, stage: Some((k, stage)) }
+            );
+            assert!(plane.books().balance(), "{:?}", plane.books());
+            assert_eq!(sent(&mut plane, now, &[BACK]), [fate], "{stage}: what it knew is gone");
+            // The end of its block and of its session.
+            assert_eq!(plane.events().0.len(), if stage == "nat" { 2 } else { 0 });
+        }
+        assert_eq!(sent(&mut plane, now, &[OUT, BACK]), [Fate::Out(PortId(1)), Fate::Out(PortId(0))]);
+    }
+}
