@@ -23,7 +23,7 @@ use weir_testbed::hog::Hog;
 use weir_testbed::journal::{self, Journal};
 
 use crate::plan::{Limits, PointSpec};
-use crate::record::{Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
+use crate::record::{CpuUse, Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
 use crate::run::{Rig, RunError, Settings};
 
 /// How long the machine may disturb what is planted.
@@ -249,11 +249,19 @@ fn figure(fault: &Fault) -> u64 {
     }
 }
 
-/// The machine may lose frames too, or be too busy to send: then the verdict or the ledger says so.
+/// Share of a CPU that others may have beside tester and device: more, and a stall is as long as theirs.
+const OTHERS: f64 = 0.25;
+
+/// The machine may lose frames too, be too busy to send, or have the device wait: then the verdict, the ledger or the CPUs
+/// say so.
 fn is_disturbed(trial: &Trial) -> bool {
+    let crowded = |cpu: &CpuUse| cpu.busy - cpu.dut - cpu.tester > OTHERS;
     let starved = |finding: &Finding| finding.fault.name().ends_with("starved");
     let lost = |line: &LedgerLine| line.name.contains("full");
-    trial.verdict != Verdict::Valid || trial.findings.iter().any(starved) || trial.ledger.iter().any(lost)
+    trial.verdict != Verdict::Valid
+        || trial.findings.iter().any(starved)
+        || trial.ledger.iter().any(lost)
+        || trial.cost.cpus.iter().any(crowded)
 }
 
 fn trial(rig: &mut Rig, plant: &Plant) -> Result<Trial, RunError> {

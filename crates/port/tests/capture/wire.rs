@@ -49,6 +49,10 @@ impl Wire {
     /// Sends frames; returns how many of them the wire itself lost.
     pub(crate) fn send(&self, frames: &[Vec<u8>]) -> u64 {
         self.sender.run(|| {
+            // Frames from two CPUs arrive in two queues, and are dated in them.
+            // SAFETY: no arguments, cannot fail.
+            let cpu = unsafe { libc::sched_getcpu() };
+            weir_port::thread::pin_to(cpu as usize).unwrap();
             let mut rtnl = Rtnl::open().unwrap();
             let before = rtnl.link(SENDER).unwrap();
             let sender = Sender::open(before.ifindex).unwrap();
