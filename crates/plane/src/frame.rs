@@ -68,6 +68,8 @@ pub struct Frame<'a> {
     pub port: PortId,
     /// A mapping awaits it at an address of the node itself: another thread has said so.
     pub(crate) is_awaited: bool,
+    /// It goes from one port of the left end to another: no NAT is between them.
+    pub(crate) stays_inside: bool,
     kind: Kind,
     proto: u8,
     fragment: Fragment,
@@ -96,6 +98,7 @@ impl<'a> Frame<'a> {
             l4_at: start as u16,
             port,
             is_awaited: false,
+            stays_inside: false,
             kind: Kind::Other,
             proto: 0,
             fragment: Fragment::Whole,

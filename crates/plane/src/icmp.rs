@@ -27,6 +27,8 @@ pub(crate) enum Error {
     Prohibited,
     /// Longer than this many bytes, and not to be cut.
     TooBig(u16),
+    /// Its source says by which nodes it goes, and it cannot.
+    Routed,
 }
 
 /// Hops that an error or a reset may go; one of them is the node itself, which sends it like a frame that came in.
@@ -50,6 +52,7 @@ impl Error {
             Error::Prohibited => (3, 13, 0),
             // RFC 1191, section 4.
             Error::TooBig(mtu) => (3, 4, u32::from(mtu)),
+            Error::Routed => (3, 5, 0),
         }
     }
 
@@ -61,6 +64,8 @@ impl Error {
             Error::NoPort => (1, 4, 0),
             Error::Prohibited => (1, 1, 0),
             Error::TooBig(mtu) => (2, 0, u32::from(mtu)),
+            // Where there is one, the routing header is the first; the fourth byte of it says how many are left.
+            Error::Routed => (4, 0, 43),
         }
     }
 }

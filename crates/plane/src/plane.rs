@@ -18,12 +18,13 @@ use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
 use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
-use crate::nat::{Event, Kept, Nat, Usage};
+use crate::icmp::Error;
+use crate::nat::{Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
 use crate::port::Port;
 use crate::prefix::Prefix;
-use crate::route::{NoLink, Route, Router};
+use crate::route::{NoLink, Refusal, Route, Router};
 use crate::stage::{Dir, Step};
 use crate::steer::{Handover, News, Steering, Way};
 use crate::time::Time;
@@ -289,11 +290,9 @@ impl Plane {
 
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their fate here.
     fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
-        let mut entries = Entries::default();
+        let mut admitted = Set::EMPTY;
         for i in 0..batch.len() {
-            let port = batch.frames[i].port;
-            let gate = &self.ports[usize::from(port.0)];
-            let dir = if usize::from(port.0) < self.left { Dir::Outward } else { Dir::Inward };
+            let gate = &self.ports[usize::from(batch.frames[i].port.0)];
             match untag(&batch.frames[i], &gate.tags).and_then(|at| batch.frames[i].read(at)) {
                 Ok(()) => {
                     // Whoever hands a frame over has greeted it.
@@ -303,16 +302,65 @@ impl Plane {
                     } else if !matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) {
                         self.across(batch, i);
                     } else {
-                        match self.enter(now, (&mut batch.frames[i], batch.ways[i]), dir) {
-                            Ok(entry) => entries.insert(i, entry),
-                            Err(fate) => self.decide(batch, i, fate),
-                        }
+                        admitted.insert(i);
                     }
                 }
                 Err(reason) => self.decide(batch, i, Fate::Dropped(reason)),
             }
         }
+        admitted = self.vet(now, batch, admitted);
+        let mut entries = Entries::default();
+        for i in admitted {
+            let dir =
+                if usize::from(batch.frames[i].port.0) < self.left { Dir::Outward } else { Dir::Inward };
+            match self.enter(now, (&mut batch.frames[i], batch.ways[i]), dir) {
+                Ok(entry) => entries.insert(i, entry),
+                Err(fate) => self.decide(batch, i, fate),
+            }
+        }
         entries
+    }
+
+    /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
+    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set) -> Set {
+        let set = self.without_impostors(batch, set);
+        let Exit::Router(router) = &self.exit else { return set };
+        let refusals = router.vet(&mut batch.frames, set);
+        let mut taken = set;
+        for i in set {
+            let Some(refusal) = refusals[i].filter(|_| batch.ways[i] == Way::Wire) else { continue };
+            taken.remove(i);
+            let reason = match refusal {
+                Refusal::Source(reason) => reason,
+                Refusal::Ttl => {
+                    let back = Entry::Inward { below: 0 };
+                    self.own.report(now, &batch.frames[i], Error::TimeExceeded, back);
+                    Drop::TtlExpired
+                }
+            };
+            self.decide(batch, i, Fate::Dropped(reason));
+        }
+        taken
+    }
+
+    /// Those of a set that do not say, outside, that they come from an address that a NAT of the node gives its hosts.
+    fn without_impostors(&mut self, batch: &mut Batch<'_>, set: Set) -> Set {
+        let mut honest = set;
+        for k in 0..self.stages.len() {
+            for i in set {
+                let frame = &batch.frames[i];
+                let is_outside = usize::from(frame.port.0) >= self.left && batch.ways[i] == Way::Wire;
+                if let Stage::Nat(nat) = &self.stages[k]
+                    && is_outside
+                    && honest.contains(i)
+                    && nat.is_impostor(frame)
+                {
+                    honest.remove(i);
+                    self.decide(batch, i, Fate::Dropped(Drop::MartianSource));
+                }
+            }
+        }
+        honest
     }
 
     /// The fate of a frame that comes to no stage.
@@ -528,7 +576,8 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
     };
     let links = config.ports.iter().zip(macs).map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
-    let mut router = Router::new(links, mtus);
+    let rpf = config.ports.iter().map(|port| port.rpf).collect();
+    let mut router = Router::new(links, mtus).judging(config.left, rpf);
     for (n, port) in config.ports.iter().enumerate() {
         port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
     }
@@ -554,9 +603,12 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
         }
         StageConfig::Nat(nat) => {
             let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
-            let routes6 = config.routes.is_some() && own.iter().any(IpAddr::is_ipv6);
+            let has6 = own.iter().any(IpAddr::is_ipv6);
+            let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
+            let (left, right) = config.ports.split_at(config.left);
+            let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
             let nat = Nat::new((**nat).clone(), own, config.seed, config.share);
-            Stage::Nat(Box::new(if routes6 { nat.of_router6() } else { nat }))
+            Stage::Nat(Box::new(if config.routes.is_some() { nat.of_router(mtus, has6) } else { nat }))
         }
     }
 }

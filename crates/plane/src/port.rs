@@ -11,6 +11,7 @@
 //! | `vlan TAG[.TAG]` | 802.1Q tag of its frames, or 802.1ad and 802.1Q tag, 1 to 4094 | untagged |
 //! | `mac ADDRESS` | its Ethernet address | that of the interface |
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
+//! | `rpf strict\|end\|loose\|off` | where the way back to the source of its packets must lead, in a router: to this port, to one of the same end, to any; or it is not asked | `end` |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
 use std::net::IpAddr;
@@ -20,6 +21,7 @@ use weir_packet::frame::Mac;
 
 use crate::config::STAGES;
 use crate::prefix::{Prefix, is_unicast4, mask4};
+use crate::route::Rpf;
 use crate::text::{Arg, Item};
 
 /// What a text says of a port.
@@ -37,12 +39,14 @@ pub struct Port {
     pub mac: Option<Mac>,
     /// Hosts of its link whose Ethernet addresses are given.
     pub neighbours: Vec<(IpAddr, Mac)>,
+    /// What is asked of the sources of its frames, where the node is a router.
+    pub rpf: Rpf,
     /// The interface it stands for.
     pub interface: String,
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
-const ARGS: &[&str] = &["mtu", "vlan", "mac", "neighbour", "on"];
+const ARGS: &[&str] = &["mtu", "vlan", "mac", "neighbour", "rpf", "on"];
 
 impl Port {
     /// A bump in the wire.
@@ -56,6 +60,7 @@ impl Port {
             vlan: Vec::new(),
             mac: None,
             neighbours: Vec::new(),
+            rpf: Rpf::default(),
         }
     }
 
@@ -71,7 +76,7 @@ impl Port {
                 arg.wrong(notes, text + hint.as_deref().unwrap_or_default());
             }
         }
-        item.said_once(&["mtu", "vlan", "mac", "on"], notes);
+        item.said_once(&["mtu", "vlan", "mac", "rpf", "on"], notes);
         port
     }
 
@@ -86,6 +91,10 @@ impl Port {
             ["neighbour", ip, address] => {
                 let ip = ip.parse().map_err(|_| format!("`{ip}` is no address"))?;
                 self.neighbours.push((ip, mac(address)?));
+            }
+            ["rpf", word] => {
+                let found = Rpf::NAMES.into_iter().find(|(name, _)| *name == word);
+                self.rpf = found.ok_or(format!("`{word}`: rpf is strict, end, loose or off"))?.1;
             }
             ["on", interface] => self.interface = interface.to_string(),
             [prefix] if prefix.contains(['.', ':']) => self.addresses.push(own(prefix.parse()?)?),

@@ -95,8 +95,12 @@ pub(crate) struct Nat {
     local: Vec<u32>,
     /// Frames need a look at their addresses before all else.
     is_special: bool,
-    /// The node forwards, and has addresses of IPv6 to speak of it with.
+    /// The node forwards.
+    routes: bool,
+    /// It does, and has addresses of IPv6 to speak of it with.
     routes6: bool,
+    /// Longest packets of the inside and of the outside.
+    mtus: Mtus,
     seed: u64,
 }
 
@@ -116,6 +120,20 @@ fn v4(address: IpAddr) -> Option<u32> {
     match address {
         IpAddr::V4(address) => Some(u32::from(address)),
         IpAddr::V6(_) => None,
+    }
+}
+
+/// Longest packets of the links of the node, in bytes: of either end the shortest link counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mtus {
+    pub(crate) inside: u16,
+    pub(crate) outside: u16,
+}
+
+impl Default for Mtus {
+    /// A bump in the wire has none of its own.
+    fn default() -> Mtus {
+        Mtus { inside: u16::MAX, outside: u16::MAX }
     }
 }
 
@@ -163,14 +181,16 @@ impl Nat {
             answers: Allowance::default(),
             ids,
             local: own.into_iter().filter_map(v4).collect(),
+            routes: false,
             routes6: false,
+            mtus: Mtus::default(),
             seed,
         }
     }
 
-    /// The same in a node that forwards, with an address of IPv6.
-    pub(crate) fn of_router6(self) -> Nat {
-        Nat { routes6: true, ..self }
+    /// The same in a node with these longest packets that forwards, maybe with an address of IPv6.
+    pub(crate) fn of_router(self, mtus: Mtus, has6: bool) -> Nat {
+        Nat { routes: true, routes6: has6, mtus, ..self }
     }
 
     /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
@@ -339,11 +359,35 @@ impl Nat {
     #[inline]
     fn out(&mut self, step: &mut Step<'_, '_>, i: usize, hash: u32, guess: u32) -> Next {
         let frame = &step.frames[i];
+        if let Some(next) = self.beyond(frame) {
+            return next;
+        }
         let next = match !is_plain(frame) || self.is_special {
             true => self.out_special(step, i, (hash, guess)),
             false => self.out_plain(step, i, (hash, guess)),
         };
         if let Next::Hairpin = next { self.hairpin(step, i) } else { next }
+    }
+
+    /// What becomes of a frame on its way out that is no matter of a NAT. One between two links of the inside passes, and one
+    /// to all where the node is among them. One from an address that nobody can have does not: translated it would pass for
+    /// an honest one.
+    #[inline]
+    fn beyond(&self, frame: &Frame<'_>) -> Option<Next> {
+        if frame.kind() != Packet::V4 {
+            return None;
+        }
+        let (src, dst) = frame.addresses4();
+        let is_for_all = dst >> 28 == 14 || dst == u32::MAX;
+        if frame.stays_inside || self.routes && is_for_all {
+            return Some(Next::On);
+        }
+        matches!(src >> 24, 0 | 127 | 224..).then_some(Next::Drop(Drop::MartianSource))
+    }
+
+    /// Whether a frame from outside says that it comes from one of its addresses.
+    pub(crate) fn is_impostor(&self, frame: &Frame<'_>) -> bool {
+        frame.kind() == Packet::V4 && self.is_own(frame.addresses4().0)
     }
 
     /// A frame with ports; what lies under its hash was looked up already.

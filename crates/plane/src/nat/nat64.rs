@@ -21,7 +21,7 @@ use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 use super::fragments::Change;
 use super::slot::{Inside, Remote};
 use super::table::Flow;
-use super::{Nat, Next};
+use super::{Mtus, Nat, Next};
 use crate::address::{bits, words6};
 use crate::drops::Drop;
 use crate::extensions::{self, FRAGMENT as FRAGMENT_HEADER};
@@ -273,9 +273,17 @@ impl Nat {
         let frame = &mut step.frames[i];
         let Some(prefix) = self.table.config.prefix64 else { return Next::On };
         let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
-        if prefix.extract(frame.addresses6().0).is_some() {
-            // It would come back as often as its hops allow (RFC 6146, section 3.5).
+        let (src, _) = frame.addresses6();
+        // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
+        // of a group or of the link alone would pass for an honest one.
+        if prefix.extract(src).is_some() || src <= 1 || src >> 120 == 0xff || src >> 118 == 0xfe80 >> 6 {
             return Next::Drop(Drop::MartianSource);
+        }
+        if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {
+            // RFC 7915, section 5.1.
+            let back = step.back(Dir::Outward);
+            step.refuse(i, Drop::NatRouted, Error::Routed, back);
+            return Next::Gone;
         }
         if !prefix.may_stand_for(remote.address) {
             return Next::Drop(Drop::NatNotGlobal);
@@ -334,6 +342,13 @@ impl Nat {
             Ok(prefix) => prefix,
             Err(drop) => return Next::Drop(drop),
         };
+        if is_source_routed(frame) {
+            // RFC 7915, section 4.1.
+            let back = step.back(Dir::Inward);
+            step.refuse(i, Drop::NatRouted, Error::Routed, back);
+            return Next::Gone;
+        }
+        let frame = &mut step.frames[i];
         let is_whole = frame.fragment() == Fragment::Whole;
         let is_without_sum = frame.proto() == UDP && frame.l4()[6..8] == [0, 0];
         let mut bytes = frame.l4().len();
@@ -382,7 +397,7 @@ impl Nat {
             Err(why) => return Next::Drop(super::icmp::unclear(why)),
         };
         let l4 = frame.l4();
-        let Some((kind, code, word)) = error4(l4) else { return Next::Drop(Drop::NatProtocol) };
+        let Some((kind, code, word)) = error4(l4, self.mtus) else { return Next::Drop(Drop::NatProtocol) };
         let (ip, inner) = (&l4[ERROR..], &l4[quote.l4_at..]);
         let proto = proto4(quote.proto);
         let Some(remote) = prefix.extract(quote.src.0) else { return Next::Drop(Drop::NatNoMapping) };
@@ -402,12 +417,11 @@ impl Nat {
         };
         let header = header4(traffic(ip), quoted_bytes, proto, place, (remote, own));
         let mut quoted = [&header[..], inner].concat();
-        quote_port(
-            &mut quoted[IPV4..],
-            proto,
-            (End::Destination, port),
-            (sum(&ip[8..IPV6]), sum(&header[12..])),
-        );
+        let sums = match proto {
+            ICMP => (pseudo_header(&ip[8..IPV6], ICMP6, quoted_bytes), 0),
+            _ => (sum(&ip[8..IPV6]), sum(&header[12..])),
+        };
+        quote_port(&mut quoted[IPV4..], proto, (End::Destination, port), sums);
         quoted.truncate(MOST_QUOTED_V4);
         let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
         let checksum = !fold(sum(&icmp));
@@ -428,7 +442,7 @@ impl Nat {
             Err(drop) => return Next::Drop(drop),
         };
         let l4 = frame.l4();
-        let Some((kind, code, word)) = error6(l4) else { return Next::Drop(Drop::NatProtocol) };
+        let Some((kind, code, word)) = error6(l4, self.mtus) else { return Next::Drop(Drop::NatProtocol) };
         let ip = &l4[ERROR..];
         let header_bytes = usize::from(ip[0] & 15) * 4;
         let (proto, inner) = (ip[9], &ip[header_bytes..]);
@@ -438,7 +452,10 @@ impl Nat {
         let host = bits(inside.address);
         let header = header6(traffic(ip), inner_bytes, proto6, (host, prefix.embed(address(16))));
         let mut quoted = [&header[..], inner].concat();
-        let sums = (sum(&ip[12..IPV4]), sum(&header[8..]));
+        let sums = match proto {
+            ICMP => (0, pseudo_header(&header[8..], ICMP6, inner_bytes)),
+            _ => (sum(&ip[12..IPV4]), sum(&header[8..])),
+        };
         quote_port(&mut quoted[IPV6..], proto, (End::Source, inside.port), sums);
         quoted.truncate(MOST_V6 - IPV6 - ERROR);
         let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
@@ -462,6 +479,27 @@ impl Nat {
     }
 }
 
+/// Whether a packet of IPv4 visits further nodes on its way: loose and strict source routes that are not yet at their end
+/// (RFC 791, section 3.1).
+fn is_source_routed(frame: &Frame<'_>) -> bool {
+    let ip = frame.ip();
+    let header = ip.len() - frame.l4().len();
+    let mut options = ip.get(IPV4..header).unwrap_or_default();
+    while let [kind, rest @ ..] = options {
+        options = match (kind, rest) {
+            (0, _) => break,
+            (1, _) => rest,
+            (131 | 137, [length, pointer, ..]) if pointer <= length => return true,
+            (_, [length, ..]) => match options.get(usize::from(*length).max(2)..) {
+                Some(others) => others,
+                None => break,
+            },
+            _ => break,
+        };
+    }
+    false
+}
+
 /// A frame with the Ethernet addresses of another, with room in front.
 fn packet(frame: &Frame<'_>, ether_type: [u8; 2], parts: &[&[u8]]) -> Vec<u8> {
     [&[0; HEAD_ROOM][..], &frame.bytes()[..12], &ether_type, &parts.concat()].concat()
@@ -473,7 +511,8 @@ enum End {
     Destination,
 }
 
-/// The quoted transport with the port that the receiver of the error knows, and its checksum for other addresses.
+/// The quoted transport with the port that the receiver of the error knows, and its checksum where it covers other addresses,
+/// whose sums these are.
 fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): (u64, u64)) {
     let at = match (proto, end) {
         (ICMP, _) => 4,
@@ -483,14 +522,16 @@ fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): 
     let was = u16::from_be_bytes([inner[at], inner[at + 1]]);
     inner[at..at + 2].copy_from_slice(&port.to_be_bytes());
     if proto == ICMP {
-        // Nobody judges the checksum of what is quoted (RFC 5508 REQ-3c).
-        inner[0] = match inner[0] {
+        let kind = inner[0];
+        inner[0] = match kind {
             8 => 128,
             0 => 129,
             128 => 8,
             _ => 0,
         };
-        return;
+        let [was_kind, is_kind] = [kind, inner[0]].map(|kind| u64::from(kind) << 8);
+        let (was, is) = (old + was_kind + u64::from(was), new + is_kind + u64::from(port));
+        return adjust(inner, 2, delta16(fold(was), fold(is)));
     }
     readdress(inner, proto, old + u64::from(was), new + u64::from(port));
 }
@@ -499,7 +540,7 @@ fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): 
 const PLATEAUS: [u16; 7] = [65_535, 32_000, 17_914, 8_166, 4_352, 2_002, 1_492];
 
 /// Type, code and second word of an error of IPv6 for one of IPv4.
-fn error6(l4: &[u8]) -> Option<(u8, u8, u32)> {
+fn error6(l4: &[u8], mtus: Mtus) -> Option<(u8, u8, u32)> {
     let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
     // Pointers into the header, byte by byte of that of IPv4.
     const POINTERS: [Option<u32>; 20] = {
@@ -522,7 +563,9 @@ fn error6(l4: &[u8]) -> Option<(u8, u8, u32)> {
                 0 => PLATEAUS.into_iter().find(|&plateau| plateau < refused).map_or(0, u32::from),
                 mtu => mtu,
             };
-            (2, 0, (mtu + 20).max(1280))
+            // Of the links of the node the shorter one counts, too (RFC 7915, section 4.2).
+            let here = u32::from(mtus.inside).min(u32::from(mtus.outside) + 20);
+            (2, 0, (mtu + 20).min(here).max(1280))
         }
         (3, 9 | 10 | 13 | 15) => (1, 1, 0),
         (3, 0 | 1 | 5..=8 | 11 | 12) => (1, 0, 0),
@@ -533,13 +576,17 @@ fn error6(l4: &[u8]) -> Option<(u8, u8, u32)> {
 }
 
 /// Type, code and second word of an error of IPv4 for one of IPv6.
-fn error4(l4: &[u8]) -> Option<(u8, u8, u32)> {
+fn error4(l4: &[u8], mtus: Mtus) -> Option<(u8, u8, u32)> {
     let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
     Some(match (l4[0], l4[1]) {
         (1, 0 | 2 | 3) => (3, 1, 0),
         (1, 1) => (3, 10, 0),
         (1, 4) => (3, 3, 0),
-        (2, _) => (3, 4, word.saturating_sub(20).min(0xffff)),
+        (2, _) => {
+            // RFC 7915, section 5.2.
+            let here = mtus.outside.min(mtus.inside.saturating_sub(20));
+            (3, 4, word.saturating_sub(20).min(here.into()))
+        }
         (3, code) => (11, code, 0),
         (4, 1) => (3, 2, 0),
         (4, 0) => {
@@ -621,6 +668,47 @@ mod tests {
                 assert_eq!(to_v6(&mut frame, ends6, l4.len()), Ok(false), "no room");
                 assert_eq!(frame.bytes(), &before[HEAD_ROOM..]);
             }
+        }
+    }
+
+    #[test]
+    fn a_quoted_echo_has_the_checksum_of_its_kind_of_ip() {
+        let ends6 = [7; 32];
+        let ping = |kind: u8, id: u16, pseudo: u64| {
+            let mut icmp = [&[kind, 0, 0, 0][..], &id.to_be_bytes(), &[0, 1, 9, 9, 9]].concat();
+            let checksum = !fold(sum(&icmp) + pseudo);
+            icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+            icmp
+        };
+        let (of6, of4) = (ping(129, 7, pseudo_header(&ends6, ICMP6, 11)), ping(0, 5000, 0));
+        let mut quoted = of6.clone();
+        quote_port(&mut quoted, ICMP, (End::Destination, 5000), (pseudo_header(&ends6, ICMP6, 11), 0));
+        assert_eq!(quoted, of4);
+        quote_port(&mut quoted, ICMP, (End::Source, 7), (0, pseudo_header(&ends6, ICMP6, 11)));
+        assert_eq!(quoted, of6);
+    }
+
+    #[test]
+    fn source_routes_are_found_until_they_end() {
+        for (options, is_routed) in [
+            (&[131, 7, 4, 192, 0, 2, 1, 0][..], true),
+            (&[1, 137, 7, 4, 192, 0, 2, 1], true),
+            (&[131, 7, 8, 192, 0, 2, 1, 0], false),
+            (&[7, 7, 4, 0, 0, 0, 0, 0], false),
+            (&[0, 131, 7, 4, 0, 0, 0, 0], false),
+            (&[7, 0, 131, 4, 4, 0, 0, 0], true),
+            (&[7, 200, 131, 4], false),
+        ] {
+            let bytes = IPV4 + options.len() + 8;
+            let mut ip = vec![0x45 + options.len() as u8 / 4, 0, 0, bytes as u8, 0, 0, 0, 0, 64, UDP, 0, 0];
+            ip.extend([[10, 0, 0, 1], [10, 0, 0, 2]].concat().iter().chain(options).chain(&[0; 8]));
+            let header = IPV4 + options.len();
+            write_ipv4(&mut ip[..header]);
+            let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip].concat();
+            let end = buf.len();
+            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, crate::frame::PortId(0));
+            frame.read(ETHERNET - 2).expect("a right frame");
+            assert_eq!(is_source_routed(&frame), is_routed, "{options:?}");
         }
     }
 }

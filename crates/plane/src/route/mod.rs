@@ -4,6 +4,7 @@ mod blocks;
 mod config;
 mod group;
 mod router;
+mod source;
 pub mod v4;
 pub mod v6;
 
@@ -11,6 +12,8 @@ pub(crate) use config::read;
 pub use config::{Route, Target};
 pub use router::NoLink;
 pub(crate) use router::Router;
+pub(crate) use source::Refusal;
+pub use source::Rpf;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

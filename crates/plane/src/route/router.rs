@@ -18,6 +18,7 @@ use weir_packet::neighbour;
 
 use super::config::{Route, Target};
 use super::group::Group;
+use super::source::Rpf;
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::batch::{BATCH, Set};
 use crate::drops::{Drop, Drops};
@@ -33,7 +34,7 @@ use crate::time::Time;
 
 /// What a hop means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+pub(super) enum Next {
     /// A neighbour that is known.
     Ready {
         port: PortId,
@@ -57,6 +58,8 @@ enum Next {
     Blackhole,
     Unreachable,
     Prohibit,
+    /// Nobody can have the address.
+    Martian,
 }
 
 const _: () = assert!(size_of::<Next>() == 8);
@@ -66,6 +69,7 @@ const ALL: Hop = Hop(1);
 const BLACKHOLE: Hop = Hop(2);
 const UNREACHABLE: Hop = Hop(3);
 const PROHIBIT: Hop = Hop(4);
+const MARTIAN: Hop = Hop(5);
 /// The first of the ports' networks; [`MOST_PORTS`] of them, then as many broadcast addresses.
 const CONNECTED: u32 = 8;
 const MOST_PORTS: u32 = 64;
@@ -73,13 +77,13 @@ const BROADCAST: u32 = CONNECTED + MOST_PORTS;
 /// The first of the neighbours.
 const NEIGHBOURS: u32 = BROADCAST + MOST_PORTS;
 /// The first of the groups.
-const GROUPS: u32 = 1 << 24;
+pub(super) const GROUPS: u32 = 1 << 24;
 
 /// Routes of several next hops that are used together.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     group: Group,
-    members: Vec<u32>,
+    pub(super) members: Vec<u32>,
     /// How many routes use it; free without any.
     routes: u32,
 }
@@ -87,13 +91,17 @@ struct Shared {
 /// The node as a router.
 #[derive(Debug)]
 pub(crate) struct Router {
-    v4: V4,
-    v6: V6,
-    nexts: Vec<Next>,
-    groups: Vec<Shared>,
+    pub(super) v4: V4,
+    pub(super) v6: V6,
+    pub(super) nexts: Vec<Next>,
+    pub(super) groups: Vec<Shared>,
     by_members: HashMap<Vec<u32>, u32>,
     neighbours: Neighbours,
     mtus: Vec<u16>,
+    /// The ports of the left end, a bit for each.
+    pub(super) left_ports: u64,
+    /// What is asked of the sources of each port's frames.
+    pub(super) rpf: Vec<Rpf>,
 }
 
 /// No port's network holds the address of a next hop.
@@ -111,8 +119,10 @@ impl fmt::Display for NoLink {
 impl Router {
     /// A router with these links and the longest packet of each.
     pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>) -> Router {
+        let rpf = vec![Rpf::Off; links.len()];
         let mut nexts = vec![Next::Blackhole; NEIGHBOURS as usize];
-        let fixed = [Next::Local, Next::All, Next::Blackhole, Next::Unreachable, Next::Prohibit];
+        let fixed =
+            [Next::Local, Next::All, Next::Blackhole, Next::Unreachable, Next::Prohibit, Next::Martian];
         nexts[..fixed.len()].copy_from_slice(&fixed);
         let ports: Vec<PortId> = (0..links.len()).map(|port| PortId(port as u8)).collect();
         for &port in &ports {
@@ -121,9 +131,14 @@ impl Router {
         }
         let neighbours = Neighbours::new(links);
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
-        let mut router = Router { v4, v6, nexts, groups, by_members, neighbours, mtus };
+        let left_ports = 0;
+        let mut router = Router { v4, v6, nexts, groups, by_members, neighbours, mtus, left_ports, rpf };
         for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
             router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
+        }
+        // RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2 and 2.5.3.
+        for (nobody, len) in [("0.0.0.0", 8), ("127.0.0.0", 8), ("::", 128), ("::1", 128)] {
+            router.set(Prefix { address: nobody.parse().expect("an address"), len }, MARTIAN);
         }
         // Link-local addresses of others are never forwarded (RFC 4291, section 2.5.6).
         router.set(Prefix { address: "fe80::".parse().expect("an address"), len: 10 }, BLACKHOLE);
@@ -131,6 +146,16 @@ impl Router {
             router.connect(port);
         }
         router
+    }
+
+    /// Judges the sources of frames as the ports say, of which so many are at the left end.
+    pub(crate) fn judging(self, left: usize, rpf: Vec<Rpf>) -> Router {
+        Router { left_ports: 1_u64.checked_shl(left as u32).map_or(u64::MAX, |bit| bit - 1), rpf, ..self }
+    }
+
+    /// The port of a neighbour's hop.
+    pub(super) fn neighbour_port(&self, hop: Hop) -> PortId {
+        self.neighbours.known(Slot(hop.0 - NEIGHBOURS)).port
     }
 
     /// The routes that follow from a port's addresses.
@@ -424,7 +449,7 @@ impl Router {
         if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
             && frame.ttl() > 1
             && frame.ip().len() <= usize::from(self.mtus[usize::from(port.0)])
-            && !is_martian(frame)
+            && !is_of_link(frame)
             && frame.bytes()[0] & 1 == 0
         {
             let link = self.neighbours.link(port);
@@ -445,15 +470,16 @@ impl Router {
         };
         let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
         let next = self.nexts.get(hop.0 as usize).copied();
-        // Who has no address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
-        let asks_all = next == Some(Next::All) && is_nobody(&step.frames[i]);
-        if is_martian(&step.frames[i]) && !asks_all {
+        // It goes no further than to the node (RFC 4291, section 2.5.6).
+        let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
+        if is_of_link(&step.frames[i]) && !is_for_us {
             return step.drop(i, Drop::MartianSource);
         }
         let to_all = step.frames[i].bytes()[0] & 1 != 0;
         match next {
             None => step.refuse(i, Drop::NoRoute, Error::NoRoute, back),
             Some(Next::Blackhole) => step.drop(i, Drop::Blackhole),
+            Some(Next::Martian) => step.drop(i, Drop::MartianDestination),
             Some(Next::Unreachable) => step.refuse(i, Drop::RouteUnreachable, Error::NoHost, back),
             Some(Next::Prohibit) => step.refuse(i, Drop::RouteProhibited, Error::Prohibited, back),
             Some(Next::Local) => self.local(step, i),
@@ -560,15 +586,21 @@ fn destination(frame: &Frame<'_>) -> IpAddr {
 
 /// Whether nobody can have the source address (RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2, 2.5.3, 2.7).
 #[inline]
-fn is_martian(frame: &Frame<'_>) -> bool {
+pub(super) fn is_martian(frame: &Frame<'_>) -> bool {
     match frame.kind() {
         Kind::V4 => matches!(frame.addresses4().0 >> 24, 0 | 127 | 224..),
         _ => matches!(frame.addresses6().0, 0 | 1) || frame.ip()[8] == 0xff,
     }
 }
 
+/// Whether the source is an address of its link alone.
+#[inline]
+pub(super) fn is_of_link(frame: &Frame<'_>) -> bool {
+    frame.kind() == Kind::V6 && frame.addresses6().0 >> 118 == 0xfe80 >> 6
+}
+
 /// Whether the source address is the unspecified one.
-fn is_nobody(frame: &Frame<'_>) -> bool {
+pub(super) fn is_nobody(frame: &Frame<'_>) -> bool {
     match frame.kind() {
         Kind::V4 => frame.addresses4().0 == 0,
         _ => frame.addresses6().0 == 0,

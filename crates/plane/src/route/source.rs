@@ -1,0 +1,244 @@
+//! Whose packets a router takes in at a port: who claims another's address goes no further (BCP 38 = RFC 2827, RFC 3704).
+//!
+//! ```text
+//! source > hop of the way back (Lpm) > the port it leads to > is it one that the packet may have come in by?
+//! ```
+//!
+//! | `rpf` | the way back to the source leads to |
+//! |---|---|
+//! | `strict` | the port that the packet came in by |
+//! | `end`, if the text says nothing | a port of the same end of the node: several uplinks may be used in both directions |
+//! | `loose` | any port |
+//! | `off` | not asked |
+//!
+//! An address that nobody can have, or that is the node's own, is refused in any case. It is judged before all stages, so
+//! that none translates such an address or remembers it.
+
+use super::router::{GROUPS, Next, Router, is_martian, is_nobody, is_of_link};
+use super::{Hop, Lpm};
+use crate::batch::{BATCH, Set};
+use crate::drops::Drop;
+use crate::frame::{Frame, Kind, PortId};
+
+/// What is asked of the way back to a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rpf {
+    /// It leads to the port that the packet came in by.
+    Strict,
+    /// It leads to a port of the same end.
+    #[default]
+    End,
+    /// It leads to any port.
+    Loose,
+    /// Nothing.
+    Off,
+}
+
+impl Rpf {
+    /// By their names in texts.
+    pub(crate) const NAMES: [(&str, Rpf); 4] =
+        [("strict", Rpf::Strict), ("end", Rpf::End), ("loose", Rpf::Loose), ("off", Rpf::Off)];
+}
+
+/// Why a frame that came in goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Nobody there has its source.
+    Source(Drop),
+    /// Its time to live ends here: a stage would only remember its sender, and write its address anew.
+    Ttl,
+}
+
+/// Where a hop leads.
+enum Leads {
+    /// To the node itself, or to all.
+    Here,
+    Nowhere,
+    /// To these ports, a bit for each.
+    Out(u64),
+}
+
+/// An end of a packet.
+#[derive(Clone, Copy)]
+enum End {
+    Source,
+    Destination,
+}
+
+impl End {
+    #[inline]
+    fn of<A>(self, (source, destination): (A, A)) -> A {
+        match self {
+            End::Source => source,
+            End::Destination => destination,
+        }
+    }
+}
+
+const fn bit(port: PortId) -> u64 {
+    1 << (port.0 % 64)
+}
+
+impl Router {
+    /// Judges frames that have come in from links. Those of the left end that go to a port there are marked.
+    pub(crate) fn vet(&self, frames: &mut [Frame<'_>], set: Set) -> [Option<Refusal>; BATCH] {
+        let (mut refusals, mut hops) = ([None; BATCH], [Hop::NONE; BATCH]);
+        if self.rpf.iter().any(|rpf| *rpf != Rpf::Off) {
+            self.hops(frames, set, &mut hops, End::Source);
+        }
+        let (left, mut asked) = (self.left_ports, Set::EMPTY);
+        for i in set {
+            refusals[i] = self.judge(&frames[i], hops[i]).map(Refusal::Source);
+            let is_left = bit(frames[i].port) & left != 0;
+            if is_left && refusals[i].is_none() && (left.count_ones() > 1 || frames[i].ttl() <= 1) {
+                asked.insert(i);
+            }
+        }
+        if !asked.is_empty() {
+            self.hops(frames, asked, &mut hops, End::Destination);
+        }
+        for i in asked {
+            let Leads::Out(ports) = self.leads(hops[i]) else { continue };
+            frames[i].stays_inside = ports & !left == 0;
+            if frames[i].ttl() <= 1 {
+                refusals[i] = Some(Refusal::Ttl);
+            }
+        }
+        refusals
+    }
+
+    /// The hops of one end of each frame of `set`.
+    fn hops(&self, frames: &[Frame<'_>], set: Set, hops: &mut [Hop; BATCH], end: End) {
+        let (mut of4, mut of6) = (Set::EMPTY, Set::EMPTY);
+        for i in set {
+            if frames[i].kind() == Kind::V4 { of4.insert(i) } else { of6.insert(i) }
+        }
+        hops_of(&self.v4, of4, |i| end.of(frames[i].addresses4()), hops);
+        hops_of(&self.v6, of6, |i| end.of(frames[i].addresses6()), hops);
+    }
+
+    /// Why a source is refused whose way back is this hop.
+    #[inline]
+    fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<Drop> {
+        if is_martian(frame) {
+            // Who has no address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
+            let asks_all = is_nobody(frame) && is_for_all(frame);
+            return (!asks_all).then_some(Drop::MartianSource);
+        }
+        let rpf = self.rpf[usize::from(frame.port.0)];
+        if rpf == Rpf::Off || is_of_link(frame) {
+            return None;
+        }
+        let (own, left) = (bit(frame.port), self.left_ports);
+        let accepted = match rpf {
+            Rpf::Strict => own,
+            Rpf::End if own & left != 0 => left,
+            Rpf::End => !left,
+            _ => u64::MAX,
+        };
+        match self.leads(back) {
+            Leads::Out(ports) if ports & accepted != 0 => None,
+            Leads::Here => Some(Drop::MartianSource),
+            _ => Some(Drop::ReversePath),
+        }
+    }
+
+    fn leads(&self, hop: Hop) -> Leads {
+        match self.nexts.get(hop.0 as usize) {
+            Some(&(Next::Ready { port, .. } | Next::Stale { port, .. } | Next::Connected(port))) => {
+                Leads::Out(bit(port))
+            }
+            Some(Next::Local | Next::All | Next::Broadcast(_)) => Leads::Here,
+            Some(Next::Unresolved) => Leads::Out(bit(self.neighbour_port(hop))),
+            Some(Next::Blackhole | Next::Unreachable | Next::Prohibit | Next::Martian) => Leads::Nowhere,
+            None if hop.0 >= GROUPS && hop != Hop::NONE => {
+                let members = self.groups[(hop.0 - GROUPS) as usize].members.iter();
+                Leads::Out(members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member)))))
+            }
+            None => Leads::Nowhere,
+        }
+    }
+}
+
+/// Looks an address up for each number of `set`.
+fn hops_of<T: Lpm>(table: &T, set: Set, address: impl Fn(usize) -> T::Address, hops: &mut [Hop; BATCH])
+where
+    T::Address: Default,
+{
+    if set.is_empty() {
+        return;
+    }
+    let (mut keys, mut found) = ([T::Address::default(); BATCH], [Hop::NONE; BATCH]);
+    for (key, i) in keys.iter_mut().zip(set) {
+        *key = address(i);
+    }
+    let n = set.len();
+    table.lookup(&keys[..n], &mut found[..n]);
+    for (i, hop) in set.zip(found) {
+        hops[i] = hop;
+    }
+}
+
+/// Whether it is for a group, or for all hosts of its link.
+fn is_for_all(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => frame.addresses4().1 >> 28 == 14 || frame.addresses4().1 == u32::MAX,
+        _ => frame.addresses6().1 >> 120 == 0xff,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Batch, Fate};
+    use crate::config::Config;
+    use crate::frame::HEAD_ROOM;
+    use crate::plane::Plane;
+    use crate::scenario::packet;
+    use crate::time::Time;
+
+    const MACS: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
+
+    /// What becomes of a packet at a port of a router with two links inside, and what it is then.
+    fn sent(rpf: &str, port: u8, line: &str) -> (Fate, Vec<u8>) {
+        let text = format!(
+            "lan(198.18.0.1/24, rpf {rpf}, neighbour 198.18.0.5 02:00:00:00:cc:01)
+             dmz(198.18.1.1/24, rpf {rpf}, neighbour 198.18.1.5 02:00:00:00:cc:02)
+             nat(public 198.19.0.1) > route(default via 198.19.0.2)
+             > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:03)"
+        );
+        let mut plane = Plane::new(&Config::read("n", &text).expect("a node"), &MACS);
+        let mac = MACS[usize::from(port)];
+        let mut buf =
+            [&[0; HEAD_ROOM][..], &mac, &[2; 6], &[8, 0], &packet(line).expect("a packet")].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+        plane.run(Time::from_ms(1), &mut batch);
+        let (frame, fate) = batch.outcome().next().expect("one");
+        (fate, frame.ip()[12..16].to_vec())
+    }
+
+    #[test]
+    fn two_links_of_one_end_are_told_apart_only_if_asked() {
+        // A host of the DMZ, whose packet comes by the LAN.
+        let other = "udp 198.18.1.5:1 > 192.0.2.1:53";
+        for (rpf, expected) in [
+            ("strict", Fate::Dropped(Drop::ReversePath)),
+            ("end", Fate::Out(PortId(2))),
+            ("loose", Fate::Out(PortId(2))),
+        ] {
+            assert_eq!(sent(rpf, 0, other).0, expected, "{rpf}");
+            assert_eq!(sent(rpf, 1, other).0, Fate::Out(PortId(2)), "{rpf}");
+        }
+        assert_eq!(sent("loose", 0, "udp 198.18.1.1:1 > 192.0.2.1:53").0, Fate::Dropped(Drop::MartianSource));
+    }
+
+    #[test]
+    fn no_nat_is_between_two_links_of_the_inside() {
+        let inside = sent("end", 0, "udp 198.18.0.5:1 > 198.18.1.5:53");
+        assert_eq!(inside, (Fate::Out(PortId(1)), vec![198, 18, 0, 5]));
+        let outside = sent("end", 0, "udp 198.18.0.5:1 > 192.0.2.1:53");
+        assert_eq!(outside, (Fate::Out(PortId(2)), vec![198, 19, 0, 1]));
+    }
+}
