@@ -384,6 +384,14 @@ impl Frame<'_> {
         }
     }
 
+    /// An answer to a query of ICMP.
+    pub(crate) fn icmp_answer(&self) -> bool {
+        match self.kind {
+            Kind::V4 => matches!(self.icmp(), Some((0 | 14 | 16 | 18, _))),
+            _ => matches!(self.icmp(), Some((129, _))),
+        }
+    }
+
     /// An error of ICMP, which quotes a packet.
     pub fn icmp_error(&self) -> bool {
         match (self.icmp(), self.kind) {

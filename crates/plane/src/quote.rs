@@ -29,6 +29,8 @@ pub(crate) struct Quote<A> {
     /// Address and port; of a query of ICMP its identifier, of what has no ports zero.
     pub(crate) src: (A, u16),
     pub(crate) dst: (A, u16),
+    /// It answers a query of ICMP.
+    pub(crate) is_answer: bool,
 }
 
 /// Why nobody can say whose the quoted packet was.
@@ -81,7 +83,13 @@ pub(crate) fn v4(frame: &Frame<'_>) -> Result<Quote<u32>, Unclear> {
     let (sport, dport) = ports(header[9], l4)?;
     let [.., a, b, c, d, e, f, g, h] = *header;
     let (src, dst) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-    Ok(Quote { proto: header[9], l4_at: ERROR + header_bytes, src: (src, sport), dst: (dst, dport) })
+    Ok(Quote {
+        proto: header[9],
+        l4_at: ERROR + header_bytes,
+        src: (src, sport),
+        dst: (dst, dport),
+        is_answer: header[9] == ICMP && matches!(l4[0], 0 | 14 | 16 | 18),
+    })
 }
 
 /// Reads what an error of ICMPv6 quotes.
@@ -111,10 +119,20 @@ pub(crate) fn v6(frame: &Frame<'_>) -> Result<Quote<u128>, Unclear> {
         l4_at: ERROR + carried.at,
         src: (address(src), sport),
         dst: (address(dst), dport),
+        is_answer: carried.proto == ICMP6 && l4[0] == 129,
     })
 }
 
-impl<A: PartialEq> Quote<A> {
+impl<A: PartialEq + Copy> Quote<A> {
+    /// Both ends; of a query of ICMP only the one who asked has the identifier.
+    pub(crate) fn asker(&self) -> ((A, u16), (A, u16)) {
+        match (self.proto, self.is_answer) {
+            (ICMP | ICMP6, true) => ((self.src.0, 0), self.dst),
+            (ICMP | ICMP6, false) => (self.src, (self.dst.0, 0)),
+            _ => (self.src, self.dst),
+        }
+    }
+
     /// Whether the error goes to whom the quoted packet came from: to anybody else it says nothing.
     pub(crate) fn is_for(&self, receiver: A) -> bool {
         self.src.0 == receiver

@@ -12,8 +12,9 @@
 //! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
 //!
 //! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
-//! in the middle of a connection may begin one. A full table refuses new connections and never gives up a live one. What a
-//! later stage drops has begun nothing: it is forgotten as soon as its sender has been told.
+//! in the middle of a connection may begin one. A full table gives up a connection that nobody has answered for a new one,
+//! of a few the oldest, and never one that was answered: whoever floods it displaces himself. What a later stage drops has
+//! begun nothing: it is forgotten as soon as its sender has been told.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -28,7 +29,7 @@ use crate::stage::Step;
 use crate::table::arena::Arena;
 use crate::table::index::Index;
 use crate::table::secret::Secret;
-use crate::table::tcp::{ACK, RST, SYN, Segment, Side, Track, Verdict};
+use crate::table::tcp::{ACK, FIN, RST, SYN, Segment, Side, Track, Verdict};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
 use crate::time::Time;
 
@@ -56,6 +57,9 @@ struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
+
+/// Entries among which one is looked for that may be given up.
+const LOOKED_AT: u32 = 16;
 
 /// Bits of an entry's flags beside the kind.
 const BEGUN_BY_LOW: u8 = 0x40;
@@ -94,7 +98,11 @@ impl Flow {
 
     #[inline]
     fn of(frame: &Frame<'_>) -> Flow {
-        let (sport, dport) = frame.ports();
+        let (mut sport, mut dport) = frame.ports();
+        // An identifier is that of the one who asks: who asks back is another matter.
+        if frame.icmp_query() {
+            if frame.icmp_answer() { sport = 0 } else { dport = 0 }
+        }
         match frame.kind() {
             Kind::V4 => {
                 let (src, dst) = frame.addresses4();
@@ -113,11 +121,13 @@ impl Flow {
         match frame.kind() {
             Kind::V4 => {
                 let quote = quote::v4(frame).ok().filter(|quote| quote.is_for(frame.addresses4().1))?;
-                Some(Flow::v4(quote.src, quote.dst, quote.proto))
+                let (src, dst) = quote.asker();
+                Some(Flow::v4(src, dst, quote.proto))
             }
             _ => {
                 let quote = quote::v6(frame).ok().filter(|quote| quote.is_for(frame.addresses6().1))?;
-                Some(Flow::v6(quote.src, quote.dst, quote.proto))
+                let (src, dst) = quote.asker();
+                Some(Flow::v6(src, dst, quote.proto))
             }
         }
     }
@@ -223,6 +233,8 @@ pub(crate) struct Connections {
     live: u32,
     /// Connections at a time.
     most: u32,
+    /// Where the next one is looked for that may be given up.
+    victim: u32,
     /// Frames of the present batch that began a connection, or came right behind the one that did.
     begun: Vec<(usize, u32)>,
     /// Connections whose frames went no further.
@@ -256,6 +268,7 @@ impl Connections {
             hand: Hand::default(),
             live: 0,
             most,
+            victim: 0,
             begun: Vec::with_capacity(BATCH),
             refused: Vec::with_capacity(BATCH),
         }
@@ -313,6 +326,7 @@ impl Connections {
             let entry = &self.entries[found.entries[i]];
             let alive = found.entries[i] != 0 && !self.ages.over(entry.track.class, entry.seen, now);
             found.states[i] = match alive && !step.frames[i].icmp_error() {
+                true if is_impossible(entry, entry.side(flow), &step.frames[i]) => State::Invalid,
                 true if begins_anew(entry, &step.frames[i]) => State::New,
                 true if entry.side(flow) == Side::Outside || entry.track.flags & ANSWERED != 0 => {
                     State::Established
@@ -342,14 +356,10 @@ impl Connections {
             });
             return if known { State::Related } else { State::Invalid };
         }
-        let is_answer = match frame.kind() {
-            Kind::V4 => matches!(frame.icmp(), Some((0 | 14 | 16 | 18, _))),
-            _ => matches!(frame.icmp(), Some((129, _))),
-        };
         let begins = frame.proto() != TCP
             || frame.fragment() == Fragment::Later
             || Track::begin(Side::Inside, &Segment::of(frame)).is_some();
-        if is_answer || !begins { State::Invalid } else { State::New }
+        if frame.icmp_answer() || !begins { State::Invalid } else { State::New }
     }
 
     /// A frame passed: its connection is remembered, and what the frame says of it.
@@ -402,7 +412,7 @@ impl Connections {
             self.begun.push((i, before));
             return Ok(());
         }
-        if self.live >= self.most {
+        if self.live >= self.most && !self.make_room() {
             return Err(Full);
         }
         let number = match self.free {
@@ -452,6 +462,27 @@ impl Connections {
         }
     }
 
+    /// Gives up a connection that nobody has answered, of a few the oldest; false if there is none among them.
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        let mut oldest: Option<u32> = None;
+        for _ in 0..LOOKED_AT {
+            self.victim = if self.victim + 1 < self.entries.len() { self.victim + 1 } else { 1 };
+            let entry = &self.entries[self.victim];
+            let is_idle = entry.track.flags & KIND != 0 && entry.track.flags & ANSWERED == 0;
+            let is_older = |number: u32| entry.seen.since(self.entries[number].seen) as i32 <= 0;
+            if is_idle && oldest.is_none_or(is_older) {
+                oldest = Some(self.victim);
+            }
+        }
+        let Some(oldest) = oldest else { return false };
+        // Nobody is to forget by its number what comes in its place.
+        self.begun.retain(|(_, begun)| *begun != oldest);
+        self.refused.retain(|refused| *refused != oldest);
+        self.remove(oldest);
+        true
+    }
+
     fn remove(&mut self, number: u32) {
         let Entry { low, high, ports, track, .. } = self.entries[number];
         let flow = Flow { low, high, ports, kind: track.flags & KIND, from_low: true };
@@ -466,7 +497,22 @@ impl Connections {
 #[inline]
 fn begins_anew(entry: &Entry, frame: &Frame<'_>) -> bool {
     let is_over = matches!(entry.track.class, Class::TcpClosing | Class::TcpReset);
-    is_over && frame.tcp_flags() & (SYN | ACK | RST) == SYN
+    is_over && frame.tcp_flags() & (SYN | ACK | RST | FIN) == SYN
+}
+
+/// Whether no end says so in a connection: the beginning and the end at once, or data and the end before the beginning. A
+/// bare ACK may come before: an end that remembers an older connection says so (RFC 5961, section 4).
+#[inline]
+fn is_impossible(entry: &Entry, side: Side, frame: &Frame<'_>) -> bool {
+    let flags = frame.tcp_flags();
+    if flags & SYN != 0 {
+        return flags & (FIN | RST) != 0;
+    }
+    entry.track.class == Class::TcpOpening
+        && side == Side::Outside
+        && flags & RST == 0
+        && !entry.track.has_begun(side)
+        && (flags & FIN != 0 || Segment::of(frame).bytes > 0)
 }
 
 /// What a frame says of its connection.

@@ -136,12 +136,13 @@ impl Track {
     }
 
     /// The connection that this segment begins, if it may begin one: by a SYN, or where its beginning was missed, as
-    /// after a restart, by anything that acknowledges something and is no RST. What the other side says next opens it.
+    /// after a restart, by anything that acknowledges something and is neither SYN nor RST. What the other side says next opens it.
     pub(crate) fn begin(side: Side, segment: &Segment) -> Option<Track> {
         let mut track = Track::plain(Class::TcpOpening);
-        match segment.flags & (SYN | RST | ACK) {
+        match segment.flags & (SYN | RST | ACK | FIN) {
             SYN => _ = track.syn(side, segment),
-            ACK => {
+            // It may have missed the beginning.
+            flags if flags & !FIN == ACK => {
                 let (here, there) = (side as usize, 1 - side as usize);
                 track.sent[here] = segment.end();
                 track.sent[there] = segment.ack;
@@ -153,6 +154,11 @@ impl Track {
             _ => return None,
         }
         Some(track)
+    }
+
+    /// Whether this side's SYN was heard, or its beginning was missed.
+    pub(crate) fn has_begun(&self, side: Side) -> bool {
+        self.said & said::SYN << side as u8 != 0
     }
 
     /// Takes note of a segment that is plain, of an open connection.
