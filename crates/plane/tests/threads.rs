@@ -15,10 +15,11 @@ const THREADS: u8 = 3;
 /// What threads do otherwise: limits are dealt out to them, well-known ports only where there is a block for each, and
 /// deterministic ports stay as they are.
 const OTHERWISE: &[&str] = &[
-    "no more connections are remembered than may be, and none gives way",
+    "no more connections are remembered than may be, and none that was answered gives way",
     "a subscriber has so many sessions and no more, and all together",
     "ports of 0 to 1023 stay in that range, others in theirs",
     "other rules for deterministic ports hold for what is new",
+    "datagrams of one host to many keep nobody else from sending one, and a host with few gives nothing",
 ];
 
 #[test]

@@ -211,6 +211,7 @@ impl Table {
             *left -= 1;
             self.walked = if self.walked + 1 < self.sessions.numbers() { self.walked + 1 } else { 1 };
             if self.sessions[self.walked].is(&inside, Kind::Session) {
+                self.call_is_over(self.walked);
                 self.sessions.remove(&self.secret, self.walked);
                 self.leave(mapping);
             }

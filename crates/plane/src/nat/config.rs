@@ -14,6 +14,7 @@
 //! | `rate 100` | new mappings of a subscriber per second | no limit |
 //! | `sessions 1000000` | sessions of all subscribers, at most | 1000000 |
 //! | `subscriber-sessions 4000` | sessions of a subscriber, at most | no limit |
+//! | `subscriber-calls 256` | TCP connections to a subscriber that others have begun and it has not answered, at most | 256 |
 //! | `hold 120s`, `held 1000000` | how long a port rests before it is given out again, and how many may | 120s, 1000000 |
 //! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
 //! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
@@ -112,6 +113,7 @@ pub(crate) struct Config {
     pub(crate) rate_per_s: Option<u32>,
     pub(crate) sessions: u32,
     pub(crate) subscriber_sessions: u32,
+    pub(crate) subscriber_calls: u32,
     pub(crate) timeouts: Timeouts,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) pairs: Pairs,
@@ -145,6 +147,7 @@ const FORMS: &[&str] = &[
     "rate 100",
     "sessions 1000000",
     "subscriber-sessions 4000",
+    "subscriber-calls 256",
     "hold 120s",
     "held 1000000",
     "forward tcp 192.0.2.1:80 to 192.168.0.9:8080",
@@ -259,6 +262,7 @@ impl Default for Config {
             rate_per_s: None,
             sessions: 1_000_000,
             subscriber_sessions: u32::MAX,
+            subscriber_calls: 256,
             timeouts: Timeouts::default(),
             forwards: Vec::new(),
             pairs: Pairs::default(),
@@ -311,6 +315,7 @@ impl Draft {
             ["rate", rate] => config.rate_per_s = Some(number(rate, 1..=1_000_000)?),
             ["sessions", most] => config.sessions = number(most, 1..=1_000_000_000)?,
             ["subscriber-sessions", most] => config.subscriber_sessions = number(most, 1..=1_000_000_000)?,
+            ["subscriber-calls", most] => config.subscriber_calls = number(most, 1..=1_000_000_000)?,
             ["hold", time] => config.ports.hold = seconds(time, 0)?,
             ["held", ports] => config.ports.held = number(ports, 0..=u32::MAX)?,
             ["forward", proto, outside, "to", inside] => {

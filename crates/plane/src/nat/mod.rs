@@ -8,6 +8,7 @@
 //! | question | file |
 //! |---|---|
 //! | Who may send what, which mapping comes and goes? | `table.rs` |
+//! | Who gives way when the table is full? | `scarce.rs` |
 //! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
 //! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `area.rs`, `held.rs`, `deterministic.rs` |
 //! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
@@ -43,6 +44,7 @@ mod ports;
 mod ranges;
 mod redirect;
 mod restore;
+mod scarce;
 mod sessions;
 mod slot;
 mod steer;

@@ -56,6 +56,8 @@ const RETIRED: u8 = 1;
 const SHARED: u8 = 2;
 /// Flag of a mapping that anybody outside may use.
 const OPEN: u8 = 4;
+/// Flag of a session that somebody outside has begun, and nobody inside has answered.
+const CALLED: u8 = 8;
 /// Where the other flags begin: which area of its address gave the port.
 const GENERATION: u32 = 4;
 
@@ -188,6 +190,14 @@ impl Slot {
 
     pub(crate) fn set_open(&mut self, is_open: bool) {
         self.track.flags = self.track.flags & !OPEN | if is_open { OPEN } else { 0 };
+    }
+
+    pub(crate) fn is_called(&self) -> bool {
+        self.track.flags & CALLED != 0
+    }
+
+    pub(crate) fn set_called(&mut self, is_called: bool) {
+        self.track.flags = self.track.flags & !CALLED | if is_called { CALLED } else { 0 };
     }
 
     pub(super) fn generation(&self) -> Generation {

@@ -35,6 +35,8 @@ pub(crate) struct Subscriber {
     pub(crate) new: Allowance,
     /// Mappings and sessions.
     pub(crate) sessions: u32,
+    /// Of these, sessions that others outside have begun and it has not answered.
+    pub(crate) calls: u32,
 }
 
 /// All of them by number; 0 is nobody.
@@ -90,7 +92,7 @@ impl Subscribers {
 
 impl Subscriber {
     fn at(address: Address) -> Subscriber {
-        Subscriber { address, holding: Holding::default(), new: Allowance::default(), sessions: 0 }
+        Subscriber { address, holding: Holding::default(), new: Allowance::default(), sessions: 0, calls: 0 }
     }
 }
 

@@ -93,6 +93,8 @@ pub(crate) struct Table {
     /// Of those, mappings that other threads use.
     pub(super) foreign: u32,
     hand: Hand,
+    /// Where the next session is looked for that may give way.
+    pub(super) victim: u32,
     pub(crate) log: Log,
 }
 
@@ -117,6 +119,7 @@ impl Table {
             has_forwards: false,
             foreign: 0,
             hand: Hand::default(),
+            victim: 0,
             log: Log::default(),
             config,
         };
@@ -138,7 +141,7 @@ impl Table {
     }
 
     /// Whether there are all the sessions that there may be.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.sessions.live() - self.foreign >= self.share.part(self.config.sessions)
     }
 
@@ -336,6 +339,9 @@ impl Table {
 
     /// A segment or datagram of a session: its state, and its time.
     pub(super) fn heard(&mut self, now: Time, session: u32, side: Side, segment: &Segment) {
+        if side == Side::Inside {
+            self.call_is_over(session);
+        }
         let slot = &mut self.sessions[session];
         let refreshes = match slot.inside().proto {
             TCP if slot.track.class != Class::Lasting => {
@@ -367,15 +373,23 @@ impl Table {
             // Its port is about to be somebody else's.
             return Err(Drop::NatNoMapping);
         }
+        let is_call = side == Side::Outside && flow.inside.proto == TCP;
+        if is_call {
+            self.may_call(mapping)?;
+        }
         let (tick, end) = (Tick::of(now), self.end(flow.inside.proto, flow.remote));
         let slot = &mut self.sessions[mapping];
-        if slot.track.class == Class::Lasting && !slot.is_fixed() {
+        let session = if slot.track.class == Class::Lasting && !slot.is_fixed() {
             // Its own session is over: this is the next.
             slot.set_remote(end);
             slot.set_track(track);
             slot.seen = tick;
+            mapping
         } else {
-            self.add_session(mapping, Slot::new(flow.inside, Kind::Session, end, track, tick))?;
+            self.add_session(now, mapping, Slot::new(flow.inside, Kind::Session, end, track, tick))?
+        };
+        if is_call {
+            self.called(session);
         }
         let knows_addresses = self.config.filtering == Dependence::Address && flow.inside.proto == TCP;
         if knows_addresses && side == Side::Inside {
@@ -384,7 +398,11 @@ impl Table {
             match self.session_of(now, mapping, caller) {
                 0 => {
                     let track = Track::plain(Class::Other);
-                    self.add_session(mapping, Slot::new(flow.inside, Kind::Session, caller, track, tick))?;
+                    self.add_session(
+                        now,
+                        mapping,
+                        Slot::new(flow.inside, Kind::Session, caller, track, tick),
+                    )?;
                 }
                 known => self.sessions[known].seen = tick,
             }
@@ -392,10 +410,8 @@ impl Table {
         Ok(())
     }
 
-    fn add_session(&mut self, mapping: u32, mut session: Slot) -> Result<(), Drop> {
-        if self.is_full() {
-            return Err(Drop::NatSessions);
-        }
+    fn add_session(&mut self, now: Time, mapping: u32, mut session: Slot) -> Result<u32, Drop> {
+        self.room_for(now, &session.inside())?;
         let subscriber = self.sessions[mapping].subscriber;
         if subscriber != 0 && self.subscribers[subscriber].sessions >= self.config.subscriber_sessions {
             return Err(Drop::NatQuota);
@@ -404,9 +420,9 @@ impl Table {
         owner.dependents = owner.dependents.checked_add(1).ok_or(Drop::NatQuota)?;
         owner.set_shared();
         session.subscriber = subscriber;
-        self.sessions.insert(&self.secret, session);
+        let number = self.sessions.insert(&self.secret, session);
         self.subscribers[subscriber].sessions += 1;
-        Ok(())
+        Ok(number)
     }
 
     /// A new mapping with its first session.
@@ -428,9 +444,7 @@ impl Table {
         let New { kind, redirect, track } = new;
         let proto = inside.proto;
         let space = Space::of(proto).unwrap_or(Space::Other);
-        if self.is_full() {
-            return Err(Drop::NatSessions);
-        }
+        self.room_for(now, &inside)?;
         let subscriber = self.subscribers.find_or_add(&self.secret, inside.address);
         let taken = match self.port_for(now, subscriber, space, inside.port) {
             Ok(taken) => taken,
@@ -546,7 +560,8 @@ impl Table {
     }
 
     /// A session is over. A mapping ends with its last session.
-    fn end_session(&mut self, now: Time, number: u32) {
+    pub(super) fn end_session(&mut self, now: Time, number: u32) {
+        self.call_is_over(number);
         let slot = self.sessions[number];
         match slot.kind() {
             Kind::Free => {}
@@ -577,6 +592,7 @@ impl Table {
 
     /// Takes a mapping away, whose last session was of this class.
     pub(super) fn remove(&mut self, now: Time, number: u32, class: Class) {
+        self.call_is_over(number);
         let slot = self.sessions[number];
         let space = Space::of(slot.inside().proto).unwrap_or(Space::Other);
         let place = Place { outside: slot.outside, space, port: slot.outside_port };
