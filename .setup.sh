@@ -54,17 +54,21 @@ install() {
 
 # Installs a package whose services stay off, now and after the next start of the machine.
 install_off() {
-    local package=$1 policy=/usr/sbin/policy-rc.d as_root=() ours='' status=0
+    local package=$1 policy=/usr/sbin/policy-rc.d mark='# weir: no service starts while it installs a package' as_root=()
     shift
     [ "$EUID" -eq 0 ] || as_root=(sudo)
-    if [ ! -e "$policy" ] && have apt-get; then
-        ours=yes
-        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
-        "${as_root[@]}" chmod 755 "$policy"
-    fi
-    (install "$package") || status=$?
-    [ -z "$ours" ] || "${as_root[@]}" rm -f "$policy"
-    [ "$status" -eq 0 ] || exit "$status"
+    # In a process of its own, whose end takes the policy away: also after Ctrl-C, services of other packages are to start.
+    # One that was killed has left it; it is known by its mark.
+    (
+        if have apt-get && { [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; }; then
+            # shellcheck disable=SC2064 # what it says now
+            trap "${as_root[*]} rm -f '$policy'" EXIT
+            trap 'exit 130' INT TERM HUP
+            printf '#!/bin/sh\n%s\nexit 101\n' "$mark" | "${as_root[@]}" tee "$policy" >/dev/null
+            "${as_root[@]}" chmod 755 "$policy"
+        fi
+        install "$package"
+    ) || exit
     # Without systemd there is nothing to disable: the policy has kept it from starting.
     ! have systemctl || "${as_root[@]}" systemctl --quiet disable --now "$@" >/dev/null 2>&1 || true
 }
