@@ -1,0 +1,21 @@
+//! Files that weir writes where others may write too, and files that must outlive a crash.
+//!
+//! ```text
+//! path > as the user who asked > directory, link by link > name, never through a link > checked > open file
+//! bytes > beside it > fsync > rename > fsync of the directory                            (a whole file)
+//! ```
+//! Root writes what somebody else has laid in its way only if nothing comes of it: no link is followed but those of root
+//! and of the user who asked, no file is emptied, and one with a second name is left alone.
+#![forbid(unsafe_code)]
+
+mod directory;
+#[cfg(feature = "faults")]
+pub mod faults;
+mod open;
+mod replace;
+mod user;
+
+pub use directory::{Directory, check_writable};
+pub use open::{append, check_plain, create, keep, special};
+pub use replace::{replace, replace_in};
+pub use user::{User, as_caller, caller, explained, is_root};

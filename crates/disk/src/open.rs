@@ -1,0 +1,207 @@
+//! The ways in which a file that somebody named is opened for writing.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{FileType, OFlags, Stat};
+
+use crate::directory::{Directory, is_trusted, kind};
+use crate::user::{as_caller, caller, is_root};
+
+/// Makes a new file, of the user who asked; what is there and no file (a pipe, a device) is opened, and without a reader
+/// that is `ENXIO`.
+///
+/// # Errors
+/// A file has this name already; a link, or a pipe of somebody else.
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    as_caller(|| {
+        let (directory, name) = Directory::of(path)?;
+        directory.create(&name, mode)
+    })
+}
+
+/// Opens a file to which lines are appended, or makes it. A pipe or device is never waited for: it takes what it has room
+/// for, and no more.
+///
+/// # Errors
+/// A link, a file with a second name, or a pipe of somebody else or without a reader.
+pub fn append(path: &Path, mode: u32) -> io::Result<File> {
+    as_caller(|| {
+        let (directory, name) = Directory::of(path)?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK;
+        match directory.create_new(&name, mode) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let (file, found) = directory.existing(&name, flags)?;
+        check_single(&found)?;
+        Ok(file)
+    })
+}
+
+/// Opens a file that belongs to the program itself, to read it and to write it anew, or makes it.
+///
+/// # Errors
+/// A link, no file, a file with a second name, or one of somebody else.
+pub fn keep(path: &Path, mode: u32) -> io::Result<File> {
+    as_caller(|| {
+        let (directory, name) = Directory::of(path)?;
+        match directory.create_new(&name, mode) {
+            Ok(file) => {
+                file.sync_all()?;
+                directory.sync()?;
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let (file, found) = directory.existing(&name, OFlags::RDWR | OFlags::NONBLOCK)?;
+        check_single(&found)?;
+        match kind(&found) {
+            FileType::RegularFile if is_trusted(&found) => Ok(file),
+            FileType::RegularFile => Err(of_other(&found)),
+            _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is no file")),
+        }
+    })
+}
+
+/// Looks whether a library that opens files by their names may have this one: it is a plain file, or nothing.
+///
+/// # Errors
+/// A link, also of somebody else on the way to it; a file with a second name, or of somebody else where root asks.
+pub fn check_plain(path: &Path) -> io::Result<()> {
+    let (directory, name) = Directory::of(path)?;
+    match directory.existing(&name, OFlags::PATH) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok((_, found)) if kind(&found) == FileType::Symlink => Err(link()),
+        Ok((_, found)) => {
+            check_single(&found)?;
+            let is_callers = caller().is_some_and(|caller| caller.uid == found.st_uid);
+            if is_root() && !is_trusted(&found) && !is_callers { Err(of_other(&found)) } else { Ok(()) }
+        }
+    }
+}
+
+/// Opens what is there and no file: a pipe, a device, standard output by its name; `None`: it is a file, or nothing.
+///
+/// # Errors
+/// A pipe of somebody else, or one that nobody reads.
+pub fn special(path: &Path) -> io::Result<Option<File>> {
+    if let Some(file) = inherited(path)? {
+        return Ok(Some(file));
+    }
+    as_caller(|| {
+        let (directory, name) = Directory::of(path)?;
+        match directory.look(&name)? {
+            Some(FileType::Fifo | FileType::CharacterDevice) => directory.special(&name).map(Some),
+            _ => Ok(None),
+        }
+    })
+}
+
+/// A file of this process by its name in the file system.
+fn inherited(path: &Path) -> io::Result<Option<File>> {
+    let again = |file: &dyn Fn() -> io::Result<std::os::fd::OwnedFd>| file().map(|file| Some(file.into()));
+    match path.to_str() {
+        Some("/dev/stdout") => again(&|| io::stdout().as_fd().try_clone_to_owned()),
+        Some("/dev/stderr") => again(&|| io::stderr().as_fd().try_clone_to_owned()),
+        // Whoever started the program has opened it.
+        Some(name) if name.starts_with("/dev/fd/") => File::options().write(true).open(path).map(Some),
+        _ => Ok(None),
+    }
+}
+
+impl Directory {
+    /// Reads a file that its user wrote, and nobody else can have.
+    ///
+    /// # Errors
+    /// It belongs to somebody else, others may write to it, or it is a link.
+    pub fn read_own(&self, name: &OsStr) -> io::Result<Vec<u8>> {
+        let (mut file, found) = self.existing(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let denied = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        if kind(&found) != FileType::RegularFile {
+            return denied("it is no file".to_string());
+        }
+        if found.st_uid != rustix::process::geteuid().as_raw() {
+            return denied(format!("it belongs to user {}", found.st_uid));
+        }
+        if found.st_mode & 0o022 != 0 {
+            return denied("others may write to it".to_string());
+        }
+        if found.st_nlink != 1 {
+            return denied("it has a second name".to_string());
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Makes a new file, or opens what is there and no file. Of a pipe that nobody reads it says so (`ENXIO`) and does not
+    /// wait; a reader of the pipe that is slow is waited for.
+    ///
+    /// # Errors
+    /// See [`create`].
+    pub fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        match self.create_new(name, mode) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+        match self.look(name)? {
+            Some(FileType::Fifo | FileType::CharacterDevice) => self.special(name),
+            Some(FileType::Symlink) => Err(io::Error::new(
+                ErrorKind::AlreadyExists,
+                "a symbolic link has this name: delete it, or name another file",
+            )),
+            _ => Err(io::Error::new(
+                ErrorKind::AlreadyExists,
+                "it is there already: delete it, or name another file",
+            )),
+        }
+    }
+
+    fn special(&self, name: &OsStr) -> io::Result<File> {
+        let (file, found) = self.existing(name, OFlags::WRONLY | OFlags::NONBLOCK)?;
+        check_single(&found)?;
+        match kind(&found) {
+            FileType::Fifo | FileType::CharacterDevice => {
+                // From here on its reader is waited for.
+                rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+                Ok(file)
+            }
+            _ => Err(ErrorKind::AlreadyExists.into()),
+        }
+    }
+}
+
+/// What is written to it reaches nobody whom the user did not name.
+fn check_single(found: &Stat) -> io::Result<()> {
+    match kind(found) {
+        FileType::RegularFile if found.st_nlink > 1 => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "the file has a second name (a hard link): name another file",
+        )),
+        FileType::Fifo if !is_trusted(found) => Err(of_other(found)),
+        FileType::RegularFile | FileType::Fifo | FileType::CharacterDevice => Ok(()),
+        FileType::Directory => Err(ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is neither a file nor a pipe nor a character device",
+        )),
+    }
+}
+
+/// The error of a link that is not followed.
+pub(crate) fn link() -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: name the file to which it leads")
+}
+
+fn of_other(found: &Stat) -> io::Error {
+    io::Error::new(
+        ErrorKind::PermissionDenied,
+        format!("it belongs to user {}: name another one", found.st_uid),
+    )
+}
