@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{Change, Count, Event, Past};
+use weir_plane::{BlockChange, Change, Count, Event, Kept, Past};
 use weir_port::thread;
 
 use crate::backend::OpenError;
@@ -54,7 +54,7 @@ struct Thread {
     asked: Arc<AtomicBool>,
     bell: Arc<Bell>,
     shown: Arc<Shown>,
-    handle: Option<JoinHandle<io::Result<Last>>>,
+    handle: Option<JoinHandle<Last>>,
     number: u32,
 }
 
@@ -71,7 +71,11 @@ impl Thread {
             let failed = done.is_err();
             // Whoever starts us waits for it.
             let _ = ready.send(done);
-            if failed { Ok(Last { counted: first, events: (Vec::new(), 0) }) } else { worker.run(strings) }
+            if failed {
+                Last { counted: Ok(first), events: (Vec::new(), 0), blocks: Vec::new() }
+            } else {
+                worker.run(strings)
+            }
         };
         let handle = std::thread::Builder::new().name("node".into()).spawn(run);
         let handle = Some(handle.map_err(thread_error("starting a thread of the node"))?);
@@ -106,7 +110,7 @@ impl Thread {
         self.tell();
     }
 
-    fn join(&mut self) -> Option<io::Result<Last>> {
+    fn join(&mut self) -> Option<Last> {
         let done = self.handle.take()?.join();
         Some(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
@@ -115,11 +119,13 @@ impl Thread {
 /// What is left to tell of a node that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its last counters, by thread.
-    pub threads: Vec<Snapshot>,
+    /// Its last counters, by thread, or why a port was of no more use.
+    pub threads: Result<Vec<Snapshot>, NodeError>,
     /// What its NATs wrote down since [`Node::events`] was last called, in the order of time, and how many events there was
     /// no room for, ever.
     pub events: (Vec<Event>, u64),
+    /// The blocks of ports that hosts had, but those that follow from their addresses.
+    pub blocks: Vec<Kept>,
 }
 
 /// A node that runs. Dropping it ends it.
@@ -128,6 +134,8 @@ pub struct Node {
     kind: Mutex<Blueprint>,
     /// What is left to tell of stages that went away.
     past: Mutex<Past>,
+    /// NATs came or went, so that changes of blocks do not say what there is.
+    nats_changed: AtomicBool,
     threads: Vec<Thread>,
 }
 
@@ -139,7 +147,13 @@ impl Node {
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
         let cpus = kind.settings.threads.clone();
-        let mut node = Node { began, kind: Mutex::new(kind), past: Mutex::default(), threads: Vec::new() };
+        let mut node = Node {
+            began,
+            kind: Mutex::new(kind),
+            past: Mutex::default(),
+            nats_changed: AtomicBool::new(false),
+            threads: Vec::new(),
+        };
         for ((worker, bell), cpu) in workers.zip(cpus) {
             node.threads.push(Thread::start(worker, bell, cpu)?);
         }
@@ -186,6 +200,7 @@ impl Node {
         for change in self.commit(changes)? {
             past.add(change.past());
         }
+        self.nats_changed.store(true, Ordering::Release);
         kind.config = plane;
         Ok(())
     }
@@ -284,6 +299,29 @@ impl Node {
         Ok(self.ask(Worker::mishaps)?.into_iter().flatten().collect())
     }
 
+    /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, or the
+    /// node is what another text says, and [`Node::blocks`] says what there is.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn block_changes(&self) -> Result<Option<Vec<BlockChange>>, NodeError> {
+        if self.nats_changed.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let of_threads = self.ask(|worker| worker.plane.block_changes())?;
+        Ok(of_threads.into_iter().collect::<Option<Vec<_>>>().map(|all| all.concat()))
+    }
+
+    /// All blocks of ports that hosts have, but those that follow from their addresses.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn blocks(&self) -> Result<Vec<Kept>, NodeError> {
+        // First: a change that comes meanwhile asks for all once more.
+        self.nats_changed.store(false, Ordering::Release);
+        Ok(self.ask(|worker| worker.plane.blocks())?.concat())
+    }
+
     /// When its time began.
     pub fn began(&self) -> SystemTime {
         self.began
@@ -300,6 +338,7 @@ impl Node {
             let plane = planes.next().expect("one for each thread");
             thread.ask(move |worker| worker.plane = plane)
         };
+        self.nats_changed.store(true, Ordering::Release);
         answers(self.threads.iter().map(new).collect()).map(drop)
     }
 
@@ -318,17 +357,19 @@ impl Node {
     }
 
     /// Ends it: nothing new comes in, what is there leaves.
-    ///
-    /// # Errors
-    /// A port was of no more use.
-    pub fn stop(mut self) -> Result<Ended, NodeError> {
-        let last = self.let_go().into_iter().collect::<io::Result<Vec<_>>>().map_err(NodeError::Stopped)?;
-        let (threads, events) = last.into_iter().map(|Last { counted, events }| (counted, events)).unzip();
+    pub fn stop(mut self) -> Ended {
+        let (mut counted, mut events, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+        for last in self.let_go() {
+            counted.push(last.counted);
+            events.push(last.events);
+            blocks.extend(last.blocks);
+        }
+        let threads = counted.into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped);
         let past = self.past.get_mut().expect("nobody panics with it");
-        Ok(Ended { threads, events: in_order(past.events(), events) })
+        Ended { threads, events: in_order(past.events(), events), blocks }
     }
 
-    fn let_go(&mut self) -> Vec<io::Result<Last>> {
+    fn let_go(&mut self) -> Vec<Last> {
         self.threads.iter_mut().for_each(Thread::let_go);
         self.threads.iter_mut().filter_map(Thread::join).collect()
     }

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use weir_plane::{BATCH, Batch, Departure, Event, Fate, Frame, Leave, Plane, PortId, Recovered, Time, Way};
+use weir_plane::{
+    BATCH, Batch, Departure, Event, Fate, Frame, Kept, Leave, Plane, PortId, Recovered, Time, Way,
+};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
@@ -120,9 +122,12 @@ pub(crate) struct Strings {
 
 /// What is left to tell when a worker has ended.
 pub(crate) struct Last {
-    pub(crate) counted: Snapshot,
+    /// The counters, or why a port is of no more use.
+    pub(crate) counted: io::Result<Snapshot>,
     /// What its NATs wrote down since somebody asked, and how many events there was no room for, ever.
     pub(crate) events: (Vec<Event>, u64),
+    /// The blocks of ports that hosts have.
+    pub(crate) blocks: Vec<Kept>,
 }
 
 /// What became of a frame, and where it begins and ends now.
@@ -155,7 +160,12 @@ impl Worker {
     }
 
     /// Works until the strings are let go, or nothing can arrive any more; then takes what is there, and sends it.
-    pub(crate) fn run(&mut self, mut strings: Strings) -> io::Result<Last> {
+    pub(crate) fn run(&mut self, strings: Strings) -> Last {
+        let counted = self.work(strings);
+        Last { counted, events: self.plane.events(), blocks: self.plane.blocks() }
+    }
+
+    fn work(&mut self, mut strings: Strings) -> io::Result<Snapshot> {
         loop {
             if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
                 break;
@@ -179,7 +189,7 @@ impl Worker {
         self.drain()?;
         let counted = self.snapshot()?;
         strings.shown.show(&counted);
-        Ok(Last { counted, events: self.plane.events() })
+        Ok(counted)
     }
 
     /// Does what was asked for; false when nobody can ask any more.

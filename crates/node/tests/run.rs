@@ -1,13 +1,14 @@
 //! Nodes that run: between wires in memory, and between those of the kernel.
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weir_node::{Config, Node, Opened, Snapshot};
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
-use weir_plane::What;
 use weir_plane::scenario::packet;
+use weir_plane::{BlockChange, Kept, What};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::ethtool::{Offload, set_offload};
@@ -78,7 +79,7 @@ fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
         }
         // What waits when it is told to end still leaves, or never came in.
         sent.iter().for_each(|frame| assert!(a.send(frame)));
-        let last = Snapshot::sum(&node.stop().unwrap().threads);
+        let last = Snapshot::sum(&node.stop().threads.unwrap());
         assert!(last.books.balance(), "{wait}: {last:?}");
         assert_eq!(last.books.entered, last.ports.iter().map(|port| port.received).sum::<u64>(), "{wait}");
         let left = std::iter::from_fn(|| b.receive()).count() as u64;
@@ -123,7 +124,7 @@ fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
         for n in 0..250 {
             assert!(ends[n as usize % 3][0].send(&flow(n)));
         }
-        let threads = node.stop().unwrap().threads;
+        let threads = node.stop().threads.unwrap();
         let last = Snapshot::sum(&threads);
         assert!(threads.iter().all(|thread| thread.books.balance() && thread.books.left > 50), "{threads:?}");
         let (books, sent) = (&last.books, last.ports[1].sent);
@@ -152,7 +153,7 @@ fn held_fragments_that_become_longer_than_frames_leave() {
         frame(&format!("udp 198.19.0.9:53 > 192.0.2.1:{port} len 1744 whole 3488 frag 0+ id 9 df"), [8, 0]);
     assert!(b.send(&later) && b.send(&first));
     assert_eq!([next(&a).len(), next(&a).len()], [first.len() + 28, later.len() + 28]);
-    assert!(Snapshot::sum(&node.stop().unwrap().threads).books.balance());
+    assert!(Snapshot::sum(&node.stop().threads.unwrap()).books.balance());
 }
 
 #[test]
@@ -183,10 +184,59 @@ fn stages_come_and_go_in_a_node_and_their_end_is_told() {
     assert_eq!(node.logged().unwrap().len(), 0, "once");
     assert_eq!(source(&node, nat), [192, 0, 2, 1]);
     assert_eq!(source(&node, plain), [198, 18, 0, 1]);
-    let ended = node.stop().unwrap();
+    let ended = node.stop();
     assert_eq!(told(ended.events), whole, "also where nobody has asked before the end");
-    let books = Snapshot::sum(&ended.threads).books;
+    let books = Snapshot::sum(&ended.threads.unwrap()).books;
     assert!(books.balance() && books.drops.total() == 0, "{books:?}");
+}
+
+/// Sends a datagram from each of so many hosts, of which the first has this number, and waits until all have left.
+fn hosts_send(node: &Node, (a, b): (&MemoryEnd, &MemoryEnd), first: u32, hosts: u32) {
+    let before = Snapshot::sum(&node.snapshots()).books.entered;
+    for host in first..first + hosts {
+        let host = std::net::Ipv4Addr::from(0xc612_0000 + host);
+        let packet = packet(&format!("udp {host}:5 > 192.0.2.9:53")).expect("a packet");
+        let frame = [&[2; 12][..], &[8, 0], &packet].concat();
+        while !a.send(&frame) {
+            while b.receive().is_some() {}
+        }
+    }
+    let left = until(node, |seen| {
+        while b.receive().is_some() {}
+        seen.books.entered - before >= u64::from(hosts)
+    });
+    assert_eq!(left.books.drops.total(), 0, "{left:?}");
+}
+
+#[test]
+fn blocks_of_ports_are_known_whatever_the_log_holds_and_however_many_there_are() {
+    let nat = "lan > nat(public 192.0.2.0/24, block 64, log nothing) > wan";
+    let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
+    let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
+    let node = Opened::between(&config(nat), vec![ports]).unwrap().start().unwrap();
+    let ends = (&a, &b);
+    hosts_send(&node, ends, 1, 3);
+    let changes = node.block_changes().unwrap().expect("they were few");
+    assert!(changes.iter().all(|change| matches!(change, BlockChange::Given(_))), "{changes:?}");
+    assert_eq!(changes.len(), 3);
+    assert_eq!(node.block_changes().unwrap(), Some(Vec::new()), "once");
+    assert_eq!(node.events().unwrap(), (Vec::new(), 0), "the log holds nothing");
+    hosts_send(&node, ends, 4, 70_000);
+    assert_eq!(node.block_changes().unwrap(), None, "they were too many to be kept one by one");
+    let hosts = |blocks: Vec<Kept>| blocks.iter().map(|block| block.inside).collect::<BTreeSet<_>>().len();
+    assert_eq!(hosts(node.blocks().unwrap()), 70_003);
+    assert_eq!(node.block_changes().unwrap(), Some(Vec::new()), "all have been read");
+    hosts_send(&node, ends, 70_004, 2);
+    assert_eq!(node.block_changes().unwrap().map(|changes| changes.len()), Some(2));
+    node.apply(&config("lan > wan")).unwrap();
+    assert_eq!(
+        (node.block_changes().unwrap(), node.blocks().unwrap()),
+        (None, Vec::new()),
+        "the NAT is gone"
+    );
+    node.apply(&config(nat)).unwrap();
+    hosts_send(&node, ends, 1, 5);
+    assert_eq!(hosts(node.stop().blocks), 5, "nobody has asked since the NAT is there");
 }
 
 #[test]
@@ -211,8 +261,8 @@ fn a_node_with_files_ends_with_them() {
     while !node.has_ended() && Instant::now() < deadline {
         std::thread::yield_now();
     }
-    let ended = node.stop().unwrap();
-    let last = Snapshot::sum(&ended.threads);
+    let ended = node.stop();
+    let last = Snapshot::sum(&ended.threads.unwrap());
     assert_eq!((last.books.entered, last.books.left, last.ports[1].sent), (200, 200, 200), "{last:?}");
     let happened: Vec<What> = ended.events.0.iter().map(|event| event.what).collect();
     assert_eq!(happened, [What::BlockAllocated, What::SessionCreated], "nobody has asked before");
@@ -287,7 +337,7 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
             }
             assert!(came == some, "{io}: {} of 60 frames, or others", came.len());
         }
-        let last = Snapshot::sum(&node.stop().unwrap().threads);
+        let last = Snapshot::sum(&node.stop().threads.unwrap());
         assert!(last.books.balance() && last.books.left == 900, "{io}: {last:?}");
         // Nothing of it is left at the interfaces.
         let again = street.node.run(|| Opened::new(&config).map(drop));
@@ -308,7 +358,7 @@ fn a_node_ends_when_an_interface_of_its_own_has_gone() {
         while !running.has_ended() && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        let why = running.stop().expect_err("a port is gone").to_string();
+        let why = running.stop().threads.expect_err("a port is gone").to_string();
         assert!(why.contains("interface n0 has vanished"), "{io}: {why}");
         drop(right);
     }

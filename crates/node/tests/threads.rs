@@ -148,7 +148,7 @@ fn hosts_behind_two_threads_talk_through_a_nat() {
             2 * hosts
         );
 
-        let threads = running.stop().unwrap().threads;
+        let threads = running.stop().threads.unwrap();
         let all = Snapshot::sum(&threads).books;
         assert!(
             threads.iter().all(|thread| thread.books.balance() && thread.books.left > 20),
@@ -187,7 +187,7 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
         server.send_to(&[8], from).unwrap();
         socket.recv_from(&mut buf).unwrap();
     }
-    let threads = running.stop().unwrap().threads;
+    let threads = running.stop().threads.unwrap();
     let all = Snapshot::sum(&threads).books;
     assert!(threads.iter().all(|thread| thread.books.left > 2), "both have work: {threads:?}");
     assert!(all.left >= 2 * u64::from(HOSTS) && all.handed == 0, "{all:?}");

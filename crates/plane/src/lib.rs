@@ -43,7 +43,7 @@ pub use config::{Beside, Config};
 pub use drops::{Drop, Drops};
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
-pub use nat::{Deterministic, Event, Kept, Owner, Usage, What};
+pub use nat::{BlockChange, Deterministic, Event, Kept, Owner, Usage, What};
 pub use plane::{Books, Departure, Leave, Plane};
 pub use port::Port;
 pub use prefix::{Prefix, mask4, mask6};

@@ -19,7 +19,7 @@ use crate::drops::{Drop, Drops};
 use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::icmp::Error;
-use crate::nat::{Event, Kept, Mtus, Nat, Usage};
+use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
 use crate::port::Port;
@@ -229,6 +229,29 @@ impl Plane {
             }
         }
         restored
+    }
+
+    /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, and
+    /// [`Plane::blocks`] says what there is.
+    pub fn block_changes(&mut self) -> Option<Vec<BlockChange>> {
+        let mut all = Vec::new();
+        for stage in &mut self.stages {
+            if let Stage::Nat(nat) = stage {
+                all.append(&mut nat.block_changes()?);
+            }
+        }
+        Some(all)
+    }
+
+    /// All blocks of ports that hosts have, but those that follow from their addresses. It takes its time.
+    pub fn blocks(&mut self) -> Vec<Kept> {
+        let mut all = Vec::new();
+        for stage in &mut self.stages {
+            if let Stage::Nat(nat) = stage {
+                all.append(&mut nat.blocks());
+            }
+        }
+        all
     }
 
     /// What the log of NAT is told since the last call, and how many events there was no room for, ever.

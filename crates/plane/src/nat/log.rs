@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 
 use super::config::Detail;
+use super::ledger::BlockChange;
 use super::ports::Granted;
+use super::restore::Kept;
 use super::slot::Slot;
 use super::table::Table;
 use crate::time::Time;
@@ -88,17 +90,25 @@ impl Table {
     }
 
     pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
+        let kept = self.kept(subscriber, block);
+        self.ledger.note(match what {
+            What::BlockReleased => BlockChange::TakenBack(kept),
+            _ => BlockChange::Given(kept),
+        });
         if self.config.log < Detail::Blocks {
             return;
         }
-        self.log.push(Event {
-            at,
-            what,
+        let Kept { inside, outside, ports } = kept;
+        self.log.push(Event { at, what, inside, outside, ports, proto: 0 });
+    }
+
+    /// A block and whose it is.
+    pub(super) fn kept(&self, subscriber: u32, block: Granted) -> Kept {
+        Kept {
             inside: self.subscribers[subscriber].address,
             outside: self.outside.address(block.outside),
             ports: (block.first, block.last),
-            proto: 0,
-        });
+        }
     }
 
     pub(super) fn log_refusal(&mut self, at: Time, what: What, subscriber: u32) {

@@ -19,7 +19,7 @@
 //! | How is what was configured by address found? | `pairs.rs`, `ranges.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `deal.rs` |
-//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs` |
+//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `ledger.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
@@ -34,6 +34,7 @@ mod fragments;
 mod held;
 mod icmp;
 mod leases;
+mod ledger;
 mod log;
 mod nat64;
 mod outside;
@@ -74,6 +75,7 @@ pub(crate) use config::Config;
 pub(crate) use deal::Deal;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
+pub use ledger::BlockChange;
 pub use log::{Event, What};
 use outside::{Place, Space};
 pub use restore::Kept;

@@ -15,6 +15,7 @@ use weir_packet::headers::{ICMP, TCP, UDP};
 use super::area::Area;
 use super::config::{Config, Dependence, Forward};
 use super::leases::Leases;
+use super::ledger::Ledger;
 use super::log::{Log, What};
 use super::outside::{Outside, Place, Space};
 use super::ports::{AtOnce, Pool, Refusal, Taken, Want};
@@ -96,6 +97,7 @@ pub(crate) struct Table {
     /// Where the next session is looked for that may give way.
     pub(super) victim: u32,
     pub(crate) log: Log,
+    pub(super) ledger: Ledger,
 }
 
 impl Table {
@@ -121,6 +123,7 @@ impl Table {
             hand: Hand::default(),
             victim: 0,
             log: Log::default(),
+            ledger: Ledger::default(),
             config,
         };
         for (address, layout) in table.config.layouts() {

@@ -1,0 +1,72 @@
+//! Which blocks of ports hosts were given and have given back, for a file that outlives the node. It is apart from the log:
+//! it is kept whatever the log is to hold.
+//!
+//! A ledger that nobody reads takes no more changes at some time. It says so when it is read, and who reads it then asks
+//! for all blocks: none is missing for good.
+
+use super::Nat;
+use super::restore::Kept;
+
+/// A host was given a block of ports, or has given it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockChange {
+    /// It is this host's.
+    Given(Kept),
+    /// It is nobody's.
+    TakenBack(Kept),
+}
+
+/// Changes that wait, at most.
+const MOST: usize = 65_536;
+
+/// Changes since it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    changes: Vec<BlockChange>,
+    /// Some are missing.
+    is_behind: bool,
+}
+
+impl Ledger {
+    pub(super) fn note(&mut self, change: BlockChange) {
+        match self.changes.len() < MOST {
+            true => self.changes.push(change),
+            false => self.is_behind = true,
+        }
+    }
+
+    /// The changes since it was last read; `None`: some are missing, and all blocks are to be read.
+    fn read(&mut self) -> Option<Vec<BlockChange>> {
+        (!self.is_behind).then(|| std::mem::take(&mut self.changes))
+    }
+}
+
+impl Nat {
+    /// Blocks that were given or given back since this, or [`Nat::blocks`], was last called; `None`: there were too many.
+    pub(crate) fn block_changes(&mut self) -> Option<Vec<BlockChange>> {
+        self.table.ledger.read()
+    }
+
+    /// All blocks that hosts have, but those that follow from their addresses. It takes its time.
+    pub(crate) fn blocks(&mut self) -> Vec<Kept> {
+        let table = &mut self.table;
+        table.ledger = Ledger::default();
+        let kept = |(owner, block): (u32, super::ports::Granted)| table.kept(owner, block);
+        table.pool.granted_all().map(kept).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_that_was_not_read_in_time_says_so_until_all_is_read() {
+        let change = |port| BlockChange::Given(Kept { inside: [1; 4], outside: 1, ports: (port, port) });
+        let mut ledger = Ledger::default();
+        (0..MOST).for_each(|n| ledger.note(change(n as u16)));
+        assert_eq!(ledger.read().map(|changes| changes.len()), Some(MOST));
+        (0..MOST + 1).for_each(|n| ledger.note(change(n as u16)));
+        assert_eq!((ledger.read(), ledger.read()), (None, None), "one is missing, for good");
+    }
+}
