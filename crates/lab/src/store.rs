@@ -2,11 +2,14 @@
 //!
 //! A run is begun, gets points, points get trials and one result, and the run is ended; one that was cut short can
 //! be reopened. Nothing else changes. A process that dies leaves its run `running`: everything up to its last trial is there, and
-//! [`Store::mark_interrupted`] closes the run.
+//! [`Store::mark_interrupted`] closes the run. What was stored outlives a crash of the machine as well. A row that cannot
+//! be read hides nothing but itself, see [`Store::damaged`].
 
 mod error;
 mod table;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,7 +19,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::record::{Point, PointResult, Run, RunState, Trial};
 use crate::run_data::{PointData, RunData, name};
 pub use error::StoreError;
-use table::{POINTS, RUNS, RowError, TRIALS, Table};
+use table::{POINTS, RUNS, RowError, TRIALS, Table, Unreadable};
 
 /// How long a write waits for another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,6 +40,8 @@ pub struct Store {
     db: Connection,
     path: PathBuf,
     busy_timeout: Duration,
+    /// Rows that could not be read, in words.
+    damaged: RefCell<BTreeSet<String>>,
 }
 
 impl Store {
@@ -50,14 +55,16 @@ impl Store {
             std::fs::create_dir_all(dir)
                 .map_err(|source| StoreError::Directory { path: dir.to_path_buf(), source })?;
         }
+        weir_disk::check_plain(path)
+            .map_err(|source| StoreError::Unsafe { path: path.to_path_buf(), source })?;
         let error = |e| StoreError::from_sqlite(path, busy_timeout, e);
         let db = Connection::open(path).map_err(error)?;
-        let mut store = Store { db, path: path.to_path_buf(), busy_timeout };
+        let mut store = Store { db, path: path.to_path_buf(), busy_timeout, damaged: RefCell::default() };
         store.db.busy_timeout(busy_timeout).map_err(error)?;
         store.check_version()?;
         store.use_wal()?;
-        // NORMAL: a commit survives the death of the process; the last ones may be lost with the power.
-        store.db.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(error)?;
+        // FULL: a commit is on disk when it is reported. There is one for each trial, so that it costs nothing.
+        store.db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;").map_err(error)?;
         store.migrate()?;
         Ok(store)
     }
@@ -109,6 +116,11 @@ impl Store {
         self.end_run(id, RunState::Interrupted, None)
     }
 
+    /// Rows that could not be read since this was last asked, in words, each with what it is.
+    pub fn damaged(&self) -> Vec<String> {
+        self.damaged.take().into_iter().collect()
+    }
+
     /// All runs, oldest first.
     pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
         self.select(&RUNS, None)
@@ -116,7 +128,9 @@ impl Store {
 
     /// One run.
     pub fn run(&self, id: i64) -> Result<Run, StoreError> {
-        self.select(&RUNS, Some(id))?.pop().ok_or_else(|| StoreError::NoRun { path: self.path.clone(), id })
+        let found = RUNS.select(&self.db, Some(id)).map_err(|e| self.error(e))?.pop();
+        let found = found.ok_or_else(|| StoreError::NoRun { path: self.path.clone(), id })?;
+        found.map_err(|unreadable| self.unreadable(&RUNS, unreadable))
     }
 
     /// Number of the newest run; `None` in an empty store.
@@ -219,16 +233,26 @@ impl Store {
         table: &Table,
         parent: Option<i64>,
     ) -> Result<Vec<R>, StoreError> {
-        table.select(&self.db, parent).map_err(|e| self.row_error(table, e))
+        let mut records = Vec::new();
+        for row in table.select(&self.db, parent).map_err(|e| self.error(e))? {
+            match row {
+                Ok(record) => records.push(record),
+                Err(unreadable) => {
+                    self.damaged.borrow_mut().insert(self.unreadable(table, unreadable).to_string());
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    fn unreadable(&self, table: &Table, Unreadable { id, source }: Unreadable) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), table: table.name, id, source }
     }
 
     fn row_error(&self, table: &Table, error: RowError) -> StoreError {
         match error {
             RowError::Sql(source) => self.error(source),
-            RowError::Record(0, source) => StoreError::Unstorable { table: table.name, source },
-            RowError::Record(id, source) => {
-                StoreError::Damaged { path: self.path.clone(), table: table.name, id, source }
-            }
+            RowError::Record(source) => StoreError::Unstorable { table: table.name, source },
         }
     }
 

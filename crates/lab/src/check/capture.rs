@@ -31,6 +31,7 @@ use weir_testbed::journal::{self, Journal};
 use weir_testbed::rtnl::Rtnl;
 
 use crate::plan::PointSpec;
+use crate::run::folder::Folder;
 use crate::run::{Mirror, RunError};
 
 /// Sizes of the frames in turn, and how many flows they are of.
@@ -178,8 +179,8 @@ impl CaptureChecker {
     /// Where nothing could be sent, captured or read. What is wrong with what was, is in the proof.
     pub fn prove(&self, rung: Rung, way: Way, frames: u64) -> Result<Proof, CaptureCheckError> {
         let folder = |source| CaptureCheckError::Folder { folder: self.folder.clone(), source };
-        let files = TempDir::new(&self.folder).map_err(folder)?;
-        let recording = recording(&files.0, way).map_err(folder)?;
+        let files = Folder::new(&self.folder).map_err(folder)?;
+        let recording = recording(files.path(), way).map_err(folder)?;
         let wanted = Wanted { rung: Some(rung), options: way.options(), filter: String::new() };
         let before = self.mirror.bed().snapshot()?;
         let start = || -> Result<_, CaptureCheckError> {
@@ -201,7 +202,7 @@ impl CaptureChecker {
         let clocks = clocks.until(Clocks::read());
         let wire = self.mirror.bed().snapshot()?.since(&before).0.devices["t0"].link.tx_dropped;
         let mut seen = Seen::new(self.mirror.traffic(), &self.flows, sent, clocks);
-        let paths = files.paths().map_err(folder)?;
+        let paths = paths(files.path()).map_err(folder)?;
         for path in &paths {
             seen.read(path)?;
         }
@@ -270,7 +271,7 @@ fn give_way() {
 
 /// Files of their own for one proof.
 fn recording(folder: &Path, way: Way) -> io::Result<Recording> {
-    let target = Target { path: folder.join("x.pcapng"), numbered: true, keep: None, owner: None };
+    let target = Target { path: folder.join("x.pcapng"), numbered: true, keep: None };
     Ok(Recording {
         files: Files::of(&target)?,
         rotation: Rotation::Bytes(2 << 20),
@@ -282,30 +283,12 @@ fn recording(folder: &Path, way: Way) -> io::Result<Recording> {
     })
 }
 
-/// A folder that is gone when the proof is.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new(within: &Path) -> io::Result<TempDir> {
-        let path = within.join(format!("weir-check-{}", std::process::id()));
-        std::fs::create_dir(&path)?;
-        Ok(TempDir(path))
-    }
-
-    /// Its files in the order of their names.
-    fn paths(&self) -> io::Result<Vec<PathBuf>> {
-        let entries = std::fs::read_dir(&self.0)?.map(|entry| Ok(entry?.path()));
-        let mut paths = entries.collect::<io::Result<Vec<_>>>()?;
-        paths.sort();
-        Ok(paths)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        // What cannot be removed is in a folder for such things.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The files in a folder, in the order of their names.
+fn paths(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut paths = entries.collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
 }
 
 /// What has to be added to CLOCK_MONOTONIC for the time since 1970, ns: at least and at most, and that time.

@@ -18,6 +18,7 @@ use weir_port::capture::{CaptureError, Rung};
 use weir_testbed::device::DeviceError;
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
+use weir_testbed::process::{is_alive, this_process};
 
 use crate::machine;
 use crate::plan::{Experiment, Plan, PointSpec, Throughput};
@@ -36,7 +37,7 @@ mod detectors;
 mod diagnosis;
 mod disturbance;
 pub mod far;
-mod folder;
+pub(crate) mod folder;
 mod mirror;
 mod outside;
 mod past;
@@ -54,6 +55,7 @@ mod testing;
 mod trials;
 mod verdict;
 
+pub use folder::sweep_folders;
 pub(crate) use mirror::Mirror;
 use past::Past;
 use point::{Course, groups};
@@ -195,7 +197,7 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
 pub fn resume(plan: &Plan, data: RunData, store: &Store, options: &Options) -> Result<i64, RunError> {
     let (mut record, past) = Past::of(data, options)?;
     preflight::preflight(plan, options.tester)?;
-    record.process = journal::this_process();
+    record.process = this_process();
     record.resumed.push(time::now());
     store.reopen_run(&record)?;
     execute(plan, record, &past, store, options)
@@ -233,7 +235,7 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
 
 /// Marks runs as interrupted whose process is gone without having ended them; returns their numbers.
 pub fn mark_dead_runs(store: &Store) -> Result<Vec<i64>, StoreError> {
-    let dead = |run: &Run| run.state == RunState::Running && !journal::is_alive(&run.process);
+    let dead = |run: &Run| run.state == RunState::Running && !is_alive(&run.process);
     let numbers: Vec<i64> = store.runs()?.iter().filter(|run| dead(run)).map(|run| run.id).collect();
     for &id in &numbers {
         store.mark_interrupted(id)?;
@@ -257,7 +259,7 @@ fn begin(plan: &Plan, options: &Options) -> Run {
         state: RunState::Running,
         seed: options.seed,
         version: env!("CARGO_PKG_VERSION").to_string(),
-        process: journal::this_process(),
+        process: this_process(),
         machine: machine::gather(),
         tester: Tester {
             generator: generator_name(options.tester).into(),

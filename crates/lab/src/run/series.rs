@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_load::Control;
 use weir_load::counts::Load;
-use weir_testbed::journal::measuring_lock;
+use weir_testbed::lock::measuring_lock;
 
 use super::past::is_same;
 use super::{Event, Options, RunError, Running};

@@ -23,6 +23,14 @@ pub enum StoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Something else lies at the path.
+    #[error("cannot use {}: {source}; name another file with --store", .path.display())]
+    Unsafe {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        source: std::io::Error,
+    },
     /// The file cannot be opened or written.
     #[error("cannot open {} for writing: {source}; check its owner and permissions, or name another file with --store", .path.display())]
     Access {

@@ -9,7 +9,7 @@
 use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Connection, Row, params_from_iter};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value as Json};
 
 /// Marks the file as weir's (`PRAGMA application_id`): the letters "weir".
@@ -111,12 +111,20 @@ pub(super) const TRIALS: Table = Table {
     ],
 };
 
-/// Why a row could not be written or read.
+/// A row of which no record can be made.
+pub(super) struct Unreadable {
+    /// Its number.
+    pub(super) id: i64,
+    /// Field and reason.
+    pub(super) source: serde_json::Error,
+}
+
+/// Why a row could not be written.
 pub(super) enum RowError {
     /// SQLite refused.
     Sql(rusqlite::Error),
-    /// The record with this number (0: not stored yet) and its row do not fit.
-    Record(i64, serde_json::Error),
+    /// No row can be made of the record.
+    Record(serde_json::Error),
 }
 
 impl From<rusqlite::Error> for RowError {
@@ -132,7 +140,7 @@ impl Table {
         db: &Connection,
         record: &R,
     ) -> Result<i64, RowError> {
-        let row = self.write_row(record).map_err(|e| RowError::Record(0, e))?;
+        let row = self.write_row(record).map_err(RowError::Record)?;
         let places: Vec<_> = (1..=row.len()).map(|i| format!("?{i}")).collect();
         let sql = format!(
             "INSERT INTO {} ({}, rest) VALUES ({})",
@@ -144,12 +152,12 @@ impl Table {
         Ok(db.last_insert_rowid())
     }
 
-    /// Records of one parent in order, or all.
+    /// Records of one parent in order, or all, each with its number or why it cannot be read.
     pub(super) fn select<R: DeserializeOwned>(
         &self,
         db: &Connection,
         parent: Option<i64>,
-    ) -> Result<Vec<R>, RowError> {
+    ) -> Result<Vec<Result<R, Unreadable>>, rusqlite::Error> {
         let sql = format!(
             "SELECT id, {}, rest FROM {} {} ORDER BY id",
             self.columns.join(", "),
@@ -160,14 +168,15 @@ impl Table {
         let mut rows = statement.query(params_from_iter(parent))?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
-            records.push(self.read_row(row)?);
+            let id = row.get(0)?;
+            records.push(self.read_row(id, row).map_err(|source| Unreadable { id, source }));
         }
         Ok(records)
     }
 
     /// What the record has beside its columns.
     pub(super) fn rest<R: Serialize + DeserializeOwned>(&self, record: &R) -> Result<SqlValue, RowError> {
-        let mut row = self.write_row(record).map_err(|e| RowError::Record(0, e))?;
+        let mut row = self.write_row(record).map_err(RowError::Record)?;
         Ok(row.pop().expect("it ends with the rest"))
     }
 
@@ -190,17 +199,15 @@ impl Table {
         Ok(row)
     }
 
-    fn read_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, RowError> {
-        let id: i64 = row.get(0)?;
-        let rest: String = row.get(self.columns.len() + 1)?;
-        let damaged = |e| RowError::Record(id, e);
-        let mut fields: Map<String, Json> = serde_json::from_str(&rest).map_err(damaged)?;
+    fn read_row<R: DeserializeOwned>(&self, id: i64, row: &Row<'_>) -> Result<R, serde_json::Error> {
+        let rest: String = row.get(self.columns.len() + 1).map_err(serde_json::Error::custom)?;
+        let mut fields: Map<String, Json> = serde_json::from_str(&rest)?;
         fields.insert("id".into(), id.into());
         for (i, column) in self.columns.iter().enumerate() {
-            let value = to_json(column, row.get_ref(i + 1)?).map_err(damaged)?;
-            fields.insert(field_of(column).into(), value);
+            let value = row.get_ref(i + 1).map_err(serde_json::Error::custom)?;
+            fields.insert(field_of(column).into(), to_json(column, value)?);
         }
-        serde_json::from_value(Json::Object(fields)).map_err(damaged)
+        serde_json::from_value(Json::Object(fields))
     }
 }
 

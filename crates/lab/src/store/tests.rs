@@ -1,3 +1,5 @@
+use weir_disk::faults::{self, Fault, Writer};
+
 use super::*;
 use crate::fixture;
 
@@ -196,4 +198,99 @@ fn the_default_place() {
     assert_eq!(place("relative", "/h").unwrap(), Path::new("/h/.local/share/weir/records.db"));
     assert!(matches!(place("", ""), Err(StoreError::NoHome)));
     assert!(matches!(default_path(None, None), Err(StoreError::NoHome)));
+}
+
+#[test]
+fn a_row_that_cannot_be_read_hides_nothing_but_itself() {
+    let dir = Dir::new("damaged");
+    let store = Store::open(&dir.file()).unwrap();
+    let mut all = [running(), running(), running()];
+    all.iter_mut().for_each(|data| write(&store, data));
+    let db = Connection::open(dir.file()).unwrap();
+    let trial = all[2].points[0].trials[1].id;
+    db.execute("UPDATE runs SET rest = 'no json' WHERE id = 2", ()).unwrap();
+    db.execute("UPDATE trials SET rest = '{}' WHERE id = ?1", [trial]).unwrap();
+    let ids: Vec<i64> = store.runs().unwrap().iter().map(|run| run.id).collect();
+    assert_eq!(ids, [1, 3]);
+    assert!(store.damaged()[0].contains("record 2 of table runs"));
+    assert_eq!((store.run_data(1).unwrap(), store.damaged()), (all[0].clone(), vec![]));
+    let trials = store.run_data(3).unwrap().points[0].trials.len();
+    assert_eq!(trials, all[2].points[0].trials.len() - 1);
+    assert!(store.damaged()[0].contains(&format!("record {trial} of table trials")));
+    assert!(matches!(store.run_data(2), Err(StoreError::Damaged { id: 2, .. })));
+    assert_eq!(store.begin_run(&all[0].run).unwrap(), 4, "it can still be written to");
+}
+
+#[test]
+fn a_link_in_the_place_of_the_file_is_not_followed() {
+    let dir = Dir::new("link");
+    std::fs::create_dir_all(dir.file().parent().unwrap()).unwrap();
+    let elsewhere = dir.0.join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, dir.file()).unwrap();
+    let refused = Store::open(&dir.file()).unwrap_err();
+    assert!(matches!(refused, StoreError::Unsafe { .. }) && !elsewhere.exists(), "{refused}");
+    std::fs::remove_file(dir.file()).unwrap();
+    std::fs::write(&elsewhere, "").unwrap();
+    std::fs::hard_link(&elsewhere, dir.file()).unwrap();
+    assert!(matches!(Store::open(&dir.file()), Err(StoreError::Unsafe { .. })));
+}
+
+/// The other half of the next test, in a process of its own: says what was stored.
+#[test]
+fn writer_that_fails() {
+    let Some(folder) = faults::folder() else { return };
+    let Ok(store) = Store::open(&folder.join("records.db")) else { return };
+    let data = fixture::quick();
+    let Ok(run) = store.begin_run(&Run { state: RunState::Running, finished: None, ..data.run }) else {
+        return;
+    };
+    println!("\nruns 1");
+    let PointData { mut point, trials } = data.points[0].clone();
+    (point.run_id, point.result) = (run, None);
+    let Ok(point) = store.add_point(&point) else { return };
+    for (n, mut trial) in trials.into_iter().take(3).enumerate() {
+        trial.point_id = point;
+        if store.append_trial(&trial).is_ok() {
+            println!("\ntrials {}", n + 1);
+        }
+    }
+    if store.finish_run(run, RunState::Complete, "2026-03-01T11:00:00Z").is_ok() {
+        println!("\nended 1");
+    }
+}
+
+#[test]
+fn nothing_that_was_reported_is_missing_wherever_the_end_came() {
+    let writer = Writer { test: "store::tests::writer_that_fails", lasts: 1 };
+    // A file with its tables is there: making one is SQLite's business, and takes the most changes.
+    let prepare = |folder: &Path| drop(Store::open(&folder.join("records.db")).unwrap());
+    for fault in Fault::ALL {
+        let changes = faults::at_each_change(writer, fault, prepare, |at, folder, said| {
+            let most = |what: &str| {
+                let numbers =
+                    said.iter().filter_map(|line| line.strip_prefix(what)?.trim().parse::<usize>().ok());
+                numbers.max().unwrap_or(0)
+            };
+            let store = Store::open(&folder.join("records.db")).unwrap();
+            let runs = store.runs().unwrap();
+            let trials = match runs.first() {
+                Some(run) => {
+                    store.run_data(run.id).unwrap().points.iter().map(|point| point.trials.len()).sum()
+                }
+                None => 0,
+            };
+            let ended = runs.iter().filter(|run| run.state == RunState::Complete).count();
+            let stored = [runs.len(), trials, ended];
+            let reported = ["runs ", "trials ", "ended "].map(most);
+            // An error of a trial leaves that one out.
+            let reported =
+                if fault.kills() { reported } else { [reported[0], reported[1].min(1), reported[2]] };
+            assert!(
+                stored.iter().zip(reported).all(|(stored, reported)| *stored >= reported),
+                "{fault:?} at {at}: reported {reported:?}, stored {stored:?}"
+            );
+            assert_eq!(store.damaged(), Vec::<String>::new(), "{fault:?} at {at}");
+        });
+        assert!(changes > 8, "{fault:?}: {changes}");
+    }
 }

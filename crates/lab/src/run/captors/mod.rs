@@ -13,7 +13,7 @@ use std::time::Duration;
 use weir_load::Control;
 use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
-use weir_testbed::journal::measuring_lock;
+use weir_testbed::lock::measuring_lock;
 
 use bench::{Bench, Outcome};
 use program::{Captor, Statement};

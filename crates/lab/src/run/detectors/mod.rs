@@ -16,7 +16,8 @@ use weir_load::Control;
 use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
 use weir_testbed::error::Error;
-use weir_testbed::journal::{Journal, measuring_lock};
+use weir_testbed::journal::Journal;
+use weir_testbed::lock::measuring_lock;
 
 use program::{Detector, Order};
 

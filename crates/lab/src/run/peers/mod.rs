@@ -14,7 +14,7 @@ use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
 use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
-use weir_testbed::journal::measuring_lock;
+use weir_testbed::lock::measuring_lock;
 
 use contestant::{Contestant, Failed, Generator, Outside, Sent};
 
