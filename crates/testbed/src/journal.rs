@@ -6,23 +6,26 @@
 //! ```
 //! One file per journal, `PID-STARTTIME-NUMBER.json`: the start time tells a dead process from a new one with
 //! the same number. The file exists only while there is something to undo. Undoing twice does no harm.
+//!
+//! A journal is believed only if nobody but its user can have written it, and if it is of this machine, of this start of
+//! it and of this PID namespace. A value goes back only where the present one is still that of weir.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_disk::{Directory, replace_in};
 
 use crate::error::{Error, Result};
 use crate::namespace::published;
+use crate::process::{Origin, start_time};
 use crate::sys;
 
 /// A change of the machine that outlives the process, with what is needed to undo it.
@@ -51,6 +54,8 @@ pub enum Change {
         path: PathBuf,
         /// Its content before.
         before: String,
+        /// What weir wrote.
+        set: String,
     },
 }
 
@@ -59,7 +64,7 @@ impl fmt::Display for Change {
         match self {
             Change::PublishedNamespace { name, .. } => write!(f, "network namespace {name}"),
             Change::Child { pid, command, .. } => write!(f, "process {pid} ({command})"),
-            Change::FileValue { path, before } => write!(f, "{} was {}", path.display(), before.trim()),
+            Change::FileValue { path, before, .. } => write!(f, "{} was {}", path.display(), before.trim()),
         }
     }
 }
@@ -72,6 +77,32 @@ pub struct EntryId(u64);
 struct Entry {
     id: EntryId,
     change: Change,
+}
+
+/// A journal as it is on disk.
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    #[serde(flatten)]
+    origin: Origin,
+    entries: Vec<Entry>,
+}
+
+/// What was found of runs that were killed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Changes that were undone.
+    pub undone: Vec<Change>,
+    /// What was left alone, and why.
+    pub left: Vec<String>,
+}
+
+/// What became of a change that was to be undone.
+#[derive(Debug, PartialEq, Eq)]
+enum Undone {
+    /// It is not there any more.
+    Yes,
+    /// Somebody else has changed it since; what is there now.
+    Changed(String),
 }
 
 /// The changes of this process. Undone in reverse when dropped.
@@ -109,12 +140,46 @@ impl Journal {
     }
 
     /// Writes a file and remembers its old content.
+    ///
+    /// # Errors
+    /// Another process that runs has set it: each would take the other's value for the old one.
     pub fn write_file(&mut self, path: &Path, value: &str) -> Result<EntryId> {
         let name = path.display().to_string();
         let before = fs::read_to_string(path).map_err(Error::os(&name))?;
-        let id = self.write_down(Change::FileValue { path: path.into(), before })?;
-        fs::write(path, value).map_err(Error::os(&name))?;
+        let change = Change::FileValue { path: path.into(), before, set: value.into() };
+        let id = self.write_down(change)?;
+        // Behind one's own entry, so that of two at a time at least one sees the other.
+        let written = match self.other_user_of(path) {
+            Some(pid) => Err(Error::Input(format!(
+                "{name} was set by another run of weir (process {pid}), which still needs it: wait until that has ended"
+            ))),
+            None => fs::write(path, value).map_err(Error::os(&name)),
+        };
+        if let Err(error) = written {
+            self.forget(id)?;
+            return Err(error);
+        }
         Ok(id)
+    }
+
+    /// The process of another journal that has set this file and runs.
+    fn other_user_of(&self, path: &Path) -> Option<u32> {
+        let dir = self.file.parent().expect("a file in a directory");
+        let has_set =
+            |entry: &Entry| matches!(&entry.change, Change::FileValue { path: set, .. } if set == path);
+        let files = fs::read_dir(dir).ok()?.filter_map(|file| Some(file.ok()?.path()));
+        files.filter_map(|file| find(&file)).find_map(|found| match found {
+            Found::Running(pid, entries) => {
+                (pid != std::process::id() && entries.iter().any(has_set)).then_some(pid)
+            }
+            _ => None,
+        })
+    }
+
+    /// Takes an entry out: its change was not made.
+    fn forget(&mut self, id: EntryId) -> Result<()> {
+        self.entries.retain(|entry| entry.id != id);
+        self.save()
     }
 
     /// Starts a child process that dies with the thread that calls this.
@@ -137,20 +202,35 @@ impl Journal {
     pub fn undo(&mut self, id: EntryId) -> Result<()> {
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else { return Ok(()) };
         self.entries[index].change.undo()?;
-        self.entries.remove(index);
-        self.save()
+        self.forget(id)
     }
 
     /// Undoes everything, the latest change first. Goes on after a failure and returns the first one; what
     /// failed stays in the journal.
     pub fn undo_all(&mut self) -> Result<()> {
+        self.undo_into(&mut Cleaned::default())
+    }
+
+    fn undo_into(&mut self, cleaned: &mut Cleaned) -> Result<()> {
         let before = self.entries.len();
         let mut first_error = None;
         for index in (0..before).rev() {
-            match self.entries[index].change.undo() {
-                Ok(()) => drop(self.entries.remove(index)),
-                Err(error) => drop(first_error.get_or_insert(error)),
+            let change = &self.entries[index].change;
+            match change.undo() {
+                Ok(Undone::Yes) => cleaned.undone.push(change.clone()),
+                // An undoing that was cut short had come further back.
+                Ok(Undone::Changed(now))
+                    if self.entries[..index].iter().any(|entry| entry.change.was(change, &now)) => {}
+                Ok(Undone::Changed(now)) => {
+                    let now = now.trim();
+                    cleaned.left.push(format!("{change}, and is {now} by somebody else now: left alone"));
+                }
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    continue;
+                }
             }
+            self.entries.remove(index);
         }
         if before > 0 {
             self.save()?;
@@ -158,21 +238,18 @@ impl Journal {
         first_error.map_or(Ok(()), Err)
     }
 
-    /// Makes the file say what `entries` says: written aside, synced, renamed.
+    /// Makes the file say what `entries` says.
     fn save(&self) -> Result<()> {
         let name = self.file.display().to_string();
-        let dir = self.file.parent().expect("a file in a directory");
         if self.entries.is_empty() {
             return remove_if_there(&self.file).map_err(Error::os(name));
         }
         let write = || -> io::Result<()> {
-            fs::create_dir_all(dir)?;
-            let aside = self.file.with_extension("new");
-            let mut out = File::create(&aside)?;
-            out.write_all(&serde_json::to_vec_pretty(&self.entries)?)?;
-            out.sync_all()?;
-            fs::rename(&aside, &self.file)?;
-            File::open(dir)?.sync_all()
+            let dir = self.file.parent().expect("a file in a directory");
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            let written = Written { origin: Origin::here(), entries: self.entries.clone() };
+            let (dir, name) = Directory::of(&self.file)?;
+            replace_in(&dir, &name, &serde_json::to_vec_pretty(&written)?, 0o600)
         };
         write().map_err(Error::os(format!("write the journal {name}")))
     }
@@ -186,15 +263,30 @@ impl Drop for Journal {
 }
 
 impl Change {
-    fn undo(&self) -> Result<()> {
+    fn undo(&self) -> Result<Undone> {
         match self {
             Change::PublishedNamespace { name, inode } => unpublish(&published(name), *inode)
+                .map(|()| Undone::Yes)
                 .map_err(Error::os(format!("remove /run/netns/{name}; do it with `ip netns del {name}`"))),
             Change::Child { pid, start_time, command } => end_child(*pid, *start_time)
+                .map(|()| Undone::Yes)
                 .map_err(Error::os(format!("end process {pid} ({command}); do it with `kill -9 {pid}`"))),
-            Change::FileValue { path, before } => write_back(path, before)
+            Change::FileValue { path, before, set } => write_back(path, before, set)
                 .map_err(Error::os(format!("write {before:?} back to {}", path.display()))),
         }
+    }
+}
+
+impl Change {
+    /// Whether it found this value in the file that `other` has changed.
+    fn was(&self, other: &Change, value: &str) -> bool {
+        let file = |change: &Change| match change {
+            Change::FileValue { path, before, .. } => Some((path.clone(), normal(before))),
+            _ => None,
+        };
+        file(self)
+            .zip(file(other))
+            .is_some_and(|((path, before), (other, _))| path == other && before == normal(value))
     }
 }
 
@@ -232,13 +324,23 @@ fn end_child(pid: u32, started: u64) -> io::Result<()> {
     }
 }
 
-fn write_back(path: &Path, before: &str) -> io::Result<()> {
-    match fs::read_to_string(path) {
-        Ok(now) if now == before => Ok(()),
+fn write_back(path: &Path, before: &str, set: &str) -> io::Result<Undone> {
+    let now = match fs::read_to_string(path) {
         // The interface is gone, and its switch with it.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        _ => fs::write(path, before),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Undone::Yes),
+        now => now?,
+    };
+    match normal(&now) {
+        now if now == normal(before) => Ok(Undone::Yes),
+        now if now == normal(set) => fs::write(path, before).map(|()| Undone::Yes),
+        _ => Ok(Undone::Changed(now)),
     }
+}
+
+/// A value without what the kernel adds to it: zeros in front, commas in a mask, an end of the line.
+fn normal(value: &str) -> String {
+    let value = value.trim().replace(',', "").to_ascii_lowercase();
+    value.trim_start_matches('0').to_string()
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
@@ -248,41 +350,82 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Undoes the journals in `dir` whose process is dead. Returns the changes that were undone.
+/// Undoes the journals in `dir` whose process is dead.
 ///
 /// # Errors
 /// The first change that could not be undone; its journal stays. All journals are tried.
-pub fn clean(dir: &Path) -> Result<Vec<Change>> {
+pub fn clean(dir: &Path) -> Result<Cleaned> {
     let files = match fs::read_dir(dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Cleaned::default()),
         files => files.map_err(Error::os(dir.display().to_string()))?,
     };
-    let (mut undone, mut first_error) = (Vec::new(), None);
+    let (mut cleaned, mut first_error) = (Cleaned::default(), None);
     for path in files.filter_map(|file| Some(file.ok()?.path())) {
-        if let Some(error) = orphan(&path).and_then(|orphan| clean_one(orphan, &mut undone).err()) {
+        if let Err(error) = clean_one(&path, &mut cleaned) {
             first_error.get_or_insert(error);
         }
     }
-    first_error.map_or(Ok(undone), Err)
+    first_error.map_or(Ok(cleaned), Err)
 }
 
-fn clean_one(mut orphan: Journal, undone: &mut Vec<Change>) -> Result<()> {
-    let changes: Vec<_> = orphan.entries.iter().rev().map(|entry| entry.change.clone()).collect();
-    orphan.undo_all()?;
-    undone.extend(changes);
-    Ok(())
+fn clean_one(path: &Path, cleaned: &mut Cleaned) -> Result<()> {
+    match find(path) {
+        None | Some(Found::Running(..)) => Ok(()),
+        // Nothing that is written down outlives the machine's end.
+        Some(Found::Past) => remove_if_there(path).map_err(Error::os(path.display().to_string())),
+        Some(Found::Left(why)) => {
+            cleaned.left.push(format!("the journal {} is left alone: {why}", path.display()));
+            Ok(())
+        }
+        Some(Found::Dead(entries)) => {
+            let next = entries.len() as u64;
+            Journal { file: path.into(), next, entries }.undo_into(cleaned)
+        }
+    }
 }
 
-/// Reads a journal whose process is dead.
-fn orphan(path: &Path) -> Option<Journal> {
+/// What a file in the directory of journals is.
+enum Found {
+    /// The journal of a process that runs.
+    Running(u32, Vec<Entry>),
+    /// The journal of a process that is dead.
+    Dead(Vec<Entry>),
+    /// The journal of a process from before the machine was started.
+    Past,
+    /// One that is not to be believed, or of somewhere else.
+    Left(String),
+}
+
+/// Reads a file; `None`: it is no journal, or has gone.
+fn find(path: &Path) -> Option<Found> {
     let stem = path.file_name()?.to_str()?.strip_suffix(".json")?;
     let mut numbers = stem.split('-').map(|number| number.parse::<u64>().ok());
-    let (pid, started) = (numbers.next()??, numbers.next()??);
-    if start_time(u32::try_from(pid).ok()?).is_ok_and(|time| time == started) {
-        return None;
-    }
-    let entries: Vec<Entry> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    Some(Journal { file: path.into(), next: entries.len() as u64, entries })
+    let (pid, started) = (u32::try_from(numbers.next()??).ok()?, numbers.next()??);
+    let read = || {
+        let (dir, name) = Directory::of(path)?;
+        dir.read_own(&name)
+    };
+    let written = match read() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => return Some(Found::Left(error.to_string())),
+        Ok(bytes) => match serde_json::from_slice::<Written>(&bytes) {
+            Err(error) => {
+                let why = format!("it cannot be read ({error}): see what it says, then delete it");
+                return Some(Found::Left(why));
+            }
+            Ok(written) => written,
+        },
+    };
+    let here = Origin::here();
+    Some(match written.origin {
+        Origin { host, .. } if host != here.host => Found::Left("it is of another machine".into()),
+        Origin { boot, .. } if boot != here.boot => Found::Past,
+        Origin { pid_namespace, .. } if pid_namespace != here.pid_namespace => {
+            Found::Left("it is of another container: `weir clean` there undoes it".into())
+        }
+        _ if start_time(pid).is_ok_and(|time| time == started) => Found::Running(pid, written.entries),
+        _ => Found::Dead(written.entries),
+    })
 }
 
 /// Where journals are kept: $XDG_STATE_HOME/weir/journal, by default under ~/.local/state.
@@ -294,77 +437,6 @@ pub fn default_dir() -> PathBuf {
 pub(crate) fn dying_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: one prctl(2) between fork and exec: async-signal-safe, no allocation.
     unsafe { command.pre_exec(sys::die_with_parent) }
-}
-
-/// Names this process so that it cannot be taken for a later one with the same number.
-pub fn this_process() -> String {
-    let pid = std::process::id();
-    let start_time = start_time(pid).expect("this process runs");
-    format!("{pid}-{start_time}")
-}
-
-/// Does the process that [`this_process`] named still run?
-pub fn is_alive(process: &str) -> bool {
-    let numbers = process.split_once('-').and_then(|(pid, at)| Some((pid.parse().ok()?, at.parse().ok()?)));
-    numbers.is_some_and(|(pid, at): (u32, u64)| start_time(pid).is_ok_and(|time| time == at))
-}
-
-/// Start time of a process in clock ticks since boot: proc(5), /proc/PID/stat, field 22. A zombie counts
-/// as dead.
-fn start_time(pid: u32) -> io::Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The second field is a name in parentheses that may hold spaces and parentheses.
-    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    if matches!(fields.next(), Some("Z" | "X")) {
-        return Err(ErrorKind::NotFound.into());
-    }
-    fields.nth(18).and_then(|field| field.parse().ok()).ok_or_else(|| ErrorKind::InvalidData.into())
-}
-
-/// Held while a trial is measured.
-#[derive(Debug)]
-pub struct MeasuringLock(#[allow(dead_code, reason = "closing the file is the unlock")] File);
-
-/// Waits until no other run on this machine measures, so that two runs take turns trial by trial; `None` if
-/// `give_up` becomes true before that. The kernel gives the lock back when the process dies.
-pub fn measuring_lock(give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock>> {
-    lock_file(Path::new("/tmp/weir-measuring.lock"), give_up)
-}
-
-fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock>> {
-    let name = path.display().to_string();
-    let file = open_lock(path).map_err(Error::os(&name))?;
-    if sys::try_lock(file.as_fd()).map_err(Error::os(&name))? {
-        return Ok(Some(MeasuringLock(file)));
-    }
-    // flock(2) queues those who wait and polling would starve, but it cannot be told to give up: a thread waits.
-    let (locked, is_locked) = mpsc::channel();
-    std::thread::spawn(move || {
-        // If nobody waits any more, the file is closed and with it the lock is free.
-        let _ = locked.send(sys::lock(file.as_fd()).map(|()| MeasuringLock(file)));
-    });
-    loop {
-        match is_locked.recv_timeout(Duration::from_millis(50)) {
-            Ok(lock) => return lock.map(Some).map_err(Error::os(&name)),
-            Err(_) if give_up() => return Ok(None),
-            Err(_) => {}
-        }
-    }
-}
-
-/// Another user's file in a sticky directory may be read but not opened for creation
-/// (fs.protected_regular), so reading is tried first.
-fn open_lock(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true).custom_flags(libc::O_NOFOLLOW);
-    match options.open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        opened => return opened,
-    }
-    match options.clone().write(true).create_new(true).mode(0o644).open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(path),
-        created => created,
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+
+use weir_disk::faults::{self, Fault, Writer};
 
 use super::*;
 use crate::namespace::Namespace;
@@ -38,10 +41,148 @@ fn journals_of_living_processes_and_other_files_are_left_alone() {
     let mut journal = Journal::in_dir(&state);
     journal.write_file(&switch, "1").unwrap();
     fs::write(state.join("notes.json"), "{}").unwrap();
-    fs::write(state.join("1-0.json"), "no json").unwrap();
-    assert_eq!(clean(&state).unwrap(), []);
+    assert_eq!(clean(&state).unwrap(), Cleaned::default());
     assert_eq!(fs::read_to_string(&switch).unwrap(), "1");
-    assert_eq!(clean(&dir.path().join("none")).unwrap(), []);
+    assert_eq!(clean(&dir.path().join("none")).unwrap(), Cleaned::default());
+}
+
+/// A journal of a dead process that has set a switch, as weir writes it.
+struct Planted {
+    dir: TempDir,
+    journal: PathBuf,
+    switch: PathBuf,
+}
+
+impl Planted {
+    fn new(origin: Origin) -> Planted {
+        let dir = TempDir::new();
+        let switch = dir.path().join("switch");
+        fs::write(&switch, "00000003\n").unwrap();
+        let change = Change::FileValue { path: switch.clone(), before: "1".into(), set: "3".into() };
+        let written = Written { origin, entries: vec![Entry { id: EntryId(0), change }] };
+        let journal = dir.path().join("1-0-1.json");
+        fs::write(&journal, serde_json::to_vec(&written).unwrap()).unwrap();
+        fs::set_permissions(&journal, PermissionsExt::from_mode(0o600)).unwrap();
+        Planted { dir, journal, switch }
+    }
+
+    /// What is left alone and why, if the switch stays as it is.
+    fn left(&self) -> String {
+        let cleaned = clean(self.dir.path()).unwrap();
+        assert_eq!(cleaned.undone, []);
+        assert_eq!(fs::read_to_string(&self.switch).unwrap(), "00000003\n");
+        cleaned.left.join("; ")
+    }
+}
+
+#[test]
+fn a_value_goes_back_only_where_it_is_still_that_of_weir() {
+    let planted = Planted::new(Origin::here());
+    assert_eq!(clean(planted.dir.path()).unwrap().undone.len(), 1);
+    assert_eq!(fs::read_to_string(&planted.switch).unwrap(), "1");
+    assert!(!planted.journal.exists());
+    let planted = Planted::new(Origin::here());
+    fs::write(&planted.switch, "7").unwrap();
+    let cleaned = clean(planted.dir.path()).unwrap();
+    assert!(cleaned.left[0].ends_with("is 7 by somebody else now: left alone"), "{cleaned:?}");
+    assert_eq!((cleaned.undone, fs::read_to_string(&planted.switch).unwrap()), (vec![], "7".into()));
+    assert!(!planted.journal.exists(), "there is nothing to undo any more");
+}
+
+#[test]
+fn a_journal_that_others_can_have_written_is_left_alone() {
+    need_root!();
+    let planted = Planted::new(Origin::here());
+    fs::set_permissions(&planted.journal, PermissionsExt::from_mode(0o666)).unwrap();
+    assert!(planted.left().contains("others may write to it"));
+    let planted = Planted::new(Origin::here());
+    std::os::unix::fs::chown(&planted.journal, Some(12345), None).unwrap();
+    assert!(planted.left().contains("it belongs to user 12345"));
+    let planted = Planted::new(Origin::here());
+    fs::hard_link(&planted.journal, planted.dir.path().join("second")).unwrap();
+    assert!(planted.left().contains("it has a second name"));
+    let planted = Planted::new(Origin::here());
+    fs::rename(&planted.journal, planted.dir.path().join("real")).unwrap();
+    std::os::unix::fs::symlink("real", &planted.journal).unwrap();
+    assert!(planted.left().contains("symbolic link"));
+    let planted = Planted::new(Origin::here());
+    fs::remove_file(&planted.journal).unwrap();
+    // It is not waited for.
+    assert!(Command::new("mkfifo").arg(&planted.journal).status().unwrap().success());
+    assert!(planted.left().contains("it is no file"));
+}
+
+#[test]
+fn a_journal_of_elsewhere_is_left_alone_and_one_of_before_the_start_of_the_machine_goes() {
+    let here = Origin::here();
+    assert!(!here.host.is_empty() && !here.boot.is_empty() && here.pid_namespace != 0, "{here:?}");
+    let planted = Planted::new(Origin { host: "other".into(), ..here.clone() });
+    assert!(planted.left().contains("another machine"));
+    let planted = Planted::new(Origin { pid_namespace: 1, ..here.clone() });
+    assert!(planted.left().contains("another container"));
+    let planted = Planted::new(Origin { boot: "other".into(), ..here });
+    assert_eq!((planted.left().as_str(), planted.journal.exists()), ("", false));
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_is_named() {
+    let planted = Planted::new(Origin::here());
+    fs::write(&planted.journal, "no json").unwrap();
+    let left = planted.left();
+    assert!(left.contains("1-0-1.json") && left.contains("cannot be read"), "{left}");
+    assert!(planted.journal.exists());
+}
+
+#[test]
+fn two_runs_do_not_set_the_same_switch() {
+    let dir = TempDir::new();
+    let (switch, state) = (dir.path().join("switch"), dir.path().join("journal"));
+    fs::write(&switch, "1").unwrap();
+    // A process that runs, and has set it.
+    let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let change = Change::FileValue { path: switch.clone(), before: "0".into(), set: "1".into() };
+    let mut theirs = Journal::in_dir(&state);
+    let name = format!("{}-{}-1.json", other.id(), start_time(other.id()).unwrap());
+    theirs.file = state.join(name);
+    theirs.write_down(change).unwrap();
+    let mut ours = Journal::in_dir(&state);
+    let refused = ours.write_file(&switch, "2").unwrap_err().to_string();
+    assert!(refused.contains(&format!("process {}", other.id())), "{refused}");
+    assert_eq!((fs::read_to_string(&switch).unwrap().as_str(), files(&state)), ("1", 1));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    ours.write_file(&switch, "2").unwrap();
+    assert_eq!(fs::read_to_string(&switch).unwrap(), "2");
+    theirs.entries.clear();
+}
+
+/// The other half of the next test, in a process of its own: sets a switch and undoes that.
+#[test]
+fn writer_that_fails() {
+    let Some(dir) = faults::folder() else { return };
+    let switch = dir.parent().unwrap().join("switch");
+    let mut journal = Journal::in_dir(&dir);
+    for value in ["1", "2"] {
+        let _ = journal.write_file(&switch, value);
+    }
+    let _ = journal.undo_all();
+}
+
+#[test]
+fn whatever_is_set_can_be_undone_wherever_the_end_came() {
+    let writer = Writer { test: "journal::tests::writer_that_fails", lasts: 2 };
+    let switch = |dir: &Path| dir.parent().unwrap().join("switch");
+    for fault in Fault::ALL {
+        let prepare = |dir: &Path| fs::write(switch(dir), "0").unwrap();
+        let changes = faults::at_each_change(writer, fault, prepare, |at, dir, _| {
+            let cleaned = clean(dir).unwrap();
+            assert_eq!(cleaned.left, Vec::<String>::new(), "{fault:?} at {at}");
+            // Without power all switches are as they are at the start of the machine.
+            let now = fs::read_to_string(switch(dir)).unwrap();
+            assert!(now == "0" || fault == Fault::Power, "{fault:?} at {at}: {now}");
+        });
+        assert!(changes > 8, "{fault:?}: {changes}");
+    }
 }
 
 #[test]
@@ -97,13 +238,13 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
         victim.wait().unwrap();
 
         assert_eq!(fs::metadata(published("weir-killed")).unwrap().ino(), numbers[1]);
-        let undone = clean(dir.path()).unwrap();
+        let undone = clean(dir.path()).unwrap().undone;
         assert_eq!(undone.len(), 2, "{undone:?}");
         assert!(matches!(&undone[0], Change::Child { pid, .. } if u64::from(*pid) == numbers[0]));
         assert!(matches!(&undone[1], Change::PublishedNamespace { name, .. } if name == "weir-killed"));
         assert!(!published("weir-killed").exists());
         assert_eq!(files(dir.path()), 0);
-        assert_eq!(clean(dir.path()).unwrap(), [], "a second time does nothing");
+        assert_eq!(clean(dir.path()).unwrap(), Cleaned::default(), "a second time does nothing");
         if let Ok(process) = grandchild {
             wait_until_dead(process.as_fd());
         }
@@ -126,23 +267,4 @@ fn wait_until_dead(process: std::os::fd::BorrowedFd<'_>) {
     // SAFETY: one pollfd that outlives the call.
     let ended = sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
     assert_eq!(ended, 1, "it lives");
-}
-
-#[test]
-fn two_measurements_take_turns() {
-    let dir = TempDir::new();
-    let path = dir.path().join("lock");
-    let first = lock_file(&path, || false).unwrap();
-    assert!(first.is_some() && lock_file(&path, || true).unwrap().is_none(), "held by the first");
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        let path = &path;
-        scope.spawn(move || {
-            let second = lock_file(path, || false).unwrap();
-            sender.send(second.map(|_| "second")).unwrap();
-        });
-        assert!(receiver.try_recv().is_err(), "held by the first");
-        drop(first);
-        assert_eq!(receiver.recv().unwrap(), Some("second"));
-    });
 }

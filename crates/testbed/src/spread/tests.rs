@@ -209,6 +209,6 @@ fn a_killed_run_is_undone_at_the_next_start() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "2");
     victim.kill().unwrap();
     victim.wait().unwrap();
-    assert_eq!(clean(&dir.path().join("journal")).unwrap().len(), 3);
+    assert_eq!(clean(&dir.path().join("journal")).unwrap().undone.len(), 3);
     assert_eq!(fs::read_to_string(&file).unwrap(), "f\n");
 }
