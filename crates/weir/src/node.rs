@@ -1,38 +1,39 @@
 //! `weir node`: a node in the foreground, and what asks and changes one that runs.
 //!
 //! ```text
-//!   weir node run:   open ports > give privileges up > thread of the node
+//!   weir node run:   open ports > give privileges up > threads of the node
 //!                    this thread: socket for questions, counters for Prometheus, signals
+//!                    another one: what happens in NATs > files
 //!   weir node show, apply: one line of JSON there, one line back
 //! ```
 
 mod blocks;
 mod control;
 mod mishaps;
+mod notes;
 mod owner;
 mod told;
 mod unit;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use weir_capture::privilege;
-use weir_node::{Config, Ended, Node, Opened, cpus_of};
-use weir_plane::Event;
+use weir_node::{Config, Node, Opened, cpus_of};
 
 use crate::cli::{NodeApply, NodeCommand, NodeRun, NodeShow};
 use crate::prometheus::Server;
 use crate::run::stop_flag;
 use crate::{Outcome, capture, say};
-use blocks::Blocks;
 use control::Control;
 use mishaps::Mishaps;
+use notes::{Events, KeptBlocks, Notes, Unwritten};
 
 /// Counters for Prometheus are not older.
 const TELL: Duration = Duration::from_secs(1);
@@ -88,12 +89,12 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     config.check_threads().map_err(anyhow::Error::msg)?;
     let stop = stop_flag()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
-    let events = arguments.events.as_deref().map(append_to).transpose()?;
-    let mut blocks = arguments.blocks.as_deref().map(Blocks::open).transpose()?;
+    let events = arguments.events.as_deref().map(Events::open).transpose()?;
+    let mut blocks = arguments.blocks.as_deref().map(KeptBlocks::open).transpose()?;
     let control = Control::listen(&arguments.socket.path())?;
     let mut opened = Opened::new(&config)?;
     if let Some(blocks) = &mut blocks {
-        restore(&mut opened, blocks)?;
+        restore(&mut opened, blocks);
     }
     for (port, method) in config.plane.ports.iter().zip(opened.methods()) {
         say::say(&format!("{}: {} on {}", port.name, method, port.interface));
@@ -103,79 +104,64 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
     }
     let node = opened.start()?;
-    let mut log = Log { events, blocks, began: node.began() };
+    let events = events.zip(arguments.events.as_deref());
+    let events = events.map(|(file, path)| Events::new(file, path, node.began()));
+    let unwritten = Unwritten::default();
+    let mut notes = Notes { events, blocks, unwritten: &unwritten };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
+    let page = |node: &Node| told::prometheus(&node.snapshots(), &names) + &told::unwritten(&unwritten);
     unit::tell_ready()?;
     let mut mishaps = Mishaps::new(node.began());
-    let mut told = Instant::now();
-    if let Some(server) = &prometheus {
-        server.tell(told::prometheus(&node.snapshots(), &names));
-    }
-    while !stop.load(Ordering::Relaxed) && !node.has_ended() {
-        control.answer(LOOK, |question| {
-            let placed = |config| placed(config, cpus.as_deref());
-            control::answer(&node, &names, question, &placed)
-        });
-        mishaps.look(&node, &names);
-        if log.is_wanted()
-            // A node that ends between two looks is told at the end.
-            && let Ok(happened) = node.events()
-        {
-            log.write(&happened)?;
+    std::thread::scope(|scope| {
+        let (noting, is_over) = channel();
+        if notes.events.is_some() || notes.blocks.is_some() {
+            let (node, notes) = (&node, &mut notes);
+            scope.spawn(move || notes.run(node, &is_over));
         }
-        if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
-            told = Instant::now();
-            server.tell(told::prometheus(&node.snapshots(), &names));
+        let mut told = Instant::now();
+        if let Some(server) = &prometheus {
+            server.tell(page(&node));
         }
-    }
-    end(node, &mut log, &names, arguments.json, out)
-}
-
-/// Where it is written down what happens in NATs.
-struct Log {
-    events: Option<File>,
-    blocks: Option<Blocks>,
-    /// When the time of the node begins.
-    began: SystemTime,
-}
-
-impl Log {
-    fn is_wanted(&self) -> bool {
-        self.events.is_some() || self.blocks.is_some()
-    }
-
-    /// Appends what happened since the last time; so many events there was no room for.
-    fn write(&mut self, (events, lost): &(Vec<Event>, u64)) -> Result<()> {
-        if let Some(file) = &mut self.events {
-            let lines = events.iter().map(|event| format!("{}\n", told::event(event, self.began, *lost)));
-            let text: String = lines.collect();
-            file.write_all(text.as_bytes()).context("cannot write the events of the node")?;
+        while !stop.load(Ordering::Relaxed) && !node.has_ended() {
+            control.answer(LOOK, |question| {
+                let placed = |config| placed(config, cpus.as_deref());
+                control::answer(&node, &names, question, &placed)
+            });
+            mishaps.look(&node, &names);
+            if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
+                told = Instant::now();
+                server.tell(page(&node));
+            }
         }
-        self.blocks.as_mut().map_or(Ok(()), |blocks| blocks.note(events))
-    }
-}
-
-fn append_to(path: &Path) -> Result<File> {
-    let file = File::options().append(true).create(true).open(path);
-    file.with_context(|| format!("cannot write {}", path.display()))
+        drop::<Sender<()>>(noting);
+    });
+    end(node, &mut notes, &names, arguments.json, out)
 }
 
 /// Hosts have their blocks of ports again.
-fn restore(opened: &mut Opened, blocks: &mut Blocks) -> Result<()> {
-    let before = blocks.live();
+fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
+    let before = kept.blocks.live();
     let restored = opened.restore(&before);
     if !before.is_empty() {
         say::say(&format!("{} of {} blocks of ports are their hosts' again", restored.len(), before.len()));
     }
-    blocks.begin(&restored)
+    kept.blocks.set(&restored);
+    kept.sync();
 }
 
 /// Drains the node and tells the books.
-fn end(node: Node, log: &mut Log, names: &[String], json: bool, out: &mut impl Write) -> Result<Outcome> {
-    let Ended { threads, events } = node.stop()?;
-    log.write(&events)?;
-    let books = told::counters(&threads, names);
+fn end(
+    node: Node,
+    notes: &mut Notes<'_>,
+    names: &[String],
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome> {
+    let mut ended = node.stop();
+    // Also where a port was of no more use.
+    notes.end(&mut ended);
+    let books = told::counters(&ended.threads?, names);
     match json {
         true => writeln!(out, "{books}")?,
         false => out.write_all(told::text(&books).as_bytes())?,

@@ -84,7 +84,14 @@ fn hosts_have_their_ports_again_after_a_crash() {
         let text = format!("{NAT}run(io packet, threads {threads})");
         let node = street.run(&text);
         let first: Vec<u16> = hosts.iter().map(|host| seen(host, 4000)).collect();
-        let written = || std::fs::read_to_string(street.folder.join("blocks")).unwrap();
+        // The lines of blocks that were given.
+        let written = || {
+            let text = std::fs::read_to_string(street.folder.join("blocks")).unwrap();
+            text.lines()
+                .filter(|line| line.starts_with("+ "))
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+        };
         let deadline = Instant::now() + PATIENCE;
         while written().lines().count() < hosts.len() && Instant::now() < deadline {
             std::thread::yield_now();
@@ -92,7 +99,8 @@ fn hosts_have_their_ports_again_after_a_crash() {
         let blocks = written();
         let ports = |host: &str| {
             let block = blocks.lines().find_map(|line| line.strip_prefix(&format!("+ {host} 192.0.2.1 ")));
-            let (low, high) = block.unwrap_or_else(|| panic!("{host}: {blocks}")).split_once('-').unwrap();
+            let block = block.unwrap_or_else(|| panic!("{host}: {blocks}"));
+            let (low, high) = block.split(' ').next().unwrap().split_once('-').unwrap();
             low.parse::<u16>().unwrap()..=high.parse().unwrap()
         };
         node.crash();
@@ -107,6 +115,101 @@ fn hosts_have_their_ports_again_after_a_crash() {
             );
         }
         node.end();
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_end_a_node_and_it_catches_up() {
+    need_root!();
+    let street = Street::new();
+    street.merge(false);
+    let hosts = more_hosts(&street);
+    let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let disk = street.folder.join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let (events, blocks, ballast) = (disk.join("events"), disk.join("blocks"), disk.join("ballast"));
+    // In the namespace of mounts that the node shares.
+    street.node.run(|| {
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&disk).status();
+        assert!(mounted.unwrap().success());
+    });
+    let fill = || {
+        let mut file = std::fs::File::create(&ballast).unwrap();
+        while file.write(&[7; 512]).is_ok() {}
+    };
+    street.node.run(fill);
+    let mut command = Command::new(WEIR);
+    command.args(["node", "run"]).arg(street.file(&format!("{NAT}run(io packet)"))).arg("--json");
+    command.arg("--events").arg(&events).arg("--blocks").arg(&blocks);
+    let mut node = street.run_command(command);
+    for host in &hosts {
+        let socket = street.left.run(|| UdpSocket::bind((host.as_str(), 4000)).unwrap());
+        socket.send_to(b"hello", "192.0.2.2:9").unwrap();
+        peer.recv_from(&mut [0; 16]).unwrap();
+    }
+    let read = |path: &Path| street.node.run(|| std::fs::read_to_string(path).unwrap());
+    assert_eq!(read(&blocks), "", "there is no room");
+    street.node.run(|| std::fs::remove_file(&ballast).unwrap());
+    let deadline = Instant::now() + PATIENCE;
+    while !hosts.iter().all(|host| read(&blocks).contains(&format!("+ {host} "))) {
+        assert!(Instant::now() < deadline, "there is room: {}", read(&blocks));
+        std::thread::yield_now();
+    }
+    let (ended, said) = end_with_words(&mut node);
+    assert!(ended, "{said}");
+    assert_eq!(said.matches("blocks: No space left on device").count(), 1, "once: {said}");
+    assert!(said.contains("blocks says again who has which ports"), "{said}");
+}
+
+/// Ends a node as Ctrl-C does; whether that went well, and what it said beside its output.
+fn end_with_words(node: &mut street::Running<'_>) -> (bool, String) {
+    let child = node.child.take().unwrap();
+    // SAFETY: the number of a child that nobody has waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    let ended = child.wait_with_output().unwrap();
+    (ended.status.success(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
+#[test]
+fn a_node_passes_frames_though_no_event_can_be_written() {
+    need_root!();
+    let street = Street::new();
+    let mut command = Command::new(WEIR);
+    command.args(["node", "run"]).arg(street.file(NAT)).args(["--json", "--events", "/dev/full"]);
+    let mut node = street.run_command(command);
+    echo_over_tcp(&street, 30_000);
+    echo_over_tcp(&street, 30_000);
+    let (ended, said) = end_with_words(&mut node);
+    assert!(ended, "{said}");
+    assert_eq!(said.matches("cannot write /dev/full: No space left on device").count(), 1, "once: {said}");
+    assert!(said.contains("events are not in /dev/full"), "how many: {said}");
+}
+
+#[test]
+fn what_others_laid_where_a_node_writes_stays_as_it_is() {
+    need_root!();
+    let street = Street::new();
+    let file = street.file(ROUTER);
+    let victim = street.folder.join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let link = street.folder.join("link");
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    for (option, path, why) in [
+        ("--events", &link, "symbolic link"),
+        ("--blocks", &link, "symbolic link"),
+        ("--blocks", &victim, "something else than blocks"),
+        ("--socket", &victim, "no socket"),
+        ("--socket", &link, "no socket"),
+    ] {
+        let mut command = Command::new(WEIR);
+        command.args(["node", "run"]).arg(&file).arg(option).arg(path);
+        command.env("WEIR_NODE_SOCKET", street.folder.join("other.sock"));
+        let refused = street.node.run(|| output(&mut command)).unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(why), "{option} {}: {said}", path.display());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious", "{option}");
     }
 }
 

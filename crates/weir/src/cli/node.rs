@@ -79,7 +79,8 @@ pub(crate) struct NodeRun {
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
     /// Keep in this file who has which block of a NAT's ports, and begin from what it says: after a crash hosts have their
-    /// blocks again, and nobody has one that was somebody else's until it has rested (RFC 6888 REQ-8)
+    /// blocks again, and nobody has one that was somebody else's until it has rested (RFC 6888 REQ-8). Beside it is
+    /// FILE.spare, for the time in which it is written anew
     #[arg(long, value_name = "FILE")]
     pub(crate) blocks: Option<PathBuf>,
     /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +45,9 @@ impl Control {
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        if std::fs::symlink_metadata(path).is_ok_and(|there| !there.file_type().is_socket()) {
+            bail!("{shown} is there and no socket: name another place with --socket");
         }
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {

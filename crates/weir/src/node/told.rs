@@ -1,12 +1,14 @@
 //! What is told of a node: JSON, the same as text, and Prometheus' format.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
 use weir_plane::{Books, Event, What, address_of};
 
+use super::notes::Unwritten;
 use crate::prometheus::{metric, quoted};
 
 /// Where all frames are: in the node, and if it has several threads, in each.
@@ -181,6 +183,17 @@ pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     });
     let help = "Frames of each thread; it hands those over that belong to another, which takes them";
     metric(&mut page, "node_thread_frames_total", help, threads);
+    page
+}
+
+/// What is not on disk, as counters.
+pub(super) fn unwritten(unwritten: &Unwritten) -> String {
+    let mut page = String::new();
+    let events = [(String::new(), unwritten.events.load(Ordering::Relaxed))];
+    metric(&mut page, "node_events_lost_total", "Events of NATs that are in no file", events.into_iter());
+    let blocks = unwritten.blocks.load(Ordering::Relaxed);
+    page += "# HELP weir_node_blocks_waiting Changes of blocks of ports that wait for the disk\n";
+    page += &format!("# TYPE weir_node_blocks_waiting gauge\nweir_node_blocks_waiting {blocks}\n");
     page
 }
 

@@ -102,6 +102,11 @@ impl Street {
     pub(crate) fn run_by(&self, mut command: Command, text: &str) -> Running<'_> {
         command.args(["node", "run"]).arg(self.file(text)).args(["--json", "--events"]);
         command.arg(self.folder.join("events")).arg("--blocks").arg(self.folder.join("blocks"));
+        self.run_command(command)
+    }
+
+    /// The same, run by a command that has all its words.
+    pub(crate) fn run_command(&self, mut command: Command) -> Running<'_> {
         command.env("WEIR_NODE_SOCKET", self.socket());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut node = Running { street: self, child: Some(self.node.run(|| command.spawn().unwrap())) };

@@ -2,173 +2,174 @@
 //! back, and nobody a block that was somebody else's until it has rested (RFC 6888 REQ-8).
 //!
 //! ```text
-//! + 198.18.0.1 192.0.2.1 1024-1535          given to this host: public address, ports
-//! - 198.18.0.1 192.0.2.1 1024-1535          taken back
+//! changes > end of FILE > fsync                                                     (each time)
+//! all     > FILE.spare > fsync > FILE, from its start > fsync > FILE.spare emptied  (when the file is long, or behind)
 //! ```
-//! Lines are appended as it happens, some 100 ms late at most; the file is written anew when the node begins, and when
-//! most of it is of the past. Blocks of deterministic ports are not in it: they follow from the configuration.
+//! Invariant: at any time one of the two files says all that was ever synced. Both stay open and are never renamed: the
+//! node has no right to their directory any more. A disk that is full, or fails, does not end the node: what could not be
+//! written waits, and is written when there is room. Blocks of deterministic ports are not in it: they follow from the
+//! configuration.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+mod text;
+
 use std::fs::File;
-use std::io::{Seek, Write};
-use std::net::Ipv4Addr;
-use std::path::Path;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use weir_plane::{Event, Kept, What, address_of, words_of};
+use weir_plane::{BlockChange, Kept};
+
+use text::Live;
 
 /// The file may be so much longer than what it says.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// The file, and what it says.
+/// Whose ports are somebody's.
+const PRIVATE: u32 = 0o600;
+
+/// The two files, and what they say.
 pub(super) struct Blocks {
     file: File,
-    live: BTreeSet<Kept>,
+    spare: File,
+    /// What hosts have now, whether or not it is on disk.
+    live: Live,
+    /// What is good of the file.
     bytes: u64,
+    /// Lines that are not on disk yet.
+    waiting: String,
+    /// What the file says is not what there is, or nobody knows.
+    is_behind: bool,
+    /// The file can be read; if not, the spare one can.
+    is_whole: bool,
+    /// Lines that could not be read when the file was opened.
+    unreadable: usize,
 }
 
 impl Blocks {
-    /// Opens the file, or makes it.
+    /// Opens the files, or makes them.
     pub(super) fn open(path: &Path) -> Result<Blocks> {
-        let shown = path.display();
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            text => text.with_context(|| format!("cannot read {shown}"))?,
-        };
-        let live = read(&text).map_err(|line| {
-            anyhow!(
-                "line {line} of {shown} is no block of ports: name the file that --blocks wrote, or a new one"
-            )
-        })?;
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.with_context(|| format!("cannot write {shown}"))?;
-        let mut blocks = Blocks { file, live, bytes: 0 };
-        blocks.write_anew().with_context(|| format!("cannot write {shown}"))?;
-        Ok(blocks)
+        let (mut file, first) = open(path)?;
+        let (mut spare, second) = open(&spare_of(path))?;
+        let [first, second] =
+            [(&mut file, first, path.to_path_buf()), (&mut spare, second, spare_of(path))].map(|(_, bytes, path)| {
+                text::read(&bytes).ok_or_else(|| {
+                    anyhow!(
+                        "{} has something else than blocks of ports: name the file that --blocks wrote, or a new one",
+                        path.display()
+                    )
+                })
+            });
+        let (first, second) = (first?, second?);
+        // The end came while the file was written anew.
+        let is_whole = !second.is_whole;
+        let found = if is_whole { first } else { second };
+        Ok(Blocks {
+            file,
+            spare,
+            live: found.live,
+            bytes: 0,
+            waiting: String::new(),
+            is_behind: true,
+            is_whole,
+            unreadable: found.unreadable,
+        })
     }
 
     /// What hosts had.
     pub(super) fn live(&self) -> Vec<Kept> {
-        self.live.iter().copied().collect()
+        self.live.all().collect()
     }
 
-    /// The node begins, and only these are somebody's.
-    pub(super) fn begin(&mut self, restored: &[Kept]) -> Result<()> {
-        self.live = restored.iter().copied().collect();
-        self.write_anew().context("cannot write who has which ports")
+    /// Lines that could not be read when it was opened.
+    pub(super) fn unreadable(&self) -> usize {
+        self.unreadable
     }
 
-    /// Appends what happened.
-    pub(super) fn note(&mut self, events: &[Event]) -> Result<()> {
-        let mut text = String::new();
-        for event in events {
-            let Some(kept) = Kept::of(event) else { continue };
-            let sign = if event.what == What::BlockAllocated { '+' } else { '-' };
-            say(&mut text, sign, &kept);
-            match sign {
-                '+' => self.live.insert(kept),
-                _ => self.live.remove(&kept),
-            };
+    /// Blocks of which the file does not say whose they are, or lines that it lacks; none if all is on disk.
+    pub(super) fn waiting(&self) -> usize {
+        if self.is_behind { self.live.len().max(1) } else { self.waiting.lines().count() }
+    }
+
+    /// Some blocks were given, or given back; they wait for [`Blocks::sync`].
+    pub(super) fn note(&mut self, changes: &[BlockChange]) {
+        for change in changes {
+            self.live.change(change);
+            if !self.is_behind {
+                text::line(&mut self.waiting, change);
+            }
         }
-        let written = match self.bytes + text.len() as u64 > SLACK_BYTES + 64 * self.live.len() as u64 {
-            true => self.write_anew(),
-            false => self.append(&text),
-        };
-        written.context("cannot write who has which ports")
+        self.is_behind |=
+            self.bytes + self.waiting.len() as u64 > SLACK_BYTES + text::LINE_BYTES * self.live.len() as u64;
     }
 
-    fn append(&mut self, text: &str) -> std::io::Result<()> {
-        self.bytes += text.len() as u64;
-        self.file.write_all(text.as_bytes())
+    /// These are all that hosts have; they wait for [`Blocks::sync`].
+    pub(super) fn set(&mut self, all: &[Kept]) {
+        let live = Live::of(all);
+        self.is_behind |= live != self.live;
+        self.live = live;
     }
 
-    /// In its place: the directory may be somebody else's by now.
-    fn write_anew(&mut self) -> std::io::Result<()> {
-        let mut text = String::new();
-        self.live.iter().for_each(|kept| say(&mut text, '+', kept));
-        self.file.rewind()?;
-        self.file.write_all(text.as_bytes())?;
+    /// Puts on disk what waits.
+    ///
+    /// # Errors
+    /// What the disk says; what waits goes on waiting.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        match (self.is_behind, self.waiting.is_empty()) {
+            (true, _) => self.write_anew(),
+            (false, true) => Ok(()),
+            (false, false) => self.append(),
+        }
+    }
+
+    fn append(&mut self) -> io::Result<()> {
+        // What fails in the middle of a line is written over by the next attempt.
+        self.file.write_all_at(self.waiting.as_bytes(), self.bytes)?;
+        // After a sync that failed nobody knows what is on disk.
+        self.file.sync_data().inspect_err(|_| self.is_behind = true)?;
+        self.bytes += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn write_anew(&mut self) -> io::Result<()> {
+        self.is_behind = true;
+        // They are in what is written now.
+        self.waiting = String::new();
+        let text = self.live.text();
+        if self.is_whole {
+            rewrite(&self.spare, &text)?;
+        }
+        self.is_whole = false;
+        rewrite(&self.file, &text)?;
+        self.is_whole = true;
+        // Before anything is appended: the spare one would win over it.
+        rewrite(&self.spare, "")?;
         self.bytes = text.len() as u64;
-        self.file.set_len(self.bytes)
+        self.is_behind = false;
+        Ok(())
     }
 }
 
-fn say(text: &mut String, sign: char, kept: &Kept) {
-    let inside = address_of(kept.inside);
-    let (outside, (first, last)) = (Ipv4Addr::from(kept.outside), kept.ports);
-    writeln!(text, "{sign} {inside} {outside} {first}-{last}").expect("text has room");
+fn rewrite(file: &File, text: &str) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.sync_all()
 }
 
-/// What is live behind the last line; a line that is no block is told by its number. A last line without an end was not
-/// written to its end.
-fn read(text: &str) -> Result<BTreeSet<Kept>, usize> {
-    let mut live = BTreeSet::new();
-    for (n, line) in text.split_inclusive('\n').enumerate().filter(|(_, line)| line.ends_with('\n')) {
-        let (sign, kept) = block(line.trim_end()).ok_or(n + 1)?;
-        match sign {
-            "+" => live.insert(kept),
-            _ => live.remove(&kept),
-        };
-    }
-    Ok(live)
+fn spare_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".spare");
+    name.into()
 }
 
-fn block(line: &str) -> Option<(&str, Kept)> {
-    let [sign @ ("+" | "-"), inside, outside, ports] = line.split(' ').collect::<Vec<_>>()[..] else {
-        return None;
-    };
-    let inside = words_of(inside.parse().ok()?);
-    let outside = outside.parse::<Ipv4Addr>().ok()?.into();
-    let (first, last) = ports.split_once('-')?;
-    Some((sign, Kept { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) }))
+fn open(path: &Path) -> Result<(File, Vec<u8>)> {
+    let shown = path.display();
+    let mut file = weir_disk::keep(path, PRIVATE).with_context(|| format!("cannot write {shown}"))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
+    Ok((file, bytes))
 }
 
 #[cfg(test)]
-mod tests {
-    use weir_plane::Time;
-
-    use super::*;
-
-    fn event(what: What, host: u32, first: u16) -> Event {
-        Event {
-            at: Time::default(),
-            what,
-            inside: [0, 0, 0xffff, 0xc612_0000 + host],
-            outside: 0xc000_0201,
-            ports: (first, first + 511),
-            proto: 0,
-        }
-    }
-
-    #[test]
-    fn what_was_given_and_not_taken_back_is_found_again() {
-        let path = std::env::temp_dir().join(format!("weir-blocks-{}", std::process::id()));
-        let mut blocks = Blocks::open(&path).expect("a new file");
-        assert_eq!(blocks.live(), []);
-        let given = [event(What::BlockAllocated, 1, 1024), event(What::BlockAllocated, 2, 2048)];
-        blocks.note(&given).expect("written");
-        let other = Event { inside: [0x2001_0db8, 0, 0, 7], ..event(What::BlockAllocated, 3, 4096) };
-        let session = event(What::SessionCreated, 4, 9000);
-        blocks.note(&[other, session, event(What::BlockReleased, 1, 1024)]).expect("written");
-        let text = std::fs::read_to_string(&path).expect("readable");
-        assert_eq!(
-            text,
-            "+ 198.18.0.1 192.0.2.1 1024-1535\n+ 198.18.0.2 192.0.2.1 2048-2559\n\
-             + 2001:db8::7 192.0.2.1 4096-4607\n- 198.18.0.1 192.0.2.1 1024-1535\n"
-        );
-        drop(blocks);
-        // The end came in the middle of a line.
-        std::fs::write(&path, text + "- 198.18.0.2 192.0").expect("writable");
-        let blocks = Blocks::open(&path).expect("the same file");
-        let mut expected = [given[1], other].map(|event| Kept::of(&event).expect("a block"));
-        expected.sort_unstable();
-        assert_eq!(blocks.live(), expected);
-        let text = std::fs::read_to_string(&path).expect("readable");
-        assert_eq!(text.lines().count(), 2, "what is past is gone: {text}");
-        std::fs::write(&path, "+ 198.18.0.1 192.0.2.1 1024-1535\nhello\n").expect("writable");
-        let wrong = Blocks::open(&path).err().expect("no block").to_string();
-        assert!(wrong.starts_with("line 2 of ") && wrong.contains("--blocks"), "{wrong}");
-        std::fs::remove_file(&path).expect("it is ours");
-    }
-}
+mod tests;
