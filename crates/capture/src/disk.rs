@@ -4,7 +4,8 @@
 //!  Filled --------------------------------------> file 1 | file 2 | ...
 //!         \-> [held: the last seconds] --Trigger-->
 //! ```
-//! Buffers of several queues come as they are filled: in a file the packets of each interface are in order of time,
+//! A file that is full is put on disk by another thread, while the next one is written; only then its packets are said to
+//! be in a file, whatever happens to the machine. Buffers of several queues come as they are filled: in a file the packets of each interface are in order of time,
 //! those of several are not (`reordercap` sorts them).
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::files::Files;
@@ -60,7 +62,7 @@ pub(crate) struct Progress {
 /// What became of the frames that were handed on.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Packets in files, those that were deleted by `keep` included.
+    /// Packets in files that are on disk, those that were deleted by `keep` included.
     pub frames: u64,
     /// Bytes in files, compressed.
     pub bytes: u64,
@@ -95,9 +97,20 @@ pub(crate) struct Disk {
     pool: Arc<Pool>,
     progress: Arc<Progress>,
     output: Option<Output>,
+    /// Packets in it.
+    in_output: u64,
+    /// The file before it.
+    syncing: Option<Syncing>,
     held: VecDeque<Buffer>,
     holding: bool,
     written: Written,
+}
+
+/// A file that is put on disk.
+struct Syncing {
+    thread: JoinHandle<io::Result<()>>,
+    /// Packets in it.
+    frames: u64,
 }
 
 impl Disk {
@@ -105,7 +118,8 @@ impl Disk {
     pub(crate) fn open(writing: Writing, pool: Arc<Pool>, progress: Arc<Progress>) -> io::Result<Disk> {
         let holding = writing.before.is_some();
         let (held, written) = (VecDeque::new(), Written::default());
-        let mut disk = Disk { writing, pool, progress, output: None, held, holding, written };
+        let (output, in_output, syncing) = (None, 0, None);
+        let mut disk = Disk { writing, pool, progress, output, in_output, syncing, held, holding, written };
         disk.next_file()?;
         Ok(disk)
     }
@@ -127,6 +141,9 @@ impl Disk {
         }
         self.written.let_go += self.held.drain(..).map(|buffer| buffer.frames).sum::<u64>();
         self.guard(Disk::end_file);
+        if let Err(error) = self.wait_for_sync() {
+            self.written.error.get_or_insert(error);
+        }
         self.written.files = self.progress.files.load(Ordering::Relaxed);
         self.written
     }
@@ -167,6 +184,7 @@ impl Disk {
         let done = self.guard(|disk| disk.append(&buffer.bytes));
         if done {
             self.written.frames += frames;
+            self.in_output += frames;
             self.progress.frames.fetch_add(frames, Ordering::Relaxed);
         } else {
             self.written.unwritten += frames;
@@ -209,9 +227,41 @@ impl Disk {
     fn end_file(&mut self) -> io::Result<()> {
         let Some(output) = self.output.take() else { return Ok(()) };
         let before = output.bytes();
-        let after = output.finish()?;
-        self.count(after - before);
+        let file = match output.finish() {
+            Ok(file) => file,
+            Err((output, error)) => {
+                self.output = Some(output);
+                return Err(error);
+            }
+        };
+        self.count(file.bytes - before);
+        self.wait_for_sync()?;
+        let thread = std::thread::spawn(move || sync(&file.file));
+        self.syncing = Some(Syncing { thread, frames: std::mem::take(&mut self.in_output) });
         Ok(())
+    }
+
+    /// Waits until the file before is on disk.
+    fn wait_for_sync(&mut self) -> io::Result<()> {
+        let Some(Syncing { thread, frames }) = self.syncing.take() else { return Ok(()) };
+        let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.inspect_err(|_| self.lose(frames))
+    }
+
+    /// Nobody knows which of these packets are on disk.
+    fn lose(&mut self, frames: u64) {
+        self.written.frames -= frames;
+        self.written.unwritten += frames;
+    }
+
+    /// Writing has failed; what was written before stays.
+    fn give_up(&mut self, error: io::Error) {
+        self.written.error = Some(error);
+        let in_output = std::mem::take(&mut self.in_output);
+        if self.output.take().is_some_and(|output| sync(output.file()).is_err()) {
+            self.lose(in_output);
+        }
+        self.progress.failed.store(true, Ordering::Relaxed);
     }
 
     /// Does something unless writing has failed before; true if it went well.
@@ -222,13 +272,16 @@ impl Disk {
         match action(self) {
             Ok(()) => true,
             Err(error) => {
-                self.written.error = Some(error);
-                self.output = None;
-                self.progress.failed.store(true, Ordering::Relaxed);
+                self.give_up(error);
                 false
             }
         }
     }
+}
+
+/// Puts a file on disk; a pipe or a device has no such thing.
+fn sync(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
 }
 
 fn output_growth(output: Option<&Output>, before: u64) -> u64 {
@@ -278,11 +331,21 @@ impl Output {
         }
     }
 
-    /// Ends the file; how many bytes it has.
-    fn finish(self) -> io::Result<u64> {
-        match self.kind {
-            Kind::Plain(file) => Ok(file.bytes),
-            Kind::Zstd(encoder) => encoder.finish().map(|file| file.bytes),
+    fn file(&self) -> &File {
+        match &self.kind {
+            Kind::Plain(file) => &file.file,
+            Kind::Zstd(encoder) => &encoder.get_ref().file,
+        }
+    }
+
+    /// Ends the file. If that fails, what was flushed before can be read.
+    fn finish(self) -> Result<Counted, (Output, io::Error)> {
+        let Output { kind, since, begun } = self;
+        match kind {
+            Kind::Plain(file) => Ok(file),
+            Kind::Zstd(encoder) => encoder
+                .try_finish()
+                .map_err(|(encoder, error)| (Output { kind: Kind::Zstd(encoder), since, begun }, error)),
         }
     }
 }
@@ -304,3 +367,7 @@ impl Write for Counted {
         self.file.flush()
     }
 }
+
+#[cfg(test)]
+#[path = "disk_tests.rs"]
+mod tests;

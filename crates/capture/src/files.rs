@@ -1,30 +1,37 @@
 //! The files of a capture: their names, and who makes them once the capturing process may no longer do that.
 //!
-//! With rotation `x.pcapng` becomes `x-00001.pcapng`, `x-00002.pcapng`, ... of which the last `keep` are left.
+//! With rotation `x.pcapng` becomes `x-00001.pcapng`, `x-00002.pcapng`, ... of which the last `keep` are left. No file that
+//! is there is written to: numbers that are taken are left out, and without rotation that is an error.
 //! Under root a child process makes and deletes them and hands their descriptors over: it sees no packet, takes no
-//! names, and knows two orders, "next" and "stop waiting". It ends with this process.
+//! names, and knows two orders, "next" and "stop waiting". It is the user who called sudo, if anybody did, and ends with
+//! this process.
 //!
 //! ```text
-//!  capture, no privileges  --'n'-->  child  -- openat(directory, "x-00002.pcapng")
+//!  capture, no privileges  --'n'-->  child  -- new file "x-00002.pcapng" of the directory
 //!                         <--fd----
 //! ```
 
-use std::ffi::CString;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::privilege::User;
+use weir_disk::{Directory, as_caller, caller, explained};
+
 use crate::sys;
 
 /// Endings of which the number goes before: the longest first.
 const ENDINGS: [&str; 6] = [".pcapng.zst", ".pcap.zst", ".zst", ".pcapng", ".pcap", ".ntar"];
+
+/// What was said over a network is its user's own.
+const PRIVATE: u32 = 0o600;
 
 /// How often to look for the reader of a pipe.
 const READER_MS: i32 = 50;
@@ -38,8 +45,6 @@ pub struct Target {
     pub numbered: bool,
     /// How many of them are left; `None` is all.
     pub keep: Option<u64>,
-    /// Whom they will belong to, if not to this process's user.
-    pub owner: Option<User>,
 }
 
 /// Makes files, one after the other.
@@ -70,7 +75,7 @@ impl Files {
         Files::by(Maker::Given(Some(file)))
     }
 
-    /// Files that this process makes with its own rights.
+    /// Files that this process makes with its own rights, or those of who called sudo.
     pub fn of(target: &Target) -> io::Result<Files> {
         Ok(Files::by(Maker::Own(Folder::open(target)?)))
     }
@@ -85,10 +90,9 @@ impl Files {
             sys::ignore_signals();
             // With its own copy of the other end it would never see that end closed.
             sys::close(end);
-            // Refused to those who have none: they make files with the rights of their user.
-            let needed = sys::CAP_CHOWN | sys::CAP_DAC_OVERRIDE;
-            let _ = sys::bound_capabilities(needed).and_then(|()| sys::keep_capabilities(needed));
-            serve(&theirs, &mut folder);
+            if become_maker().is_ok() {
+                serve(&theirs, &mut folder);
+            }
         })?;
         Ok(Files::by(Maker::Child(ours)))
     }
@@ -119,9 +123,25 @@ impl Files {
                         break;
                     }
                 }
-                sys::receive_file(child).map(File::from)
+                sys::receive_file(child).map(File::from).map_err(explained)
             }
         }
+    }
+}
+
+/// Becomes who called sudo, for good. Without one it is root, who may write in directories of others.
+fn become_maker() -> io::Result<()> {
+    let Some(user) = caller() else {
+        // Refused to those who have none: they make files with the rights of their user.
+        let _ = sys::bound_capabilities(sys::CAP_DAC_OVERRIDE)
+            .and_then(|()| sys::keep_capabilities(sys::CAP_DAC_OVERRIDE));
+        return Ok(());
+    };
+    sys::bound_capabilities(0)?;
+    match sys::become_user(user.uid, user.gid) {
+        // In a user namespace root is a plain user outside, and there may be no other.
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => Err(error),
+        _ => sys::keep_capabilities(0),
     }
 }
 
@@ -146,30 +166,31 @@ fn serve(mut requests: &UnixStream, folder: &mut Folder) {
 
 /// A directory, and what is made in it.
 struct Folder {
-    directory: OwnedFd,
+    directory: Directory,
     stem: Vec<u8>,
     ending: &'static str,
     numbered: bool,
     keep: Option<u64>,
-    owner: Option<User>,
-    made: u64,
+    /// Number of the last file.
+    number: u64,
+    /// Numbers of the files that are left.
+    made: VecDeque<u64>,
 }
 
 impl Folder {
     fn open(target: &Target) -> io::Result<Folder> {
-        let parent = target.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = sys::open_directory(parent.unwrap_or(Path::new(".")))?;
-        let name = target.path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes();
+        let (directory, name) = as_caller(|| Directory::of(&target.path))?;
+        let name = name.as_bytes();
         let ending = ENDINGS.into_iter().find(|ending| target.numbered && name.ends_with(ending.as_bytes()));
         let ending = ending.unwrap_or_default();
         let stem = name[..name.len() - ending.len()].to_vec();
-        let (numbered, keep, owner) = (target.numbered, target.keep, target.owner);
-        Ok(Folder { directory, stem, ending, numbered, keep, owner, made: 0 })
+        let (numbered, keep) = (target.numbered, target.keep);
+        Ok(Folder { directory, stem, ending, numbered, keep, number: 0, made: VecDeque::new() })
     }
 
-    fn name(&self, number: u64) -> io::Result<CString> {
+    fn name(&self, number: u64) -> OsString {
         let number = if self.numbered { format!("-{number:05}") } else { String::new() };
-        Ok(CString::new([&self.stem, number.as_bytes(), self.ending.as_bytes()].concat())?)
+        OsString::from_vec([&self.stem, number.as_bytes(), self.ending.as_bytes()].concat())
     }
 
     /// The next file. If it is a pipe, waits for its reader for as long as `wait` says.
@@ -187,18 +208,31 @@ impl Folder {
     }
 
     fn next(&mut self) -> io::Result<OwnedFd> {
-        let file = sys::create_at(&self.directory, &self.name(self.made + 1)?)?;
-        if let Some(owner) = self.owner {
-            sys::give_to(&file, owner.uid, owner.gid)?;
-        }
-        self.made += 1;
-        if let Some(old) =
-            self.keep.and_then(|keep| self.made.checked_sub(keep)).filter(|&old| old > 0 && self.numbered)
-        {
+        let file = loop {
+            let number = self.number + 1;
+            match self.create(&self.name(number)) {
+                Err(error) if self.numbered && error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => break file,
+            }
+            // It is left out.
+            self.number = number;
+        };
+        self.number += 1;
+        self.made.push_back(self.number);
+        if self.numbered && self.keep.is_some_and(|keep| self.made.len() as u64 > keep) {
+            let old = self.made.pop_front().expect("there are more than none");
             // Somebody may have taken it away.
-            let _ = sys::delete_at(&self.directory, &self.name(old)?);
+            let _ = self.directory.remove(&self.name(old));
         }
-        Ok(file)
+        // So that it is found after a crash.
+        self.directory.sync()?;
+        Ok(file.into())
+    }
+
+    fn create(&self, name: &OsStr) -> io::Result<File> {
+        // A child is its user already.
+        as_caller(|| self.directory.create(name, PRIVATE))
     }
 }
 
@@ -213,7 +247,7 @@ mod tests {
         for (name, second) in
             [("x.pcapng.zst", "x-00002.pcapng.zst"), ("y.pcapng", "y-00002.pcapng"), ("z", "z-00002")]
         {
-            let target = Target { path: folder.join(name), numbered: true, keep: Some(1), owner: None };
+            let target = Target { path: folder.join(name), numbered: true, keep: Some(1) };
             let mut files = Files::of(&target).unwrap();
             files.next().unwrap();
             files.next().unwrap().write_all(b"second").unwrap();
@@ -227,7 +261,7 @@ mod tests {
             assert_eq!(std::fs::read(folder.join(second)).unwrap(), b"second");
             std::fs::remove_file(folder.join(second)).unwrap();
         }
-        let plain = Target { path: folder.join("a.pcapng"), numbered: false, keep: None, owner: None };
+        let plain = Target { path: folder.join("a.pcapng"), numbered: false, keep: None };
         Files::of(&plain).unwrap().next().unwrap();
         assert!(folder.join("a.pcapng").exists());
         std::fs::remove_dir_all(&folder).unwrap();
@@ -238,7 +272,7 @@ mod tests {
     fn the_wait_for_a_reader_ends_when_all_does() {
         let path = std::env::temp_dir().join(format!("weir-pipe-{}", std::process::id()));
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let target = Target { path: path.clone(), numbered: false, keep: None, owner: None };
+        let target = Target { path: path.clone(), numbered: false, keep: None };
         let stop = Arc::new(AtomicBool::new(true));
         let result = Files::of(&target).unwrap().until(stop).next();
         std::fs::remove_file(path).unwrap();

@@ -2,25 +2,12 @@
 
 use std::io;
 
+pub use weir_disk::{User, caller};
+
 use crate::sys;
 
 /// nobody and nogroup of most systems, also the kernel's overflow user.
 const NOBODY: User = User { uid: 65_534, gid: 65_534 };
-
-/// A user and its group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct User {
-    /// Number of the user.
-    pub uid: u32,
-    /// Number of its group.
-    pub gid: u32,
-}
-
-/// The one who called sudo.
-pub fn caller() -> Option<User> {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|&number| number != 0);
-    Some(User { uid: number("SUDO_UID")?, gid: number("SUDO_GID")? })
-}
 
 /// Is this root, who becomes somebody else in [`drop_all`]?
 pub fn is_root() -> bool {

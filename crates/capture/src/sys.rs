@@ -1,16 +1,11 @@
 //! System calls without a safe wrapper in std: processes, credentials, files relative to a directory.
 
-use std::ffi::CStr;
-use std::fs::File;
 use std::io::{self, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
-/// Bits of capabilities(7).
-pub(crate) const CAP_CHOWN: u64 = 1;
-/// Makes files in any directory.
+/// Makes files in any directory; a bit of capabilities(7).
 pub(crate) const CAP_DAC_OVERRIDE: u64 = 1 << 1;
 const LAST_CAPABILITY: libc::c_ulong = 63;
 /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h.
@@ -91,26 +86,6 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// A directory, to make files in.
-pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = libc::O_DIRECTORY | libc::O_CLOEXEC;
-    File::options().read(true).custom_flags(flags).open(path).map(OwnedFd::from)
-}
-
-/// Makes or empties a file. Of a pipe that nobody reads it says so (ENXIO) and does not wait.
-pub(crate) fn create_at(directory: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: a directory that is open and a text that ends with 0.
-    let fd = check(unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, 0o644) })?;
-    // SAFETY: a descriptor that the kernel has just returned.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // Who writes waits for the reader.
-    // SAFETY: an open file.
-    check(unsafe { libc::fcntl(fd, libc::F_SETFL, 0) })?;
-    Ok(file)
-}
-
 /// Has the other end said something, or gone, within this time?
 pub(crate) fn hears(from: &UnixStream, ms: i32) -> bool {
     let mut poll = libc::pollfd { fd: from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -118,32 +93,22 @@ pub(crate) fn hears(from: &UnixStream, ms: i32) -> bool {
     unsafe { libc::poll(&mut poll, 1, ms) > 0 }
 }
 
-/// Deletes a file.
-pub(crate) fn delete_at(directory: &OwnedFd, name: &CStr) -> io::Result<()> {
-    // SAFETY: a directory that is open and a text that ends with 0.
-    check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
-}
-
-/// Changes the owner of a file; devices and pipes keep theirs.
-pub(crate) fn give_to(file: &OwnedFd, uid: u32, gid: u32) -> io::Result<()> {
-    // SAFETY: all-zero is a valid value, and the kernel fills it.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: an open file and room for what is told of it.
-    check(unsafe { libc::fstat(file.as_raw_fd(), &mut stat) })?;
-    if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
-        return Ok(());
-    }
-    // SAFETY: an open file.
-    check(unsafe { libc::fchown(file.as_raw_fd(), uid, gid) }).map(drop)
-}
-
 /// Room for one descriptor beside a message, aligned as control messages are.
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
+/// The number of an error, also of one that has words in its place.
+fn code_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(match error.kind() {
+        io::ErrorKind::AlreadyExists => libc::EEXIST,
+        io::ErrorKind::PermissionDenied => libc::EACCES,
+        _ => libc::EIO,
+    })
+}
+
 /// Sends a file, or the number of the error in its place.
 pub(crate) fn send_file(mut to: &UnixStream, file: io::Result<OwnedFd>) -> io::Result<()> {
-    let code = file.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+    let code = file.as_ref().err().map_or(0, code_of);
     let Ok(file) = file else { return to.write_all(&code.to_ne_bytes()) };
     let mut bytes = code.to_ne_bytes();
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };

@@ -190,8 +190,7 @@ fn files(arguments: &cli::Capture, path: &Path) -> Result<Files> {
     if std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
         say::say(&format!("writing begins when somebody reads {}", path.display()));
     }
-    let (numbered, owner) = (arguments.rotate.is_some(), privileges::caller());
-    let target = Target { path: path.into(), numbered, keep: arguments.keep, owner };
+    let target = Target { path: path.into(), numbered: arguments.rotate.is_some(), keep: arguments.keep };
     let files = if privileges::is_root() { Files::by_child(&target) } else { Files::of(&target) };
     files.with_context(|| file_error(arguments))
 }

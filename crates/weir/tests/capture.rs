@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -260,9 +260,52 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     send(&pair, &sent);
     capture.interrupt().check(sent.len());
     let left = folder.files();
-    let kept: Vec<_> = left.iter().flat_map(|file| packets(file)).collect();
-    assert_eq!(left.len(), 2, "those of the first run had the same names: {left:?}");
+    assert_eq!(left[..files.len()], files, "those of the first run stay");
+    assert_eq!(files.iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), sent);
+    let kept: Vec<_> = left[files.len()..].iter().flat_map(|file| packets(file)).collect();
+    assert_eq!(left.len(), files.len() + 2, "{left:?}");
     assert_eq!(kept, sent[sent.len() - kept.len()..]);
+}
+
+/// A user who is not root, and has called sudo.
+const CALLER: u32 = 12346;
+
+#[test]
+fn no_file_of_somebody_else_is_written_to() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new("planted");
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+    let (victim, link) = (folder.0.join("victim"), folder.0.join("x.pcapng"));
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &link).unwrap();
+    let there = &pair.there;
+    refused(there, &format!("capture -i b -w {}", link.display()), "is there already: delete it");
+    fs::remove_file(&link).unwrap();
+    fs::hard_link(&victim, &link).unwrap();
+    refused(there, &format!("capture -i b -w {}", link.display()), "is there already: delete it");
+    symlink(&victim, folder.0.join("x-00001.pcapng")).unwrap();
+    // Under sudo: the next number is free.
+    let mut command = Command::new(WEIR);
+    command.env("SUDO_UID", CALLER.to_string()).env("SUDO_GID", CALLER.to_string());
+    let line = format!("capture -i b --json -w {} --rotate 1MB", link.display());
+    let capture = Started::by(command, there, &line, "all is open");
+    let sent = frames(10);
+    send(&pair, &sent);
+    capture.interrupt().check(sent.len());
+    let file = folder.0.join("x-00002.pcapng");
+    let found = fs::metadata(&file).unwrap();
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (CALLER, CALLER, 0o600));
+    assert_eq!(in_order(packets(&file)), sent);
+    let found = fs::metadata(&victim).unwrap();
+    assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), found.uid()), ("precious", 0));
+    // Where the user may not write, root does not in their place.
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(WEIR);
+    command.args(["capture", "-i", "b", "-w"]).arg(folder.0.join("y.pcapng"));
+    command.env("SUDO_UID", CALLER.to_string()).env("SUDO_GID", CALLER.to_string());
+    let denied = there.run(|| output(&mut command)).unwrap();
+    let said = String::from_utf8_lossy(&denied.stderr);
+    assert!(!denied.status.success() && said.contains("user 12346, who called sudo"), "{said}");
 }
 
 /// Waits until something is so; false if it is not for a minute.
@@ -370,6 +413,7 @@ fn a_trigger_writes_what_came_before_it() {
     assert!(ended.result["file"]["reaches_back_s"].is_number(), "{}", ended.result);
     assert_eq!(in_order(packets(&path)), sent);
 
+    fs::remove_file(&path).unwrap();
     let capture = capturing(&pair.there, &line);
     send(&pair, &sent);
     let ended = capture.interrupt();
@@ -459,6 +503,7 @@ fn limits_end_a_capture_and_filters_hold() {
         assert_eq!(ended.result["ledgers"][0]["captured"], 70, "{}", ended.result);
         assert_eq!(ended.result["file"]["frames"], 70, "{}", ended.result);
         assert_eq!(packets(&path).len(), 70);
+        fs::remove_file(&path).unwrap();
     }
     // Ether type 0x88b5 is a quarter of them, and a vlan is another.
     for (filter, quarter, rung) in
@@ -471,6 +516,7 @@ fn limits_end_a_capture_and_filters_hold() {
         assert_eq!(ended.result["ledgers"][0]["filtered"], true);
         let expected: Vec<_> = sent.iter().skip(quarter).step_by(4).cloned().collect();
         assert_eq!(in_order(packets(&path)), expected, "{filter}, {rung}: {}", ended.result);
+        fs::remove_file(&path).unwrap();
     }
 }
 

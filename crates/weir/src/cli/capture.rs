@@ -41,13 +41,13 @@ pub(crate) struct Capture {
     /// Bytes kept of a frame
     #[arg(short, long, value_name = "BYTES", default_value_t = MOST_SNAP as u32, value_parser = clap::value_parser!(u32).range(1..=MOST_SNAP))]
     pub(crate) snap: u32,
-    /// File to write, compressed if it ends in .zst; - is standard output
+    /// File to write, which must not be there yet; compressed if it ends in .zst; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
-    /// Begin a new file after so many bytes or seconds: 1GB, 60s; the files are numbered
+    /// Begin a new file after so many bytes or seconds: 1GB, 60s; the files are numbered, behind those that are there
     #[arg(long, value_name = "SIZE|TIME", requires = "write", value_parser = rotation)]
     pub(crate) rotate: Option<Rotation>,
-    /// Keep only the last N files
+    /// Keep only the last N files of this capture
     #[arg(long, value_name = "N", requires = "rotate", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keep: Option<u64>,
     /// Write nothing until the trigger, then begin with the frames of this time before it

@@ -1,7 +1,7 @@
 //! A capture of each attack, from before its start: the last frames are kept in memory, and those of the host go to a
 //! file when an attack on it is told, with those that follow.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use weir_detect::{CaptureSpec, Event, Kind};
+use weir_disk::{Directory, as_caller};
 use weir_packet::headers::{self, Headers};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::SNAP;
 use crate::say;
 
+/// What was said over a network is its user's own.
+const PRIVATE: u32 = 0o600;
 /// Bytes that wait for the disk, of one attack. More are left out, and counted in the file.
 const WAITING_BYTES: usize = 8 << 20;
 
@@ -73,12 +76,13 @@ impl Captures {
     /// The folder cannot be written to.
     pub(super) fn new(spec: CaptureSpec) -> Result<Captures> {
         let folder = &spec.folder;
-        std::fs::create_dir_all(folder)
-            .and_then(|()| {
-                let probe = folder.join(format!(".weir-{}", std::process::id()));
-                File::create(&probe).and_then(|_| std::fs::remove_file(probe))
-            })
-            .with_context(|| format!("cannot write captures to {}", folder.display()))?;
+        as_caller(|| {
+            std::fs::create_dir_all(folder)?;
+            let (folder, probe) = (Directory::open(folder)?, format!(".weir-{}", std::process::id()));
+            folder.create_new(probe.as_ref(), PRIVATE)?;
+            folder.remove(probe.as_ref())
+        })
+        .with_context(|| format!("cannot write captures to {}", folder.display()))?;
         Ok(Captures { spec, recent: Vec::new(), next: 0, files: Vec::new() })
     }
 
@@ -133,7 +137,7 @@ impl Captures {
             who.unwrap_or_else(|| "all".to_string()).replace(|c: char| !c.is_alphanumeric() && c != '.', "-");
         let name = format!("attack-{}-{who}-{}.pcapng", event.time_ns / 1_000_000, event.attack);
         let path = self.spec.folder.join(name);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = weir_disk::create(&path, PRIVATE);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let mut waiting = Vec::new();
         write::section(&mut waiting, &write::Author::default());
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_file_that_takes_no_more_is_left_alone() {
-        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let file = File::options().write(true).open("/dev/full").unwrap();
         let output = Arc::new(Output::new(file, "/dev/full".into()));
         let headers = headers::read(&[&[2; 12][..], &[8, 0, 0x45], &[0; 40]].concat()).unwrap();
         let open = Open {
