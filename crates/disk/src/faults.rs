@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,13 +74,19 @@ pub fn at_each_change(
         writer.test.replace("::", "-")
     ));
     let (below, shadow, hit) = (base.join("files"), base.join("shadow"), base.join("hit"));
+    let _ = std::fs::remove_dir_all(&base);
+    std::fs::create_dir_all(&base).expect("room for a folder");
+    let library = build(&base);
     for at in 1.. {
-        let _ = std::fs::remove_dir_all(&base);
+        for folder in [&below, &shadow] {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        let _ = std::fs::remove_file(&hit);
         for folder in [&below, &shadow] {
             std::fs::create_dir_all(folder).expect("room for a folder");
         }
         prepare(&below);
-        let said = run(writer, fault, at, [&below, &shadow, &hit]);
+        let said = run(writer, fault, at, [&library, &below, &shadow, &hit]);
         let is_hit = hit.exists();
         check(at, &below, &said);
         if !is_hit {
@@ -92,11 +97,11 @@ pub fn at_each_change(
     unreachable!("numbers do not end")
 }
 
-fn run(writer: Writer, fault: Fault, at: u32, [below, shadow, hit]: [&Path; 3]) -> Vec<String> {
+fn run(writer: Writer, fault: Fault, at: u32, [library, below, shadow, hit]: [&Path; 4]) -> Vec<String> {
     let lasts = if fault.kills() { 1 } else { writer.lasts };
     let output = Command::new(std::env::current_exe().expect("the path of this program"))
         .args(["--exact", writer.test, "--nocapture", "--test-threads", "1"])
-        .env("LD_PRELOAD", library())
+        .env("LD_PRELOAD", library)
         .env("WEIR_FAULT", fault.word())
         .env("WEIR_FAULT_AT", at.to_string())
         .env("WEIR_FAULT_LASTS", lasts.to_string())
@@ -113,16 +118,12 @@ fn run(writer: Writer, fault: Fault, at: u32, [below, shadow, hit]: [&Path; 3]) 
     said.lines().map(String::from).collect()
 }
 
-/// The library, built once for each process.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let base = std::env::temp_dir().join(format!("weir-faults-{}", std::process::id()));
-        let (source, library) = (base.with_extension("c"), base.with_extension("so"));
-        std::fs::write(&source, include_str!("faults/faults.c")).expect("room for the source");
-        let built =
-            Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).status();
-        assert!(built.expect("a C compiler, cc").success(), "it compiles");
-        library
-    })
+/// Builds the library in a folder.
+fn build(folder: &Path) -> PathBuf {
+    let (source, library) = (folder.join("faults.c"), folder.join("faults.so"));
+    std::fs::write(&source, include_str!("faults/faults.c")).expect("room for the source");
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).status();
+    assert!(built.expect("a C compiler, cc").success(), "it compiles");
+    library
 }

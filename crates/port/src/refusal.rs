@@ -53,12 +53,9 @@ pub(crate) fn keep(what: &str, error: &libbpf_rs::Error) -> Option<PathBuf> {
 
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
-    let path = folder.join(name);
     // Never through a link that somebody has laid there.
-    let unfinished = folder.join(format!(".{name}.{}", std::process::id()));
-    fs::write(&unfinished, text)?;
-    fs::rename(&unfinished, &path)?;
-    Ok(path)
+    weir_disk::replace_in(&weir_disk::Directory::open(folder)?, name.as_ref(), text.as_bytes(), 0o644)?;
+    Ok(folder.join(name))
 }
 
 fn verifier_log(printed: &str) -> Option<&str> {

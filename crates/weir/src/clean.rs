@@ -22,9 +22,10 @@ pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
 
 /// Undoes what is in the journals of dead processes and marks their runs; returns what was done.
 pub(crate) fn undo(store: &Store) -> Result<Vec<String>> {
-    let changes = journal::clean(&journal::default_dir())?;
-    let mut done: Vec<String> =
-        changes.iter().map(|change| format!("undone after a run that was killed: {change}")).collect();
+    run::sweep_folders();
+    let cleaned = journal::clean(&journal::default_dir())?;
+    let undone = cleaned.undone.iter().map(|change| format!("undone after a run that was killed: {change}"));
+    let mut done: Vec<String> = undone.chain(cleaned.left).collect();
     for id in run::mark_dead_runs(store)? {
         done.push(format!("run {id} was killed; its finished trials are kept, and `weir run --resume {id}` measures the rest"));
     }

@@ -1,7 +1,6 @@
 //! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: looking at what was kept.
 
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_lab::export;
@@ -10,7 +9,7 @@ use weir_lab::store::{self, Store};
 use weir_lab::trend::{self, Filter};
 
 use crate::cli::ExportFormat;
-use crate::{cli, run};
+use crate::{cli, run, say};
 
 /// Opens the file that the user names, or the one in the data folder.
 pub(crate) fn open(arguments: &cli::Store) -> Result<Store> {
@@ -25,7 +24,9 @@ pub(crate) fn open(arguments: &cli::Store) -> Result<Store> {
 }
 
 pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
-    let runs = open(&arguments.store)?.runs()?;
+    let store = open(&arguments.store)?;
+    let runs = store.runs()?;
+    say::notes(&store.damaged());
     if arguments.json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?);
     }
@@ -59,26 +60,10 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
         ExportFormat::Latex => export::latex(&data),
     };
     match &arguments.output {
-        Some(path) => replace(path, &text).with_context(|| format!("cannot write to {}", path.display())),
+        Some(path) => weir_disk::replace(path, text.as_bytes(), run::REPORT)
+            .with_context(|| format!("cannot write to {}", path.display())),
         None => Ok(out.write_all(text.as_bytes())?),
     }
-}
-
-/// Writes a file that others read at any time: under another name first, so that they never see half of it. What is
-/// there and no plain file (a device, a pipe, a link) stays what it is.
-fn replace(path: &Path, text: &str) -> Result<()> {
-    if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
-        return Ok(std::fs::write(path, text)?);
-    }
-    let mut name = path.file_name().context("it is no name of a file")?.to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let draft = path.with_file_name(name);
-    let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, path));
-    if written.is_err() {
-        // What is left of the draft is of no use; that it cannot be removed changes nothing.
-        let _ = std::fs::remove_file(&draft);
-    }
-    Ok(written?)
 }
 
 pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> {
@@ -87,12 +72,13 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     let runs = store.runs()?.into_iter().filter(|run| run.plan == arguments.plan);
     let with_points = runs.map(|run| store.points(run.id).map(|points| (run, points)));
     let runs = with_points.collect::<Result<Vec<_>, _>>()?;
+    say::notes(&store.damaged());
     let Some(trend) = trend::trend(&arguments.plan, &runs, &filter) else {
         bail!("no complete run of `{}` was kept: see `weir list`", arguments.plan);
     };
     match &arguments.output {
         Some(path) => {
-            std::fs::write(path, trend::html(&trend))
+            weir_disk::replace(path, trend::html(&trend).as_bytes(), run::REPORT)
                 .with_context(|| format!("cannot write the trend to {}", path.display()))?;
             Ok(writeln!(out, "{}", path.display())?)
         }
@@ -101,14 +87,28 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     }
 }
 
-/// The run that the user names.
+/// The run that the user names, as far as it can be read.
 pub(crate) fn find(store: &Store, run: cli::RunId) -> Result<RunData> {
-    let id = match run {
-        cli::RunId::Number(id) => id,
+    let data = store.run_data(number(store, run)?)?;
+    say::notes(&store.damaged());
+    Ok(data)
+}
+
+/// The run that the user names, to which trials are to be added.
+pub(crate) fn find_whole(store: &Store, run: cli::RunId) -> Result<RunData> {
+    let data = store.run_data(number(store, run)?)?;
+    match store.damaged().first() {
+        Some(damaged) => bail!("run {} cannot go on: {damaged}", data.run.id),
+        None => Ok(data),
+    }
+}
+
+fn number(store: &Store, run: cli::RunId) -> Result<i64> {
+    match run {
+        cli::RunId::Number(id) => Ok(id),
         cli::RunId::Last => match store.last_run_id()? {
-            Some(id) => id,
+            Some(id) => Ok(id),
             None => bail!("no run was kept yet: start with `weir run quick`"),
         },
-    };
-    Ok(store.run_data(id)?)
+    }
 }

@@ -16,16 +16,21 @@ use weir_lab::{export, report};
 use crate::progress::Progress;
 use crate::{Outcome, clean, cli, privilege, records, say, time};
 
+/// Who may read a report.
+pub(crate) const REPORT: u32 = 0o644;
+
 /// Runs the plan, writes its report, says where it is.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
     // A wrong plan is told before anything else is done.
     let new_plan = arguments.plan.as_ref().map(|name| arguments.sets.load(name)).transpose()?;
-    check_folder(arguments.report.as_deref())?;
+    if !arguments.no_report {
+        check_folder(arguments.report.as_deref().unwrap_or(Path::new("report")))?;
+    }
     let means = privilege::obtain(arguments.tester)?;
     let stop = stop_flag()?;
     let store = records::open(&arguments.store)?;
     let undone = clean::undo(&store)?;
-    let past = arguments.resume.map(|id| records::find(&store, id)).transpose()?;
+    let past = arguments.resume.map(|id| records::find_whole(&store, id)).transpose()?;
     let plan = match (new_plan, &past) {
         (Some(plan), _) => plan,
         (None, Some(data)) => plan::reload(&data.run.plan, &data.run.plan_toml)?,
@@ -84,13 +89,21 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
     })
 }
 
-/// Refuses a report in a folder that is not there, before anything is measured.
-fn check_folder(report: Option<&Path>) -> Result<()> {
-    if let Some(folder) = report.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty()) {
-        let name = folder.display();
-        ensure!(folder.is_dir(), "there is no folder {name} for the report: make it, or change --report");
+/// Refuses a report in a folder that is not there, or where it could not be written, before anything is measured.
+fn check_folder(report: &Path) -> Result<()> {
+    if report.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+        // A pipe, or a device.
+        return Ok(());
     }
-    Ok(())
+    let folder = report.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let name = folder.display();
+    ensure!(folder.is_dir(), "there is no folder {name} for the report: make it, or change --report");
+    weir_disk::check_writable(folder).with_context(|| {
+        format!(
+            "no report can be written to the folder {name}: change --report, or leave it out with --no-report"
+        )
+    })
 }
 
 /// What ended run `id`, 0 if it had not begun, and what is left of it.
@@ -109,7 +122,7 @@ pub(crate) fn write_report(runs: &[RunData], path: Option<&Path>) -> Result<Path
     let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
     let named = || PathBuf::from(format!("weir-{}-{}.html", runs[0].run.plan, ids.join("-")));
     let path = path.map_or_else(named, Path::to_path_buf);
-    std::fs::write(&path, report::html(runs))
+    weir_disk::replace(&path, report::html(runs).as_bytes(), REPORT)
         .with_context(|| format!("cannot write the report to {}", path.display()))?;
     Ok(path)
 }

@@ -184,3 +184,45 @@ fn a_run_is_exported_in_each_format() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to no/such/folder"), "{output:?}");
     assert_eq!(left(), 0);
 }
+
+#[test]
+fn nothing_is_written_through_a_link_of_somebody_else() {
+    if !fs::read_to_string("/proc/self/status").expect("readable").contains("\nUid:\t0\t") {
+        return eprintln!("skipped: this needs root (links of others)");
+    }
+    let kept = Kept::new();
+    kept.run(1, 1e6);
+    let (victim, link) = (kept.folder.join("victim"), kept.folder.join("link"));
+    fs::write(&victim, "precious").expect("room");
+    // The last is where a report goes unless somebody says otherwise.
+    for link in [link, kept.folder.join("weir-small-1.html")] {
+        std::os::unix::fs::symlink(&victim, &link).expect("a link");
+        std::os::unix::fs::lchown(&link, Some(12345), Some(12345)).expect("given away");
+    }
+    for line in ["report 1 -o link", "report 1", "export 1 --format csv -o link", "trend small -o link"] {
+        let output = kept.weir(line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("symbolic link"), "{line}: {said}");
+        assert_eq!(fs::read_to_string(&victim).expect("readable"), "precious", "{line}");
+    }
+    fs::hard_link(&victim, kept.folder.join("second")).expect("a second name");
+    assert!(kept.weir("report 1 -o second").status.success(), "a new file takes its name");
+    assert_eq!(fs::read_to_string(&victim).expect("readable"), "precious");
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
+    let kept = Kept::new();
+    (1..=3).for_each(|day| kept.run(day, 1e6));
+    let db = rusqlite::Connection::open(kept.folder.join("records.db")).expect("a database");
+    db.execute("UPDATE runs SET rest = 'no json' WHERE id = 2", ()).expect("changed");
+    let output = kept.weir("list --json");
+    let runs: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let ids: Vec<_> = runs.as_array().expect("a list").iter().map(|run| run["id"].clone()).collect();
+    assert_eq!(ids, [json!(1), json!(3)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("note: record 2 of table runs"), "{said}");
+    assert_eq!(kept.said("clean").1, Some(0));
+    assert_eq!(kept.said("show 3").1, Some(0));
+    assert_eq!(kept.said("show 2").1, Some(1));
+}
