@@ -47,11 +47,11 @@ fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<Measuring
     }
 }
 
-/// A folder in which nobody else can open files: of root for the machine, else of the user.
+/// A folder in which nobody else makes files: of root for the machine, where nodes have their sockets, else of the user.
 fn folder() -> PathBuf {
     let is_mine = || fs::symlink_metadata(OF_ROOT).is_ok_and(|found| is_own(&found));
     // In a user namespace root is a plain user, to whom the folder of the real one does not belong.
-    if weir_disk::is_root() && (make(Path::new(OF_ROOT)).is_ok() || is_mine()) && is_mine() {
+    if weir_disk::is_root() && (make(Path::new(OF_ROOT), 0o755).is_ok() || is_mine()) && is_mine() {
         return OF_ROOT.into();
     }
     weir_port::refusal::state_folder()
@@ -61,12 +61,12 @@ fn is_own(found: &fs::Metadata) -> bool {
     found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0
 }
 
-fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+fn make(folder: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(folder)
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {
-    make(path.parent().expect("it is in a folder"))?;
+    make(path.parent().expect("it is in a folder"), 0o700)?;
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(libc::O_NOFOLLOW).open(path)
