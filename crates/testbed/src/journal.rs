@@ -370,6 +370,9 @@ pub fn clean(dir: &Path) -> Result<Cleaned> {
 
 fn clean_one(path: &Path, cleaned: &mut Cleaned) -> Result<()> {
     match find(path) {
+        None if is_draft_of_dead(path) => {
+            remove_if_there(path).map_err(Error::os(path.display().to_string()))
+        }
         None | Some(Found::Running(..)) => Ok(()),
         // Nothing that is written down outlives the machine's end.
         Some(Found::Past) => remove_if_there(path).map_err(Error::os(path.display().to_string())),
@@ -396,11 +399,24 @@ enum Found {
     Left(String),
 }
 
+/// Number and start of the process whose journal has such a name.
+fn writer(stem: &str) -> Option<(u32, u64)> {
+    let mut numbers = stem.split('-').map(|number| number.parse::<u64>().ok());
+    Some((u32::try_from(numbers.next()??).ok()?, numbers.next()??))
+}
+
+/// Whether it is what a process that is dead was about to write when it was killed.
+fn is_draft_of_dead(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let draft = name.and_then(|name| name.strip_prefix('.')?.strip_suffix(".tmp")?.split_once(".json."));
+    draft
+        .and_then(|(stem, _)| writer(stem))
+        .is_some_and(|(pid, started)| !start_time(pid).is_ok_and(|time| time == started))
+}
+
 /// Reads a file; `None`: it is no journal, or has gone.
 fn find(path: &Path) -> Option<Found> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(".json")?;
-    let mut numbers = stem.split('-').map(|number| number.parse::<u64>().ok());
-    let (pid, started) = (u32::try_from(numbers.next()??).ok()?, numbers.next()??);
+    let (pid, started) = writer(path.file_name()?.to_str()?.strip_suffix(".json")?)?;
     let read = || {
         let (dir, name) = Directory::of(path)?;
         dir.read_own(&name)

@@ -176,7 +176,7 @@ fn whatever_is_set_can_be_undone_wherever_the_end_came() {
         let prepare = |dir: &Path| fs::write(switch(dir), "0").unwrap();
         let changes = faults::at_each_change(writer, fault, prepare, |at, dir, _| {
             let cleaned = clean(dir).unwrap();
-            assert_eq!(cleaned.left, Vec::<String>::new(), "{fault:?} at {at}");
+            assert_eq!((cleaned.left, files(dir)), (vec![], 0), "{fault:?} at {at}");
             // Without power all switches are as they are at the start of the machine.
             let now = fs::read_to_string(switch(dir)).unwrap();
             assert!(now == "0" || fault == Fault::Power, "{fault:?} at {at}: {now}");
