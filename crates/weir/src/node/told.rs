@@ -215,6 +215,13 @@ mod tests {
         let page = prometheus(one, &names);
         let line = "weir_node_port_frames_total{port=\"lan\",direction=\"received\"} 7";
         assert!(page.lines().any(|found| found == line), "{page}");
+        let lost = Unwritten::default();
+        lost.events.store(3, Ordering::Relaxed);
+        lost.blocks.store(4, Ordering::Relaxed);
+        let page = unwritten(&lost);
+        for line in ["weir_node_events_lost_total 3", "weir_node_blocks_waiting 4"] {
+            assert!(page.lines().any(|found| found == line), "{page}");
+        }
         let two = [snapshot.clone(), snapshot];
         let value = counters(&two, &names);
         assert_eq!((&value["ports"][0]["received"], &value["threads"][1]["thread"]), (&json!(14), &json!(1)));

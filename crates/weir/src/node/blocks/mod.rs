@@ -8,16 +8,17 @@
 //! Invariant: at any time one of the two files says all that was ever synced. Both stay open and are never renamed: the
 //! node has no right to their directory any more. A disk that is full, or fails, does not end the node: what could not be
 //! written waits, and is written when there is room. Blocks of deterministic ports are not in it: they follow from the
-//! configuration.
+//! configuration. A block is noted within some 100 ms after it was given: to wait for the disk would hold up the first
+//! frame of each host, or drop it. Only of what was given in the last moment before a crash the file knows nothing.
 
 mod text;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use weir_plane::{BlockChange, Kept};
 
 use text::Live;
@@ -49,18 +50,15 @@ pub(super) struct Blocks {
 impl Blocks {
     /// Opens the files, or makes them.
     pub(super) fn open(path: &Path) -> Result<Blocks> {
-        let (mut file, first) = open(path)?;
-        let (mut spare, second) = open(&spare_of(path))?;
-        let [first, second] =
-            [(&mut file, first, path.to_path_buf()), (&mut spare, second, spare_of(path))].map(|(_, bytes, path)| {
-                text::read(&bytes).ok_or_else(|| {
-                    anyhow!(
-                        "{} has something else than blocks of ports: name the file that --blocks wrote, or a new one",
-                        path.display()
-                    )
-                })
-            });
-        let (first, second) = (first?, second?);
+        let (file, first) = open(path)?;
+        let (spare, second) = open(&spare_of(path))?;
+        let found = |bytes: &[u8], path: &Path| {
+            let shown = path.display();
+            text::read(bytes).ok_or_else(|| {
+                anyhow!("{shown} has something else than blocks of ports: name the file that --blocks wrote, or a new one")
+            })
+        };
+        let (first, second) = (found(&first, path)?, found(&second, &spare_of(path))?);
         // The end came while the file was written anew.
         let is_whole = !second.is_whole;
         let found = if is_whole { first } else { second };
@@ -166,6 +164,9 @@ fn spare_of(path: &Path) -> PathBuf {
 fn open(path: &Path) -> Result<(File, Vec<u8>)> {
     let shown = path.display();
     let mut file = weir_disk::keep(path, PRIVATE).with_context(|| format!("cannot write {shown}"))?;
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        bail!("another node keeps its blocks in {shown}: give each node a file of its own");
+    }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
     Ok((file, bytes))

@@ -79,6 +79,7 @@ fn a_block_that_somebody_else_was_given_meanwhile_is_the_others() {
     // Of two lines the first is unreadable.
     let damaged = text(&path).replace("- 198.18.0.2", "- 198.18.9.2");
     std::fs::write(&path, damaged).expect("writable");
+    drop(blocks);
     let blocks = Blocks::open(&path).expect("the same file");
     assert_eq!((blocks.live(), blocks.unreadable()), (vec![kept(3, 1024)], 1));
 }
@@ -120,6 +121,9 @@ fn a_disk_that_is_full_is_tried_again() {
     blocks.file = file;
     blocks.sync().expect("there is room");
     assert_eq!(blocks.waiting(), 0);
+    let second = Blocks::open(&folder.file()).err().expect("it is in use").to_string();
+    assert!(second.contains("another node keeps its blocks in"), "{second}");
+    drop(blocks);
     let again = Blocks::open(&folder.file()).expect("the same file");
     assert_eq!(again.live(), [kept(1, 1024), kept(2, 2048), kept(3, 4096)]);
 }
