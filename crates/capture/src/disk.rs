@@ -235,10 +235,10 @@ impl Disk {
             }
         };
         self.count(file.bytes - before);
-        self.wait_for_sync()?;
+        let before_it = self.wait_for_sync();
         let thread = std::thread::spawn(move || sync(&file.file));
         self.syncing = Some(Syncing { thread, frames: std::mem::take(&mut self.in_output) });
-        Ok(())
+        before_it
     }
 
     /// Waits until the file before is on disk.
