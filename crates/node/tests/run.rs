@@ -195,7 +195,7 @@ fn hosts_send(node: &Node, (a, b): (&MemoryEnd, &MemoryEnd), first: u32, hosts: 
     let before = Snapshot::sum(&node.snapshots()).books.entered;
     for host in first..first + hosts {
         let host = std::net::Ipv4Addr::from(0xc612_0000 + host);
-        let packet = packet(&format!("udp {host}:5 > 192.0.2.9:53")).expect("a packet");
+        let packet = packet(&format!("udp {host}:5 > 198.19.255.9:53")).expect("a packet");
         let frame = [&[2; 12][..], &[8, 0], &packet].concat();
         while !a.send(&frame) {
             while b.receive().is_some() {}
