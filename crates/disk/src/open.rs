@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::directory::{Directory, is_trusted, kind};
-use crate::user::{as_caller, caller, is_root};
+use crate::user::as_caller;
 
 /// Makes a new file, of the user who asked; what is there and no file (a pipe, a device) is opened, and without a reader
 /// that is `ENXIO`.
@@ -63,7 +63,7 @@ pub fn keep(path: &Path, mode: u32) -> io::Result<File> {
         match kind(&found) {
             FileType::RegularFile if is_trusted(&found) => Ok(file),
             FileType::RegularFile => Err(of_other(&found)),
-            _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is no file")),
+            _ => Err(no_file()),
         }
     })
 }
@@ -71,18 +71,15 @@ pub fn keep(path: &Path, mode: u32) -> io::Result<File> {
 /// Looks whether a library that opens files by their names may have this one: it is a plain file, or nothing.
 ///
 /// # Errors
-/// A link, also of somebody else on the way to it; a file with a second name, or of somebody else where root asks.
+/// A link, or one of somebody else on the way to it; a file with a second name, or no file.
 pub fn check_plain(path: &Path) -> io::Result<()> {
     let (directory, name) = Directory::of(path)?;
     match directory.existing(&name, OFlags::PATH) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok((_, found)) if kind(&found) == FileType::Symlink => Err(link()),
-        Ok((_, found)) => {
-            check_single(&found)?;
-            let is_callers = caller().is_some_and(|caller| caller.uid == found.st_uid);
-            if is_root() && !is_trusted(&found) && !is_callers { Err(of_other(&found)) } else { Ok(()) }
-        }
+        Ok((_, found)) if kind(&found) != FileType::RegularFile => Err(no_file()),
+        Ok((_, found)) => check_single(&found),
     }
 }
 
@@ -197,6 +194,10 @@ fn check_single(found: &Stat) -> io::Result<()> {
 /// The error of a link that is not followed.
 pub(crate) fn link() -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: name the file to which it leads")
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is no file")
 }
 
 fn of_other(found: &Stat) -> io::Error {
