@@ -28,6 +28,11 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// One that does not say what there was.
+    pub(super) fn behind() -> Ledger {
+        Ledger { changes: Vec::new(), is_behind: true }
+    }
+
     pub(super) fn note(&mut self, change: BlockChange) {
         match self.changes.len() < MOST {
             true => self.changes.push(change),

@@ -76,6 +76,7 @@ pub(crate) use deal::Deal;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
 pub use ledger::BlockChange;
+use ledger::Ledger;
 pub use log::{Event, What};
 use outside::{Place, Space};
 pub use restore::Kept;
@@ -234,6 +235,7 @@ impl Nat {
     /// Forgets all that lives in it.
     pub(crate) fn begin_anew(&mut self) {
         self.table = Table::new(self.table.config.clone(), self.seed, self.table.share);
+        self.table.ledger = Ledger::behind();
         self.fragments = Fragments::default();
         self.unsolicited = Unsolicited::default();
     }
