@@ -2,24 +2,28 @@
 //!
 //! ```text
 //!   weir node run:   open ports > give privileges up > threads of the node
-//!                    this thread: socket for questions, counters for Prometheus, signals
+//!                    this thread: counters for Prometheus, panics of the node, signals
 //!                    another one: what happens in NATs > files
+//!                    threads for the clients of the socket
 //!   weir node show, apply: one line of JSON there, one line back
 //! ```
 
 mod blocks;
+mod clients;
 mod control;
 mod mishaps;
 mod notes;
 mod owner;
+mod request;
 mod told;
 mod unit;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -34,6 +38,7 @@ use crate::{Outcome, capture, say};
 use control::Control;
 use mishaps::Mishaps;
 use notes::{Events, KeptBlocks, Notes, Unwritten};
+use request::{Apply, Request};
 
 /// Counters for Prometheus are not older.
 const TELL: Duration = Duration::from_secs(1);
@@ -112,31 +117,45 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let page = |node: &Node| told::prometheus(&node.snapshots(), &names) + &told::unwritten(&unwritten);
     unit::tell_ready()?;
-    let mut mishaps = Mishaps::new(node.began());
+    // Clients are answered by threads of their own: what happens in the node is written down whatever they do.
+    let (alive, over) = UnixStream::pair().context("a socket to end the others")?;
+    let placed = |config| placed(config, cpus.as_deref());
+    let answer = |sent: &[u8]| control::answer(&node, &names, sent, &placed);
+    let tell = || {
+        if let Some(server) = &prometheus {
+            server.tell(page(&node));
+        }
+    };
     std::thread::scope(|scope| {
         let (noting, is_over) = channel();
         if notes.events.is_some() || notes.blocks.is_some() {
             let (node, notes) = (&node, &mut notes);
             scope.spawn(move || notes.run(node, &is_over));
         }
-        let mut told = Instant::now();
-        if let Some(server) = &prometheus {
-            server.tell(page(&node));
-        }
-        while !stop.load(Ordering::Relaxed) && !node.has_ended() {
-            control.answer(LOOK, |question| {
-                let placed = |config| placed(config, cpus.as_deref());
-                control::answer(&node, &names, question, &placed)
-            });
-            mishaps.look(&node, &names);
-            if let Some(server) = prometheus.as_ref().filter(|_| told.elapsed() >= TELL) {
-                told = Instant::now();
-                server.tell(page(&node));
-            }
+        let serve = || control.serve(&over, &answer);
+        let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
+        if serving.is_ok() {
+            watch(&node, &names, tell, &stop);
         }
         drop::<Sender<()>>(noting);
-    });
+        drop(alive);
+        serving.map(drop)
+    })?;
     end(node, &mut notes, &names, arguments.json, out)
+}
+
+/// Reports panics of the node, and tells the counters, until it ends or shall end.
+fn watch(node: &Node, names: &[String], tell: impl Fn(), stop: &AtomicBool) {
+    tell();
+    let (mut told, mut mishaps) = (Instant::now(), Mishaps::new(node.began()));
+    while !stop.load(Ordering::Relaxed) && !node.has_ended() {
+        std::thread::sleep(LOOK);
+        mishaps.look(node, names);
+        if told.elapsed() >= TELL {
+            told = Instant::now();
+            tell();
+        }
+    }
 }
 
 /// Hosts have their blocks of ports again.
@@ -188,6 +207,7 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
         files.borrow_mut().insert(other.to_string(), text.clone());
         Ok(text)
     })?;
-    control::ask(&arguments.socket.found()?, &control::apply(&name, &text, &files.into_inner()))?;
+    let wish = Apply { file: name.clone(), text, files: files.into_inner() };
+    control::ask(&arguments.socket.found()?, &Request::Apply(wish))?;
     Ok(writeln!(out, "the node is what {name} says")?)
 }

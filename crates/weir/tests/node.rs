@@ -5,8 +5,9 @@ mod street;
 mod watchdog;
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -319,6 +320,40 @@ fn a_node_changes_its_routes_while_it_runs() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("ports change only"), "{told}");
     echo_over_tcp(&street, 1000);
+    node.end();
+}
+
+#[test]
+fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_the_node() {
+    need_root!();
+    let street = Street::new();
+    let node = street.run(NAT);
+    let connect = || {
+        let client = UnixStream::connect(street.socket()).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client
+    };
+    let answer = |client: &UnixStream| -> Value { serde_json::from_reader(BufReader::new(client)).unwrap() };
+    let silent: Vec<_> = (0..5).map(|_| connect()).collect();
+    (&silent[0]).write_all(b"{\"show\"").unwrap();
+    echo_over_tcp(&street, 1000);
+    let deadline = Instant::now() + PATIENCE;
+    let events = || std::fs::read_to_string(street.folder.join("events")).unwrap();
+    while events().is_empty() && Instant::now() < deadline {
+        street.show("counters");
+    }
+    assert!(!events().is_empty());
+    for hostile in
+        ["\n", "[[[[\n", "{\"show\": \"\u{1b}[2J\"}\n", "{\"apply\": {\"file\": \"x\", \"text\": \"\"}}\n"]
+    {
+        let client = connect();
+        (&client).write_all(hostile.as_bytes()).unwrap();
+        assert!(answer(&client)["error"].is_string(), "{hostile}");
+    }
+    // Nobody has waited for those that were there first: they can still ask.
+    (&silent[0]).write_all(b": \"routes\"}\n").unwrap();
+    silent[1..].iter().for_each(|mut client| client.write_all(b"{\"show\": \"drops\"}\n").unwrap());
+    silent.iter().for_each(|client| assert!(answer(client)["ok"].is_object()));
     node.end();
 }
 

@@ -5,9 +5,7 @@
 //! {"apply": {"file": "x", "text": "...", "files": {"rules.fw": "..."}}}    {"error": "..."}
 //! ```
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,15 +15,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use weir_node::{Config, Node, Snapshot};
-use weir_port::duplex;
 
+use super::clients::{self, Answer, Limits};
+use super::request::{Apply, Request};
 use super::told;
 use crate::cli::Shown;
 
-/// Whoever is slower gets no answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// A node's file is not longer.
-const LONGEST: u64 = 64 << 20;
+/// A node's file with those that it names is not longer, and one that has nothing to ask may be idle for so long.
+const LIMITS: Limits = Limits { places: 16, request_bytes: 16 << 20, patience: Duration::from_secs(30) };
 
 /// Sessions that are told one by one.
 const MOST_SESSIONS: usize = 10_000;
@@ -62,14 +59,9 @@ impl Control {
         Ok(Control { listener, path: path.to_path_buf() })
     }
 
-    /// Answers one question, for which it waits so long.
-    pub(super) fn answer(&self, wait: Duration, answer: impl FnOnce(&Value) -> Result<Value>) {
-        // A signal ends the wait as well.
-        let _ = duplex::wait(&[self.listener.as_fd()], wait);
-        if let Ok((asker, _)) = self.listener.accept() {
-            // An asker who goes away in between is none of ours.
-            let _ = reply(asker, answer);
-        }
+    /// Answers clients until the other end of `over` is closed.
+    pub(super) fn serve(&self, over: &UnixStream, answer: &Answer<'_>) {
+        clients::serve(&self.listener, over, LIMITS, answer);
     }
 }
 
@@ -80,41 +72,24 @@ impl Drop for Control {
     }
 }
 
-fn reply(asker: UnixStream, answer: impl FnOnce(&Value) -> Result<Value>) -> Result<()> {
-    asker.set_nonblocking(false)?;
-    asker.set_read_timeout(Some(PATIENCE))?;
-    asker.set_write_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    BufReader::new(asker.try_clone()?.take(LONGEST)).read_line(&mut line)?;
-    let answered = serde_json::from_str(&line)
-        .map_err(|error| anyhow!("no JSON: {error}"))
-        .and_then(|question: Value| answer(&question));
-    let line = match answered {
-        Ok(value) => json!({ "ok": value }),
-        Err(error) => json!({ "error": format!("{error:#}") }),
-    };
-    Ok(writeln!(&asker, "{line}")?)
-}
-
 /// The question for something to show.
-pub(super) fn show(what: Shown) -> Value {
-    json!({ "show": what.to_possible_value().expect("each has a name").get_name() })
-}
-
-/// The wish for another text.
-pub(super) fn apply(file: &str, text: &str, files: &BTreeMap<String, String>) -> Value {
-    json!({ "apply": { "file": file, "text": text, "files": files } })
+pub(super) fn show(what: Shown) -> Request {
+    Request::Show(what.to_possible_value().expect("each has a name").get_name().to_string())
 }
 
 /// Asks the node at `path`.
-pub(super) fn ask(path: &Path, question: &Value) -> Result<Value> {
+pub(super) fn ask(path: &Path, request: &Request) -> Result<Value> {
     let shown = path.display();
     let node = UnixStream::connect(path).with_context(|| {
         format!("no node answers at {shown}: start one with `weir node run`, or say --socket")
     })?;
-    writeln!(&node, "{question}")?;
+    // A node that does not take the request says why.
+    let sent = writeln!(&node, "{}", serde_json::to_string(request)?);
     let mut line = String::new();
     BufReader::new(&node).read_line(&mut line)?;
+    if line.is_empty() {
+        sent?;
+    }
     let mut answer: Value =
         serde_json::from_str(&line).with_context(|| format!("the node at {shown} has gone"))?;
     match answer.get("error").and_then(Value::as_str) {
@@ -123,31 +98,32 @@ pub(super) fn ask(path: &Path, question: &Value) -> Result<Value> {
     }
 }
 
-/// What the node says to a question; `placed` puts a text on the CPUs of the command line.
+/// What the node says to the bytes of a request; `placed` puts a text on the CPUs of the command line.
 pub(super) fn answer(
     node: &Node,
     names: &[String],
-    question: &Value,
+    sent: &[u8],
     placed: &dyn Fn(Config) -> Config,
 ) -> Result<Value> {
-    if let Some(wish) = question.get("apply") {
-        let [file, text] =
-            ["file", "text"].map(|key| wish.get(key).and_then(Value::as_str).unwrap_or_default());
-        let beside = |name: &str| {
-            let text = wish.get("files").and_then(|files| files.get(name)).and_then(Value::as_str);
-            text.map(str::to_string).ok_or_else(|| format!("the text of {name} did not come along"))
-        };
-        node.apply(&placed(Config::read(file, text, &beside)?))?;
-        return Ok(Value::Null);
-    }
-    match question.get("show").and_then(Value::as_str).and_then(|word| Shown::from_str(word, false).ok()) {
-        Some(Shown::Counters) => Ok(told::counters(&node.count()?, names)),
-        Some(Shown::Drops) => Ok(told::drops(&Snapshot::sum(&node.count()?), names)),
-        Some(Shown::Sessions) => {
+    let what = match Request::read(sent).map_err(anyhow::Error::msg)? {
+        Request::Apply(Apply { file, text, files }) => {
+            let beside = |name: &str| {
+                files.get(name).cloned().ok_or_else(|| format!("the text of {name} did not come along"))
+            };
+            node.apply(&placed(Config::read(&file, &text, &beside)?))?;
+            return Ok(Value::Null);
+        }
+        Request::Show(what) => Shown::from_str(&what, false)
+            .map_err(|_| anyhow!("`{what}` cannot be shown: ask for {}", all_shown().join(", ")))?,
+    };
+    match what {
+        Shown::Counters => Ok(told::counters(&node.count()?, names)),
+        Shown::Drops => Ok(told::drops(&Snapshot::sum(&node.count()?), names)),
+        Shown::Sessions => {
             let (live, first) = node.sessions(MOST_SESSIONS)?;
             Ok(json!({ "live": live, "sessions": first }))
         }
-        Some(Shown::Rules) => {
+        Shown::Rules => {
             let filters = node.rules()?.into_iter();
             let shown = filters.map(|rules| {
                 let rules = rules.into_iter().map(|(rule, frames)| json!({ "frames": frames, "rule": rule }));
@@ -155,8 +131,12 @@ pub(super) fn answer(
             });
             Ok(json!({ "rules": shown.flatten().collect::<Vec<_>>() }))
         }
-        Some(Shown::Log) => Ok(json!({ "log": node.logged()? })),
-        Some(Shown::Routes) => Ok(json!({ "routes": node.routes() })),
-        None => bail!("ask for show or apply"),
+        Shown::Log => Ok(json!({ "log": node.logged()? })),
+        Shown::Routes => Ok(json!({ "routes": node.routes() })),
     }
+}
+
+fn all_shown() -> Vec<String> {
+    let names = Shown::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    names.map(|value| value.get_name().to_string()).collect()
 }

@@ -89,7 +89,8 @@ impl Street {
         command
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Where the node answers.
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join("node.sock")
     }
 
