@@ -2,10 +2,13 @@
 //! matches what the frames of the attack have in common.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::counts::Direction;
 use crate::event::Event;
 use crate::evidence::Share;
+use crate::prefix::{Prefix, bits};
 
 /// How attacks are announced.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,10 +19,18 @@ pub struct Announce {
     pub what: Route,
     /// Whether it is said to the daemon, or only written into the log.
     pub send: bool,
+    /// Announcements at a time, at most.
+    pub max: usize,
+    /// An announcement is withdrawn after this time, whatever the attack does.
+    pub lifetime: Duration,
+    /// What meets one of these is never announced.
+    pub(crate) never: Vec<Prefix>,
+    /// Where it is written down what is announced.
+    pub state: PathBuf,
 }
 
 /// Daemons that take commands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Daemon {
     /// ExaBGP: lines into this named pipe.
     ExaBgp(String),
@@ -64,6 +75,11 @@ impl Announce {
             Route::Blackhole { next_hop, community } => Some(self.blackhole(&prefix, *next_hop, community)),
             Route::Flowspec => Some(self.flowspec(&prefix, host, start)),
         }
+    }
+
+    /// The entry of the never-list that a host is in, if it is in any.
+    pub(crate) fn never(&self, host: IpAddr) -> Option<Prefix> {
+        self.never.iter().copied().find(|never| never.contains(bits(host)))
     }
 
     fn blackhole(&self, prefix: &str, hop: IpAddr, community: &str) -> Commands {
@@ -126,13 +142,28 @@ fn common<T: Clone>(shares: &[Share<T>]) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::counts::{Metric, Rates};
     use crate::event::Kind;
     use crate::evidence::Evidence;
 
-    fn start(host: &str, source_port_share: f64) -> Event {
+    impl Announce {
+        /// A blackhole by GoBGP.
+        pub(crate) fn for_tests() -> Announce {
+            Announce {
+                daemon: Daemon::GoBgp,
+                what: blackhole(),
+                send: false,
+                max: 100,
+                lifetime: Duration::from_secs(1800),
+                never: Vec::new(),
+                state: PathBuf::new(),
+            }
+        }
+    }
+
+    pub(crate) fn start(host: &str, source_port_share: f64) -> Event {
         let share = |value, share| vec![Share { value, share }];
         Event {
             event: Kind::Start,
@@ -165,7 +196,7 @@ mod tests {
     }
 
     fn commands(daemon: Daemon, what: Route, event: &Event) -> Option<[String; 2]> {
-        let announce = Announce { daemon, what, send: false };
+        let announce = Announce { daemon, what, ..Announce::for_tests() };
         announce.commands(event).map(|commands| [commands.announce, commands.withdraw])
     }
 

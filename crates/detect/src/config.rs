@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use toml_edit::{Item, Value};
 use weir_config::{Mistakes, Notes, Section, rate, shown, value};
@@ -9,6 +10,9 @@ use weir_config::{Mistakes, Notes, Section, rate, shown, value};
 use crate::announce::{Announce, Daemon, Route};
 use crate::counts::{Direction, Limits, Metric};
 use crate::prefix::Prefix;
+
+/// Of an announcement, where the configuration does not say it: as long as FastNetMon bans.
+const LIFETIME: Duration = Duration::from_secs(1900);
 
 /// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,10 +69,12 @@ pub(crate) struct Memory {
 }
 
 /// What is done about an attack, besides telling it.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Actions {
     /// A program that gets each event as JSON on its standard input.
     pub script: Option<String>,
+    /// Time for the script; then it is killed.
+    pub script_time: Duration,
     /// Where each event is posted to as JSON, `http://` or `https://`.
     pub webhook: Option<String>,
     /// A capture of each attack.
@@ -86,6 +92,10 @@ pub struct CaptureSpec {
     pub memory_bytes: usize,
     /// Frames of a file, at most.
     pub frames: u32,
+    /// Files in the folder, at most.
+    pub files: u32,
+    /// Bytes of all of them, at most.
+    pub total_bytes: u64,
 }
 
 impl Config {
@@ -232,9 +242,10 @@ fn read_memory(section: Section<'_>) -> Memory {
 
 fn read_actions(section: Section<'_>) -> Actions {
     let script = section.one("script", value::text);
+    let script_time = section.one("script_s", value::seconds).unwrap_or(Duration::from_secs(30));
     let webhook = section.one("webhook", url);
     section.finish();
-    Actions { script, webhook, ..Actions::default() }
+    Actions { script, script_time, webhook, captures: None, announce: None }
 }
 
 fn read_captures(section: Section<'_>) -> Option<CaptureSpec> {
@@ -244,8 +255,12 @@ fn read_captures(section: Section<'_>) -> Option<CaptureSpec> {
     let folder = section.required("folder", "\"/var/lib/weir/attacks\"", value::text);
     let memory_mib = section.one("memory_mib", value::count(1..=65_536)).unwrap_or(64);
     let frames = section.one("frames", value::count(1..=1_000_000_000)).unwrap_or(100_000);
+    let files = section.one("files", value::count(1..=1_000_000)).unwrap_or(1000);
+    let total_mib = section.one("total_mib", value::count(1..=1_000_000_000)).unwrap_or(1024);
     section.finish();
-    Some(CaptureSpec { folder: folder?.into(), memory_bytes: memory_mib as usize * 1024 * 1024, frames })
+    let memory_bytes = memory_mib as usize * 1024 * 1024;
+    let total_bytes = u64::from(total_mib) * 1024 * 1024;
+    Some(CaptureSpec { folder: folder?.into(), memory_bytes, frames, files, total_bytes })
 }
 
 fn read_announce(section: Section<'_>) -> Option<Announce> {
@@ -257,6 +272,11 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
     let is_flowspec = value::choice("route", &[(false, "blackhole"), (true, "flowspec")]);
     let is_flowspec = section.one("route", is_flowspec).unwrap_or(false);
     let send = section.one("send", value::flag).unwrap_or(false);
+    let max = section.one("max", value::count(1..=100_000)).unwrap_or(100) as usize;
+    let lifetime = section.one("lifetime_s", value::seconds_up_to::<2_592_000>).unwrap_or(LIFETIME);
+    let mut never = section.axis("never", value::parsed::<Prefix>).unwrap_or_default();
+    let state =
+        section.one("state", value::text).unwrap_or_else(|| "/var/lib/weir/announced".to_string()).into();
     let daemon = match is_gobgp {
         Some(true) => Some(Daemon::GoBgp),
         // Of a daemon that nobody knows, this is no mistake.
@@ -270,11 +290,13 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
         Some(Route::Flowspec)
     } else {
         let next_hop = section.required("next_hop", "\"192.0.2.1\"", ip);
+        // A route to itself is none.
+        never.extend(next_hop.map(Prefix::host));
         let community = section.one("community", community).unwrap_or_else(|| "65535:666".to_string());
         next_hop.map(|next_hop| Route::Blackhole { next_hop, community })
     };
     section.finish();
-    Some(Announce { daemon: daemon?, what: what?, send })
+    Some(Announce { daemon: daemon?, what: what?, send, max, lifetime, never, state })
 }
 
 /// A number above 0, also `"20k"`.
@@ -308,7 +330,8 @@ fn url(value: &Value) -> Result<String, String> {
     let text = value::text(value)?;
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(text),
-        false => Err(format!("`{text}` is no address of a web service: write http://... or https://...")),
+        // It may hold a secret.
+        false => Err("is no address of a web service: write http://... or https://...".to_string()),
     }
 }
 
@@ -365,7 +388,7 @@ mod tests {
             "c.toml:5: `syn_pp` is no option of [in]: did you mean `syn_pps`?",
             "c.toml:6: group.1.prefixes: is missing",
             "c.toml:9: announce.daemon: `bird` is no daemon: use exabgp, gobgp",
-            "c.toml:11: actions.webhook: `there` is no address",
+            "c.toml:11: actions.webhook: is no address",
         ] {
             assert!(mistakes.contains(part), "{part}\nnot in\n{mistakes}");
         }

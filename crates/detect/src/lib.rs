@@ -19,8 +19,11 @@ mod engine;
 mod event;
 mod evidence;
 mod flows;
+pub mod kept;
+mod ledger;
 mod prefix;
 mod table;
+mod unjudged;
 mod watch;
 
 pub use announce::{Announce, Commands, Daemon, Route};
@@ -29,3 +32,5 @@ pub use counts::{Direction, Metric, Rates};
 pub use engine::{Engine, Status};
 pub use event::{Event, Kind};
 pub use evidence::{Evidence, Share};
+pub use ledger::{Decision, Ledger, Order};
+pub use unjudged::{Gap, Unjudged};

@@ -26,6 +26,11 @@ pub(crate) fn address(bits: u128) -> IpAddr {
 }
 
 impl Prefix {
+    /// One address.
+    pub(crate) fn host(address: IpAddr) -> Prefix {
+        Prefix { bits: bits(address), mask: u128::MAX }
+    }
+
     #[inline]
     pub(crate) fn contains(self, address: u128) -> bool {
         address & self.mask == self.bits

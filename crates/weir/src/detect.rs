@@ -1,19 +1,26 @@
 //! `weir detect`: an interface, or a capture of one, is watched for attacks.
 //!
 //! ```text
-//! queue > thread: headers --batches--> engine > events > told, and acted upon
+//! queue > thread: headers --batches--> engine > events > acted upon > lines > main thread: output
+//!                                           \-> captures > thread: files
 //! ```
+//! What is done about an attack waits neither for a disk nor for who reads the output.
 
 mod actions;
+mod announcer;
 mod captures;
+mod program;
 mod replay;
 mod told;
+mod webhook;
+mod writer;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,9 +34,9 @@ use weir_port::capture::{Frame, Options, Queue};
 use crate::run::stop_flag;
 use crate::{Outcome, capture, cli, say};
 use actions::Actions;
-use captures::{Captures, Job};
+use captures::Captures;
 use replay::replay;
-use told::Told;
+use told::{Page, Teller};
 
 const EXAMPLE: &str = include_str!("../../../examples/detect.toml");
 /// Headers are all that is looked at: Ethernet, four tags, IPv6 with extensions, TCP.
@@ -40,6 +47,9 @@ const BATCH: usize = 256;
 const WAIT: Duration = Duration::from_millis(50);
 /// A slot is taken to be complete so long after its end though no frame says so: rings hand over later.
 const LAG: Duration = Duration::from_millis(100);
+
+/// Lines that may wait for whoever reads them. More are left out, aloud.
+const LINES: usize = 10_000;
 
 /// What frames are for.
 struct Judge {
@@ -56,19 +66,37 @@ impl Judge {
         }
     }
 
-    /// Slots that have ended at this time are judged; what came of it, with the captures that were begun, and what
-    /// there is to write.
-    fn take(&mut self, now_ns: u64) -> (Vec<(Event, Option<PathBuf>)>, Vec<Job>) {
+    /// Slots that have ended at this time are judged; what came of it.
+    fn take(&mut self, now_ns: u64) -> Taken {
         self.engine.advance(now_ns, &mut self.events);
-        let events = std::mem::take(&mut self.events).into_iter();
-        let Some(captures) = &mut self.captures else {
-            return (events.map(|event| (event, None)).collect(), Vec::new());
-        };
-        let events = events.map(|event| {
-            let path = captures.of(&event);
+        let captures = &mut self.captures;
+        let events = std::mem::take(&mut self.events).into_iter().map(|event| {
+            let path = captures.as_mut().and_then(|captures| captures.of(&event));
             (event, path)
         });
-        (events.collect(), captures.jobs())
+        let events = events.collect();
+        if let Some(captures) = captures {
+            captures.hand_over();
+        }
+        Taken { events, status: self.engine.status(), now_ns }
+    }
+}
+
+/// What came of slots that have ended.
+struct Taken {
+    /// With the captures that were begun.
+    events: Vec<(Event, Option<PathBuf>)>,
+    status: Status,
+    now_ns: u64,
+}
+
+impl Taken {
+    /// Acts upon all of it; the lines about it.
+    fn act(&self, teller: &mut Teller) -> Vec<String> {
+        let events = self.events.iter().map(|(event, capture)| teller.event(event, capture.as_deref()));
+        let lines: Vec<_> = events.collect();
+        let gaps = teller.gaps(&self.status, self.now_ns);
+        lines.into_iter().chain(gaps).collect()
     }
 }
 
@@ -85,17 +113,23 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     let user = if keep { None } else { capture::give_up_privileges()? };
     let actions = Actions::start(&config.actions).map_err(|error| as_user(error, user))?;
     let random = RandomState::new();
-    let captures = config.actions.captures.clone().map(Captures::new).transpose();
-    let captures = captures.map_err(|error| as_user(error, user))?;
+    let captures = config.actions.captures.clone().map(|spec| Captures::new(spec, arguments.read.is_some()));
+    let captures = captures.transpose().map_err(|error| as_user(error, user))?;
+    let (captures, written) = captures.unzip();
     let engine = Engine::new(config, [random.hash_one(1), random.hash_one(2)]);
-    let judge = Judge { engine, events: Vec::new(), captures };
-    let mut told = Told::new(out, arguments.json, actions);
-    let (status, outcome) = match &arguments.read {
-        Some(file) => (replay(file, judge, &mut told)?, Ok(Outcome::Done)),
-        None => watch(arguments, queues, judge, &mut told)?,
+    let mut judge = Judge { engine, events: Vec::new(), captures };
+    let teller = Teller::new(arguments.json, actions);
+    let mut page = Page::new(out);
+    let outcome = match &arguments.read {
+        Some(file) => replay(file, &mut judge, teller, &mut page).map(|()| Outcome::Done),
+        None => watch(arguments, queues, &mut judge, teller, &mut page),
     };
-    told.finish(&status)?;
-    outcome
+    if let (Some(captures), Some(written)) = (judge.captures, written) {
+        captures.finish();
+        written.wait(told::LAST_WAIT);
+    }
+    // Whoever cannot be told is told this alone.
+    page.finish().and(outcome)
 }
 
 fn read_config(path: &Path) -> Result<Config> {
@@ -106,49 +140,83 @@ fn read_config(path: &Path) -> Result<Config> {
     Ok(Config::read(&name.to_string(), &text)?)
 }
 
-fn tell((events, jobs): (Vec<(Event, Option<PathBuf>)>, Vec<Job>), told: &mut Told<impl Write>) {
-    jobs.iter().for_each(Job::write);
-    events.iter().for_each(|(event, capture)| told.tell(event, capture.as_deref()));
-}
-
 /// What the threads of a watch share.
-struct Shared {
-    judge: Mutex<Judge>,
+struct Shared<'a> {
+    judge: Mutex<&'a mut Judge>,
     /// Captures want the frames themselves.
     keeps_bytes: bool,
     stop: AtomicBool,
-    /// Who tells what was found.
+    /// Who acts upon what was found.
     teller: Thread,
 }
 
-/// Watches until the end; what was counted, and how it ended: where a queue had to be given up, with its error.
+/// Lines on their way to whoever reads them.
+struct Lines {
+    lines: SyncSender<String>,
+    /// Nobody reads any more.
+    broken: Arc<AtomicBool>,
+}
+
+impl Lines {
+    /// Never waits.
+    fn give(&self, line: String) {
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(line) {
+            say::say("note: nobody reads the output: an event was acted upon, and is not in it");
+        }
+    }
+}
+
+/// Watches until the end, and withdraws what is announced; an error where a queue had to be given up.
 fn watch(
     arguments: &cli::Detect,
     queues: Vec<Box<dyn Queue>>,
-    judge: Judge,
-    told: &mut Told<impl Write>,
-) -> Result<(Status, Result<Outcome>)> {
+    judge: &mut Judge,
+    teller: Teller,
+    page: &mut Page<'_, impl Write>,
+) -> Result<Outcome> {
     let stop = stop_flag()?;
-    let keeps_bytes = judge.captures.is_some();
-    let shared = Shared {
-        judge: Mutex::new(judge),
-        keeps_bytes,
-        stop: AtomicBool::new(false),
-        teller: std::thread::current(),
-    };
     say::say(&format!("watching {}", arguments.interface.join(", ")));
+    let (sender, receiver) = sync_channel(LINES);
+    let broken = Arc::new(AtomicBool::new(false));
+    let lines = Lines { lines: sender, broken: broken.clone() };
+    let worked = std::thread::scope(|scope| {
+        let act = || act(arguments, queues, judge, teller, &stop, lines);
+        let actor = std::thread::Builder::new().name("actor".into()).spawn_scoped(scope, act)?;
+        for line in receiver {
+            page.write(&line);
+            broken.store(page.is_broken(), Ordering::Relaxed);
+        }
+        actor.join().expect("it does not panic")
+    });
+    let early = stop.load(Ordering::Relaxed) && arguments.duration.is_some();
+    worked.map(|()| if early { Outcome::Interrupted } else { Outcome::Done })
+}
+
+/// Has the queues watched until the end, and acts upon what is found.
+fn act(
+    arguments: &cli::Detect,
+    queues: Vec<Box<dyn Queue>>,
+    judge: &mut Judge,
+    mut teller: Teller,
+    stop: &AtomicBool,
+    lines: Lines,
+) -> Result<()> {
+    let keeps_bytes = judge.captures.is_some();
+    let stopping = AtomicBool::new(false);
+    let shared =
+        Shared { judge: Mutex::new(judge), keeps_bytes, stop: stopping, teller: std::thread::current() };
     let begin = Instant::now();
     let worked = std::thread::scope(|scope| {
         let mut workers: Vec<_> =
             queues.into_iter().map(|queue| scope.spawn(|| work(queue, &shared))).collect();
         let is_over = || {
-            stop.load(Ordering::Relaxed)
-                || arguments.duration.is_some_and(|duration| begin.elapsed() >= duration)
+            let is_late = arguments.duration.is_some_and(|duration| begin.elapsed() >= duration);
+            stop.load(Ordering::Relaxed) || is_late || lines.broken.load(Ordering::Relaxed)
         };
         let mut worked = Ok(());
-        while !told.is_broken() && !workers.is_empty() && !is_over() {
+        while !workers.is_empty() && !is_over() {
             std::thread::park_timeout(WAIT);
-            judge_now(&shared, told);
+            judge_now(&shared, &mut teller, &lines);
             while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
                 let ended = workers.swap_remove(n).join().expect("a worker does not panic");
                 if let Err(error) = &ended
@@ -163,12 +231,13 @@ fn watch(
         for worker in workers {
             worked = worked.and(worker.join().expect("a worker does not panic"));
         }
-        judge_now(&shared, told);
+        judge_now(&shared, &mut teller, &lines);
         worked
     });
     let status = shared.judge().engine.status();
-    let early = stop.load(Ordering::Relaxed) && arguments.duration.is_some();
-    Ok((status, worked.map(|()| if early { Outcome::Interrupted } else { Outcome::Done })))
+    lines.give(teller.status(&status));
+    teller.finish();
+    worked
 }
 
 /// An error of somebody who was root before.
@@ -201,16 +270,16 @@ fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
     Ok(queues)
 }
 
-/// Slots that have ended are judged, and what came of it is told.
-fn judge_now(shared: &Shared, told: &mut Told<impl Write>) {
+/// Slots that have ended are judged, and what came of it is acted upon.
+fn judge_now(shared: &Shared<'_>, teller: &mut Teller, lines: &Lines) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(LAG);
     // What takes long is done when others may judge again.
     let taken = shared.judge().take(now.as_nanos() as u64);
-    tell(taken, told);
+    taken.act(teller).into_iter().for_each(|line| lines.give(line));
 }
 
 /// Takes the frames of a queue until the end.
-fn work(mut queue: Box<dyn Queue>, shared: &Shared) -> Result<()> {
+fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
     let mut batch = Batch::default();
     let (mut lost, mut asked) = (0, Instant::now());
     loop {
@@ -254,7 +323,7 @@ impl Batch {
         self.bytes.extend_from_slice(bytes);
     }
 
-    fn hand_on(&mut self, shared: &Shared) {
+    fn hand_on(&mut self, shared: &Shared<'_>) {
         if self.frames.is_empty() {
             return;
         }
@@ -272,8 +341,8 @@ impl Batch {
     }
 }
 
-impl Shared {
-    fn judge(&self) -> MutexGuard<'_, Judge> {
+impl<'a> Shared<'a> {
+    fn judge(&self) -> MutexGuard<'_, &'a mut Judge> {
         self.judge.lock().expect("nobody panics with it")
     }
 }

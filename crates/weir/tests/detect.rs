@@ -4,15 +4,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use weir_packet::flow::Flow;
-use weir_packet::frame::{Ends, Signature};
 use weir_port::pcapng::read::{Item, Reader};
-use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
+#[allow(dead_code, reason = "other tests use more of it")]
+mod attack;
 mod listener;
 mod pair;
 mod terminal;
@@ -20,42 +18,11 @@ mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
+use attack::{Folder, capture, capture_of, text};
 use pair::Pair;
 use terminal::InTerminal;
 use watchdog::{Watch, output};
 use weir::{Started, WEIR};
-
-/// The victim of files, in a watched network.
-const VICTIM: u32 = 0xc613_0009;
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-detect-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, contents).unwrap();
-        path
-    }
-
-    /// A configuration with a limit of `pps` and `more`.
-    fn config(&self, pps: u32, more: &str) -> PathBuf {
-        let text = format!("networks = [\"198.19.0.0/16\"]\n[in]\npps = {pps}\n[events]\nend_s = 1\n{more}");
-        self.file("detect.toml", text)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn detect(arguments: &[&str]) -> Command {
     let mut command = Command::new(WEIR);
@@ -69,40 +36,6 @@ fn events(mut command: Command) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// A capture of `seconds` with `pps` to the victim between the first and the last second, and little before and after;
-/// by so many queues, of which each brings what came within a second at once, as `weir capture` writes it.
-fn capture_of(queues: u32, pps: u32, seconds: u32) -> Vec<u8> {
-    let ends = Ends::v4([2; 6], [4; 6]);
-    let flow = Flow { src: 0xc612_0001, dst: VICTIM, sport: 53, dport: 4000, group: 0 };
-    let frame = ends.frame(&flow, 64, Signature::default());
-    let mut file = Vec::new();
-    write::section(&mut file, &write::Author::default());
-    (0..queues).for_each(|_| {
-        write::interface(&mut file, &Interface { link_type: ETHERNET, ..Interface::default() });
-    });
-    for second in 0..seconds {
-        let rate = if (1..seconds - 3).contains(&second) { pps } else { 100 };
-        let mut of_queues = vec![Vec::new(); queues as usize];
-        for n in 0..rate {
-            let at_ns = (1_000_000_000 + u64::from(second)) * 1_000_000_000
-                + u64::from(n) * 1_000_000_000 / u64::from(rate);
-            let interface = n % queues;
-            let packet = Packet { interface, at_ns, wire_len: 60, bytes: &frame, dropped: 0 };
-            write::packet(&mut of_queues[interface as usize], &packet);
-        }
-        file.extend(of_queues.concat());
-    }
-    file
-}
-
-fn capture(pps: u32, seconds: u32) -> Vec<u8> {
-    capture_of(1, pps, seconds)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! A capture of each attack, from before its start: the last frames are kept in memory, and those of the host go to a
-//! file when an attack on it is told, with those that follow.
+//! file when an attack on it is told, with those that follow. Files are made and written by a thread of their own: what is
+//! done about an attack never waits for a disk.
 
-use std::fs::File;
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use weir_detect::{CaptureSpec, Event, Kind};
@@ -15,12 +13,17 @@ use weir_packet::headers::{self, Headers};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::SNAP;
+use super::writer::{Full, Output, Writer, Written};
 use crate::say;
 
 /// What was said over a network is its user's own.
-const PRIVATE: u32 = 0o600;
+pub(super) const PRIVATE: u32 = 0o600;
 /// Bytes that wait for the disk, of one attack. More are left out, and counted in the file.
 const WAITING_BYTES: usize = 8 << 20;
+/// And of all attacks together.
+const ALL_WAITING_BYTES: usize = 64 << 20;
+/// Attacks that are captured at a time: each takes a descriptor, and a look at every frame.
+const MOST_AT_A_TIME: usize = 64;
 
 /// The last frames, and the files of the attacks that go on.
 pub(super) struct Captures {
@@ -29,6 +32,11 @@ pub(super) struct Captures {
     recent: Vec<Kept>,
     next: usize,
     files: Vec<Open>,
+    /// Bytes that wait in `files`.
+    waiting: usize,
+    writer: Writer,
+    /// It was said that there is no room for a capture.
+    has_said: bool,
 }
 
 /// What is kept of a frame.
@@ -53,28 +61,12 @@ struct Open {
     ended: bool,
 }
 
-/// Where it goes. Only who writes changes it.
-struct Output {
-    file: File,
-    path: PathBuf,
-    /// Bytes of whole packets.
-    written: AtomicU64,
-    /// It could take no more.
-    failed: AtomicBool,
-}
-
-/// Something for the disk.
-pub(super) struct Job {
-    output: Arc<Output>,
-    bytes: Vec<u8>,
-}
-
 impl Captures {
-    /// Files will be written as `spec` says.
+    /// Files will be written as `spec` says. A file that is `read` waits for the disk, a wire does not.
     ///
     /// # Errors
     /// The folder cannot be written to.
-    pub(super) fn new(spec: CaptureSpec) -> Result<Captures> {
+    pub(super) fn new(spec: CaptureSpec, is_read: bool) -> Result<(Captures, Written)> {
         let folder = &spec.folder;
         as_caller(|| {
             std::fs::create_dir_all(folder)?;
@@ -83,13 +75,23 @@ impl Captures {
             folder.remove(probe.as_ref())
         })
         .with_context(|| format!("cannot write captures to {}", folder.display()))?;
-        Ok(Captures { spec, recent: Vec::new(), next: 0, files: Vec::new() })
+        let (writer, written) = Writer::start(&spec, is_read)?;
+        let captures = Captures {
+            spec,
+            recent: Vec::new(),
+            next: 0,
+            files: Vec::new(),
+            waiting: 0,
+            writer,
+            has_said: false,
+        };
+        Ok((captures, written))
     }
 
     /// A frame came in.
     pub(super) fn see(&mut self, bytes: &[u8], headers: &Headers, (wire_len, at_ns): (u32, u64)) {
         for open in self.files.iter_mut().filter(|open| open.wants(headers)) {
-            open.add(bytes, wire_len, at_ns);
+            self.waiting += open.add(bytes, (wire_len, at_ns), self.waiting);
         }
         let length = bytes.len().min(SNAP as usize);
         let mut kept = Kept { at_ns, wire_len, length: length as u32, bytes: [0; SNAP as usize] };
@@ -105,9 +107,16 @@ impl Captures {
     /// Begins or ends the file of an attack; returns its path at the start.
     pub(super) fn of(&mut self, event: &Event) -> Option<PathBuf> {
         match event.event {
-            Kind::Start => match self.begin(event) {
-                Ok(path) => return Some(path),
-                Err(error) => say::say(&format!("note: no capture of attack {}: {error:#}", event.attack)),
+            Kind::Start => match self.room() {
+                Ok(()) => return Some(self.begin(event)),
+                // Once, until there is room again.
+                Err(why) if !std::mem::replace(&mut self.has_said, true) => {
+                    say::say(&format!(
+                        "note: no capture of attack {}, nor of those after it: {why}",
+                        event.attack
+                    ));
+                }
+                Err(_) => {}
             },
             Kind::Update => {}
             Kind::End => {
@@ -118,27 +127,39 @@ impl Captures {
         None
     }
 
-    /// What waits for the disk.
-    pub(super) fn jobs(&mut self) -> Vec<Job> {
-        let jobs = self
-            .files
-            .iter_mut()
-            .filter(|open| !open.waiting.is_empty())
-            .map(|open| Job { output: open.output.clone(), bytes: std::mem::take(&mut open.waiting) });
-        let jobs = jobs.collect();
-        self.files.retain(|open| !open.ended);
-        jobs
+    /// Hands over what waits for the disk.
+    pub(super) fn hand_over(&mut self) {
+        for open in self.files.iter_mut().filter(|open| !open.waiting.is_empty()) {
+            let bytes = std::mem::take(&mut open.waiting);
+            self.waiting = self.waiting.saturating_sub(bytes.len());
+            open.waiting = self.writer.write(&open.output, bytes);
+            self.waiting += open.waiting.len();
+        }
+        // What the writer has no time for yet is written when it has.
+        self.files.retain(|open| !open.ended || !open.waiting.is_empty());
     }
 
-    fn begin(&mut self, event: &Event) -> Result<PathBuf> {
+    /// Hands over all that is left, however long the disk takes.
+    pub(super) fn finish(mut self) {
+        self.writer.be_patient();
+        self.hand_over();
+    }
+
+    /// Whether there is room for a file.
+    fn room(&self) -> Result<(), Full> {
+        let busy = self.files.len() >= MOST_AT_A_TIME;
+        if busy { Err(Full::Busy(MOST_AT_A_TIME)) } else { self.writer.reserve() }
+    }
+
+    /// Begins a capture; where it will be.
+    fn begin(&mut self, event: &Event) -> PathBuf {
+        self.has_said = false;
         let who = event.host.map(|host| host.to_string()).or(event.group.clone());
         // A colon is no good part of a file's name everywhere, nor what a group may be called.
         let who =
             who.unwrap_or_else(|| "all".to_string()).replace(|c: char| !c.is_alphanumeric() && c != '.', "-");
         let name = format!("attack-{}-{who}-{}.pcapng", event.time_ns / 1_000_000, event.attack);
         let path = self.spec.folder.join(name);
-        let file = weir_disk::create(&path, PRIVATE);
-        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let mut waiting = Vec::new();
         write::section(&mut waiting, &write::Author::default());
         let interface = Interface { link_type: ETHERNET, snap: SNAP, ..Interface::default() };
@@ -146,7 +167,7 @@ impl Captures {
         let mut open = Open {
             attack: event.attack,
             host: event.host,
-            output: Arc::new(Output::new(file, path.clone())),
+            output: Arc::new(Output::new(path.clone())),
             waiting,
             left: self.spec.frames,
             left_out: 0,
@@ -159,81 +180,34 @@ impl Captures {
                 open.put(bytes, kept.wire_len, kept.at_ns);
             }
         }
+        self.waiting += open.waiting.len();
         self.files.push(open);
-        Ok(path)
-    }
-}
-
-impl Job {
-    /// Writes it, unless that has failed before.
-    pub(super) fn write(&self) {
-        let Output { file, path, written, failed } = &*self.output;
-        if failed.load(Ordering::Relaxed) {
-            return;
-        }
-        match (&*file).write_all(&self.bytes) {
-            Ok(()) => {
-                written.fetch_add(self.bytes.len() as u64, Ordering::Relaxed);
-            }
-            Err(error) => {
-                failed.store(true, Ordering::Relaxed);
-                // Half a packet would make readers complain of the whole file. A device cannot be cut.
-                let _ = file.set_len(written.load(Ordering::Relaxed));
-                say::say(&format!("note: the capture {} ends early: {error}", path.display()));
-            }
-        }
-    }
-}
-
-impl Output {
-    fn new(file: File, path: PathBuf) -> Output {
-        Output { file, path, written: AtomicU64::new(0), failed: AtomicBool::new(false) }
+        path
     }
 }
 
 impl Open {
     fn wants(&self, headers: &Headers) -> bool {
         self.left > 0
-            && !self.output.failed.load(Ordering::Relaxed)
+            && !self.ended
+            && !self.output.has_failed()
             && self.host.is_none_or(|host| headers.src == host || headers.dst == host)
     }
 
-    /// A frame that came after the start.
-    fn add(&mut self, bytes: &[u8], wire_len: u32, at_ns: u64) {
-        if self.waiting.len() > WAITING_BYTES {
+    /// A frame that came after the start, where so many bytes wait; how many more do now.
+    fn add(&mut self, bytes: &[u8], (wire_len, at_ns): (u32, u64), waiting: usize) -> usize {
+        let before = self.waiting.len();
+        if before > WAITING_BYTES || waiting > ALL_WAITING_BYTES {
             self.left_out += 1;
-            return;
+            return 0;
         }
         self.put(bytes, wire_len, at_ns);
+        self.waiting.len() - before
     }
 
     fn put(&mut self, bytes: &[u8], wire_len: u32, at_ns: u64) {
         let dropped = std::mem::take(&mut self.left_out);
         write::packet(&mut self.waiting, &Packet { interface: 0, at_ns, wire_len, bytes, dropped });
         self.left -= 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_takes_no_more_is_left_alone() {
-        let file = File::options().write(true).open("/dev/full").unwrap();
-        let output = Arc::new(Output::new(file, "/dev/full".into()));
-        let headers = headers::read(&[&[2; 12][..], &[8, 0, 0x45], &[0; 40]].concat()).unwrap();
-        let open = Open {
-            attack: 1,
-            host: None,
-            output: output.clone(),
-            waiting: Vec::new(),
-            left: 5,
-            left_out: 0,
-            ended: false,
-        };
-        assert!(open.wants(&headers));
-        Job { output, bytes: vec![1; 100] }.write();
-        assert!(!open.wants(&headers));
     }
 }

@@ -14,19 +14,37 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use weir_detect::Status;
 use weir_packet::headers::{self, Headers};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Packet};
 
-use super::told::Told;
-use super::{Judge, LAG, SNAP, WAIT, tell};
+use super::told::{Page, Teller};
+use super::{Judge, LAG, SNAP, WAIT};
 
 /// Frames that are held back at most: a queue of which the file says nothing must not keep all others in memory.
 const MOST: usize = 1_000_000;
 
-/// Judges the frames of a file.
-pub(super) fn replay(path: &Path, mut judge: Judge, told: &mut Told<impl Write>) -> Result<Status> {
+/// Judges the frames of a file, and withdraws what is announced.
+pub(super) fn replay(
+    path: &Path,
+    judge: &mut Judge,
+    mut teller: Teller,
+    page: &mut Page<'_, impl Write>,
+) -> Result<()> {
+    let judged = judge_all(path, judge, &mut teller, page);
+    if judged.is_ok() {
+        page.write(&teller.status(&judge.engine.status()));
+    }
+    teller.finish();
+    judged
+}
+
+fn judge_all(
+    path: &Path,
+    judge: &mut Judge,
+    teller: &mut Teller,
+    page: &mut Page<'_, impl Write>,
+) -> Result<()> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read the capture {name}"))?;
     let mut reader = Reader::open(BufReader::new(file)).with_context(|| name.to_string())?;
@@ -55,10 +73,10 @@ pub(super) fn replay(path: &Path, mut judge: Judge, told: &mut Told<impl Write>)
             // As often as on the wire, by the times of the file.
             if last_ns > judged_ns + WAIT.as_nanos() as u64 {
                 judged_ns = last_ns;
-                tell(judge.take(last_ns), told);
+                judge.take(last_ns).act(teller).iter().for_each(|line| page.write(line));
             }
         }
-        if is_last || told.is_broken() {
+        if is_last || page.is_broken() {
             break;
         }
     }
@@ -67,8 +85,8 @@ pub(super) fn replay(path: &Path, mut judge: Judge, told: &mut Told<impl Write>)
         return Err(anyhow!("{name}: link type {} is not Ethernet", interface.link_type));
     }
     // What was whole in the file is judged; what would have come after it is not known.
-    tell(judge.take(last_ns), told);
-    Ok(judge.engine.status())
+    judge.take(last_ns).act(teller).iter().for_each(|line| page.write(line));
+    Ok(())
 }
 
 /// What is held of a packet.

@@ -1,4 +1,5 @@
-//! How attacks are told: a line each, for people or for programs.
+//! How attacks are told: a line each, for people or for programs. What is done about an attack comes first, and does not wait
+//! for whoever reads the lines.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,50 +7,89 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde_json::json;
-use weir_detect::{Direction, Event, Kind, Metric, Share, Status};
+use weir_detect::{Direction, Event, Gap, Kind, Metric, Share, Status, Unjudged};
 
 use super::actions::Actions;
 use crate::time::in_words;
 use crate::units::{bits, rate};
 
 /// At the end actions may take so long: who has come to it wants to leave.
-const LAST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// Where events go.
-pub(super) struct Told<'a, W> {
-    out: &'a mut W,
+/// Acts upon events, and puts them into words.
+pub(super) struct Teller {
     json: bool,
     actions: Actions,
-    broken: Option<io::Error>,
+    unjudged: Unjudged,
 }
 
-impl<'a, W: Write> Told<'a, W> {
-    pub(super) fn new(out: &'a mut W, json: bool, actions: Actions) -> Self {
-        Told { out, json, actions, broken: None }
+impl Teller {
+    pub(super) fn new(json: bool, actions: Actions) -> Self {
+        Teller { json, actions, unjudged: Unjudged::default() }
     }
 
-    /// Acts upon an event, and tells it with the capture that was begun. That nobody listens any more is no reason not to
-    /// act.
-    pub(super) fn tell(&mut self, event: &Event, capture: Option<&Path>) {
+    /// Acts upon an event; its lines, with the capture that was begun.
+    pub(super) fn event(&mut self, event: &Event, capture: Option<&Path>) -> String {
         let mut document = serde_json::to_value(event).expect("an event is plain");
         document["capture"] = json!(capture);
         let announced = self.actions.of(event, &document);
         if self.json {
             document["announcement"] = json!(announced);
-            return self.write(&format!("{document}\n"));
+            return format!("{document}\n");
         }
         let mut text = line(event) + "\n";
         if let Some(path) = capture {
             text += &format!("  captured: {}\n", path.display());
         }
         if let Some(announced) = announced {
-            let verb = if announced.sent { "said" } else { "not said (send = false)" };
+            let verb = announced.reason.map_or("said".to_string(), |reason| format!("not said ({reason})"));
             text += &format!("  {verb}: {}\n", announced.command);
         }
-        self.write(&text);
+        text
     }
 
-    fn write(&mut self, text: &str) {
+    /// Lines for what is not judged from about this time on.
+    pub(super) fn gaps(&mut self, status: &Status, now_ns: u64) -> Vec<String> {
+        let line = |(gap, count): (Gap, u64)| match self.json {
+            true => {
+                let document = json!({
+                    "event": "gap", "time_ns": now_ns, "gap": gap, "count": count, "words": gap.words(),
+                });
+                format!("{document}\n")
+            }
+            false => format!("{} not all is judged: {count} {}\n", time(now_ns), gap.words()),
+        };
+        self.unjudged.look(status, now_ns).into_iter().map(line).collect()
+    }
+
+    /// The line about all that was counted.
+    pub(super) fn status(&self, status: &Status) -> String {
+        if !self.json {
+            return summary(status) + "\n";
+        }
+        let mut document = serde_json::to_value(status).expect("it is plain");
+        document["event"] = json!("status");
+        format!("{document}\n")
+    }
+
+    /// The end: waits for what is done about attacks.
+    pub(super) fn finish(self) {
+        self.actions.finish(LAST_WAIT);
+    }
+}
+
+/// Where lines go. That nobody listens any more is no reason not to act.
+pub(super) struct Page<'a, W> {
+    out: &'a mut W,
+    broken: Option<io::Error>,
+}
+
+impl<'a, W: Write> Page<'a, W> {
+    pub(super) fn new(out: &'a mut W) -> Self {
+        Page { out, broken: None }
+    }
+
+    pub(super) fn write(&mut self, text: &str) {
         if self.broken.is_none() {
             // Whoever reads acts upon it.
             self.broken = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).err();
@@ -61,26 +101,19 @@ impl<'a, W: Write> Told<'a, W> {
         self.broken.is_some()
     }
 
-    /// The end: what was counted.
-    ///
     /// # Errors
     /// Not all could be told.
-    pub(super) fn finish(mut self, status: &Status) -> Result<()> {
-        let text = if self.json {
-            let mut document = serde_json::to_value(status)?;
-            document["event"] = json!("status");
-            format!("{document}\n")
-        } else {
-            summary(status) + "\n"
-        };
-        self.write(&text);
-        self.actions.finish(LAST_WAIT);
+    pub(super) fn finish(self) -> Result<()> {
         self.broken.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
+fn time(ns: u64) -> String {
+    weir_lab::time::rfc3339(UNIX_EPOCH + Duration::from_nanos(ns))
+}
+
 fn line(event: &Event) -> String {
-    let time = weir_lab::time::rfc3339(UNIX_EPOCH + Duration::from_nanos(event.time_ns));
+    let time = time(event.time_ns);
     let kind = match event.event {
         Kind::Start => "start",
         Kind::Update => "goes on",
@@ -140,15 +173,11 @@ fn summary(status: &Status) -> String {
         "{} frames of IP, {} of them of other networks; {} hosts and directions; {} lost before they were seen",
         status.frames, status.foreign, status.hosts, status.lost
     );
-    for (count, what) in [
-        (status.attacks, "attacks go on"),
-        (status.hosts_evicted, "busy hosts had to give way: raise memory.hosts_mib"),
-        (status.flows_forgotten, "flows were forgotten early: raise memory.flows_mib"),
-        (status.unwatched, "times a host near its limit could not be watched: raise the limits"),
-    ] {
-        if count > 0 {
-            text += &format!("; {count} {what}");
-        }
+    if status.attacks > 0 {
+        text += &format!("; {} attacks go on", status.attacks);
+    }
+    for (gap, count) in Gap::all(status).into_iter().filter(|(gap, count)| *gap != Gap::Lost && *count > 0) {
+        text += &format!("; {count} {}", gap.words());
     }
     text
 }

@@ -1,0 +1,174 @@
+use super::*;
+use crate::announce::tests::start;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn event(kind: Kind, attack: u64) -> Event {
+    Event { event: kind, attack, ..start(&format!("198.18.0.{attack}"), 1.0) }
+}
+
+fn ledger(max: usize, never: &[&str]) -> Ledger {
+    let never = never.iter().map(|prefix| prefix.parse().expect("a prefix")).collect();
+    Ledger::new(Announce { max, lifetime: HOUR, never, ..Announce::for_tests() })
+}
+
+impl Ledger {
+    /// Everything that is due is carried out: the verb of each command, and the last number of its address.
+    fn carry(&mut self, success: bool, now: Duration) -> String {
+        let mut said = Vec::new();
+        while let Some(order) = self.next(now) {
+            let words: Vec<_> = order.command.split(' ').collect();
+            let host = words[6].trim_end_matches("/32").rsplit('.').next().expect("an address");
+            said.push(format!("{} {host}", words[5]));
+            self.carried_out(&order, success, now);
+        }
+        said.join(", ")
+    }
+}
+
+fn withheld(ledger: &mut Ledger, kind: Kind, attack: u64) -> Option<String> {
+    ledger.take(&event(kind, attack), at(0)).and_then(|decision| decision.withheld)
+}
+
+#[test]
+fn an_attack_is_announced_once_and_withdrawn_at_its_end() {
+    let mut ledger = ledger(9, &[]);
+    let decision = ledger.take(&event(Kind::Start, 1), at(0)).expect("an announcement");
+    assert_eq!((decision.command.contains(" add 198.18.0.1/32"), decision.withheld), (true, None));
+    assert_eq!(ledger.take(&event(Kind::Update, 1), at(1)), None);
+    assert_eq!((ledger.carry(true, at(1)), ledger.carry(true, at(2))), ("add 1".into(), String::new()));
+    let decision = ledger.take(&event(Kind::End, 1), at(3)).expect("a withdrawal");
+    assert!(decision.command.contains(" del 198.18.0.1/32"), "{decision:?}");
+    assert_eq!((ledger.is_empty(), ledger.carry(true, at(3))), (false, "del 1".into()));
+    assert!(ledger.is_empty() && ledger.wakes().is_none());
+    assert_eq!(ledger.take(&event(Kind::End, 1), at(4)), None);
+}
+
+#[test]
+fn a_withdrawal_is_repeated_until_it_succeeds_and_is_kept_until_then() {
+    let mut ledger = ledger(9, &[]);
+    ledger.take(&event(Kind::Start, 1), at(0));
+    ledger.carry(true, at(0));
+    ledger.take(&event(Kind::End, 1), at(10));
+    let mut tried = Vec::new();
+    for second in 10..400 {
+        if !ledger.carry(false, at(second)).is_empty() {
+            tried.push(second - 10);
+        }
+        assert_eq!(ledger.kept().len(), 1);
+    }
+    assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363]);
+    assert_eq!((ledger.carry(true, at(1000)), ledger.kept()), ("del 1".into(), vec![]));
+}
+
+#[test]
+fn an_announcement_is_repeated_as_long_as_its_attack_goes_on() {
+    let mut ledger = ledger(9, &[]);
+    ledger.take(&event(Kind::Start, 1), at(0));
+    assert_eq!(ledger.carry(false, at(0)), "add 1");
+    assert_eq!(ledger.wakes(), Some(at(1)));
+    assert_eq!(ledger.carry(false, at(1)), "add 1");
+    // It may have arrived after all.
+    ledger.take(&event(Kind::End, 1), at(2));
+    assert_eq!(ledger.carry(true, at(2)), "del 1");
+    // One that no daemon has ever heard of is forgotten.
+    ledger.take(&event(Kind::Start, 2), at(3));
+    ledger.take(&event(Kind::End, 2), at(3));
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn what_has_failed_waits_behind_what_is_new() {
+    let mut ledger = ledger(9, &[]);
+    ledger.take(&event(Kind::Start, 1), at(0));
+    ledger.carry(false, at(0));
+    ledger.take(&event(Kind::Start, 2), at(5));
+    assert_eq!(ledger.carry(true, at(5)), "add 2, add 1");
+}
+
+#[test]
+fn an_attack_that_comes_back_while_its_withdrawal_is_under_way_is_announced_behind_it() {
+    let mut ledger = ledger(9, &[]);
+    ledger.take(&event(Kind::Start, 1), at(0));
+    ledger.carry(true, at(0));
+    ledger.take(&event(Kind::End, 1), at(1));
+    let order = ledger.next(at(1)).expect("a withdrawal");
+    ledger.take(&event(Kind::Start, 1), at(1));
+    ledger.carried_out(&order, true, at(1));
+    assert_eq!((ledger.carry(true, at(1)), ledger.kept().len()), ("add 1".into(), 1));
+    // And the other way round.
+    ledger.take(&event(Kind::End, 1), at(2));
+    ledger.carry(true, at(2));
+    ledger.take(&event(Kind::Start, 1), at(3));
+    let order = ledger.next(at(3)).expect("an announcement");
+    ledger.take(&event(Kind::End, 1), at(3));
+    ledger.carried_out(&order, true, at(3));
+    assert_eq!((ledger.carry(true, at(3)), ledger.is_empty()), ("del 1".into(), true));
+}
+
+#[test]
+fn no_more_are_announced_than_allowed_and_one_waits_for_room() {
+    let mut ledger = ledger(2, &[]);
+    assert_eq!([1, 2].map(|attack| withheld(&mut ledger, Kind::Start, attack)), [None, None]);
+    let told = withheld(&mut ledger, Kind::Start, 3).expect("no room");
+    assert_eq!(told, "2 are announced already: announce.max");
+    // It was told once.
+    assert_eq!(ledger.take(&event(Kind::Update, 3), at(0)), None);
+    assert_eq!(ledger.carry(true, at(0)), "add 1, add 2");
+    // What is still in place takes room, too.
+    ledger.take(&event(Kind::End, 1), at(1));
+    assert_eq!(
+        (ledger.take(&event(Kind::Update, 3), at(1)), ledger.carry(true, at(1))),
+        (None, "del 1".into())
+    );
+    assert!(ledger.take(&event(Kind::Update, 3), at(2)).is_some());
+    assert_eq!(ledger.carry(true, at(2)), "add 3");
+}
+
+#[test]
+fn what_is_on_the_never_list_is_not_announced() {
+    let mut ledger = ledger(9, &["198.18.0.4/30", "2001:db8::/32"]);
+    for (attack, never) in [(3, false), (4, true), (7, true), (8, false)] {
+        let told = withheld(&mut ledger, Kind::Start, attack);
+        let expected = never.then(|| "198.18.0.4/30 is never announced: announce.never".to_string());
+        assert_eq!(told, expected, "{attack}");
+    }
+    assert_eq!(ledger.carry(true, at(0)), "add 3, add 8");
+}
+
+#[test]
+fn an_announcement_has_a_lifetime_and_an_attack_that_goes_on_gets_another() {
+    let mut ledger = ledger(9, &[]);
+    ledger.take(&event(Kind::Start, 1), at(0));
+    ledger.carry(true, at(0));
+    assert_eq!((ledger.wakes(), ledger.expire(at(3599))), (Some(HOUR), vec![]));
+    let expired = ledger.expire(HOUR);
+    assert!(matches!(&expired[..], [one] if one.contains(" del 198.18.0.1/32")), "{expired:?}");
+    assert_eq!((ledger.carry(true, HOUR), ledger.is_empty()), ("del 1".into(), true));
+    let again = HOUR + at(10);
+    assert!(ledger.take(&event(Kind::Update, 1), again).is_some());
+    assert_eq!((ledger.carry(true, again), ledger.expire(HOUR + HOUR)), ("add 1".into(), vec![]));
+    assert!(ledger.take(&event(Kind::End, 1), HOUR + HOUR).is_some());
+}
+
+#[test]
+fn what_an_ended_program_left_in_place_is_withdrawn_and_takes_room_until_then() {
+    let mut before = ledger(9, &[]);
+    (1..=3).for_each(|attack| {
+        before.take(&event(Kind::Start, attack), at(0));
+    });
+    before.carry(true, at(0));
+    let mut after = ledger(3, &[]);
+    after.withdraw_kept(before.kept());
+    assert!(withheld(&mut after, Kind::Start, 4).is_some(), "three are in place");
+    // One of them is attacked again.
+    assert_eq!(withheld(&mut after, Kind::Start, 2), None);
+    assert_eq!(after.carry(true, at(0)), "del 1, add 2, del 3");
+    assert_eq!(after.kept().len(), 1);
+    after.withdraw_all(at(1));
+    assert_eq!((after.carry(true, at(1)), after.is_empty()), ("del 2".into(), true));
+}
