@@ -261,12 +261,17 @@ impl Queue {
 
     /// Sends; returns how many frames there was no room for.
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> u64 {
-        let mut refused = 0;
         let mut waiting = frames.drain(..).peekable();
         while waiting.peek().is_some() {
-            self.complete(pool);
-            // Each frame has its place in the completion ring, too.
-            let room = self.sent.free().min(ENTRIES - self.leaving);
+            let mut room = self.room(pool);
+            if room == 0 {
+                self.push();
+                room = self.room(pool);
+            }
+            if room == 0 {
+                // The kernel takes no more now, or sends nothing: nobody waits for one interface.
+                return waiting.map(|chunk| pool.give_back(chunk)).count() as u64;
+            }
             let mut n = 0;
             for chunk in waiting.by_ref().take(room as usize) {
                 let (addr, len) = pool.lend(chunk);
@@ -279,15 +284,14 @@ impl Queue {
             self.sent.produced(n);
             self.leaving += n;
             self.push();
-            if room == 0 && self.sent.free() == 0 {
-                // The kernel takes no more now.
-                for chunk in waiting.by_ref() {
-                    pool.give_back(chunk);
-                    refused += 1;
-                }
-            }
         }
-        refused
+        0
+    }
+
+    /// Frames that can be handed to the kernel. Each has its place in the completion ring, too.
+    fn room(&mut self, pool: &mut Pool) -> u32 {
+        self.complete(pool);
+        self.sent.free().min(ENTRIES - self.leaving)
     }
 
     /// Has the kernel send. In copy mode a call takes some of them and fails where there are more, as it does where there is no
@@ -403,5 +407,57 @@ impl Port for Xdp {
             _ => return None,
         };
         Some(format!("frames leave {} one by one: {why}", self.attached.interface().name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue between rings in memory, whose kernel does nothing by itself.
+    fn queue() -> (Queue, [std::mem::ManuallyDrop<Entries>; 2]) {
+        let [received, sent, free, completed] = [(); 4].map(|()| Entries::fresh(ENTRIES, 0));
+        // SAFETY: they are used while the queue is there.
+        let kernel = unsafe { [sent.other(), completed.other()] };
+        let fd = std::fs::File::open("/dev/null").expect("it is there").into();
+        let queue = Queue {
+            fd: Arc::new(fd),
+            number: 0,
+            zero_copy: true,
+            received,
+            sent,
+            free,
+            completed,
+            leaving: 0,
+        };
+        (queue, kernel)
+    }
+
+    fn frames(pool: &mut Pool, n: u32) -> Vec<Chunk> {
+        (0..n).map(|_| pool.take().expect("there are enough")).collect()
+    }
+
+    #[test]
+    fn an_interface_that_sends_nothing_is_not_waited_for() {
+        let (mut queue, [mut sent, mut completed]) = queue();
+        let mut pool = Pool::new(2 * ENTRIES, 64).expect("memory");
+        let mut more = frames(&mut pool, ENTRIES + 100);
+        assert_eq!(queue.send(&mut pool, &mut more), 100, "as many as the ring holds");
+        assert_eq!((more.len(), pool.free()), (0, ENTRIES as usize));
+        // A paused card has taken them all and sent none.
+        assert_eq!(sent.full(), ENTRIES);
+        // SAFETY: a full entry.
+        let first = unsafe { sent.entry::<libc::xdp_desc>(0).read().addr };
+        sent.consumed(ENTRIES);
+        let mut more = frames(&mut pool, 100);
+        assert_eq!(queue.send(&mut pool, &mut more), 100);
+        assert_eq!((more.len(), pool.free()), (0, ENTRIES as usize));
+        // One has left.
+        // SAFETY: a free entry.
+        unsafe { completed.entry::<u64>(0).write(first) };
+        completed.produced(1);
+        let mut more = frames(&mut pool, 100);
+        assert_eq!(queue.send(&mut pool, &mut more), 99);
+        assert_eq!((sent.full(), pool.free()), (1, ENTRIES as usize));
     }
 }
