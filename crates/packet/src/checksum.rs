@@ -1,18 +1,29 @@
 //! The Internet checksum (RFC 1071): one's complement sums of 16-bit words in network order.
 
 /// Sum of the words of `bytes`; an odd last byte is the high half of a word.
+///
+/// Words are added in the order of this machine, two at a time, and the sum is turned round once (RFC 1071, section 2 (B)).
+#[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(2);
-    let last = words.remainder().first().map_or(0, |&b| u64::from(b) << 8);
-    words.map(|w| u64::from(u16::from_be_bytes([w[0], w[1]]))).sum::<u64>() + last
+    let (pairs, rest) = bytes.as_chunks();
+    let pairs: u64 = pairs.iter().map(|&pair| u64::from(u32::from_ne_bytes(pair))).sum();
+    let rest = match *rest {
+        [a, b, c] => u64::from(u16::from_be_bytes([a, b])) + (u64::from(c) << 8),
+        [a, b] => u16::from_be_bytes([a, b]).into(),
+        [a] => u64::from(a) << 8,
+        _ => 0,
+    };
+    u64::from(u16::from_be(fold(pairs))) + rest
 }
 
 /// Folds a sum into 16 bits.
-pub fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+#[inline]
+pub fn fold(sum: u64) -> u16 {
+    // 33 bits, 32, 17, 16.
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 /// Whether an IPv4 header without options has its checksum: its words then sum up to all ones, in whichever order the bytes of
@@ -27,6 +38,7 @@ pub fn is_right_ipv4(header: &[u8; 20]) -> bool {
 }
 
 /// Sum of the pseudo header of a transport over IPv4 or IPv6: addresses, protocol, length of the transport.
+#[inline]
 pub fn pseudo_header(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
     sum(addresses) + bytes as u64 + u64::from(protocol)
 }
@@ -49,6 +61,41 @@ mod tests {
     fn sum_is_the_example_of_rfc1071() {
         assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
         assert_eq!(fold(sum(&[1])), 0x0100);
+    }
+
+    #[test]
+    fn a_sum_is_that_of_its_words_one_by_one() {
+        let mut seed = 1_u64;
+        let bytes: Vec<u8> = std::iter::from_fn(|| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Many words that carry.
+            Some(if seed >> 62 == 0 { (seed >> 40) as u8 } else { 0xff })
+        })
+        .take(70_000)
+        .collect();
+        let plain = |bytes: &[u8]| {
+            let words =
+                bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | word.get(1).map_or(0, |&b| b.into()));
+            let mut sum: u64 = words.sum();
+            while sum > 0xffff {
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            sum as u16
+        };
+        for length in (0..200).chain([1480, 65_535, 70_000]) {
+            for start in 0..4.min(bytes.len() - length + 1) {
+                let some = &bytes[start..start + length];
+                assert_eq!(fold(sum(some)), plain(some), "{length} bytes from {start}");
+            }
+        }
+        assert_eq!(fold(sum(&[0; 99])), 0);
+        for all in [u64::MAX, u64::MAX - 1, 1 << 63, 0xffff_0000_0001, 0xffff, 0x1_0000, 0] {
+            let (mut slow, fast) = (u128::from(all), fold(all));
+            while slow > 0xffff {
+                slow = (slow & 0xffff) + (slow >> 16);
+            }
+            assert_eq!(u128::from(fast), slow, "{all:#x}");
+        }
     }
 
     #[test]
