@@ -10,5 +10,6 @@ pub mod flow;
 pub mod frame;
 pub mod headers;
 pub mod neighbour;
+pub mod offload;
 pub mod size;
 pub mod steer;
