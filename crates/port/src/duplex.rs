@@ -133,6 +133,9 @@ pub fn mac_of(interface: &str) -> Result<[u8; 6], CaptureError> {
 const NO_ROOM: &str = "no room to send";
 /// The name of frames that no chunk can hold.
 const TOO_LONG: &str = "too long for a chunk";
+/// The name of frames whose checksum or segments the kernel left to us in a way that nobody here can finish, such as large
+/// frames in tunnels.
+const UNKNOWN_OFFLOAD: &str = "unknown offload";
 /// The name of frames for which no chunk was free.
 const NO_CHUNK: &str = "no free chunk";
 
@@ -157,11 +160,17 @@ struct Lost {
     too_long: u64,
     no_chunk: u64,
     no_room: u64,
+    unknown_offload: u64,
 }
 
 impl Lost {
     fn drops(self) -> Vec<Drops> {
-        let all = [(TOO_LONG, self.too_long), (NO_CHUNK, self.no_chunk), (NO_ROOM, self.no_room)];
+        let all = [
+            (TOO_LONG, self.too_long),
+            (NO_CHUNK, self.no_chunk),
+            (NO_ROOM, self.no_room),
+            (UNKNOWN_OFFLOAD, self.unknown_offload),
+        ];
         all.into_iter().map(|(name, frames)| Drops { name, frames }).collect()
     }
 }

@@ -19,10 +19,26 @@ struct Channels {
     combined: u32,
 }
 
+/// struct ethtool_drvinfo of linux/ethtool.h.
+#[repr(C)]
+struct Driver {
+    command: u32,
+    name: [u8; 32],
+    versions: [u8; 64],
+    /// Where the device is; empty for those that are no hardware.
+    bus_info: [u8; 32],
+    rest: [u8; 64],
+}
+
+impl Driver {
+    fn is(&self, name: &str) -> bool {
+        self.name.starts_with(name.as_bytes()) && self.name[name.len()] == 0
+    }
+}
+
 pub(crate) const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
-const ETHTOOL_GGRO: u32 = 0x2b;
 
 /// Bit of NETDEV_XDP_ACT_NDO_XMIT, linux/netdev.h.
 const NDO_XMIT: u64 = 1 << 2;
@@ -112,33 +128,32 @@ impl Interface {
         set.map(drop)
     }
 
-    /// Does it merge frames that arrive into longer ones, for the machine's own stack (generic receive offload)?
-    pub(crate) fn merges(&self) -> io::Result<bool> {
-        let mut asked = [ETHTOOL_GGRO, 0];
-        let told = self.ask(SIOCETHTOOL, |request| {
-            request.ifr_ifru.ifru_data = asked.as_mut_ptr().cast();
-        });
-        match told {
-            Ok(_) => Ok(asked[1] != 0),
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Is it one end of a pair of virtual interfaces?
     pub(crate) fn is_veth(&self) -> bool {
-        /// struct ethtool_drvinfo: a command, the name of the driver, and what nobody asks for here.
-        #[repr(C)]
-        struct Driver {
-            command: u32,
-            name: [u8; 32],
-            rest: [u8; 160],
-        }
-        let mut driver = Driver { command: ETHTOOL_GDRVINFO, name: [0; 32], rest: [0; 160] };
+        self.driver().is_some_and(|driver| driver.is("veth"))
+    }
+
+    /// May frames arrive whose checksum was left to a network card that they never meet? They do from stacks on the same host:
+    /// by interfaces that are no hardware, and by those that connect virtual machines.
+    pub(crate) fn may_bring_partial_checksums(&self) -> bool {
+        const VIRTUAL: [&str; 4] = ["tun", "virtio_net", "vif", "hv_netvsc"];
+        self.driver()
+            .is_none_or(|driver| driver.bus_info[0] == 0 || VIRTUAL.into_iter().any(|name| driver.is(name)))
+    }
+
+    /// `None`: it does not tell, or has none.
+    fn driver(&self) -> Option<Driver> {
+        let mut driver = Driver {
+            command: ETHTOOL_GDRVINFO,
+            name: [0; 32],
+            versions: [0; 64],
+            bus_info: [0; 32],
+            rest: [0; 64],
+        };
         let told = self.ask(SIOCETHTOOL, |request| {
             request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut driver).cast();
         });
-        told.is_ok() && driver.name.starts_with(b"veth\0")
+        told.is_ok().then_some(driver)
     }
 
     /// Does its driver take frames that an XDP program redirects to it, as it is now? `None`: the kernel is older than 6.3 and

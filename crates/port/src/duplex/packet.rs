@@ -2,16 +2,18 @@
 //! each frame back for a millisecond), and leave by one system call for many. The machine's own stack sees all that
 //! arrives as well.
 //!
-//! What the kernel has left to a driver is done here: VLAN tags go back in place, checksums are finished.
+//! What the kernel has left to a driver is done here: VLAN tags go back in place, checksums are finished, large frames are
+//! cut into segments ([`large`]). It says of each frame what of that there is to do (PACKET_VNET_HDR).
 //! Source: Documentation/networking/packet_mmap.rst, net/packet/af_packet.c.
 
+mod large;
 mod slots;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use weir_packet::checksum::{fold, sum};
-use weir_packet::headers::{TCP, UDP};
+use weir_packet::offload::checksum::finish;
+use weir_packet::offload::virtio;
 use weir_packet::steer::Spread;
 
 use super::{Account, BATCH, CaptureError, Chunk, FRONT, Lost, Pool, Port};
@@ -20,19 +22,26 @@ use crate::capture::tag::{self, Tag};
 use crate::capture::tap::{Tap, pending_error};
 use crate::capture::{Drops, Fanout, Interface, Options};
 use crate::mapping::Mapping;
-use crate::packet::{Sender, set};
+use crate::packet::{Sender, set, set_at};
 use crate::spread;
+use large::LargeFrame;
 use slots::{Filled, Slots};
 
 /// Slots of the ring.
 const SLOTS: u32 = 4096;
 /// The kernel's header of a frame, and what it keeps between that and the frame.
 const AROUND_BYTES: u32 = 128;
+/// Bytes of large frames that the kernel may keep at the socket: some 240 of 64 KB.
+const KEPT_BYTES: i32 = 16 << 20;
+/// linux/if_packet.h, which the libc crate lacks.
+const PACKET_COPY_THRESH: i32 = 7;
+const PACKET_VNET_HDR: i32 = 15;
 
 /// A ring to receive and a socket to send, at one interface.
 pub struct Packet {
     tap: Tap,
     slots: Slots,
+    large: LargeFrame,
     sender: Sender,
     received: u64,
     sent: u64,
@@ -83,6 +92,7 @@ impl Packet {
         let version = libc::tpacket_versions::TPACKET_V2;
         set(&tap.fd, libc::PACKET_VERSION, &version)
             .map_err(interface.refused("choosing rings of frames"))?;
+        keep_large(&tap).map_err(interface.refused("asking for large frames and their offloads"))?;
         let slot_bytes = (longest as u32 + AROUND_BYTES).next_power_of_two();
         let block_bytes = slot_bytes.max(1 << 16);
         let request = libc::tpacket_req {
@@ -98,44 +108,105 @@ impl Packet {
         let sender = Sender::open(interface.index).map_err(refused)?;
         tap.bind()?;
         let (slots, lost) = (Slots::new(memory, slot_bytes, SLOTS), Lost::default());
-        Ok(Packet { tap, slots, sender, received: 0, sent: 0, lost, ring_full: 0 })
+        let large = LargeFrame::default();
+        Ok(Packet { tap, slots, large, sender, received: 0, sent: 0, lost, ring_full: 0 })
+    }
+
+    /// The frame of the next slot: a chunk, or the large frame from now on. False if there is none.
+    fn take_slot(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> bool {
+        let Some(filled) = self.slots.filled() else { return false };
+        match (filled.frame, virtio::read(&filled.offloads)) {
+            (Some(frame), Some(offloads)) if offloads.large.is_none() => {
+                into.extend(copied(&filled, frame, offloads, pool, &mut self.lost));
+            }
+            (Some(frame), _) => {
+                let tag = tag_of(&filled);
+                self.lost.unknown_offload += u64::from(!self.large.begin(&filled.offloads, frame, tag));
+            }
+            (None, offloads) => {
+                let is_cut = filled.is_kept && self.large.fetch(self.tap.fd.as_fd(), tag_of(&filled));
+                let is_large = offloads.is_none_or(|offloads| offloads.large.is_some());
+                let lost = match (is_large, filled.is_kept) {
+                    (false, _) => &mut self.lost.too_long,
+                    (true, true) => &mut self.lost.unknown_offload,
+                    // The socket keeps no more of them.
+                    (true, false) => &mut self.ring_full,
+                };
+                *lost += u64::from(!is_cut);
+            }
+        }
+        self.slots.hand_back();
+        true
     }
 }
 
+/// Has the kernel say of each frame what is to be done yet, and keep those at the socket that are longer than a slot.
+fn keep_large(tap: &Tap) -> io::Result<()> {
+    set(&tap.fd, PACKET_VNET_HDR, &1i32)?;
+    set(&tap.fd, PACKET_COPY_THRESH, &1i32)?;
+    let keep = |option| set_at(&tap.fd, libc::SOL_SOCKET, option, &KEPT_BYTES);
+    keep(libc::SO_RCVBUFFORCE).or_else(|_| keep(libc::SO_RCVBUF))
+}
+
+fn tag_of(filled: &Filled<'_>) -> Option<Tag> {
+    let header = &filled.header;
+    Tag::told(header.tp_status, header.tp_vlan_tpid, header.tp_vlan_tci)
+}
+
 /// The frame of a slot in a chunk of its own.
-fn copied(filled: &Filled<'_>, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
-    let frame = filled.frame.filter(|frame| frame.len() + tag::ROOM <= pool.longest());
-    let Some(frame) = frame else {
+fn copied(
+    filled: &Filled<'_>,
+    frame: &[u8],
+    offloads: virtio::Offloads,
+    pool: &mut Pool,
+    lost: &mut Lost,
+) -> Option<Chunk> {
+    let mut chunk = chunk_for(frame.len(), pool, lost)?;
+    let room = pool.bytes_mut(&chunk);
+    room[tag::ROOM..].copy_from_slice(frame);
+    if let Some(partial) = offloads.partial
+        && !finish(&mut room[tag::ROOM..], partial)
+    {
+        lost.unknown_offload += 1;
+        pool.give_back(chunk);
+        return None;
+    }
+    put_tag_back(&mut chunk, tag_of(filled), pool);
+    Some(chunk)
+}
+
+/// A chunk whose frame is to be written behind [`tag::ROOM`]; `None`, which is counted, where there is none, or none so long.
+fn chunk_for(bytes: usize, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
+    if bytes + tag::ROOM > pool.longest() {
         lost.too_long += 1;
         return None;
-    };
+    }
     let Some(mut chunk) = pool.take() else {
         lost.no_chunk += 1;
         return None;
     };
-    let (header, status) = (&filled.header, filled.header.tp_status);
-    let tag = Tag::told(status, header.tp_vlan_tpid, header.tp_vlan_tci);
-    chunk.set_range(FRONT..FRONT + tag::ROOM + frame.len());
-    let room = pool.bytes_mut(&chunk);
-    room[tag::ROOM..].copy_from_slice(frame);
-    if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-        finish_checksum(&mut room[tag::ROOM..]);
-    }
-    let length = tag::put_back(room, tag, u32::MAX).len();
-    let end = FRONT + tag::ROOM + frame.len();
-    chunk.set_range(end - length..end);
+    chunk.set_range(FRONT..FRONT + tag::ROOM + bytes);
     Some(chunk)
+}
+
+/// The frame begins where it does, with its tag if it has one.
+fn put_tag_back(chunk: &mut Chunk, tag: Option<Tag>, pool: &mut Pool) {
+    let length = tag::put_back(pool.bytes_mut(chunk), tag, u32::MAX).len();
+    let end = chunk.range().end;
+    chunk.set_range(end - length..end);
 }
 
 impl Port for Packet {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
+        let before = into.len();
         for _ in 0..BATCH {
-            let Some(filled) = self.slots.filled() else { break };
-            let chunk = copied(&filled, pool, &mut self.lost);
-            self.slots.hand_back();
-            self.received += u64::from(chunk.is_some());
-            into.extend(chunk);
+            if self.large.is_there() {
+                into.extend(self.large.next_segment(pool, &mut self.lost));
+            } else if !self.take_slot(pool, into) {
+                break;
+            }
         }
+        self.received += (into.len() - before) as u64;
         Ok(())
     }
 
@@ -193,76 +264,5 @@ impl Port for Packet {
 
     fn method(&self) -> String {
         "AF_PACKET, ring of frames".into()
-    }
-
-    fn obstacle(&self) -> Option<String> {
-        let Interface { name, .. } = &self.tap.interface;
-        self.tap.interface.merges().unwrap_or(false).then(|| {
-            format!("{name} merges segments of TCP into frames that are too long to pass on: `ethtool -K {name} gro off`")
-        })
-    }
-}
-
-/// Sums TCP or UDP up: a frame of this machine's stack, which leaves that to the driver, has only the sum of the pseudo
-/// header there.
-fn finish_checksum(frame: &mut [u8]) -> Option<()> {
-    let mut at = 12;
-    let mut kind = frame.get(at..at + 2)?;
-    while kind == [0x81, 0] || kind == [0x88, 0xa8] {
-        at += 4;
-        kind = frame.get(at..at + 2)?;
-    }
-    let ip_at = at + 2;
-    let ip = frame.get(ip_at..)?;
-    let (protocol, l4_at, end) = match ip.first()? >> 4 {
-        4 => {
-            let total = usize::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
-            (*ip.get(9)?, usize::from(ip[0] & 15) * 4, total)
-        }
-        // The kernel leaves no sum open behind an extension header.
-        6 => (*ip.get(6)?, 40, 40 + usize::from(u16::from_be_bytes([*ip.get(4)?, *ip.get(5)?]))),
-        _ => return None,
-    };
-    let check_at = match protocol {
-        TCP => 16,
-        UDP => 6,
-        _ => return None,
-    };
-    let l4 = frame.get_mut(ip_at + l4_at..ip_at + end)?;
-    // What stands in the field is part of the sum: the pseudo header.
-    let mut check = !fold(sum(l4));
-    if check == 0 && protocol == UDP {
-        check = 0xffff;
-    }
-    l4.get_mut(check_at..check_at + 2)?.copy_from_slice(&check.to_be_bytes());
-    Some(())
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_packet::checksum::pseudo_header;
-    use weir_packet::flow::{Flow, IpVersion};
-    use weir_packet::frame::{Ends, Signature};
-
-    use super::*;
-
-    #[test]
-    fn a_sum_that_was_left_open_is_finished() {
-        for (ip, l4_at, addresses) in [(IpVersion::V4, 34, 26..34), (IpVersion::V6, 54, 22..54)] {
-            let ends =
-                Ends { ip, src_mac: [2; 6], dst_mac: [4; 6], src_prefix: [0x20; 12], dst_prefix: [0x20; 12] };
-            let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
-            let whole = ends.frame(&flow, 101, Signature::default());
-            let mut open = whole.clone();
-            let pseudo = fold(pseudo_header(&whole[addresses], UDP, whole.len() - l4_at));
-            open[l4_at + 6..l4_at + 8].copy_from_slice(&pseudo.to_be_bytes());
-            assert_ne!(open, whole);
-            finish_checksum(&mut open).expect("UDP");
-            assert_eq!(open, whole);
-            for end in 0..whole.len() {
-                // What ends too early is left as it is, and nothing panics.
-                finish_checksum(&mut whole[..end].to_vec());
-            }
-        }
     }
 }

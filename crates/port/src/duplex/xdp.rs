@@ -8,12 +8,17 @@
 //! There is a socket for each receive queue, since a queue without one would pass us by. Several threads have some of the
 //! queues each, and memory of their own. Where there is a cheaper way for many frames to leave at once ([`live`]), they
 //! take it.
+//!
+//! The kernel does not say which checksums are left to a network card. They are looked for where frames come from stacks on
+//! the same host. Large frames do not arrive: attached to a veth, an XDP program has the other end cut them.
 
 mod live;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+
+use weir_packet::offload::checksum::finish_if_partial;
 
 use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port};
 use crate::bpf::{Program, object};
@@ -42,6 +47,8 @@ pub struct Xdp {
     /// Why the kernel has no such way, if it should.
     no_live: Option<String>,
     attached: Arc<Attached>,
+    /// Frames may arrive whose checksum is partial.
+    finishes_checksums: bool,
     /// Whose chunks these are.
     pool: u32,
     /// Wakes who waits for any of the queues.
@@ -119,6 +126,8 @@ impl Xdp {
         let options = Options { promiscuous, ..Options::default() };
         let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
         let attached = Arc::new(attached);
+        // In the kernel's receive path there are frames of its own stack, too.
+        let finishes_checksums = !attached.is_native() || interface.may_bring_partial_checksums();
         let mut all = Vec::new();
         for ((queues, ready), pool) in shares.into_iter().zip(pools) {
             let copies = queues.iter().any(|queue: &Queue| !queue.zero_copy);
@@ -131,6 +140,7 @@ impl Xdp {
                 live,
                 no_live,
                 attached: attached.clone(),
+                finishes_checksums,
                 pool: pool.id(),
                 ready,
                 turn: 0,
@@ -312,7 +322,7 @@ impl Queue {
 impl Port for Xdp {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
-        let queues = self.queues.len();
+        let (queues, before) = (self.queues.len(), into.len());
         for i in 0..queues {
             let queue = (self.turn + i) % queues;
             let frames = self.queues[queue].receive(pool, into);
@@ -320,6 +330,11 @@ impl Port for Xdp {
                 self.received += u64::from(frames);
                 self.turn = queue + 1;
                 break;
+            }
+        }
+        if self.finishes_checksums {
+            for (bytes, range) in pool.all_mut(&into[before..]) {
+                finish_if_partial(&mut bytes[range]);
             }
         }
         Ok(())
@@ -399,6 +414,14 @@ impl Port for Xdp {
     }
 
     fn obstacle(&self) -> Option<String> {
+        let name = &self.attached.interface().name;
+        if !self.attached.is_native() {
+            return Some(format!(
+                "{name} has no XDP in its driver, so that large frames arrive uncut, and are dropped as `{}`: `ethtool -K {name} \
+                 gro off`, where they come from this host also `ethtool -K SENDER tso off gso off`; or use packet:{name}",
+                super::TOO_LONG
+            ));
+        }
         let why = match (&self.live, &self.no_live) {
             (Some(live), _) if !live.is_usable() => {
                 "its other end takes many at once with `ethtool -K OTHER gro on`"
@@ -406,7 +429,7 @@ impl Port for Xdp {
             (None, Some(why)) => why,
             _ => return None,
         };
-        Some(format!("frames leave {} one by one: {why}", self.attached.interface().name))
+        Some(format!("frames leave {name} one by one: {why}"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What every port of a node promises.
 
+mod offloads;
 #[path = "../capture/wire.rs"]
 #[allow(dead_code, reason = "captures use more of it")]
 mod wire;
@@ -12,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use weir_packet::headers::UDP;
 use weir_port::duplex::{
-    Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp, takes_redirected,
+    BATCH, Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp, takes_redirected,
 };
 use weir_port::packet::{Receiver, Sender};
 use weir_port::pcapng::read::{Item, Reader};
@@ -347,4 +349,64 @@ fn each_frame_is_sent_or_counted() {
         assert_eq!(account.sent + dropped, 3500, "{kind:?}: {account:?}");
         assert!(account.sent > 200, "{kind:?}: {account:?}");
     });
+}
+
+#[test]
+fn what_a_sender_left_to_a_network_card_is_done() {
+    each(|kind| {
+        if matches!(kind, Kind::Memory | Kind::File) {
+            return;
+        }
+        for offloads in offloads::all() {
+            let mut rig = Rig::new(kind, &[]);
+            let Far::Wire(ns, index, _) = &rig.far else { unreachable!("an interface") };
+            if let Err(error) = ns.run(|| offloads.send(*index)) {
+                // Large frames of UDP came with Linux 6.2.
+                assert_eq!(
+                    (offloads.protocol, error.raw_os_error()),
+                    (UDP, Some(libc::EINVAL)),
+                    "{offloads:?}"
+                );
+                eprintln!("skipped: this kernel knows no large frames of UDP");
+                continue;
+            }
+            let mut chunks = vec![];
+            let deadline = Instant::now() + PATIENCE;
+            while chunks.len() < offloads.segments() && Instant::now() < deadline {
+                let before = chunks.len();
+                rig.port.receive(&mut rig.pool, &mut chunks).unwrap();
+                assert!(chunks.len() - before <= BATCH, "{kind:?}: {offloads:?}");
+                if chunks.len() == before {
+                    readable(rig.port.descriptor().unwrap(), PATIENCE);
+                }
+            }
+            offloads.check(&rig.bytes(&chunks), &format!("{kind:?}"));
+            let account = rig.port.account().unwrap();
+            assert_eq!(account.received, offloads.segments() as u64, "{kind:?}: {offloads:?}: {account:?}");
+            assert_eq!(account.drops.iter().map(|one| one.frames).sum::<u64>(), 0, "{kind:?}: {account:?}");
+        }
+    });
+}
+
+#[test]
+fn a_frame_that_no_chunk_holds_is_counted_as_such_and_the_next_ones_arrive() {
+    // SAFETY: no arguments, no failure.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: needs root (network namespaces)");
+    }
+    let mut rig = Rig::new(Kind::Packet, &[]);
+    let wire = rig.wire.as_ref().unwrap();
+    for (ns, name) in [(&wire.captor, CAPTOR), (&wire.sender, SENDER)] {
+        ns.run(|| std::fs::write(format!("/sys/class/net/{name}/mtu"), "9000").unwrap());
+    }
+    rig.feed(&[vec![2; 4000]]);
+    let sent = frames(5);
+    let chunks = rig.arrive(&sent);
+    assert!(rig.bytes(&chunks) == sent, "{} of 5 frames, or others", chunks.len());
+    let account = rig.port.account().unwrap();
+    let lost: Vec<_> = account.drops.iter().filter(|one| one.frames > 0).collect();
+    assert!(
+        matches!(lost[..], [one] if (one.name, one.frames) == ("too long for a chunk", 1)),
+        "{account:?}"
+    );
 }

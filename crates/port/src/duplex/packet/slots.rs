@@ -1,7 +1,7 @@
 //! A ring of slots that the kernel fills one by one (TPACKET_V2); each changes hands by its status word.
 //!
 //! ```text
-//!  | status, header | ... | frame | rest |   slot n begins at n * slot_bytes
+//!  | status, header | ... | offloads | frame | rest |   slot n begins at n * slot_bytes
 //! ```
 //! Ours to read after an acquiring load of the word, the kernel's again after a releasing store.
 //! Source: Documentation/networking/packet_mmap.rst, net/packet/af_packet.c.
@@ -9,7 +9,12 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_packet::offload::virtio;
+
 use crate::mapping::Mapping;
+
+/// linux/if_packet.h: all of a frame that was longer than its slot is kept at the socket.
+const TP_STATUS_COPY: u32 = 1 << 1;
 
 /// A ring, and how far it was read.
 pub(super) struct Slots {
@@ -24,8 +29,12 @@ pub(super) struct Slots {
 pub(super) struct Filled<'a> {
     /// What the kernel says of the frame.
     pub(super) header: libc::tpacket2_hdr,
+    /// What its sender left to a network card.
+    pub(super) offloads: [u8; virtio::BYTES],
     /// The frame; `None` where it was longer than the slot.
     pub(super) frame: Option<&'a [u8]>,
+    /// It waits at the socket.
+    pub(super) is_kept: bool,
 }
 
 impl Slots {
@@ -52,14 +61,17 @@ impl Slots {
         }
         // SAFETY: the status says that the slot is ours, and it begins with its header.
         let header = unsafe { self.memory.at::<libc::tpacket2_hdr>(self.at()).read() };
-        if header.tp_snaplen < header.tp_len {
-            return Some(Filled { header, frame: None });
-        }
-        let (start, bytes) = (usize::from(header.tp_mac), header.tp_len as usize);
-        assert!(start + bytes <= self.slot_bytes as usize, "in its slot");
+        let (start, bytes) = (usize::from(header.tp_mac), header.tp_len.min(header.tp_snaplen) as usize);
+        assert!(start >= virtio::BYTES && start + bytes <= self.slot_bytes as usize, "in its slot");
+        let from = start - virtio::BYTES;
         // SAFETY: inside the slot, which is ours until hand_back(), and that needs the ring to itself.
-        let frame = unsafe { std::slice::from_raw_parts(self.memory.at::<u8>(self.at() + start), bytes) };
-        Some(Filled { header, frame: Some(frame) })
+        let all = unsafe {
+            std::slice::from_raw_parts(self.memory.at::<u8>(self.at() + from), virtio::BYTES + bytes)
+        };
+        let (offloads, frame) = all.split_first_chunk().expect("it begins with that");
+        let is_whole = header.tp_snaplen >= header.tp_len;
+        let is_kept = header.tp_status & TP_STATUS_COPY != 0;
+        Some(Filled { header, offloads: *offloads, frame: is_whole.then_some(frame), is_kept })
     }
 
     /// Gives the slot that was read back to the kernel.
