@@ -16,7 +16,6 @@ use listener::{PATIENCE, accept, be_patient};
 use serde_json::Value;
 use street::{LEFT4, NODE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp, need_root};
 use watchdog::output;
-use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
@@ -32,7 +31,6 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         if io == "packet" {
             let told = street.node.run(|| output(&mut street.command(&["run", "/dev/stdin"])));
             assert!(!told.unwrap().status.success(), "an empty file is no node");
-            street.merge(false);
         }
         let node = street.run(&format!("{NAT}run(io {io}, threads {threads})"));
         echo_over_tcp(&street, 300_000);
@@ -72,7 +70,6 @@ fn hosts_have_their_ports_again_after_a_crash() {
     need_root!();
     for threads in [1, 2] {
         let street = Street::for_threads(threads, &[LEFT4], &[RIGHT4]);
-        street.merge(false);
         let hosts = more_hosts(&street);
         let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
         peer.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -232,7 +229,9 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
     need_root!();
     for ((io, threads), host) in WAYS.iter().flat_map(|way| [(way, "kernel"), (way, "tap0")]) {
         let street = Street::for_threads(*threads, &[LEFT4], &[RIGHT4]);
-        street.merge(*io == "xdp");
+        if *io == "xdp" {
+            street.merge();
+        }
         let add = |name: &str| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.link(name).unwrap().ifindex;
@@ -249,7 +248,6 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
         if host == "tap0" {
             street.node.run(|| {
                 std::fs::write("/proc/sys/net/ipv6/conf/tap0/disable_ipv6", "1").unwrap();
-                set_offload("tap0", Offload::TxChecksum, false).unwrap();
                 add("tap0");
             });
         }
@@ -436,7 +434,6 @@ fn a_node_runs_with_the_capabilities_of_its_unit() {
     let bounds: String =
         bounds.split(' ').map(|name| format!(",+{}", &name["CAP_".len()..].to_lowercase())).collect();
     for run in ["io xdp", "io packet, host tap0"] {
-        street.merge(run == "io xdp");
         let mut command = Command::new("setpriv");
         command.args(["--no-new-privs", "--bounding-set", &format!("-all{bounds}"), WEIR]);
         let node = street.run_by(command, &format!("{NAT}run({run})"));
@@ -508,7 +505,9 @@ fn sessions_of_all_threads_live_on_while_ports_change_and_filters_come_and_go() 
     need_root!();
     for io in ["xdp", "packet"] {
         let street = Street::for_threads(2, &[LEFT4], &[RIGHT4]);
-        street.merge(io == "xdp");
+        if io == "xdp" {
+            street.merge();
+        }
         let hosts = more_hosts(&street);
         let with = |ports: &str, other: &str| {
             format!(

@@ -59,8 +59,9 @@ A file is the node's text and, where the defaults are not right, how it is run:
   run(io packet, cpu 2-3, wait poll, host tap0)
 
 A port is on an interface: eth0, or by name xdp:eth0 (the default, AF_XDP), packet:eth0 (AF_PACKET); or on tap:tap0 or
-pcapng:IN:OUT. Interfaces whose frames come from this machine's own sockets need `ethtool -K IF tx off` at the sender,
-since nobody else finishes their checksums, and no interface may hand on frames longer than its MTU (gro, lro, tso off).
+pcapng:IN:OUT. No offload need be switched off: checksums and segments that a sender leaves to its network card are done.
+In tunnels (VXLAN, GRE) AF_XDP sees neither, AF_PACKET no segments: there `ethtool -K IF tx off tso off gso off` at the
+sender, if that is on this host.
 A thread on each CPU has its own queue of each port and its own sessions; what comes to the wrong one is handed over.
 What is for the node itself goes to the stack of the machine. Root becomes nobody once all is open.")]
 pub(crate) struct NodeRun {

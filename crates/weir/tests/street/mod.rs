@@ -67,9 +67,12 @@ impl Street {
         street
     }
 
-    /// Whether the node's interfaces put segments together, which AF_XDP wants of a veth and AF_PACKET cannot have.
-    pub(crate) fn merge(&self, merges: bool) {
-        self.node.run(|| NODE.map(|name| set_offload(name, Offload::Gro, merges).unwrap()));
+    /// Has all ends of the wires put segments together that arrive. Without that, AF_XDP sends frames one by one.
+    pub(crate) fn merge(&self) {
+        let ends = [(&self.node, NODE[0]), (&self.node, NODE[1]), (&self.left, "l0"), (&self.right, "r0")];
+        for (host, name) in ends {
+            host.run(|| set_offload(name, Offload::Gro, true).unwrap());
+        }
     }
 
     pub(crate) fn file(&self, text: &str) -> PathBuf {
@@ -135,7 +138,8 @@ pub(crate) struct Wire {
     pub(crate) queues: u32,
 }
 
-/// A wire between two namespaces, which is up.
+/// A wire between two namespaces, which is up, and whose offloads are what the kernel makes them: checksums and segments are
+/// left to a network card that there is not.
 pub(crate) fn wire(one: (&Namespace, &str), other: (&Namespace, &str), kind: Wire) {
     let mac = |n| [2, 0, 0, 0, kind.number, n];
     let ends = [(one, mac(1)), (other, mac(2))];
@@ -146,11 +150,6 @@ pub(crate) fn wire(one: (&Namespace, &str), other: (&Namespace, &str), kind: Wir
     for ((ns, name), _) in ends {
         ns.run(|| {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-            // Frames as they stand on a wire: whole, no longer than the MTU.
-            for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
-                set_offload(name, offload, false).unwrap();
-            }
-            set_offload(name, Offload::Gro, true).unwrap();
         });
     }
     for ((ns, name), _) in ends {
