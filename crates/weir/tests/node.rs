@@ -120,7 +120,6 @@ fn hosts_have_their_ports_again_after_a_crash() {
 fn a_full_disk_does_not_end_a_node_and_it_catches_up() {
     need_root!();
     let street = Street::new();
-    street.merge(false);
     let hosts = more_hosts(&street);
     let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
