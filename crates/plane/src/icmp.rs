@@ -1,8 +1,7 @@
 //! Errors of ICMP that the node sends about a frame that goes no further (RFC 792, RFC 1812 section 4.3, RFC 4443).
 //!
 //! Never about an error, a later fragment, what went to or came from a group or nobody (RFC 1812, section 4.3.2.7,
-//! RFC 4443, section 2.4 e), and no faster than a token bucket allows (RFC 1812, section 4.3.2.8, RFC 4443,
-//! section 2.4 f).
+//! RFC 4443, section 2.4 e), and no faster than `limiter.rs` allows.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +9,6 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6};
 
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, Kind};
-use crate::time::Time;
 
 /// What the sender is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,26 +68,46 @@ impl Error {
     }
 }
 
+/// Whether the sender of a frame may be told of it.
+pub(crate) fn may_be_told(frame: &Frame<'_>, error: Error) -> bool {
+    if frame.bytes()[0] & 1 != 0 || frame.icmp_error() || frame.fragment() == Fragment::Later {
+        return false;
+    }
+    match frame.kind() {
+        Kind::V4 => {
+            let (src, dst) = frame.addresses4();
+            let (sender, target) = (Ipv4Addr::from(src), Ipv4Addr::from(dst));
+            let is_host =
+                !sender.is_multicast() && !sender.is_loopback() && src >> 24 != 0 && src >> 28 != 15;
+            is_host && !target.is_multicast() && !target.is_broadcast()
+        }
+        Kind::V6 => {
+            const REDIRECT: u8 = 137;
+            let (src, dst) = frame.addresses6();
+            let (sender, target) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
+            let redirect = frame.icmp().is_some_and(|(kind, _)| kind == REDIRECT);
+            let is_host = !sender.is_unspecified() && !sender.is_multicast() && !sender.is_loopback();
+            is_host && !redirect && (!target.is_multicast() || matches!(error, Error::TooBig(_)))
+        }
+        _ => false,
+    }
+}
+
 /// The frame in which `source` tells the sender of `frame` what happened to it, with head room and an Ethernet header
 /// whose addresses are not known yet; `None` where no error is to be sent.
 pub(crate) fn error(frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<Vec<u8>> {
-    if frame.bytes()[0] & 1 != 0 || frame.icmp_error() || frame.fragment() == Fragment::Later {
+    if !may_be_told(frame, error) {
         return None;
     }
     match (frame.kind(), source) {
-        (Kind::V4, IpAddr::V4(source)) => error_v4(frame, error.v4(), source),
-        (Kind::V6, IpAddr::V6(source)) => error_v6(frame, error.v6(), source),
+        (Kind::V4, IpAddr::V4(source)) => Some(error_v4(frame, error.v4(), source)),
+        (Kind::V6, IpAddr::V6(source)) => Some(error_v6(frame, error.v6(), source)),
         _ => None,
     }
 }
 
-fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Option<Vec<u8>> {
-    let (src, dst) = frame.addresses4();
-    let (sender, target) = (Ipv4Addr::from(src), Ipv4Addr::from(dst));
-    let is_host = !sender.is_multicast() && !sender.is_loopback() && src >> 24 != 0 && src >> 28 != 15;
-    if !is_host || target.is_multicast() || target.is_broadcast() {
-        return None;
-    }
+fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Vec<u8> {
+    let (src, _) = frame.addresses4();
     let quoted = &frame.ip()[..frame.ip().len().min(MOST_V4 - IPV4 - ICMP_HEADER)];
     let mut icmp = icmp(header, quoted);
     let checksum = !fold(sum(&icmp));
@@ -100,19 +118,11 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Optio
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&src.to_be_bytes());
     write_ipv4(&mut ip);
-    Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x08, 0x00], &ip, &icmp].concat())
+    [&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x08, 0x00], &ip, &icmp].concat()
 }
 
-fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Option<Vec<u8>> {
-    const TOO_BIG: u8 = 2;
-    const REDIRECT: u8 = 137;
-    let (src, dst) = frame.addresses6();
-    let (sender, target) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
-    let redirect = frame.icmp().is_some_and(|(kind, _)| kind == REDIRECT);
-    let is_host = !sender.is_unspecified() && !sender.is_multicast() && !sender.is_loopback();
-    if !is_host || redirect || target.is_multicast() && header.0 != TOO_BIG {
-        return None;
-    }
+fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Vec<u8> {
+    let sender = Ipv6Addr::from(frame.addresses6().0);
     let quoted = &frame.ip()[..frame.ip().len().min(MOST_V6 - IPV6 - ICMP_HEADER)];
     let mut icmp = icmp(header, quoted);
     let addresses = [source.octets(), sender.octets()].concat();
@@ -120,7 +130,7 @@ fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Optio
     icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
     let length = (icmp.len() as u16).to_be_bytes();
     let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
-    Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat())
+    [&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat()
 }
 
 /// Header and quote, the checksum still zero.
@@ -160,46 +170,6 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
     l4[2..4].copy_from_slice(&checksum.to_be_bytes());
     frame.read_ip().expect("it was readable before");
     true
-}
-
-/// How many errors the node may send: a token bucket.
-#[derive(Debug)]
-pub(crate) struct Limiter {
-    tokens: u64,
-    filled: Time,
-    burst: u64,
-    ns_per_token: u64,
-}
-
-impl Default for Limiter {
-    fn default() -> Limiter {
-        Limiter::new(1)
-    }
-}
-
-impl Limiter {
-    /// Errors per second, and at once: what Linux sends (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
-    const PER_S: u64 = 1000;
-    const BURST: u64 = 50;
-
-    /// A part of so many that these are shared by.
-    pub(crate) fn new(parts: u8) -> Limiter {
-        let burst = Limiter::BURST.div_ceil(parts.into());
-        let ns_per_token = 1_000_000_000 * u64::from(parts) / Limiter::PER_S;
-        Limiter { tokens: burst, filled: Time::default(), burst, ns_per_token }
-    }
-
-    /// Whether one more may be sent at `now`.
-    pub(crate) fn allows(&mut self, now: Time) -> bool {
-        let earned = now.ns().saturating_sub(self.filled.ns()) / self.ns_per_token;
-        if earned > 0 {
-            self.tokens = (self.tokens + earned).min(self.burst);
-            self.filled = Time::from_ns(self.filled.ns() + earned * self.ns_per_token);
-        }
-        let allowed = self.tokens > 0;
-        self.tokens -= u64::from(allowed);
-        allowed
-    }
 }
 
 #[cfg(test)]
@@ -301,12 +271,5 @@ mod tests {
         assert_eq!(frame.addresses4(), (0xc0a8_0001, 0x0a00_0001));
         assert_eq!((frame.icmp(), frame.ttl(), fold(sum(frame.l4()))), (Some((0, 0)), 64, 0xffff));
         assert!(!answer_echo(&mut frame), "an answer is no question");
-    }
-
-    #[test]
-    fn errors_are_limited() {
-        let mut limiter = Limiter::default();
-        let mut sent = |ms: u64| (0..1000).filter(|_| limiter.allows(Time::from_ms(ms))).count();
-        assert_eq!([sent(0), sent(1), sent(11), sent(10_000), sent(10_000)], [50, 1, 10, 50, 0]);
     }
 }

@@ -17,6 +17,7 @@ mod filter;
 mod fragment;
 mod frame;
 mod icmp;
+mod limiter;
 mod nat;
 mod neighbour;
 mod own;

@@ -6,7 +6,8 @@
 use std::net::IpAddr;
 
 use crate::frame::{Frame, Kind, PortId};
-use crate::icmp::{self, Error, Limiter};
+use crate::icmp::{self, Error};
+use crate::limiter::{Limiter, Said};
 use crate::stage::Dir;
 use crate::steer::Handover;
 use crate::time::Time;
@@ -58,8 +59,8 @@ pub(crate) struct Own {
 
 impl Own {
     /// Nothing to say yet; these are the node's addresses by port, and so many threads share what it may say.
-    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, threads: u8) -> Own {
-        Own { addresses, limiter: Limiter::new(threads), ..Own::default() }
+    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, seed: u64, threads: u8) -> Own {
+        Own { addresses, limiter: Limiter::new(seed, threads), ..Own::default() }
     }
 
     /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.
@@ -67,16 +68,19 @@ impl Own {
         let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
         let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) else { return };
-        if let Some(buf) = icmp::error(frame, error, source)
-            && self.may_report(now)
+        let said = if matches!(error, Error::TooBig(_)) { Said::TooBig } else { Said::Else };
+        // Whoever sends many that are refused costs no more than a look.
+        if icmp::may_be_told(frame, error)
+            && self.limiter.allows(now, frame, said)
+            && let Some(buf) = icmp::error(frame, error, source)
         {
             self.send(back, frame.port, buf);
         }
     }
 
-    /// Whether one more error or reset may be sent; if so, it is counted.
-    pub(crate) fn may_report(&mut self, now: Time) -> bool {
-        self.limiter.allows(now)
+    /// Whether the sender of a frame may be told by a reset; if so, it counts.
+    pub(crate) fn may_reset(&mut self, now: Time, frame: &Frame<'_>) -> bool {
+        self.limiter.allows(now, frame, Said::Else)
     }
 
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.

@@ -133,7 +133,7 @@ impl Plane {
             steering: Steering::new(config.share, &stages),
             stages,
             exit: exit(config, macs),
-            own: Own::new(config.ports.iter().map(own_addresses).collect(), config.share.of),
+            own: Own::new(config.ports.iter().map(own_addresses).collect(), config.seed, config.share.of),
             departures: Vec::new(),
             news: Vec::new(),
             books: Books::default(),

@@ -20,6 +20,7 @@ const OTHERWISE: &[&str] = &[
     "ports of 0 to 1023 stay in that range, others in theirs",
     "other rules for deterministic ports hold for what is new",
     "datagrams of one host to many keep nobody else from sending one, and a host with few gives nothing",
+    "one host that is told of much keeps no other from hearing how long packets may be",
 ];
 
 #[test]

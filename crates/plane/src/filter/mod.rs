@@ -457,8 +457,8 @@ fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     if step.frames[i].proto() != TCP {
         return step.refuse(i, Drop::FilterReject, Error::NoPort, back);
     }
-    if let Some(buf) = reset::answer(&step.frames[i])
-        && step.own.may_report(step.now)
+    if step.own.may_reset(step.now, &step.frames[i])
+        && let Some(buf) = reset::answer(&step.frames[i])
     {
         step.own.send(back, step.frames[i].port, buf);
     }

@@ -67,6 +67,7 @@ use crate::icmp::Error;
 use crate::own::{Entry, Own};
 use crate::stage::{Dir, Step};
 use crate::steer::Share;
+use crate::table::allowance::Allowance;
 use crate::table::tcp::{self, Segment};
 use crate::time::Time;
 
@@ -81,7 +82,6 @@ pub use log::{Event, What};
 use outside::{Place, Space};
 pub use restore::Kept;
 use slot::{Inside, Kind, Remote, Slot};
-use subscribers::Allowance;
 use table::{Arrival, Flow, Table};
 use unsolicited::Unsolicited;
 

@@ -5,8 +5,10 @@
 //! | Where do records lie? | `arena.rs` |
 //! | How are they found by a hash? | `index.rs`; which hash nobody can foresee: `secret.rs` |
 //! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
+//! | How often may something happen? | `allowance.rs` |
 //! | What became of a packet's first piece, and which pieces wait for it? | `pieces.rs` |
 
+pub(crate) mod allowance;
 pub(crate) mod arena;
 pub(crate) mod index;
 pub(crate) mod pieces;

@@ -1,0 +1,115 @@
+//! How many errors of ICMP and resets the node sends (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f).
+//!
+//! | | of a host (with IPv6, of a /64) | of all |
+//! |---|---|---|
+//! | too big | 10 at once, 50 per second | 50 at once, 1000 per second |
+//! | all else, resets | the same | the same |
+//!
+//! Without those that say too big no host finds the length of packets that a path carries, so that they share with nothing
+//! else; and who asks for many takes from himself. The limits of all are those of Linux (`icmp_msgs_per_sec`,
+//! `icmp_msgs_burst`). Hosts share places by a hash that nobody outside foresees.
+
+use crate::address::{mapped4, words6};
+use crate::frame::{Frame, Kind};
+use crate::table::allowance::Allowance;
+use crate::table::secret::Secret;
+use crate::time::Time;
+
+const PER_S: u64 = 1000;
+const BURST: u64 = 50;
+const OF_HOST_PER_S: u64 = 50;
+const OF_HOST_BURST: u64 = 10;
+/// Places for hosts.
+const PLACES: usize = 1024;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    TooBig,
+    Else,
+}
+
+/// What hosts and all together may still be told, by what is said.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    secret: Secret,
+    all: [Allowance; 2],
+    hosts: Vec<[Allowance; 2]>,
+    /// So many threads share what all may be told.
+    parts: u64,
+}
+
+impl Default for Limiter {
+    fn default() -> Limiter {
+        Limiter::new(0, 1)
+    }
+}
+
+impl Limiter {
+    /// All is allowed; the places of hosts follow from `seed`.
+    pub(crate) fn new(seed: u64, parts: u8) -> Limiter {
+        let hosts = vec![Default::default(); PLACES];
+        Limiter { secret: Secret::new(seed), all: Default::default(), hosts, parts: parts.into() }
+    }
+
+    /// Whether the sender of a frame may be told so at `now`; if so, it counts.
+    pub(crate) fn allows(&mut self, now: Time, frame: &Frame<'_>, said: Said) -> bool {
+        let host = match frame.kind() {
+            Kind::V4 => mapped4(frame.addresses4().0),
+            _ => words6(frame.addresses6().0 >> 64 << 64),
+        };
+        let place = &mut self.hosts[self.secret.hash(host, 0) as usize % PLACES];
+        // First the host: what it has used up costs others nothing.
+        place[said as usize].once_more(now, SECOND_NS / OF_HOST_PER_S, OF_HOST_BURST)
+            && self.all[said as usize].once_more(
+                now,
+                SECOND_NS / PER_S * self.parts,
+                BURST.div_ceil(self.parts),
+            )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{HEAD_ROOM, PortId};
+    use crate::scenario::packet;
+
+    /// How many of so many packets of a host its limits allow to tell it of.
+    fn told(limiter: &mut Limiter, ms: u64, host: &str, said: Said, packets: usize) -> usize {
+        let line = match host.contains(':') {
+            true => format!("udp [{host}]:1 > [2001:db8:2::9]:2"),
+            false => format!("udp {host}:1 > 192.0.2.1:2"),
+        };
+        let kind = if host.contains(':') { [0x86, 0xdd] } else { [8, 0] };
+        let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, &packet(&line).expect("a packet")].concat();
+        let end = buf.len();
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+        frame.read(12).expect("readable");
+        (0..packets).filter(|_| limiter.allows(Time::from_ms(ms), &frame, said)).count()
+    }
+
+    #[test]
+    fn who_asks_for_many_takes_from_himself() {
+        let mut limiter = Limiter::default();
+        let mut told = |ms, host, said| told(&mut limiter, ms, host, said, 900);
+        assert_eq!(told(0, "198.18.0.5", Said::Else), 10);
+        assert_eq!(told(0, "198.18.0.5", Said::TooBig), 10, "by itself");
+        assert_eq!(told(0, "198.18.0.6", Said::Else), 10, "another host");
+        assert_eq!(told(20, "198.18.0.5", Said::Else), 1);
+        assert_eq!(told(0, "2001:db8:1::5", Said::Else), 10);
+        assert_eq!(told(0, "2001:db8:1::6", Said::Else), 0, "of the same /64");
+    }
+
+    #[test]
+    fn all_together_are_limited_and_threads_share_that() {
+        for (parts, most) in [(1, 50), (4, 13)] {
+            let mut limiter = Limiter::new(7, parts);
+            let hosts: Vec<String> = (1..250).map(|n| format!("198.18.1.{n}")).collect();
+            let all: usize = hosts.iter().map(|host| told(&mut limiter, 0, host, Said::Else, 5)).sum();
+            assert_eq!(all, most, "{parts}");
+            assert_eq!(told(&mut limiter, 0, "198.18.2.1", Said::TooBig, 5), 5, "{parts}");
+        }
+    }
+}
