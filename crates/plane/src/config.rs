@@ -254,6 +254,12 @@ mod tests {
                 "n:2: 198.18.0.0/24 is the network of `lan` already",
             ),
             ("lan\n> route > wan\nlan", "n:3: there is a port `lan` already"),
+            (
+                "lan(198.18.0.1/24) > route(\n127.0.0.0/8 via 198.18.0.2)",
+                "n:2: `127.0.0.0/8` holds no addresses",
+            ),
+            ("lan(\nmac 01:00:00:00:00:01) > wan", "n:2: `01:00:00:00:00:01` is no address of one host"),
+            ("lan(\nrpf losse) > wan", "n:2: `losse`: rpf is strict, end, loose or off"),
         ] {
             let wrong = Config::read("n", text).expect_err(text).to_string();
             assert!(wrong.starts_with(told) && wrong.lines().count() == 1, "{text}: {wrong}");

@@ -648,8 +648,10 @@ fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
         }
         at += 4;
     }
-    match bytes.get(at..at + 2).ok_or(Drop::Malformed)? {
-        [0x81, 0x00] | [0x88, 0xa8] => Err(Drop::UnknownVlan),
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Drop::Malformed)? {
+        // It names a priority and no VLAN (IEEE 802.1Q, section 9.6).
+        [0x81, 0x00, high, 0] if high & 15 == 0 => Ok(at + 4),
+        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(Drop::UnknownVlan),
         _ => Ok(at),
     }
 }
@@ -692,6 +694,8 @@ mod tests {
         let (fate, bytes) = passed("lan > wan(vlan 7.9)", 0, &[]);
         assert_eq!((fate, &bytes[..]), (Fate::Out(PortId(1)), &buffer(&tags)[HEAD_ROOM..]));
         assert_eq!(passed("lan(vlan 7.9) > wan", 0, &[[0x88, 0xa8, 0xe0, 7], tags[1]]).1, plain);
+        // A priority alone is no VLAN.
+        assert_eq!(passed("lan > wan", 0, &[[0x81, 0, 0xe0, 0]]), (Fate::Out(PortId(1)), plain));
         for (text, tags) in
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {

@@ -87,10 +87,10 @@ impl Port {
                 self.mtu = mtu.ok_or(format!("mtu takes bytes from {} to {}", MTU.start(), MTU.end()))?;
             }
             ["vlan", tags] => self.vlan = vlan(tags)?,
-            ["mac", address] => self.mac = Some(mac(address)?),
+            ["mac", address] => self.mac = Some(own_mac(address)?),
             ["neighbour", ip, address] => {
                 let ip = ip.parse().map_err(|_| format!("`{ip}` is no address"))?;
-                self.neighbours.push((ip, mac(address)?));
+                self.neighbours.push((ip, own_mac(address)?));
             }
             ["rpf", word] => {
                 let found = Rpf::NAMES.into_iter().find(|(name, _)| *name == word);
@@ -152,6 +152,16 @@ pub(crate) fn mac(text: &str) -> Result<Mac, String> {
     bytes
         .and_then(|bytes| bytes.try_into().ok())
         .ok_or_else(|| format!("`{text}` is no Ethernet address: write six bytes, as in 02:00:00:00:00:01"))
+}
+
+/// An Ethernet address that one host can have.
+fn own_mac(text: &str) -> Result<Mac, String> {
+    match mac(text)? {
+        mac if mac[0] & 1 != 0 || mac == [0; 6] => Err(format!(
+            "`{text}` is no address of one host: its first byte is to be even, and not all may be zero"
+        )),
+        mac => Ok(mac),
+    }
 }
 
 #[cfg(test)]

@@ -42,10 +42,17 @@ fn sessions_are_shown_with_the_addresses_of_their_hosts() {
                 0ms in  udp [2001:db8::1]:5 > [2001:db8:64::c613:9]:53\n\
                     out udp 192.0.2.1:* > 198.19.0.9:53\n\
                 1ms in  tcp 198.18.0.1:5 > 198.19.0.9:80 S\n\
-                    out tcp 192.0.2.1:* > 198.19.0.9:80 S\n";
+                    out tcp 192.0.2.1:* > 198.19.0.9:80 S\n\
+                2ms in  tcp 198.18.0.1:5 > 198.19.0.9:81 S\n\
+                    out tcp 192.0.2.1:* > 198.19.0.9:81 S\n";
     let mut node = VirtualNode::default();
     read(text).expect("a scenario")[0].run(&mut node).expect("it is so");
     let shown: Vec<String> = node.sessions().concat();
+    let outside = |far: &str| {
+        let line = shown.iter().find(|line| line.ends_with(&format!("198.19.0.9:{far}"))).expect(far);
+        line.split(" as ").nth(1).and_then(|rest| rest.split(' ').next()).expect("an end").to_string()
+    };
+    assert_eq!(outside("80"), outside("81"), "of one mapping: {shown:?}");
     let begins = ["udp [2001:db8::1]:5 as 192.0.2.1:", "tcp 198.18.0.1:5 as 192.0.2.1:"];
     assert!(begins.iter().all(|begin| shown.iter().any(|line| line.starts_with(begin))), "{shown:?}");
 }

@@ -20,7 +20,7 @@ mod unit;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +42,8 @@ use request::{Apply, Request};
 
 /// Counters for Prometheus are not older.
 const TELL: Duration = Duration::from_secs(1);
+/// Bytes of a text: a million rules have fewer.
+const LONGEST: u64 = 64 << 20;
 /// Signals are seen after this time.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -64,7 +66,7 @@ pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome
 /// Reads a node's file.
 fn read(file: &Path) -> Result<Config> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = text_of(file).with_context(|| format!("cannot read {name}"))?;
     Ok(Config::read(&name, &text, &|other| beside(file, other))?)
 }
 
@@ -85,7 +87,22 @@ fn placed(mut config: Config, cpus: Option<&[usize]>) -> Config {
 /// The text of a file that stands in a node's file, beside which it is.
 fn beside(file: &Path, other: &str) -> Result<String, String> {
     let path = file.parent().unwrap_or(Path::new("")).join(other);
-    std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    let found = std::fs::metadata(&path).and_then(|about| match about.is_file() {
+        true => text_of(&path),
+        // A pipe would be waited for, and a device has no end.
+        false => Err(std::io::Error::other("it is no file")),
+    });
+    found.map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// The text of a file, or of a pipe, that is not longer than any node's.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > LONGEST {
+        true => Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
+        false => Ok(text),
+    }
 }
 
 fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
@@ -199,7 +216,7 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
 
 fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     let name = arguments.file.display().to_string();
-    let text = std::fs::read_to_string(&arguments.file).with_context(|| format!("cannot read {name}"))?;
+    let text = text_of(&arguments.file).with_context(|| format!("cannot read {name}"))?;
     // Mistakes are told here, whether or not a node runs. It cannot read the files any more that the text names.
     let files = RefCell::new(BTreeMap::new());
     Config::read(&name, &text, &|other| {
@@ -210,4 +227,20 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     let wish = Apply { file: name.clone(), text, files: files.into_inner() };
     control::ask(&arguments.socket.found()?, &Request::Apply(wish))?;
     Ok(writeln!(out, "the node is what {name} says")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_no_text() {
+        let node = Path::new("/dev/node");
+        assert_eq!(beside(node, "zero").expect_err("a device"), "cannot read /dev/zero: it is no file");
+        assert!(beside(node, "no-such-file").expect_err("nothing").contains("No such file"));
+        assert_eq!(
+            text_of(Path::new("/dev/zero")).expect_err("no end").to_string(),
+            "it is longer than 64 MiB"
+        );
+    }
 }

@@ -81,6 +81,7 @@ use ledger::Ledger;
 pub use log::{Event, What};
 use outside::{Place, Space};
 pub use restore::Kept;
+use sessions::Sessions;
 use slot::{Inside, Kind, Remote, Slot};
 use table::{Arrival, Flow, Table};
 use unsolicited::Unsolicited;
@@ -269,6 +270,14 @@ impl Nat {
         let shown = |slot: &Slot| {
             let (Inside { address, port, proto }, remote) = (slot.inside(), slot.remote());
             let inside = SocketAddr::new(address_of(address), port);
+            // A further session has the outside end of its mapping.
+            let slot = match slot.kind() {
+                Kind::Session => {
+                    let hash = Sessions::hash(&self.table.secret, &slot.inside());
+                    &sessions[sessions.mapping(hash, &slot.inside())]
+                }
+                _ => slot,
+            };
             let [outside, far] =
                 [self.table.outside.address(slot.outside), remote.address].map(Ipv4Addr::from);
             let name = match proto {

@@ -97,11 +97,31 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
     if prefix.network() != prefix {
         return Err(format!("`{prefix}` has bits behind its length: write {}", prefix.network()));
     }
+    if is_of_nobody(prefix) {
+        return Err(format!(
+            "`{prefix}` holds no addresses of hosts elsewhere: packets to them are never forwarded"
+        ));
+    }
     match &target {
         Target::Via(hops) if hops.iter().any(|hop| hop.is_ipv4() != prefix.address.is_ipv4()) => {
             Err(format!("`{}` goes by neighbours of another version of IP", words.join(" ")))
         }
         _ => Ok(Route { prefix, target }),
+    }
+}
+
+/// Whether all addresses of a prefix are those of the host itself, of nobody, of groups or of the link alone.
+fn is_of_nobody(prefix: Prefix) -> bool {
+    match prefix.address {
+        IpAddr::V4(address) => {
+            let first = u32::from(address);
+            prefix.len >= 8 && matches!(first >> 24, 0 | 127) || prefix.len >= 4 && first >> 28 == 14
+        }
+        IpAddr::V6(address) => {
+            let own = address.is_loopback() || address.is_unspecified();
+            let (group, link) = (address.is_multicast(), address.is_unicast_link_local());
+            prefix.len == 128 && own || prefix.len >= 8 && group || prefix.len >= 10 && link
+        }
     }
 }
 
