@@ -1,4 +1,5 @@
 //! The Internet checksum (RFC 1071): one's complement sums of 16-bit words in network order.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 /// Sum of the words of `bytes`; an odd last byte is the high half of a word.
 ///
@@ -47,6 +48,7 @@ pub fn pseudo_header(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
 ///
 /// # Panics
 /// If the header is shorter than its checksum's place.
+#[expect(clippy::indexing_slicing, reason = "the caller has a header of IPv4, which has at least 20 bytes")]
 pub fn write_ipv4(header: &mut [u8]) {
     header[10..12].fill(0);
     let checksum = !fold(sum(header));

@@ -9,6 +9,7 @@
 //! header. It is spread over those fields of a SYN that mean nothing or anything (RFC 9293, section 3.1), and 6 bytes
 //! of data: sequence number = seq, acknowledgement (there is none) = magic, stream, epoch, window = group,
 //! urgent pointer (nothing is urgent) and data = time.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use serde::{Deserialize, Serialize};
 
@@ -128,16 +129,14 @@ impl Signature {
 
     /// Reads it back; `None` without the magic number.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; SIGNATURE_BYTES] = bytes.get(..SIGNATURE_BYTES)?.try_into().ok()?;
-        let field = |at: usize, n: usize| {
-            bytes[at..at + n].iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte))
-        };
-        (field(0, 2) == u64::from(MAGIC)).then(|| Signature {
-            stream: bytes[2],
-            epoch: bytes[3],
-            group: field(4, 2) as u16,
-            seq: field(6, 4) as u32,
-            time_ns: field(10, 8),
+        let &[m0, m1, stream, epoch, g0, g1, s0, s1, s2, s3, ref time @ ..] =
+            bytes.first_chunk::<SIGNATURE_BYTES>()?;
+        (u16::from_le_bytes([m0, m1]) == MAGIC).then(|| Signature {
+            stream,
+            epoch,
+            group: u16::from_le_bytes([g0, g1]),
+            seq: u32::from_le_bytes([s0, s1, s2, s3]),
+            time_ns: u64::from_le_bytes(*time),
         })
     }
 }
@@ -165,6 +164,7 @@ impl Ends {
 
     /// Ethernet, IP and transport header of a frame of `size` bytes (FCS included), without the transport's checksum and
     /// what belongs to the signature.
+    #[expect(clippy::indexing_slicing, reason = "the header of IPv4 has just been written")]
     pub fn header(&self, transport: Transport, flow: &Flow, size: u16) -> Vec<u8> {
         let ip_bytes = size as usize - FCS_BYTES - 14;
         let mut frame = Vec::with_capacity(64);
@@ -214,6 +214,10 @@ impl Ends {
     }
 
     /// The same with another transport.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a size has room for the headers: at least `min_frame_bytes`"
+    )]
     pub fn carry(&self, transport: Transport, flow: &Flow, size: u16, signature: Signature) -> Vec<u8> {
         let mut frame = self.header(transport, flow, size);
         frame.resize(size as usize - FCS_BYTES, 0);
@@ -224,7 +228,8 @@ impl Ends {
             frame[at + offset..][..bytes].copy_from_slice(piece);
             rest = others;
         }
-        let check = match !transport_sum(&frame, self.ip, transport) {
+        let (below, above_ip) = frame.split_at(at);
+        let check = match !transport_sum(&below[addresses(self.ip)], above_ip, transport) {
             0 if transport == Transport::Udp => 0xffff,
             check => check,
         };
@@ -233,10 +238,9 @@ impl Ends {
     }
 }
 
-/// What the checksum of a whole frame's transport covers, added up.
-fn transport_sum(frame: &[u8], ip: IpVersion, transport: Transport) -> u16 {
-    let above_ip = &frame[transport_at(ip)..];
-    fold(pseudo_header(&frame[addresses(ip)], transport.protocol(), above_ip.len()) + sum(above_ip))
+/// What the checksum of a transport covers, added up.
+fn transport_sum(addresses: &[u8], above_ip: &[u8], transport: Transport) -> u16 {
+    fold(pseudo_header(addresses, transport.protocol(), above_ip.len()) + sum(above_ip))
 }
 
 /// Where the addresses of an IP header start in a frame, and where they end.
@@ -265,23 +269,24 @@ pub fn parse(frame: &[u8]) -> Parsed {
     let Some(signature) = frame.get(at..).and_then(|above_ip| signature(above_ip, transport)) else {
         return Parsed::Other;
     };
-    let end = 14 + ip_bytes;
-    if end > frame.len() || end < at + SIGNED_BYTES {
-        return Parsed::Corrupted;
+    match frame.get(..14 + ip_bytes).and_then(|frame| frame.split_at_checked(at)) {
+        Some((below, above_ip)) if is_right(ip, transport, below, above_ip) => Parsed::Test(signature),
+        _ => Parsed::Corrupted,
     }
-    if ip == IpVersion::V4 && fold(sum(&frame[14..34])) != 0xffff {
-        return Parsed::Corrupted;
-    }
-    let is_used = transport == Transport::Syn || frame[at + 6..at + 8] != [0, 0];
-    if is_used && transport_sum(&frame[..end], ip, transport) != 0xffff {
-        return Parsed::Corrupted;
-    }
-    Parsed::Test(signature)
+}
+
+/// Whether the checksums of a test frame are right, which has all of its signature.
+fn is_right(ip: IpVersion, transport: Transport, below: &[u8], above_ip: &[u8]) -> bool {
+    let (Some(header), Some(addresses)) = (below.get(14..), below.get(addresses(ip))) else { return false };
+    let Some(signed) = above_ip.first_chunk::<SIGNED_BYTES>() else { return false };
+    let is_used = transport == Transport::Syn || signed[6..8] != [0, 0];
+    (ip == IpVersion::V6 || fold(sum(header)) == 0xffff)
+        && (!is_used || transport_sum(addresses, above_ip, transport) == 0xffff)
 }
 
 /// The signature of a frame, from its transport header on.
 fn signature(above_ip: &[u8], transport: Transport) -> Option<Signature> {
-    let above_ip = above_ip.get(..SIGNED_BYTES)?;
+    let above_ip = above_ip.first_chunk::<SIGNED_BYTES>()?;
     if transport == Transport::Syn && above_ip[12..14] != SYN_WORD {
         return None;
     }
@@ -289,7 +294,7 @@ fn signature(above_ip: &[u8], transport: Transport) -> Option<Signature> {
     let mut rest = &mut bytes[..];
     for &(offset, n) in transport.signature_at() {
         let (piece, others) = rest.split_at_mut(n);
-        piece.copy_from_slice(&above_ip[offset..][..n]);
+        piece.copy_from_slice(above_ip.get(offset..offset + n)?);
         rest = others;
     }
     Signature::from_bytes(&bytes)
@@ -297,21 +302,27 @@ fn signature(above_ip: &[u8], transport: Transport) -> Option<Signature> {
 
 /// Turns a frame that [`parse`] accepted around: both ends of MAC, IP and transport swapped, hop limit restored.
 pub fn reflect(frame: &mut [u8]) {
-    let Some((ip, ..)) = ip_header(frame) else { return };
-    let mut swap = |a: usize, b: usize, n: usize| (0..n).for_each(|i| frame.swap(a + i, b + i));
-    swap(0, 6, 6);
-    match ip {
-        IpVersion::V4 => swap(26, 30, 4),
-        IpVersion::V6 => swap(22, 38, 16),
-    }
-    let ports = transport_at(ip);
-    swap(ports, ports + 2, 2);
-    match ip {
-        IpVersion::V6 => frame[21] = HOP_LIMIT,
-        IpVersion::V4 => {
-            frame[22] = HOP_LIMIT;
-            write_ipv4(&mut frame[14..34]);
+    let turn = |ends: &mut [u8]| {
+        let (one, other) = ends.split_at_mut(ends.len() / 2);
+        one.swap_with_slice(other);
+    };
+    match ip_header(frame) {
+        Some((IpVersion::V4, ..)) => {
+            let Some(headers) = frame.first_chunk_mut::<38>() else { return };
+            turn(&mut headers[..12]);
+            turn(&mut headers[26..34]);
+            turn(&mut headers[34..]);
+            headers[22] = HOP_LIMIT;
+            write_ipv4(&mut headers[14..34]);
         }
+        Some((IpVersion::V6, ..)) => {
+            let Some(headers) = frame.first_chunk_mut::<58>() else { return };
+            turn(&mut headers[..12]);
+            turn(&mut headers[22..54]);
+            turn(&mut headers[54..]);
+            headers[21] = HOP_LIMIT;
+        }
+        None => {}
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who talks to whom in a frame off any wire: Ethernet with its VLAN tags, IP, and the ports behind it. Nothing is
 //! checked beyond what is needed to read on; what cannot be read is left out, and no input panics.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::IpAddr;
 
@@ -52,12 +53,13 @@ impl Headers {
 /// Reads the headers of an Ethernet frame; `None` if it carries no IP or ends too early.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Headers> {
-    let mut at = 12;
+    let (_addresses, mut rest) = frame.split_first_chunk::<12>()?;
     for _ in 0..=MAX_TAGS {
-        match be16(frame, at)? {
-            0x8100 | 0x88a8 | 0x9100 => at += 4,
-            0x0800 => return read_v4(frame.get(at + 2..)?),
-            0x86dd => return read_v6(frame.get(at + 2..)?),
+        let (&kind, behind) = rest.split_first_chunk()?;
+        match u16::from_be_bytes(kind) {
+            0x8100 | 0x88a8 | 0x9100 => rest = behind.get(2..)?,
+            0x0800 => return read_v4(behind),
+            0x86dd => return read_v6(behind),
             _ => return None,
         }
     }
@@ -65,55 +67,71 @@ pub fn read(frame: &[u8]) -> Option<Headers> {
 }
 
 fn read_v4(ip: &[u8]) -> Option<Headers> {
-    let header = ip.get(..20)?;
-    let length = usize::from(header[0] & 15) * 4;
+    let header = ip.first_chunk::<20>()?;
+    let length = words(header[0] & 15);
     if header[0] >> 4 != 4 || length < 20 {
         return None;
     }
-    let address = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let later_fragment = be16(header, 6)? & 0x1fff != 0;
-    Some(behind(ip, length, header[9], later_fragment, (address(12), address(16))))
+    let [.., a, b, c, d, e, f, g, h] = *header;
+    let later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
+    let ends = ([a, b, c, d].into(), [e, f, g, h].into());
+    Some(behind(ip.get(length..), header[9], later_fragment, ends))
 }
 
 fn read_v6(ip: &[u8]) -> Option<Headers> {
-    let header = ip.get(..40)?;
+    let (header, behind_header) = ip.split_first_chunk::<40>()?;
     if header[0] >> 4 != 6 {
         return None;
     }
     let address = |bytes: &[u8]| Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?));
     let ends = (address(&header[8..24])?, address(&header[24..40])?);
-    let (mut protocol, mut at, mut later_fragment) = (header[6], 40, false);
+    let (mut protocol, mut rest, mut later_fragment) = (header[6], Some(behind_header), false);
     for _ in 0..MAX_EXTENSIONS {
-        let Some([next, length]) = ip.get(at..at + 2).map(|two| [two[0], two[1]]) else { break };
+        let Some(&[next, length, ref others @ ..]) = rest else { break };
         let bytes = match protocol {
             // Hop by hop, routing, destination options, mobility, HIP, shim6 (RFC 7045).
-            0 | 43 | 60 | 135 | 139 | 140 => (usize::from(length) + 1) * 8,
-            51 => (usize::from(length) + 2) * 4,
+            0 | 43 | 60 | 135 | 139 | 140 => extension_bytes(length),
+            51 => words(length).saturating_add(8),
             44 => {
-                later_fragment |= be16(ip, at + 2).is_some_and(|offset| offset & 0xfff8 != 0);
+                let offset = others.first_chunk().map_or(0, |&place| u16::from_be_bytes(place));
+                later_fragment |= offset & 0xfff8 != 0;
                 8
             }
             _ => break,
         };
-        protocol = next;
-        at += bytes;
+        (protocol, rest) = (next, rest.and_then(|rest| rest.get(bytes..)));
     }
-    Some(behind(ip, at, protocol, later_fragment, ends))
+    Some(behind(rest, protocol, later_fragment, ends))
 }
 
-/// What stands behind an IP header of this length.
-fn behind(ip: &[u8], at: usize, protocol: u8, later_fragment: bool, ends: (IpAddr, IpAddr)) -> Headers {
+/// Bytes of so many words of 32 bits: so headers of IPv4 and TCP say how long they are.
+#[inline]
+pub fn words(count: u8) -> usize {
+    usize::from(count) * 4
+}
+
+/// Bytes of an extension header of IPv6 that says this length (RFC 8200, section 4.3).
+#[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "eight times 256 is a usize")]
+pub fn extension_bytes(length: u8) -> usize {
+    (usize::from(length) + 1) * 8
+}
+
+/// What stands behind an IP header, if anything does.
+fn behind(l4: Option<&[u8]>, protocol: u8, later_fragment: bool, ends: (IpAddr, IpAddr)) -> Headers {
     let (src, dst) = ends;
     let mut headers = Headers { src, dst, protocol, ports: (0, 0), tcp_flags: 0, later_fragment };
     if later_fragment {
         return headers;
     }
-    let byte = |offset: usize| ip.get(at + offset).copied().unwrap_or(0);
-    let word = |offset: usize| u16::from_be_bytes([byte(offset), byte(offset + 1)]);
-    match protocol {
-        TCP => (headers.ports, headers.tcp_flags) = ((word(0), word(2)), byte(13)),
-        UDP | SCTP => headers.ports = (word(0), word(2)),
-        ICMP | ICMP6 => headers.ports = (u16::from(byte(0)), u16::from(byte(1))),
+    match (protocol, l4) {
+        (TCP | UDP | SCTP, Some(&[a, b, c, d, ref rest @ ..])) => {
+            headers.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+            if let (TCP, Some(&flags)) = (protocol, rest.get(9)) {
+                headers.tcp_flags = flags;
+            }
+        }
+        (ICMP | ICMP6, Some(&[kind, code, ..])) => headers.ports = (kind.into(), code.into()),
         _ => {}
     }
     headers
@@ -136,10 +154,6 @@ pub fn protocol_name(protocol: u8) -> Option<&'static str> {
         SCTP => "SCTP",
         _ => return None,
     })
-}
-
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
 #[cfg(test)]

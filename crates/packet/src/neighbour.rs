@@ -1,4 +1,5 @@
 //! Who has this address? ARP for IPv4 (RFC 826), neighbour discovery for IPv6 (RFC 4861, sections 4.3 and 4.4).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -82,11 +83,16 @@ fn arp(operation: u8, from: ([u8; 6], Ipv4Addr), to: ([u8; 6], Ipv4Addr), dst_ma
     frame
 }
 
-fn nd_body(kind: u8, flags: u8, target: Ipv6Addr, (option, mac): (u8, [u8; 6])) -> Vec<u8> {
-    [&[kind, 0, 0, 0, flags, 0, 0, 0][..], &target.octets(), &[option, 1], &mac].concat()
+/// A message with one option, the checksum still zero.
+fn nd_body(kind: u8, flags: u8, target: Ipv6Addr, (option, mac): (u8, [u8; 6])) -> [u8; 32] {
+    let mut body = [0; 32];
+    (body[0], body[4], body[24], body[25]) = (kind, flags, option, 1);
+    body[8..24].copy_from_slice(&target.octets());
+    body[26..].copy_from_slice(&mac);
+    body
 }
 
-fn nd(src_mac: [u8; 6], dst_mac: [u8; 6], (src, dst): (Ipv6Addr, Ipv6Addr), mut body: Vec<u8>) -> Vec<u8> {
+fn nd(src_mac: [u8; 6], dst_mac: [u8; 6], (src, dst): (Ipv6Addr, Ipv6Addr), mut body: [u8; 32]) -> Vec<u8> {
     let addresses = [src.octets(), dst.octets()].concat();
     let checksum = !fold(pseudo_header(&addresses, ICMP6, body.len()) + sum(&body));
     body[2..4].copy_from_slice(&checksum.to_be_bytes());
@@ -98,40 +104,39 @@ fn nd(src_mac: [u8; 6], dst_mac: [u8; 6], (src, dst): (Ipv6Addr, Ipv6Addr), mut 
 /// Reads a frame; `None` if it says nothing of the kind.
 pub fn parse(frame: &[u8]) -> Option<Heard> {
     match frame.get(12..14)? {
-        kind if *kind == ARP => parse_arp(frame.get(14..42)?),
+        kind if *kind == ARP => parse_arp(frame.get(14..)?.first_chunk()?),
         kind if *kind == IPV6 => parse_nd(frame),
         _ => None,
     }
 }
 
-fn parse_arp(arp: &[u8]) -> Option<Heard> {
-    let mac = |at: usize| -> Option<[u8; 6]> { arp[at..at + 6].try_into().ok() };
-    let ip = |at: usize| -> Option<[u8; 4]> { arp[at..at + 4].try_into().ok() };
+fn parse_arp(arp: &[u8; 28]) -> Option<Heard> {
+    let ip = |bytes: &[u8]| Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?));
     if arp[..6] != ARP_HEADER {
         return None;
     }
-    let from = Host { mac: mac(8)?, ip: ip(14)?.into() };
+    let from = Host { mac: arp[8..14].try_into().ok()?, ip: ip(&arp[14..18])? };
     match arp[6..8] {
-        [0, 1] => Some(Heard::Question { from, target: ip(24)?.into() }),
+        [0, 1] => Some(Heard::Question { from, target: ip(&arp[24..])? }),
         [0, 2] => Some(Heard::Answer(from)),
         _ => None,
     }
 }
 
 fn parse_nd(frame: &[u8]) -> Option<Heard> {
-    let body = frame.get(ND..ND + 24)?;
+    let (frame, options) = frame.split_first_chunk::<{ ND + 24 }>()?;
     if frame[20] != ICMP6 || frame[21] != 255 {
         return None;
     }
     let address = |bytes: &[u8]| Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?));
-    let (source, target) = (address(&frame[22..38])?, address(&body[8..24])?);
-    match body[0] {
+    let (source, target) = (address(&frame[22..38])?, address(&frame[ND + 8..])?);
+    match frame[ND] {
         SOLICITATION => {
-            let mac = option(&frame[ND + 24..], SOURCE_MAC).or_else(|| frame[6..12].try_into().ok())?;
+            let mac = option(options, SOURCE_MAC).or_else(|| frame[6..12].try_into().ok())?;
             Some(Heard::Question { from: Host { mac, ip: source }, target })
         }
         ADVERTISEMENT => {
-            let mac = option(&frame[ND + 24..], TARGET_MAC).or_else(|| frame[6..12].try_into().ok())?;
+            let mac = option(options, TARGET_MAC).or_else(|| frame[6..12].try_into().ok())?;
             Some(Heard::Answer(Host { mac, ip: target }))
         }
         _ => None,
@@ -141,7 +146,7 @@ fn parse_nd(frame: &[u8]) -> Option<Heard> {
 /// The Ethernet address in the first option of this kind.
 fn option(mut options: &[u8], kind: u8) -> Option<[u8; 6]> {
     while let [found, words, rest @ ..] = options {
-        let length = usize::from(*words) * 8;
+        let length = crate::headers::words(*words).saturating_mul(2);
         if length == 0 {
             return None;
         }
