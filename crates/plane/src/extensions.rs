@@ -4,6 +4,7 @@
 //!  IPv6, next 60 | 60, next 44 | 44, next 17 | UDP
 //! ```
 //! Behind the header of a later fragment stands the middle of something: the walk ends there.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::frame::IPV6;
 

@@ -1,4 +1,5 @@
 //! Cuts an IPv4 packet that is longer than the next link carries (RFC 791, section 3.2, RFC 1812, section 4.2.2.7).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::checksum::write_ipv4;
 
@@ -12,42 +13,41 @@ const COPIED: u8 = 0x80;
 
 /// Whether the sender forbids it.
 pub(crate) fn forbidden(frame: &Frame<'_>) -> bool {
-    u16::from_be_bytes([frame.ip()[6], frame.ip()[7]]) & DONT != 0
+    frame.place4() & DONT != 0
 }
 
 /// Shortens the frame to its first fragment and returns the others, each with head room and the frame's Ethernet header.
 pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
-    let ethernet = frame.bytes()[..frame.bytes().len() - frame.ip().len()].to_vec();
-    let packet = frame.ip().to_vec();
-    let header = &packet[..usize::from(packet[0] & 15) * 4];
-    let payload = &packet[header.len()..];
-    let place = u16::from_be_bytes([packet[6], packet[7]]);
-    let first_bytes = (usize::from(mtu) - header.len()) & !7;
-    let later_header = [&header[..IPV4], &copied_options(&header[IPV4..])].concat();
-    let later_bytes = (usize::from(mtu) - later_header.len()) & !7;
-    let later = payload[first_bytes..].chunks(later_bytes);
+    let (ethernet, place) = (frame.ethernet().to_vec(), frame.place4());
+    let (&header, options) = (frame.header4(), frame.ip_header().get(IPV4..).unwrap_or_default().to_vec());
+    let first_bytes = (usize::from(mtu) - frame.ip_header().len()) & !7;
+    let later_options = copied_options(&options);
+    let later_bytes = (usize::from(mtu) - IPV4 - later_options.len()) & !7;
+    let Some((_, rest)) = frame.l4().split_at_checked(first_bytes) else { return Vec::new() };
+    let later = rest.chunks(later_bytes);
     let last = later.len() - 1;
     let later = later.enumerate().map(|(n, part)| {
         let offset = (place & PLACE) + ((first_bytes + n * later_bytes) / 8) as u16;
         let more = if n < last { MORE } else { place & MORE };
-        let header = header_for(&later_header, part.len(), offset | more);
+        let header = header_for(header, &later_options, part.len(), offset | more);
         [&[0; HEAD_ROOM], &ethernet[..], &header, part].concat()
     });
-    let later = later.collect();
-    let first = header_for(header, first_bytes, (place & PLACE) | MORE);
-    frame.ip_mut()[..first.len()].copy_from_slice(&first);
+    let later: Vec<_> = later.collect();
+    let first = header_for(header, &options, first_bytes, (place & PLACE) | MORE);
+    let first_at = frame.ip_mut().iter_mut();
+    first_at.zip(first).for_each(|(place, byte)| *place = byte);
     // A first fragment may end within the header of its transport, which nobody asks for any more.
     let _ = frame.read_ip();
     later
 }
 
 /// The header of a fragment with so many bytes behind it.
-fn header_for(header: &[u8], payload_bytes: usize, place: u16) -> Vec<u8> {
-    let mut header = header.to_vec();
-    header[0] = 0x40 | (header.len() / 4) as u8;
-    let total = (header.len() + payload_bytes) as u16;
-    header[2..4].copy_from_slice(&total.to_be_bytes());
+fn header_for(mut header: [u8; IPV4], options: &[u8], payload_bytes: usize, place: u16) -> Vec<u8> {
+    let bytes = IPV4 + options.len();
+    header[0] = 0x40 | (bytes / 4) as u8;
+    header[2..4].copy_from_slice(&((bytes + payload_bytes) as u16).to_be_bytes());
     header[6..8].copy_from_slice(&place.to_be_bytes());
+    let mut header = [&header[..], options].concat();
     write_ipv4(&mut header);
     header
 }
@@ -59,13 +59,14 @@ fn copied_options(mut options: &[u8]) -> Vec<u8> {
         let length = match (kind, rest.first()) {
             (0, _) => break,
             (1, _) => 1,
-            (_, Some(&length)) if (2..=options.len()).contains(&usize::from(length)) => usize::from(length),
+            (_, Some(&length)) if length >= 2 => usize::from(length),
             _ => break,
         };
+        let Some((option, others)) = options.split_at_checked(length) else { break };
         if kind & COPIED != 0 {
-            copied.extend(&options[..length]);
+            copied.extend(option);
         }
-        options = &options[length..];
+        options = others;
     }
     copied.resize(copied.len().next_multiple_of(4), 0);
     copied
@@ -77,12 +78,9 @@ mod tests {
     use crate::frame::{ETHERNET, Fragment, PortId};
 
     fn packet(options: &[u8], place: u16, payload: usize) -> Vec<u8> {
-        let length = IPV4 + options.len();
-        let header =
-            [&[0x45, 0, 0, 0, 0, 9, 0, 0, 64, 99, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1], options].concat();
-        assert_eq!(header.len(), length);
+        let header = [0x45, 0, 0, 0, 0, 9, 0, 0, 64, 99, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1];
         let payload: Vec<u8> = (0..payload).map(|n| n as u8).collect();
-        [header_for(&header, payload.len(), place), payload].concat()
+        [header_for(header, options, payload.len(), place), payload].concat()
     }
 
     /// The fragments for this MTU, packets only.

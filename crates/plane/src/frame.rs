@@ -7,12 +7,17 @@
 //!
 //! Invariant: the description (`addresses`, `ports`, `ttl` ...) says what the bytes say. What changes a header changes
 //! both, and the checksums that cover it, by the difference (RFC 1624).
+//!
+//! Invariant: start <= ip_at <= l4_at <= end <= length of the buffer. Before the packet stands an Ethernet header of 14
+//! bytes or more with [`HEAD_ROOM`] in front, from [`Frame::read`] on. A frame of the kind V4 or V6 has a header of that
+//! kind. Each was checked by `read`, which all changes of a place go through; so the accessors below slice without fear.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ops::Range;
 
 use weir_packet::checksum::{fold, is_right_ipv4, sum};
 use weir_packet::frame::Mac;
-use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
 use crate::drops::Drop;
 use crate::extensions::{self, Piece};
@@ -111,21 +116,19 @@ impl<'a> Frame<'a> {
 
     /// Reads the headers from the Ethernet header on, whose tags end at `ether_type_at` (from the frame's start).
     pub(crate) fn read(&mut self, ether_type_at: usize) -> Result<(), Drop> {
-        let at = usize::from(self.start) + ether_type_at;
-        let bytes =
-            self.buf.get(at..usize::from(self.end)).filter(|rest| rest.len() >= 2).ok_or(Drop::Malformed)?;
-        self.ip_at = at as u16 + 2;
-        match [bytes[0], bytes[1]] {
+        debug_assert!(ether_type_at >= ETHERNET - 2);
+        let ether_type = self.bytes().get(ether_type_at..).and_then(|rest| rest.first_chunk());
+        let ether_type = *ether_type.ok_or(Drop::Malformed)?;
+        self.ip_at = self.start + ether_type_at as u16 + 2;
+        (self.kind, self.l4_at) = (Kind::Other, self.ip_at);
+        match ether_type {
             [0x08, 0x00] => self.read_v4(),
             [0x86, 0xdd] => self.read_v6(),
             [0x08, 0x06] => {
                 self.kind = Kind::Arp;
                 Ok(())
             }
-            _ => {
-                self.kind = Kind::Other;
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 
@@ -136,23 +139,22 @@ impl<'a> Frame<'a> {
 
     /// RFC 1812, section 5.2.2: version, header length, total length and checksum are true.
     fn read_v4(&mut self) -> Result<(), Drop> {
-        let ip_at = usize::from(self.ip_at);
-        let ip = &self.buf[ip_at..usize::from(self.end)];
+        let ip = self.ip();
         let header = ip.first_chunk::<IPV4>().ok_or(Drop::Malformed)?;
-        let header_bytes = usize::from(header[0] & 15) * 4;
+        let header_bytes = words(header[0] & 15);
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if header[0] >> 4 != 4 || header_bytes < IPV4 || total < header_bytes || total > ip.len() {
+        if header[0] >> 4 != 4 || header_bytes < IPV4 {
             return Err(Drop::Malformed);
         }
-        let is_right = if header_bytes == IPV4 {
-            is_right_ipv4(header)
-        } else {
-            fold(sum(&ip[..header_bytes])) == 0xffff
-        };
+        let packet = ip.get(..total).ok_or(Drop::Malformed)?;
+        let with_options = packet.get(..header_bytes).ok_or(Drop::Malformed)?;
+        let is_right =
+            if header_bytes == IPV4 { is_right_ipv4(header) } else { fold(sum(with_options)) == 0xffff };
         if !is_right {
             return Err(Drop::BadChecksum);
         }
-        let place = u16::from_be_bytes([header[6], header[7]]);
+        let [_, _, _, _, _, _, p, q, _, proto, _, _, a, b, c, d, e, f, g, h] = *header;
+        let place = u16::from_be_bytes([p, q]);
         self.fragment = match (place & 0x1fff, place & 0x2000) {
             (0, 0) => Fragment::Whole,
             (0, _) => Fragment::First,
@@ -161,24 +163,17 @@ impl<'a> Frame<'a> {
             _ => Fragment::Later,
         };
         self.kind = Kind::V4;
-        self.proto = header[9];
-        self.src4 = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
-        self.dst4 = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-        // Behind the packet may be padding of Ethernet.
-        self.end = (ip_at + total) as u16;
-        self.l4_at = (ip_at + header_bytes) as u16;
+        (self.proto, self.src4) = (proto, u32::from_be_bytes([a, b, c, d]));
+        self.dst4 = u32::from_be_bytes([e, f, g, h]);
+        self.mark(header_bytes, total);
         self.read_ports()
     }
 
     fn read_v6(&mut self) -> Result<(), Drop> {
-        let ip_at = usize::from(self.ip_at);
-        let ip = &self.buf[ip_at..usize::from(self.end)];
-        let header = ip.first_chunk::<IPV6>().ok_or(Drop::Malformed)?;
+        let ip = self.ip();
+        let header = ip.first_chunk::<IPV6>().filter(|header| header[0] >> 4 == 6).ok_or(Drop::Malformed)?;
         let total = IPV6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        if header[0] >> 4 != 6 || total > ip.len() {
-            return Err(Drop::Malformed);
-        }
-        let carried = extensions::walk(&ip[..total]).ok_or(Drop::Malformed)?;
+        let carried = ip.get(..total).and_then(extensions::walk).ok_or(Drop::Malformed)?;
         self.fragment = match carried.fragment {
             None | Some(Piece { offset: 0, more: false, .. }) => Fragment::Whole,
             Some(Piece { offset: 0, .. }) => Fragment::First,
@@ -190,9 +185,16 @@ impl<'a> Frame<'a> {
         };
         self.kind = Kind::V6;
         self.proto = carried.proto;
-        self.end = (ip_at + total) as u16;
-        self.l4_at = (ip_at + carried.at) as u16;
+        self.mark(carried.at, total);
         self.read_ports()
+    }
+
+    /// The packet has so many bytes, of which so many are its headers; behind it may be padding of Ethernet.
+    #[inline]
+    fn mark(&mut self, headers: usize, total: usize) {
+        debug_assert!(headers <= total && total <= self.ip().len());
+        self.end = self.ip_at + total as u16;
+        self.l4_at = self.ip_at + headers as u16;
     }
 
     /// The ports of TCP, UDP and SCTP; of a query of ICMP its identifier, as both.
@@ -201,26 +203,25 @@ impl<'a> Frame<'a> {
         if self.fragment == Fragment::Later {
             return Ok(());
         }
-        let l4 = &self.buf[usize::from(self.l4_at)..usize::from(self.end)];
-        let word = |at: usize| u16::from_be_bytes([l4[at], l4[at + 1]]);
-        let enough = |bytes: usize| if l4.len() < bytes { Err(Drop::Malformed) } else { Ok(()) };
+        let l4 = self.l4();
         match (self.proto, self.kind) {
             (TCP, _) => {
-                enough(20)?;
-                let header_bytes = usize::from(l4[12] >> 4) * 4;
+                let header = l4.first_chunk::<20>().ok_or(Drop::Malformed)?;
+                let header_bytes = words(header[12] >> 4);
                 if header_bytes < 20 || header_bytes > l4.len() {
                     return Err(Drop::Malformed);
                 }
-                (self.sport, self.dport) = (word(0), word(2));
+                let [a, b, c, d, ..] = *header;
+                (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
             }
             (UDP, _) => {
-                enough(8)?;
-                (self.sport, self.dport) = (word(0), word(2));
+                let [a, b, c, d, ..] = *l4.first_chunk::<8>().ok_or(Drop::Malformed)?;
+                (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
             }
             (ICMP, Kind::V4) | (ICMP6, Kind::V6) => {
-                enough(8)?;
+                let [.., a, b, _, _] = *l4.first_chunk::<8>().ok_or(Drop::Malformed)?;
                 if self.icmp_query() {
-                    (self.sport, self.dport) = (word(4), word(4));
+                    (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([a, b]));
                 }
             }
             _ => return self.read_other_ports(),
@@ -232,24 +233,92 @@ impl<'a> Frame<'a> {
     #[cold]
     fn read_other_ports(&mut self) -> Result<(), Drop> {
         if self.proto == SCTP {
-            let header = self.l4().first_chunk::<12>().ok_or(Drop::Malformed)?;
-            let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-            (self.sport, self.dport) = (word(0), word(2));
+            let [a, b, c, d, ..] = *self.l4().first_chunk::<12>().ok_or(Drop::Malformed)?;
+            (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         }
         Ok(())
+    }
+}
+
+/// The one place where bytes of the buffer are found: by the marks that `read` has checked.
+#[expect(clippy::indexing_slicing, clippy::expect_used, reason = "what the file's invariants say is there")]
+impl Frame<'_> {
+    #[inline]
+    fn between(&self, from: u16, to: u16) -> &[u8] {
+        &self.buf[usize::from(from)..usize::from(to)]
+    }
+
+    #[inline]
+    fn between_mut(&mut self, from: u16, to: u16) -> &mut [u8] {
+        &mut self.buf[usize::from(from)..usize::from(to)]
+    }
+
+    /// Destination and source, from Ethernet's header; the frame was read.
+    #[inline]
+    pub(crate) fn macs(&self) -> (Mac, Mac) {
+        let &[a, b, c, d, e, f, ref src @ ..] =
+            self.bytes().first_chunk::<12>().expect("a type stands behind them");
+        ([a, b, c, d, e, f], *src)
+    }
+
+    /// The header of an IPv4 packet, without options.
+    #[inline]
+    pub(crate) fn header4(&self) -> &[u8; IPV4] {
+        debug_assert_eq!(self.kind, Kind::V4);
+        self.ip().first_chunk().expect("the header was read")
+    }
+
+    #[inline]
+    fn header4_mut(&mut self) -> &mut [u8; IPV4] {
+        debug_assert_eq!(self.kind, Kind::V4);
+        self.ip_mut().first_chunk_mut().expect("the header was read")
+    }
+
+    /// The header of an IPv6 packet, without extensions.
+    #[inline]
+    pub(crate) fn header6(&self) -> &[u8; IPV6] {
+        debug_assert_eq!(self.kind, Kind::V6);
+        self.ip().first_chunk().expect("the header was read")
+    }
+
+    /// Source and destination of an IPv6 packet.
+    #[inline]
+    pub fn addresses6(&self) -> (u128, u128) {
+        let header = self.header6();
+        let address = |at: usize| u128::from_be_bytes(*header[at..].first_chunk().expect("16 bytes of 40"));
+        (address(8), address(24))
+    }
+
+    #[inline]
+    fn header6_mut(&mut self) -> &mut [u8; IPV6] {
+        debug_assert_eq!(self.kind, Kind::V6);
+        self.ip_mut().first_chunk_mut().expect("the header was read")
     }
 }
 
 /// What the headers say.
 impl Frame<'_> {
     /// The whole frame, Ethernet header included.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.buf[usize::from(self.start)..usize::from(self.end)]
+        self.between(self.start, self.end)
+    }
+
+    /// Everything in front of the packet: Ethernet addresses, tags, type.
+    pub(crate) fn ethernet(&self) -> &[u8] {
+        self.between(self.start, self.ip_at)
+    }
+
+    /// Whether it was sent to more than one host of the link.
+    #[inline]
+    pub(crate) fn is_to_group(&self) -> bool {
+        self.bytes().first().is_some_and(|first| first & 1 != 0)
     }
 
     /// A copy of the frame without its tags.
     pub(crate) fn untagged(&self) -> Vec<u8> {
-        [&self.bytes()[..12], &self.buf[usize::from(self.ip_at) - 2..usize::from(self.end)]].concat()
+        let (dst, src) = self.macs();
+        [&dst, &src, self.between(self.ip_at - 2, self.end)].concat()
     }
 
     /// A copy without tags (the port that it leaves by puts its own), with [`HEAD_ROOM`] in front.
@@ -269,23 +338,33 @@ impl Frame<'_> {
     }
 
     /// The IP packet, or what stands in its place.
+    #[inline]
     pub fn ip(&self) -> &[u8] {
-        &self.buf[usize::from(self.ip_at)..usize::from(self.end)]
+        self.between(self.ip_at, self.end)
     }
 
     /// What stands behind the IP header and its extensions.
+    #[inline]
     pub fn l4(&self) -> &[u8] {
-        &self.buf[usize::from(self.l4_at)..usize::from(self.end)]
+        self.between(self.l4_at, self.end)
+    }
+
+    /// The IP header with its options, or its extensions.
+    #[inline]
+    pub(crate) fn ip_header(&self) -> &[u8] {
+        self.between(self.ip_at, self.l4_at)
     }
 
     /// The IP packet, to be changed; [`Frame::read_ip`] makes the description true again.
+    #[inline]
     pub(crate) fn ip_mut(&mut self) -> &mut [u8] {
-        &mut self.buf[usize::from(self.ip_at)..usize::from(self.end)]
+        self.between_mut(self.ip_at, self.end)
     }
 
     /// What stands behind the IP header, to be changed.
+    #[inline]
     pub(crate) fn l4_mut(&mut self) -> &mut [u8] {
-        &mut self.buf[usize::from(self.l4_at)..usize::from(self.end)]
+        self.between_mut(self.l4_at, self.end)
     }
 
     /// What it carries.
@@ -305,23 +384,23 @@ impl Frame<'_> {
 
     /// What the pieces of a packet have in common beside their addresses; means nothing of a whole one.
     pub(crate) fn fragment_id(&self) -> u32 {
-        let ip = self.ip();
         if self.kind == Kind::V4 {
-            return u32::from(u16::from_be_bytes([ip[4], ip[5]]));
+            return self.id4().into();
         }
-        extensions::walk(ip).and_then(|carried| carried.fragment).map_or(0, |piece| piece.id)
+        extensions::walk(self.ip()).and_then(|carried| carried.fragment).map_or(0, |piece| piece.id)
     }
 
     /// How many bytes of the packet's payload come before this piece of it.
     pub(crate) fn fragment_offset(&self) -> usize {
-        let ip = self.ip();
         if self.fragment != Fragment::Later {
             return 0;
         }
         if self.kind == Kind::V4 {
-            return usize::from(u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff) * 8;
+            return usize::from(self.place4() & 0x1fff) * 8;
         }
-        extensions::walk(ip).and_then(|carried| carried.fragment).map_or(0, |piece| piece.offset.into())
+        extensions::walk(self.ip())
+            .and_then(|carried| carried.fragment)
+            .map_or(0, |piece| piece.offset.into())
     }
 
     /// Ports of TCP, UDP and SCTP, source and destination; the identifier of a query of ICMP, twice; else zero.
@@ -335,34 +414,39 @@ impl Frame<'_> {
         (self.src4, self.dst4)
     }
 
-    /// Source and destination of an IPv6 packet.
-    pub fn addresses6(&self) -> (u128, u128) {
-        debug_assert_eq!(self.kind, Kind::V6);
-        let ip = self.ip();
-        let address = |at: usize| u128::from_be_bytes(*ip[at..].first_chunk().expect("the header was read"));
-        (address(8), address(24))
-    }
-
     /// Time to live of IPv4, hop limit of IPv6.
     pub fn ttl(&self) -> u8 {
-        self.ip()[if self.kind == Kind::V4 { 8 } else { 7 }]
+        if self.kind == Kind::V4 { self.header4()[8] } else { self.header6()[7] }
     }
 
     /// Identification of an IPv4 packet.
     pub(crate) fn id4(&self) -> u16 {
-        let ip = self.ip();
-        u16::from_be_bytes([ip[4], ip[5]])
+        let header = self.header4();
+        u16::from_be_bytes([header[4], header[5]])
+    }
+
+    /// Flags and offset of a fragment, as the header of IPv4 has them.
+    pub(crate) fn place4(&self) -> u16 {
+        let header = self.header4();
+        u16::from_be_bytes([header[6], header[7]])
     }
 
     /// Whether an IPv4 packet may not be cut into fragments.
     #[inline]
     pub(crate) fn keeps_whole(&self) -> bool {
-        self.ip()[6] & 0x40 != 0
+        self.header4()[6] & 0x40 != 0
+    }
+
+    /// The header of TCP without options, if there is one.
+    #[inline]
+    pub(crate) fn tcp(&self) -> Option<&[u8; 20]> {
+        let is_there = self.proto == TCP && self.fragment != Fragment::Later;
+        self.l4().first_chunk().filter(|_| is_there)
     }
 
     /// Flags of TCP, zero for all else.
     pub fn tcp_flags(&self) -> u8 {
-        if self.proto == TCP && self.fragment != Fragment::Later { self.l4()[13] } else { 0 }
+        self.tcp().map_or(0, |header| header[13])
     }
 
     /// Type and code of ICMP, if it is such a packet and its first part.
@@ -372,7 +456,10 @@ impl Frame<'_> {
             Kind::V6 => self.proto == ICMP6,
             _ => false,
         };
-        (is_icmp && self.fragment != Fragment::Later).then(|| (self.l4()[0], self.l4()[1]))
+        match self.l4() {
+            &[kind, code, ..] if is_icmp && self.fragment != Fragment::Later => Some((kind, code)),
+            _ => None,
+        }
     }
 
     /// A query of ICMP or its answer, which has an identifier: echo, timestamp, information, address mask (RFC 792, 950).
@@ -417,13 +504,15 @@ impl Frame<'_> {
 impl Frame<'_> {
     /// Another source address of IPv4.
     pub fn set_src4(&mut self, address: u32) {
-        self.change4(12, self.src4, address);
+        let delta = self.write4(12, self.src4, address);
+        self.adjust_l4(delta);
         self.src4 = address;
     }
 
     /// Another destination address of IPv4.
     pub fn set_dst4(&mut self, address: u32) {
-        self.change4(16, self.dst4, address);
+        let delta = self.write4(16, self.dst4, address);
+        self.adjust_l4(delta);
         self.dst4 = address;
     }
 
@@ -453,10 +542,11 @@ impl Frame<'_> {
 
     /// Writes an address, and tells what that adds to the sums that cover it.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "addresses are at 12 and 16 of a header of 20 bytes")]
     fn write4(&mut self, at: usize, old: u32, new: u32) -> u32 {
         let delta = delta32(old, new);
-        let header = self.ip_mut().first_chunk_mut::<IPV4>().expect("the header was read");
-        *header[at..].first_chunk_mut().expect("inside the header") = new.to_be_bytes();
+        let header = self.header4_mut();
+        header[at..at + 4].copy_from_slice(&new.to_be_bytes());
         adjust(header, 10, delta);
         delta
     }
@@ -465,28 +555,30 @@ impl Frame<'_> {
     #[inline]
     fn write_port(&mut self, at: usize, old: u16, new: u16, delta: u32) {
         let port_delta = delta16(old, new);
-        *self.l4_mut()[at..].first_chunk_mut().expect("the ports were read") = new.to_be_bytes();
+        self.put_port(at, new);
         match self.proto {
             ICMP => adjust(self.l4_mut(), 2, port_delta),
             _ => self.adjust_l4(delta + port_delta),
         }
     }
 
+    /// Writes a port, and nothing else. `at` is 0, 2 or 4.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what has ports was read, and has 8 bytes of transport or more"
+    )]
+    fn put_port(&mut self, at: usize, port: u16) {
+        self.l4_mut()[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    }
+
     /// Another identification of an IPv4 packet.
     #[inline]
     pub(crate) fn set_id4(&mut self, id: u16) {
         let delta = delta16(self.id4(), id);
-        let header = self.ip_mut();
+        let header = self.header4_mut();
         header[4..6].copy_from_slice(&id.to_be_bytes());
         adjust(header, 10, delta);
-    }
-
-    fn change4(&mut self, at: usize, old: u32, new: u32) {
-        let delta = delta32(old, new);
-        let header = self.ip_mut().first_chunk_mut::<IPV4>().expect("the header was read");
-        *header[at..].first_chunk_mut().expect("inside the header") = new.to_be_bytes();
-        adjust(header, 10, delta);
-        self.adjust_l4(delta);
     }
 
     /// Another source port, or identifier of a query.
@@ -512,7 +604,7 @@ impl Frame<'_> {
         if self.fragment == Fragment::Later {
             return;
         }
-        *self.l4_mut()[at..].first_chunk_mut().expect("the ports were read") = new.to_be_bytes();
+        self.put_port(at, new);
         let delta = delta16(old, new);
         match self.proto {
             ICMP if self.kind == Kind::V4 => adjust(self.l4_mut(), 2, delta),
@@ -521,8 +613,7 @@ impl Frame<'_> {
         }
     }
 
-    /// The checksum of TCP or UDP after a change of what it covers. That of ICMP for IPv4 covers no address; a UDP
-    /// checksum of zero says that there is none, and one that comes out as zero is sent as all ones (RFC 768).
+    /// The checksum of the transport after a change of what it covers; that of ICMP for IPv4 covers no address.
     fn adjust_l4(&mut self, delta: u32) {
         if self.fragment == Fragment::Later {
             return;
@@ -532,12 +623,7 @@ impl Frame<'_> {
         let l4 = self.l4_mut();
         match proto {
             TCP => adjust(l4, 16, delta),
-            UDP if l4[6..8] != [0, 0] => {
-                adjust(l4, 6, delta);
-                if l4[6..8] == [0, 0] {
-                    l4[6..8].fill(0xff);
-                }
-            }
+            UDP => adjust_udp(l4, delta),
             ICMP6 if v6 => adjust(l4, 2, delta),
             _ => {}
         }
@@ -545,15 +631,39 @@ impl Frame<'_> {
 
     /// One hop less to live; the caller has seen that there is one left.
     pub fn decrement_ttl(&mut self) {
+        self.set_ttl(self.ttl() - 1);
+    }
+
+    /// So many hops to live.
+    #[inline]
+    pub(crate) fn set_ttl(&mut self, ttl: u8) {
         match self.kind {
             Kind::V4 => {
-                let header = self.ip_mut();
+                let header = self.header4_mut();
                 let old = u16::from_be_bytes([header[8], header[9]]);
-                header[8] -= 1;
-                adjust(header, 10, delta16(old, old - 0x100));
+                header[8] = ttl;
+                adjust(header, 10, delta16(old, u16::from(ttl) << 8 | old & 0xff));
             }
-            _ => self.ip_mut()[7] -= 1,
+            _ => self.header6_mut()[7] = ttl,
         }
+    }
+
+    /// Back to where it came from: the addresses change places, which no checksum feels (RFC 1071). Ports do not.
+    pub(crate) fn swap_addresses(&mut self) {
+        let (src, dst) = match self.kind {
+            Kind::V4 => self.header4_mut()[12..].split_at_mut(4),
+            _ => self.header6_mut()[8..].split_at_mut(16),
+        };
+        src.swap_with_slice(dst);
+        (self.src4, self.dst4) = (self.dst4, self.src4);
+    }
+
+    /// Another type of a message of ICMP.
+    pub(crate) fn set_icmp_type(&mut self, kind: u8) {
+        let l4 = self.l4_mut();
+        let Some(place) = l4.first_mut() else { return };
+        let old = std::mem::replace(place, kind);
+        adjust(l4, 2, delta16(u16::from(old) << 8, u16::from(kind) << 8));
     }
 
     /// Whether [`Frame::replace_header`] has room for a header of so many bytes.
@@ -567,24 +677,34 @@ impl Frame<'_> {
     ///
     /// # Errors
     /// With this header it is no packet: a piece of a longer one may stand behind the end of the longest one there is.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`least` is in front of it, and `has_room` has seen to the end"
+    )]
     pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), Drop> {
-        let start = usize::from(self.start);
-        let addresses = *self.buf[start..].first_chunk::<12>().expect("an Ethernet header");
+        debug_assert!(self.has_room(header.len()));
+        let (dst, src) = self.macs();
         let least = HEAD_ROOM + ETHERNET + header.len();
         let (l4, end) = (usize::from(self.l4_at), usize::from(self.end));
         let l4_at = l4.max(least);
         self.buf.copy_within(l4..end, l4_at);
         let ip_at = l4_at - header.len();
         self.buf[ip_at..l4_at].copy_from_slice(header);
-        let ether_type: [u8; 2] = if header[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-        self.buf[ip_at - 2..ip_at].copy_from_slice(&ether_type);
-        self.buf[ip_at - ETHERNET..ip_at - 2].copy_from_slice(&addresses);
+        let ether_type = if header[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let ethernet = &mut self.buf[ip_at - ETHERNET..ip_at];
+        ethernet[..6].copy_from_slice(&dst);
+        ethernet[6..12].copy_from_slice(&src);
+        ethernet[12..].copy_from_slice(&ether_type);
         (self.start, self.end) = ((ip_at - ETHERNET) as u16, (end + l4_at - l4) as u16);
         self.read(ETHERNET - 2)
     }
 
     /// The Ethernet header anew, with these tags (each of four bytes, the outer one first) between the addresses and
     /// the type. It ends where the packet begins; the frame begins earlier or later for it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "tags fit into the head room, which stands before a frame that was read"
+    )]
     pub(crate) fn set_ethernet(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]]) {
         debug_assert!(tags.len() * 4 <= HEAD_ROOM);
         let start = usize::from(self.ip_at) - ETHERNET - tags.len() * 4;
@@ -598,11 +718,24 @@ impl Frame<'_> {
     }
 }
 
-/// Puts a difference into the checksum at `at` (RFC 1624, equation 3).
+/// Puts a difference into the checksum at `at` (RFC 1624, equation 3). A packet that is quoted may end before it, and has
+/// none then.
+#[inline]
 pub(crate) fn adjust(bytes: &mut [u8], at: usize, delta: u32) {
-    let field = bytes[at..].first_chunk_mut::<2>().expect("a checksum");
+    let Some(field) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) else { return };
     let old = u32::from(!u16::from_be_bytes(*field));
     *field = (!fold16(old + delta)).to_be_bytes();
+}
+
+/// The same for UDP: a checksum of zero says that there is none, and one that comes out as zero is sent as all ones
+/// (RFC 768).
+#[inline]
+pub(crate) fn adjust_udp(l4: &mut [u8], delta: u32) {
+    let Some(header) = l4.first_chunk_mut::<8>().filter(|header| header[6..] != [0, 0]) else { return };
+    adjust(header, 6, delta);
+    if header[6..] == [0, 0] {
+        header[6..].fill(0xff);
+    }
 }
 
 /// What replacing a word adds to a one's complement sum.

@@ -2,6 +2,7 @@
 //!
 //! Never about an error, a later fragment, what went to or came from a group or nobody (RFC 1812, section 4.3.2.7,
 //! RFC 4443, section 2.4 e), and no faster than `limiter.rs` allows.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -70,7 +71,7 @@ impl Error {
 
 /// Whether the sender of a frame may be told of it.
 pub(crate) fn may_be_told(frame: &Frame<'_>, error: Error) -> bool {
-    if frame.bytes()[0] & 1 != 0 || frame.icmp_error() || frame.fragment() == Fragment::Later {
+    if frame.is_to_group() || frame.icmp_error() || frame.fragment() == Fragment::Later {
         return false;
     }
     match frame.kind() {
@@ -108,10 +109,8 @@ pub(crate) fn error(frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<V
 
 fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Vec<u8> {
     let (src, _) = frame.addresses4();
-    let quoted = &frame.ip()[..frame.ip().len().min(MOST_V4 - IPV4 - ICMP_HEADER)];
-    let mut icmp = icmp(header, quoted);
-    let checksum = !fold(sum(&icmp));
-    icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let quoted = frame.ip().get(..MOST_V4 - IPV4 - ICMP_HEADER).unwrap_or(frame.ip());
+    let icmp = icmp(header, quoted, 0);
     let total = ((IPV4 + icmp.len()) as u16).to_be_bytes();
     // Never cut, so that its identification means nothing (RFC 6864, section 4.1).
     let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, OWN_TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -123,52 +122,36 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Vec<u
 
 fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Vec<u8> {
     let sender = Ipv6Addr::from(frame.addresses6().0);
-    let quoted = &frame.ip()[..frame.ip().len().min(MOST_V6 - IPV6 - ICMP_HEADER)];
-    let mut icmp = icmp(header, quoted);
+    let quoted = frame.ip().get(..MOST_V6 - IPV6 - ICMP_HEADER).unwrap_or(frame.ip());
     let addresses = [source.octets(), sender.octets()].concat();
-    let checksum = !fold(pseudo_header(&addresses, ICMP6, icmp.len()) + sum(&icmp));
-    icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let icmp = icmp(header, quoted, pseudo_header(&addresses, ICMP6, ICMP_HEADER + quoted.len()));
     let length = (icmp.len() as u16).to_be_bytes();
     let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
     [&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat()
 }
 
-/// Header and quote, the checksum still zero.
-fn icmp((kind, code, word): (u8, u8, u32), quoted: &[u8]) -> Vec<u8> {
-    [&[kind, code, 0, 0][..], &word.to_be_bytes(), quoted].concat()
+/// Header and quote; the checksum covers `pseudo` as well.
+fn icmp((kind, code, word): (u8, u8, u32), quoted: &[u8], pseudo: u64) -> Vec<u8> {
+    let word = word.to_be_bytes();
+    let checksum = !fold(pseudo + sum(&[kind, code]) + sum(&word) + sum(quoted));
+    [&[kind, code][..], &checksum.to_be_bytes(), &word, quoted].concat()
 }
 
 /// Makes the answer to a ping out of the ping, packet only; false if it is none.
 pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
     const ECHO_V4: (u8, u8) = (8, 0);
     const ECHO_V6: (u8, u8) = (128, 0);
-    let (kind, asked) = (frame.kind(), frame.icmp());
-    let (answer, addresses) = match (kind, asked) {
-        (Kind::V4, Some(ECHO_V4)) => (0, 12..20),
-        (Kind::V6, Some(ECHO_V6)) => (129, 8..40),
+    let answer = match (frame.kind(), frame.icmp()) {
+        (Kind::V4, Some(ECHO_V4)) => 0,
+        (Kind::V6, Some(ECHO_V6)) => 129,
         _ => return false,
     };
     if frame.fragment() != Fragment::Whole {
         return false;
     }
-    let ip = frame.ip_mut();
-    let (src, dst) = ip[addresses.clone()].split_at_mut(addresses.len() / 2);
-    src.swap_with_slice(dst);
-    let hops = if kind == Kind::V4 { 8 } else { 7 };
-    ip[hops] = OWN_TTL - 1;
-    if kind == Kind::V4 {
-        let header = usize::from(ip[0] & 15) * 4;
-        write_ipv4(&mut ip[..header]);
-    }
-    // Only the type changes in what the checksum of ICMP covers, the addresses only their order (RFC 1624).
-    let l4 = frame.l4_mut();
-    let old = u64::from(u16::from_be_bytes([l4[2], l4[3]]));
-    let was = u64::from(u16::from_be_bytes([l4[0], l4[1]]));
-    l4[0] = answer;
-    let is = u64::from(u16::from_be_bytes([l4[0], l4[1]]));
-    let checksum = !fold((!old & 0xffff) + (!was & 0xffff) + is);
-    l4[2..4].copy_from_slice(&checksum.to_be_bytes());
-    frame.read_ip().expect("it was readable before");
+    frame.swap_addresses();
+    frame.set_ttl(OWN_TTL - 1);
+    frame.set_icmp_type(answer);
     true
 }
 

@@ -5,6 +5,7 @@
 //! ```
 //! The error's own checksum is right, unless it came in pieces, and so is that of the quoted IPv4 header (RFC 5508
 //! REQ-3). Options and extension headers are passed over. An error about an error is none (RFC 1122, section 3.2.2).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::checksum::{fold, pseudo_header, sum};
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
