@@ -1,5 +1,6 @@
 //! A SYN from outside that nobody awaits (RFC 5382 REQ-4): its sender is told after six seconds, not before, for the
 //! inside may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -45,8 +46,8 @@ impl Unsolicited {
 impl Nat {
     /// Answers those that waited long enough, unless they were called meanwhile.
     pub(super) fn answer_unsolicited(&mut self, step: &mut Step<'_, '_>) {
-        while self.unsolicited.0.front().is_some_and(|waiting| step.now - waiting.at > PATIENCE) {
-            let mut waiting = self.unsolicited.0.pop_front().expect("just seen");
+        let now = step.now;
+        while let Some(mut waiting) = self.unsolicited.0.pop_front_if(|waiting| now - waiting.at > PATIENCE) {
             let is_forgotten = self.table.config.unsolicited == Manner::Silent
                 || self.table.has_session(step.now, waiting.arrival.place, waiting.arrival.remote);
             if is_forgotten {
@@ -55,8 +56,9 @@ impl Nat {
             let from = Ipv4Addr::from(self.table.outside.address(waiting.arrival.place.outside));
             let end = waiting.buf.len();
             let mut frame = Frame::new(&mut waiting.buf, HEAD_ROOM, end, waiting.port);
-            frame.read(ETHERNET - 2).expect("it was read when it came");
-            if let Some(answer) = icmp::error(&frame, Error::NoPort, from.into()) {
+            // It was readable when it came.
+            let is_read = frame.read(ETHERNET - 2).is_ok();
+            if is_read && let Some(answer) = icmp::error(&frame, Error::NoPort, from.into()) {
                 step.own.send(step.back(Dir::Inward), waiting.port, answer);
             }
         }
