@@ -210,7 +210,7 @@ fn all_threads_hear_what_one_hears_of_neighbours_and_one_answers() {
     let hosts: [Host; 2] = [("198.19.0.2", 2), ("198.18.0.9", 9)]
         .map(|(ip, n)| Host { mac: [2, 0, 0, 0, 0xdd, n], ip: ip.parse().expect("an address") });
     for thread in 0..3 {
-        let mut waits = frame(thread as u32, true, 100);
+        let mut waits = frame(20 + thread as u32, true, 100);
         // To a far host, so that the gateway is asked for.
         waits[30..34].copy_from_slice(&[203, 0, 113, 7]);
         waits[24..26].fill(0);
