@@ -346,12 +346,20 @@ impl Plane {
 
     /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
     fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set) -> Set {
-        let set = self.without_impostors(batch, set);
-        let Exit::Router(router) = &self.exit else { return set };
-        let refusals = router.vet(&mut batch.frames, set);
+        let mut fresh = Set::EMPTY;
+        set.into_iter().filter(|&i| batch.ways[i] == Way::Wire).for_each(|i| fresh.insert(i));
         let mut taken = set;
-        for i in set {
-            let Some(refusal) = refusals[i].filter(|_| batch.ways[i] == Way::Wire) else { continue };
+        for i in fresh {
+            if self.is_impostor(&batch.frames[i]) {
+                taken.remove(i);
+                self.decide(batch, i, Fate::Dropped(Drop::MartianSource));
+            }
+        }
+        fresh = fresh.and(taken);
+        let Exit::Router(router) = &self.exit else { return taken };
+        let refusals = router.vet(&mut batch.frames, taken, fresh);
+        for i in fresh {
+            let Some(refusal) = refusals[i] else { continue };
             taken.remove(i);
             let reason = match refusal {
                 Refusal::Source(reason) => reason,
@@ -366,24 +374,10 @@ impl Plane {
         taken
     }
 
-    /// Those of a set that do not say, outside, that they come from an address that a NAT of the node gives its hosts.
-    fn without_impostors(&mut self, batch: &mut Batch<'_>, set: Set) -> Set {
-        let mut honest = set;
-        for k in 0..self.stages.len() {
-            for i in set {
-                let frame = &batch.frames[i];
-                let is_outside = usize::from(frame.port.0) >= self.left && batch.ways[i] == Way::Wire;
-                if let Stage::Nat(nat) = &self.stages[k]
-                    && is_outside
-                    && honest.contains(i)
-                    && nat.is_impostor(frame)
-                {
-                    honest.remove(i);
-                    self.decide(batch, i, Fate::Dropped(Drop::MartianSource));
-                }
-            }
-        }
-        honest
+    /// Whether a frame says, outside, that it comes from an address that a NAT of the node gives its hosts.
+    fn is_impostor(&self, frame: &Frame<'_>) -> bool {
+        let says_so = |stage: &Stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame));
+        usize::from(frame.port.0) >= self.left && self.stages.iter().any(says_so)
     }
 
     /// The fate of a frame that comes to no stage.

@@ -64,6 +64,16 @@ pub(crate) const fn is_unicast4(address: u32) -> bool {
     !matches!(address >> 24, 0 | 127 | 224..)
 }
 
+/// The same of an IPv6 address, be it of a link alone (RFC 4291, sections 2.5.2, 2.5.3, 2.7).
+pub(crate) const fn is_unicast6(address: u128) -> bool {
+    address > 1 && address >> 120 != 0xff
+}
+
+/// Whether an IPv6 address is of its link alone (RFC 4291, section 2.5.6).
+pub(crate) const fn is_link_local6(address: u128) -> bool {
+    address >> 118 == 0xfe80 >> 6
+}
+
 /// Networks of IPv4 that are no part of the Internet: those of the registry of special-purpose addresses that are not
 /// globally reachable (RFC 6890, RFC 8190), the relays of 6to4 (RFC 7526), and multicast.
 const NOT_GLOBAL4: [(u32, u8); 14] = [

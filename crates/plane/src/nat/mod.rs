@@ -65,6 +65,7 @@ use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
 use crate::own::{Entry, Own};
+use crate::prefix::is_unicast4;
 use crate::stage::{Dir, Step};
 use crate::steer::Share;
 use crate::table::allowance::Allowance;
@@ -397,7 +398,7 @@ impl Nat {
         if frame.stays_inside || self.routes && is_for_all {
             return Some(Next::On);
         }
-        matches!(src >> 24, 0 | 127 | 224..).then_some(Next::Drop(Drop::MartianSource))
+        (!is_unicast4(src)).then_some(Next::Drop(Drop::MartianSource))
     }
 
     /// Whether a frame from outside says that it comes from one of its addresses.

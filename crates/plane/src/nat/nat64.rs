@@ -27,7 +27,7 @@ use crate::drops::Drop;
 use crate::extensions::{self, FRAGMENT as FRAGMENT_HEADER};
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
 use crate::icmp::Error;
-use crate::prefix::{Prefix, is_global4};
+use crate::prefix::{Prefix, is_global4, is_link_local6, is_unicast6};
 use crate::quote::{self, ERROR};
 use crate::stage::{Dir, Step};
 use crate::table::tcp::Segment;
@@ -276,7 +276,7 @@ impl Nat {
         let (src, _) = frame.addresses6();
         // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
         // of a group or of the link alone would pass for an honest one.
-        if prefix.extract(src).is_some() || src <= 1 || src >> 120 == 0xff || src >> 118 == 0xfe80 >> 6 {
+        if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
             return Next::Drop(Drop::MartianSource);
         }
         if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {

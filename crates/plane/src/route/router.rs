@@ -27,7 +27,7 @@ use crate::frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::icmp::{self, Error};
 use crate::neighbour::{Known, Link, Neighbours, Slot, State, Waiting};
 use crate::own::{Entry, Own};
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
 use crate::stage::{Dir, Step};
 use crate::steer::News;
 use crate::time::Time;
@@ -588,15 +588,15 @@ fn destination(frame: &Frame<'_>) -> IpAddr {
 #[inline]
 pub(super) fn is_martian(frame: &Frame<'_>) -> bool {
     match frame.kind() {
-        Kind::V4 => matches!(frame.addresses4().0 >> 24, 0 | 127 | 224..),
-        _ => matches!(frame.addresses6().0, 0 | 1) || frame.ip()[8] == 0xff,
+        Kind::V4 => !is_unicast4(frame.addresses4().0),
+        _ => !is_unicast6(frame.addresses6().0),
     }
 }
 
 /// Whether the source is an address of its link alone.
 #[inline]
 pub(super) fn is_of_link(frame: &Frame<'_>) -> bool {
-    frame.kind() == Kind::V6 && frame.addresses6().0 >> 118 == 0xfe80 >> 6
+    frame.kind() == Kind::V6 && is_link_local6(frame.addresses6().0)
 }
 
 /// Whether the source address is the unspecified one.

@@ -80,17 +80,21 @@ const fn bit(port: PortId) -> u64 {
 }
 
 impl Router {
-    /// Judges frames that have come in from links. Those of the left end that go to a port there are marked.
-    pub(crate) fn vet(&self, frames: &mut [Frame<'_>], set: Set) -> [Option<Refusal>; BATCH] {
+    /// Judges those of `set` that have just come in from links, `fresh`. Frames of the left end that go to a port there are
+    /// marked.
+    pub(crate) fn vet(&self, frames: &mut [Frame<'_>], set: Set, fresh: Set) -> [Option<Refusal>; BATCH] {
         let (mut refusals, mut hops) = ([None; BATCH], [Hop::NONE; BATCH]);
         if self.rpf.iter().any(|rpf| *rpf != Rpf::Off) {
-            self.hops(frames, set, &mut hops, End::Source);
+            self.hops(frames, fresh, &mut hops, End::Source);
         }
         let (left, mut asked) = (self.left_ports, Set::EMPTY);
         for i in set {
-            refusals[i] = self.judge(&frames[i], hops[i]).map(Refusal::Source);
-            let is_left = bit(frames[i].port) & left != 0;
-            if is_left && refusals[i].is_none() && (left.count_ones() > 1 || frames[i].ttl() <= 1) {
+            let (is_left, is_fresh) = (bit(frames[i].port) & left != 0, fresh.contains(i));
+            if is_fresh {
+                refusals[i] = self.judge(&frames[i], hops[i]).map(Refusal::Source);
+            }
+            let may_end = is_fresh && frames[i].ttl() <= 1;
+            if is_left && refusals[i].is_none() && (left.count_ones() > 1 || may_end) {
                 asked.insert(i);
             }
         }
@@ -100,7 +104,7 @@ impl Router {
         for i in asked {
             let Leads::Out(ports) = self.leads(hops[i]) else { continue };
             frames[i].stays_inside = ports & !left == 0;
-            if frames[i].ttl() <= 1 {
+            if fresh.contains(i) && frames[i].ttl() <= 1 {
                 refusals[i] = Some(Refusal::Ttl);
             }
         }

@@ -1,9 +1,9 @@
 //! What is reported of a panic of the node, that is, of a mistake of ours: a line, and a file with the frames of the batch,
 //! so that the mistake can be found. The node has gone on.
 
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -75,10 +75,8 @@ impl Mishaps {
 /// A file that nobody else had, with these bytes, in a folder that is made if need be; others do not read it.
 fn write_new(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let path = folder.join(name);
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.write_all(bytes)?;
-    Ok(path)
+    weir_disk::Directory::open(folder)?.create_new(name.as_ref(), 0o600)?.write_all(bytes)?;
+    Ok(folder.join(name))
 }
 
 /// The frames of a batch, each at the port that it came in by.
@@ -101,6 +99,8 @@ fn pcapng(mishap: &Mishap, names: &[String], at_ns: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+
     use weir_plane::{PortId, Time};
     use weir_port::pcapng::read::{Item, Reader};
 
