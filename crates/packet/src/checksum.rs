@@ -1,6 +1,8 @@
 //! The Internet checksum (RFC 1071): one's complement sums of 16-bit words in network order.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
+use crate::fields::put;
+
 /// Sum of the words of `bytes`; an odd last byte is the high half of a word.
 ///
 /// Words are added in the order of this machine, two at a time, and the sum is turned round once (RFC 1071, section 2 (B)).
@@ -44,15 +46,18 @@ pub fn pseudo_header(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
     sum(addresses) + bytes as u64 + u64::from(protocol)
 }
 
+/// Writes the checksum at `at` of bytes that it covers together with what sums up to `others`, as a pseudo header does,
+/// over whatever stands there.
+#[inline]
+pub fn write(bytes: &mut [u8], at: usize, others: u64) {
+    put(bytes, at, [0, 0]);
+    let checksum = !fold(sum(bytes) + others);
+    put(bytes, at, checksum.to_be_bytes());
+}
+
 /// Writes the checksum of an IPv4 header, options included, over whatever stands there.
-///
-/// # Panics
-/// If the header is shorter than its checksum's place.
-#[expect(clippy::indexing_slicing, reason = "the caller has a header of IPv4, which has at least 20 bytes")]
 pub fn write_ipv4(header: &mut [u8]) {
-    header[10..12].fill(0);
-    let checksum = !fold(sum(header));
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    write(header, 10, 0);
 }
 
 #[cfg(test)]

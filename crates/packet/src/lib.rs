@@ -6,10 +6,12 @@
 mod named;
 
 pub mod checksum;
+pub mod fields;
 pub mod flow;
 pub mod frame;
 pub mod headers;
 pub mod neighbour;
 pub mod offload;
+pub mod options;
 pub mod size;
 pub mod steer;
