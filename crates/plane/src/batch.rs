@@ -1,4 +1,10 @@
 //! Up to 64 frames that pass the node together, and what becomes of each.
+//!
+//! A frame is known by its number in the batch, from 0. Numbers come out of a [`Set`], and what is found by them are the
+//! types of this file: here alone it has to be true that there is such a frame.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::ops::{Index, IndexMut};
 
 use crate::drops::Drop;
 use crate::frame::{Frame, PortId};
@@ -81,6 +87,63 @@ impl Iterator for Set {
     }
 }
 
+/// Something of each frame of a batch, by the frame's number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PerFrame<T>([T; BATCH]);
+
+impl<T: Copy> PerFrame<T> {
+    /// The same for each.
+    #[inline]
+    pub(crate) fn all(one: T) -> PerFrame<T> {
+        PerFrame([one; BATCH])
+    }
+
+    /// In the order of the frames.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = T> + use<T> {
+        self.0.into_iter()
+    }
+}
+
+impl<T> Index<usize> for PerFrame<T> {
+    type Output = T;
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the number of a frame is one of 64")]
+    fn index(&self, i: usize) -> &T {
+        &self.0[i]
+    }
+}
+
+impl<T> IndexMut<usize> for PerFrame<T> {
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the number of a frame is one of 64")]
+    fn index_mut(&mut self, i: usize) -> &mut T {
+        &mut self.0[i]
+    }
+}
+
+/// The frames of a batch, by their numbers.
+#[derive(Debug)]
+pub(crate) struct Frames<'s, 'a>(pub(crate) &'s mut [Frame<'a>]);
+
+impl<'a> Index<usize> for Frames<'_, 'a> {
+    type Output = Frame<'a>;
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    fn index(&self, i: usize) -> &Frame<'a> {
+        &self.0[i]
+    }
+}
+
+impl<'a> IndexMut<usize> for Frames<'_, 'a> {
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    fn index_mut(&mut self, i: usize) -> &mut Frame<'a> {
+        &mut self.0[i]
+    }
+}
+
 /// What becomes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -102,8 +165,8 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
-    pub(crate) fates: [Fate; BATCH],
-    pub(crate) ways: [Way; BATCH],
+    pub(crate) fates: PerFrame<Fate>,
+    pub(crate) ways: PerFrame<Way>,
     /// How many did not come by the wire.
     pub(crate) handed: usize,
 }
@@ -112,8 +175,8 @@ impl Default for Batch<'_> {
     fn default() -> Self {
         Batch {
             frames: Vec::with_capacity(BATCH),
-            fates: [Fate::Live; BATCH],
-            ways: [Way::Wire; BATCH],
+            fates: PerFrame::all(Fate::Live),
+            ways: PerFrame::all(Way::Wire),
             handed: 0,
         }
     }
@@ -151,7 +214,25 @@ impl<'a> Batch<'a> {
 
     /// The frames in the order they came in, each with what became of it.
     pub fn outcome(&self) -> impl Iterator<Item = (&Frame<'a>, Fate)> {
-        self.frames.iter().zip(self.fates)
+        self.frames.iter().zip(self.fates.in_order())
+    }
+}
+
+impl<'a> Index<usize> for Batch<'a> {
+    type Output = Frame<'a>;
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    fn index(&self, i: usize) -> &Frame<'a> {
+        &self.frames[i]
+    }
+}
+
+impl<'a> IndexMut<usize> for Batch<'a> {
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    fn index_mut(&mut self, i: usize) -> &mut Frame<'a> {
+        &mut self.frames[i]
     }
 }
 

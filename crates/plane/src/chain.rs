@@ -8,7 +8,7 @@
 //! A frame of the node's own enters in the middle; one that turns leaves the outward way at a stage and goes on inward
 //! from there.
 
-use crate::batch::{BATCH, Batch, Fate, Set};
+use crate::batch::{Batch, Fate, Frames, PerFrame, Set};
 use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::nat::Nat;
@@ -79,8 +79,8 @@ pub(crate) struct Through {
 
 /// Lets time pass at each stage: a bounded piece of what is due is done.
 pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut Drops) {
-    let fates = &mut [Fate::Live; BATCH];
-    let mut step = Step { now, frames: &mut [], own, drops, fates, turned: Set::EMPTY, stage: 0 };
+    let fates = &mut PerFrame::all(Fate::Live);
+    let mut step = Step { now, frames: Frames(&mut []), own, drops, fates, turned: Set::EMPTY, stage: 0 };
     for (k, stage) in stages.iter_mut().enumerate() {
         (step.stage, step.own.at_work) = (k, Some(k));
         stage.tick(&mut step);
@@ -98,7 +98,7 @@ pub(crate) fn run(
     drops: &mut Drops,
 ) -> Through {
     let Batch { frames, fates, .. } = batch;
-    let mut step = Step { now, frames, own, drops, fates, turned: Set::EMPTY, stage: 0 };
+    let mut step = Step { now, frames: Frames(frames), own, drops, fates, turned: Set::EMPTY, stage: 0 };
     let mut outward = Set::EMPTY;
     for (k, stage) in stages.iter_mut().enumerate() {
         outward = outward.or(entries.outward[k]);

@@ -6,12 +6,13 @@
 //!
 //! Invariant: entered + own + taken = left + held + local + handed + dropped, at any time between two batches; what
 //! is handed over and taken is the same for all threads of a node together.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
-use crate::batch::{BATCH, Batch, Fate, Set};
+use crate::batch::{BATCH, Batch, Fate, Frames, Set};
 use crate::chain::{self, Entries, Stage};
 use crate::change::Past;
 use crate::config::{Config, StageConfig};
@@ -315,14 +316,14 @@ impl Plane {
     fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let mut admitted = Set::EMPTY;
         for i in 0..batch.len() {
-            let gate = &self.ports[usize::from(batch.frames[i].port.0)];
-            match untag(&batch.frames[i], &gate.tags).and_then(|at| batch.frames[i].read(at)) {
+            let frame = &mut batch[i];
+            match untag(frame, self.tags(frame.port)).and_then(|at| frame.read(at)) {
                 Ok(()) => {
                     // Whoever hands a frame over has greeted it.
                     let is_new = batch.ways[i] == Way::Wire;
-                    if let Some(fate) = is_new.then(|| self.greet(now, &batch.frames[i])).flatten() {
+                    if let Some(fate) = is_new.then(|| self.greet(now, &batch[i])).flatten() {
                         self.decide(batch, i, fate);
-                    } else if !matches!(batch.frames[i].kind(), Kind::V4 | Kind::V6) {
+                    } else if !matches!(batch[i].kind(), Kind::V4 | Kind::V6) {
                         self.across(batch, i);
                     } else {
                         admitted.insert(i);
@@ -334,9 +335,9 @@ impl Plane {
         admitted = self.vet(now, batch, admitted);
         let mut entries = Entries::default();
         for i in admitted {
-            let dir =
-                if usize::from(batch.frames[i].port.0) < self.left { Dir::Outward } else { Dir::Inward };
-            match self.enter(now, (&mut batch.frames[i], batch.ways[i]), dir) {
+            let dir = if usize::from(batch[i].port.0) < self.left { Dir::Outward } else { Dir::Inward };
+            let way = batch.ways[i];
+            match self.enter(now, (&mut batch[i], way), dir) {
                 Ok(entry) => entries.insert(i, entry),
                 Err(fate) => self.decide(batch, i, fate),
             }
@@ -350,14 +351,14 @@ impl Plane {
         set.into_iter().filter(|&i| batch.ways[i] == Way::Wire).for_each(|i| fresh.insert(i));
         let mut taken = set;
         for i in fresh {
-            if self.is_impostor(&batch.frames[i]) {
+            if self.is_impostor(&batch[i]) {
                 taken.remove(i);
                 self.decide(batch, i, Fate::Dropped(Drop::MartianSource));
             }
         }
         fresh = fresh.and(taken);
         let Exit::Router(router) = &self.exit else { return taken };
-        let refusals = router.vet(&mut batch.frames, taken, fresh);
+        let refusals = router.vet(Frames(&mut batch.frames), taken, fresh);
         for i in fresh {
             let Some(refusal) = refusals[i] else { continue };
             taken.remove(i);
@@ -365,7 +366,7 @@ impl Plane {
                 Refusal::Source(reason) => reason,
                 Refusal::Ttl => {
                     let back = Entry::Inward { below: 0 };
-                    self.own.report(now, &batch.frames[i], Error::TimeExceeded, back);
+                    self.own.report(now, &batch[i], Error::TimeExceeded, back);
                     Drop::TtlExpired
                 }
             };
@@ -403,7 +404,7 @@ impl Plane {
     /// Where a frame enters that the NAT of another thread has handed over, or its fate.
     #[cold]
     fn enter_nat(&mut self, now: Time, frame: &mut Frame<'_>, way: Way) -> Result<Entry, Fate> {
-        let nat = self.steering.nat().map(|k| (k, &mut self.stages[k]));
+        let nat = self.steering.nat().and_then(|k| Some((k, self.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
             // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
             return match way {
@@ -428,7 +429,7 @@ impl Plane {
     /// The fate of a frame that a router's stages do not see: about neighbours, or not for the node at all.
     fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Fate> {
         let Exit::Router(router) = &mut self.exit else { return None };
-        let dst: Mac = *frame.bytes().first_chunk().expect("an Ethernet header");
+        let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
             return Some(Fate::Dropped(Drop::NotForUs));
         }
@@ -462,7 +463,7 @@ impl Plane {
         if let Exit::Router(router) = &mut self.exit {
             let Batch { frames, fates, .. } = batch;
             let (own, drops, stage) = (&mut self.own, &mut self.books.drops, self.stages.len());
-            let mut step = Step { now, frames, own, drops, fates, turned: Set::EMPTY, stage };
+            let mut step = Step { now, frames: Frames(frames), own, drops, fates, turned: Set::EMPTY, stage };
             router.run(&mut step, Dir::Outward, through.outward);
             router.run(&mut step, Dir::Inward, through.inward);
             return;
@@ -504,19 +505,28 @@ impl Plane {
 
     /// A frame that no stage looks at passes a bump in the wire as it is.
     fn across(&self, batch: &mut Batch<'_>, i: usize) {
-        let to = if usize::from(batch.frames[i].port.0) < self.left { self.left } else { 0 };
+        let to = if usize::from(batch[i].port.0) < self.left { self.left } else { 0 };
         self.leave(batch, i, PortId(to as u8));
     }
 
     /// With the tags of the port it leaves by.
     fn leave(&self, batch: &mut Batch<'_>, i: usize, port: PortId) {
-        let (frame, tags) = (&mut batch.frames[i], &self.ports[usize::from(port.0)].tags);
+        let (frame, tags) = (&mut batch[i], self.tags(port));
         if frame.has_tags() || !tags.is_empty() {
-            let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
-            let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
+            let (dst, src) = frame.macs();
             frame.set_ethernet(dst, src, tags);
         }
         batch.fates[i] = Fate::Out(port);
+    }
+
+    /// The tags of a port.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "who names a port is the node itself, and it has one by each number"
+    )]
+    fn tags(&self, port: PortId) -> &[[u8; 4]] {
+        &self.ports[usize::from(port.0)].tags
     }
 
     /// Leads the node's own frames through the chain until it has no more to say.
@@ -529,7 +539,7 @@ impl Plane {
             for (i, own) in waiting.iter_mut().enumerate() {
                 let end = own.buf.len();
                 batch.push(Frame::new(&mut own.buf, HEAD_ROOM, end, own.port));
-                let read = batch.frames[i].read(ETHERNET - 2);
+                let read = batch[i].read(ETHERNET - 2);
                 match own.entry {
                     Entry::Leave(port) => batch.fates[i] = Fate::Out(port),
                     Entry::Hand(to) => batch.fates[i] = Fate::Handed(to),
@@ -542,7 +552,7 @@ impl Plane {
             self.pass(now, &mut batch, entries);
             for i in 0..batch.len() {
                 if let Fate::Handed(_) = batch.fates[i] {
-                    self.tag(&mut batch.frames[i]);
+                    self.tag(&mut batch[i]);
                 }
             }
             let leave = |(frame, fate): (&Frame<'_>, Fate)| (fate, frame.port, frame.bytes().to_vec());
@@ -565,9 +575,8 @@ impl Plane {
 
     /// Gives a frame of the node's own the tags that it would have come in with.
     fn tag(&self, frame: &mut Frame<'_>) {
-        let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
-        let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
-        frame.set_ethernet(dst, src, &self.ports[usize::from(frame.port.0)].tags);
+        let (dst, src) = frame.macs();
+        frame.set_ethernet(dst, src, self.tags(frame.port));
     }
 
     fn book(&mut self, fate: Fate) {
@@ -583,6 +592,7 @@ impl Plane {
 }
 
 /// A router, if the text has routes.
+#[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
 fn exit(config: &Config, macs: &[Mac]) -> Exit {
     let Some(routes) = &config.routes else { return Exit::Across };
     let link = |(port, &mac): (&Port, &Mac)| Link {
@@ -635,9 +645,9 @@ fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
     let bytes = frame.bytes();
     let mut at = ETHERNET - 2;
     for tag in tags {
-        let found = bytes.get(at..at + 4).ok_or(Drop::Malformed)?;
+        let &[a, b, high, low] = bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(Drop::Malformed)?;
         // The upper four bits of a tag are its priority.
-        if found[..2] != tag[..2] || (found[2] & 15, found[3]) != (tag[2], tag[3]) {
+        if [a, b, high & 15, low] != *tag {
             return Err(Drop::UnknownVlan);
         }
         at += 4;

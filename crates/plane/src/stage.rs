@@ -1,9 +1,9 @@
 //! What stages have in common: the directions, and what a stage may do with the frames of a batch.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::batch::BATCH;
-use crate::batch::{Fate, Set};
+use crate::batch::{Fate, Frames, PerFrame, Set};
 use crate::drops::{Drop, Drops};
-use crate::frame::{Frame, PortId};
+use crate::frame::PortId;
 use crate::icmp::Error;
 use crate::own::{Entry, Own};
 use crate::steer::{Handover, Way};
@@ -21,10 +21,10 @@ pub enum Dir {
 /// A batch at a stage.
 pub(crate) struct Step<'s, 'a> {
     pub(crate) now: Time,
-    pub(crate) frames: &'s mut [Frame<'a>],
+    pub(crate) frames: Frames<'s, 'a>,
     pub(crate) own: &'s mut Own,
     pub(crate) drops: &'s mut Drops,
-    pub(super) fates: &'s mut [Fate; BATCH],
+    pub(super) fates: &'s mut PerFrame<Fate>,
     /// Frames that turned back here.
     pub(super) turned: Set,
     /// The stage in the order of the text.

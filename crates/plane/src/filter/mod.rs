@@ -37,7 +37,7 @@ use self::pieces::{First, Later, Pieces};
 use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
-use crate::batch::{BATCH, Fate, Set};
+use crate::batch::{BATCH, Fate, PerFrame, Set};
 use crate::config::FileOf;
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind};
@@ -242,7 +242,7 @@ impl Filter {
     }
 
     /// All stages have seen the batch, and this is what became of its frames.
-    pub(crate) fn settle(&mut self, fates: &[Fate; BATCH]) {
+    pub(crate) fn settle(&mut self, fates: &PerFrame<Fate>) {
         if let Some(connections) = &mut self.connections {
             connections.settle(fates);
         }

@@ -7,11 +7,13 @@
 //! What became of a first piece is remembered by a hash alone, and a new one may displace an old one. A later piece that
 //! there is no room to hold is judged by the rules that ask for no ports. Where no rule asks for what only a first piece
 //! has, none is held. A piece that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 
 use weir_packet::headers::TCP;
 
+use crate::address::{mapped4, words6};
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
 use crate::own::{Entry, Own};
@@ -78,7 +80,9 @@ impl Pieces {
     /// A first piece was judged: those that waited for it go on, or go no further.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, first: First) {
         let key = self.key(&step.frames[i]);
-        self.seen[key.place] = (key.rest, Tick::of(step.now), first);
+        if let Some(place) = self.seen.get_mut(key.place) {
+            *place = (key.rest, Tick::of(step.now), first);
+        }
         for Held { dir, port, buf } in self.waiting.take(&key) {
             match first {
                 First::Passed => step.own.release(step.onward(dir), port, buf),
@@ -98,8 +102,10 @@ impl Pieces {
             return Later::Judged;
         }
         let key = self.key(frame);
-        let (known, seen, first) = self.seen[key.place];
-        if known == key.rest && Tick::of(step.now).since(seen) <= Tick::count(AGE) {
+        if let Some(&(known, seen, first)) = self.seen.get(key.place)
+            && known == key.rest
+            && Tick::of(step.now).since(seen) <= Tick::count(AGE)
+        {
             return match first {
                 First::Passed => Later::Passes,
                 First::Refused => {
@@ -136,20 +142,19 @@ impl Pieces {
 
     /// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
     fn key(&self, frame: &Frame<'_>) -> Key {
-        let (ip, id) = (frame.ip(), frame.fragment_id());
-        let (addresses, proto) = match frame.kind() {
-            Kind::V4 => (&ip[12..20], frame.proto()),
+        let (src, dst, proto) = match frame.kind() {
+            Kind::V4 => {
+                let (src, dst) = frame.addresses4();
+                (mapped4(src), mapped4(dst), frame.proto())
+            }
             // The first piece tells the protocol behind further headers, the later ones do not.
-            _ => (&ip[8..40], 0),
+            _ => {
+                let (src, dst) = frame.addresses6();
+                (words6(src), words6(dst), 0)
+            }
         };
-        let rest = u64::from(id) << 8 | u64::from(proto);
-        let mix = |seed: u32| {
-            addresses.chunks(8).fold(seed, |hash, part| {
-                let half =
-                    |at: usize| u32::from_be_bytes([part[at], part[at + 1], part[at + 2], part[at + 3]]);
-                self.secret.hash([half(0), half(4), seed, hash], rest)
-            })
-        };
+        let rest = u64::from(frame.fragment_id()) << 8 | u64::from(proto);
+        let mix = |seed: u64| self.secret.hash(dst, u64::from(self.secret.hash(src, rest | seed << 40)));
         Key { place: mix(1) as usize % MOST, rest: mix(2) | 1 }
     }
 }

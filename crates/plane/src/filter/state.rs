@@ -15,6 +15,7 @@
 //! in the middle of a connection may begin one. A full table gives up a connection that nobody has answered for a new one,
 //! of a few the oldest, and never one that was answered: whoever floods it displaces himself. What a later stage drops has
 //! begun nothing: it is forgotten as soon as its sender has been told.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ use std::net::SocketAddr;
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
 use crate::address::{address_of, words6};
-use crate::batch::{BATCH, Fate, Set};
+use crate::batch::{BATCH, Fate, PerFrame, Set};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::quote;
 use crate::stage::Step;
@@ -214,11 +215,11 @@ impl Entry {
 
 /// The frames of a batch, with the connection of each.
 pub(crate) struct Found {
-    flows: [Flow; BATCH],
-    hashes: [u32; BATCH],
+    flows: PerFrame<Flow>,
+    hashes: PerFrame<u32>,
     /// The entry, or 0.
-    entries: [u32; BATCH],
-    pub(crate) states: [State; BATCH],
+    entries: PerFrame<u32>,
+    pub(crate) states: PerFrame<State>,
 }
 
 /// All connections.
@@ -300,10 +301,10 @@ impl Connections {
     /// way for all frames at once.
     pub(crate) fn find(&self, step: &Step<'_, '_>, set: Set) -> Found {
         let mut found = Found {
-            flows: [Flow::default(); BATCH],
-            hashes: [0; BATCH],
-            entries: [0; BATCH],
-            states: [State::New; BATCH],
+            flows: PerFrame::all(Flow::default()),
+            hashes: PerFrame::all(0),
+            entries: PerFrame::all(0),
+            states: PerFrame::all(State::New),
         };
         let mut read = 0;
         for i in set {
@@ -401,10 +402,12 @@ impl Connections {
             }
             return Ok(());
         }
-        let mut track = match flow.kind {
-            KIND_TCP => Track::begin(Side::Inside, &Segment::of(frame)).expect("it is in the state new"),
-            _ => Track::plain(flow.class()),
+        let track = match flow.kind {
+            KIND_TCP => Track::begin(Side::Inside, &Segment::of(frame)),
+            _ => Some(Track::plain(flow.class())),
         };
+        // It is in the state new, so that there is one.
+        let Some(mut track) = track else { return Ok(()) };
         track.flags = flow.kind | if flow.from_low { BEGUN_BY_LOW } else { 0 };
         let entry = Entry { low: flow.low, high: flow.high, ports: flow.ports, seen: tick, track };
         if before != 0 {
@@ -430,7 +433,7 @@ impl Connections {
     }
 
     /// All stages have seen the batch, and this is what became of its frames.
-    pub(crate) fn settle(&mut self, fates: &[Fate; BATCH]) {
+    pub(crate) fn settle(&mut self, fates: &PerFrame<Fate>) {
         let is_dropped = |i: usize| matches!(fates[i], Fate::Dropped(_));
         for &(i, number) in &self.begun {
             if is_dropped(i) && self.begun.iter().all(|&(other, of)| of != number || is_dropped(other)) {

@@ -1,7 +1,7 @@
 //! The table by itself: entries come back when they are over, and frames of many flows find their own.
 
 use super::*;
-use crate::batch::Fate;
+use crate::batch::{Fate, Frames, PerFrame};
 use crate::drops::Drops;
 use crate::frame::{HEAD_ROOM, PortId};
 use crate::own::Own;
@@ -30,15 +30,15 @@ fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> 
             frame
         })
         .collect();
-    let (mut own, mut drops, mut fates) = (Own::default(), Drops::default(), [Fate::Live; BATCH]);
+    let (mut own, mut drops, mut fates) = (Own::default(), Drops::default(), PerFrame::all(Fate::Live));
     let set = Set::first(frames.len());
-    let (frames, turned) = (&mut frames[..], Set::EMPTY);
+    let (count, frames, turned) = (frames.len(), Frames(&mut frames), Set::EMPTY);
     let step = Step { now, frames, own: &mut own, drops: &mut drops, fates: &mut fates, turned, stage: 0 };
     let found = table.find(&step, set);
     for i in set {
         table.passed(&step.frames[i], &found, i, now).expect("room");
     }
-    found.states[..step.frames.len()].to_vec()
+    found.states.in_order().take(count).collect()
 }
 
 #[test]

@@ -6,8 +6,10 @@
 //!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
 //!  outward  ICMP  inside > remote  { remote > inside:i } becomes   X' > remote     { remote > X':x' }
 //! ```
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use weir_packet::checksum::{fold, sum};
+use weir_packet::checksum;
+use weir_packet::fields::put;
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::outside::{Place, Space};
@@ -15,7 +17,7 @@ use super::slot::{Inside, Kind, Remote};
 use super::{Nat, Next, is_v4};
 use crate::address::mapped4;
 use crate::drops::Drop;
-use crate::frame::{Fragment, Frame, adjust, delta16, delta32};
+use crate::frame::{Fragment, Frame, adjust, adjust_udp, delta16, delta32};
 use crate::quote::{self, ERROR, Unclear};
 use crate::stage::Step;
 
@@ -56,23 +58,20 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
         (End::Destination, _) => (quote.dst, 16, 2),
     };
     let (delta, port_delta) = (delta32(old.0, address), delta16(old.1, port));
-    let (ip, inner) = l4.split_at_mut(quote.l4_at);
-    let ip = &mut ip[ERROR..];
-    ip[at..at + 4].copy_from_slice(&address.to_be_bytes());
+    let Some((ip, inner)) = l4.split_at_mut_checked(quote.l4_at) else { return };
+    let Some(ip) = ip.get_mut(ERROR..) else { return };
+    put(ip, at, address.to_be_bytes());
     adjust(ip, 10, delta);
-    let has = |inner: &[u8], at: usize| inner.len() >= at + 2;
     if matches!(quote.proto, TCP | UDP | ICMP) {
-        inner[port_at..port_at + 2].copy_from_slice(&port.to_be_bytes());
+        put(inner, port_at, port.to_be_bytes());
     }
     match quote.proto {
-        TCP if has(inner, 16) => adjust(inner, 16, delta + port_delta),
-        UDP if inner[6..8] != [0, 0] => adjust(inner, 6, delta + port_delta),
+        TCP => adjust(inner, 16, delta + port_delta),
+        UDP => adjust_udp(inner, delta + port_delta),
         ICMP => adjust(inner, 2, port_delta),
         _ => {}
     }
-    l4[2..4].fill(0);
-    let checksum = !fold(sum(l4));
-    l4[2..4].copy_from_slice(&checksum.to_be_bytes());
+    checksum::write(l4, 2, 0);
 }
 
 impl Nat {

@@ -8,6 +8,7 @@
 //! A neighbour of a port's network that is known has a route of its own to it, so that the quick way is the same for
 //! all frames. Invariant: a hop of the tables from `NEIGHBOURS` on is a neighbour's, and `nexts` says what the
 //! neighbour's state says.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,9 +19,9 @@ use weir_packet::neighbour;
 
 use super::config::{Route, Target};
 use super::group::Group;
-use super::source::Rpf;
+use super::source::{Rpf, hops_of};
 use super::{Hop, Lpm, v4::V4, v6::V6};
-use crate::batch::{BATCH, Set};
+use crate::batch::{PerFrame, Set};
 use crate::drops::{Drop, Drops};
 use crate::fragment;
 use crate::frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
@@ -117,7 +118,8 @@ impl fmt::Display for NoLink {
 }
 
 impl Router {
-    /// A router with these links and the longest packet of each.
+    /// A router with these links, at most 64, and the longest packet of each.
+    #[expect(clippy::indexing_slicing, clippy::expect_used, reason = "places and texts that stand here")]
     pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>) -> Router {
         let rpf = vec![Rpf::Off; links.len()];
         let mut nexts = vec![Next::Blackhole; NEIGHBOURS as usize];
@@ -235,7 +237,7 @@ impl Router {
             match port.and_then(|port| self.neighbours.slot(port, gateway)) {
                 Some(slot) => self.neighbours.pin(slot),
                 None => {
-                    self.let_go(&gateways[..n]);
+                    self.let_go(gateways.get(..n).unwrap_or_default());
                     return Err(NoLink(gateway));
                 }
             }
@@ -244,6 +246,7 @@ impl Router {
     }
 
     /// No longer keeps them but for the routes that need them.
+    #[expect(clippy::expect_used, reason = "of a change of the text, which has kept them")]
     pub(crate) fn let_go(&mut self, gateways: &[IpAddr]) {
         for &gateway in gateways {
             let slot = self.neighbours.port_of(gateway).and_then(|port| self.neighbours.find(port, gateway));
@@ -300,12 +303,12 @@ impl Router {
         if let Some(&group) = self.by_members.get(&members) {
             return group;
         }
-        let before = before.and_then(|hop| hop.0.checked_sub(GROUPS)).map(|n| &self.groups[n as usize].group);
+        let before = before.filter(|hop| hop.0 >= GROUPS).map(|hop| &self.shared(hop).group);
         let shared = Shared { group: Group::new(&members, before), members: members.clone(), routes: 0 };
-        let free = self.groups.iter().position(|shared| shared.routes == 0);
+        let free = self.groups.iter_mut().enumerate().find(|(_, shared)| shared.routes == 0);
         let group = match free {
-            Some(free) => {
-                self.groups[free] = shared;
+            Some((free, place)) => {
+                *place = shared;
                 free
             }
             None => {
@@ -317,6 +320,13 @@ impl Router {
         group as u32
     }
 
+    /// What lies under the hop of a group.
+    #[expect(clippy::indexing_slicing, reason = "hops of groups are the numbers of those there are")]
+    pub(super) fn shared(&self, hop: Hop) -> &Shared {
+        &self.groups[(hop.0 - GROUPS) as usize]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "hops of groups are the numbers of those there are")]
     fn pin(&mut self, hop: Hop) {
         if hop.0 >= GROUPS {
             let shared = &mut self.groups[(hop.0 - GROUPS) as usize];
@@ -329,6 +339,7 @@ impl Router {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "hops of groups are the numbers of those there are")]
     fn unpin(&mut self, hop: Hop) {
         if hop.0 >= GROUPS {
             let shared = &mut self.groups[(hop.0 - GROUPS) as usize];
@@ -361,7 +372,9 @@ impl Router {
         if self.nexts.len() <= hop.0 as usize {
             self.nexts.resize(hop.0 as usize + 1, Next::Unresolved);
         }
-        self.nexts[hop.0 as usize] = next;
+        if let Some(place) = self.nexts.get_mut(hop.0 as usize) {
+            *place = next;
+        }
         let host = Prefix { address: ip, len: full(ip) };
         match self.get(host) {
             None if next != Next::Unresolved && self.neighbours.port_of(ip) == Some(port) => {
@@ -408,38 +421,22 @@ impl Router {
     /// Decides about frames that came through the chain in this direction.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
         let (mut v4, mut v6) = (Set::EMPTY, Set::EMPTY);
-        let mut n = 0;
-        let mut keys = [0; BATCH];
-        let mut hops = [Hop::NONE; BATCH];
         for i in set {
-            if step.frames[i].kind() == Kind::V4 {
-                keys[n] = step.frames[i].addresses4().1;
-                v4.insert(i);
-                n += 1;
-            } else {
-                v6.insert(i);
-            }
+            if step.frames[i].kind() == Kind::V4 { v4.insert(i) } else { v6.insert(i) }
         }
-        self.v4.lookup(&keys[..n], &mut hops[..n]);
-        for (i, hop) in v4.zip(hops) {
-            self.forward(step, dir, i, hop);
-        }
-        if !v6.is_empty() {
-            self.run_v6(step, dir, v6);
+        let mut hops = PerFrame::all(Hop::NONE);
+        hops_of(&self.v4, v4, |i| step.frames[i].addresses4().1, &mut hops);
+        hops_of(&self.v6, v6, |i| step.frames[i].addresses6().1, &mut hops);
+        for i in set {
+            self.forward(step, dir, i, hops[i]);
         }
     }
 
-    fn run_v6(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
-        let mut keys = [0; BATCH];
-        let mut hops = [Hop::NONE; BATCH];
-        for (key, i) in keys.iter_mut().zip(set) {
-            *key = step.frames[i].addresses6().1;
-        }
-        let n = set.len();
-        self.v6.lookup(&keys[..n], &mut hops[..n]);
-        for (i, hop) in set.zip(hops) {
-            self.forward(step, dir, i, hop);
-        }
+    /// The longest packet of a port.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "hops and links name ports that there are")]
+    fn mtu(&self, port: PortId) -> u16 {
+        self.mtus[usize::from(port.0)]
     }
 
     /// The quick way, and where it is left.
@@ -448,9 +445,9 @@ impl Router {
         let frame = &mut step.frames[i];
         if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
             && frame.ttl() > 1
-            && frame.ip().len() <= usize::from(self.mtus[usize::from(port.0)])
+            && frame.ip().len() <= usize::from(self.mtu(port))
             && !is_of_link(frame)
-            && frame.bytes()[0] & 1 == 0
+            && !frame.is_to_group()
         {
             let link = self.neighbours.link(port);
             frame.decrement_ttl();
@@ -475,7 +472,7 @@ impl Router {
         if is_of_link(&step.frames[i]) && !is_for_us {
             return step.drop(i, Drop::MartianSource);
         }
-        let to_all = step.frames[i].bytes()[0] & 1 != 0;
+        let to_all = step.frames[i].is_to_group();
         match next {
             None => step.refuse(i, Drop::NoRoute, Error::NoRoute, back),
             Some(Next::Blackhole) => step.drop(i, Drop::Blackhole),
@@ -507,15 +504,16 @@ impl Router {
 
     /// The next hop of the group for this flow.
     fn member(&self, frame: &Frame<'_>, hop: Hop) -> Hop {
-        let usable =
-            |member: u32| matches!(self.nexts[member as usize], Next::Ready { .. } | Next::Stale { .. });
-        Hop(self.groups[(hop.0 - GROUPS) as usize].group.pick(flow_hash(frame), usable))
+        let usable = |member: u32| {
+            matches!(self.nexts.get(member as usize), Some(Next::Ready { .. } | Next::Stale { .. }))
+        };
+        Hop(self.shared(hop).group.pick(flow_hash(frame), usable))
     }
 
     /// A packet for the node itself: a ping is answered, all else is the machine's.
     fn local(&self, step: &mut Step<'_, '_>, i: usize) {
         let frame = &mut step.frames[i];
-        let sender: Mac = frame.bytes()[6..12].try_into().expect("an Ethernet header");
+        let (_, sender) = frame.macs();
         let port = frame.port;
         if icmp::answer_echo(frame) {
             let link = self.neighbours.link(port);
@@ -528,7 +526,7 @@ impl Router {
 
     /// A packet that may be too long for the link.
     fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: Entry) {
-        let (mtu, link) = (self.mtus[usize::from(port.0)], self.neighbours.link(port));
+        let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
         let frame = &mut step.frames[i];
         let fits = frame.ip().len() <= usize::from(mtu);
         if !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame)) {
@@ -551,7 +549,7 @@ impl Router {
         if !matches!(state, State::Unknown | State::Asking(_)) {
             return self.send(step, i, port, mac, back);
         }
-        let mtu = self.mtus[usize::from(port.0)];
+        let mtu = self.mtu(port);
         let frame = &mut step.frames[i];
         if frame.ip().len() > usize::from(mtu) && (frame.kind() == Kind::V6 || fragment::forbidden(frame)) {
             return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);

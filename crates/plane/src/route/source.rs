@@ -13,10 +13,11 @@
 //!
 //! An address that nobody can have, or that is the node's own, is refused in any case. It is judged before all stages, so
 //! that none translates such an address or remembers it.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::router::{GROUPS, Next, Router, is_martian, is_nobody, is_of_link};
 use super::{Hop, Lpm};
-use crate::batch::{BATCH, Set};
+use crate::batch::{BATCH, Frames, PerFrame, Set};
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
 
@@ -82,10 +83,10 @@ const fn bit(port: PortId) -> u64 {
 impl Router {
     /// Judges those of `set` that have just come in from links, `fresh`. Frames of the left end that go to a port there are
     /// marked.
-    pub(crate) fn vet(&self, frames: &mut [Frame<'_>], set: Set, fresh: Set) -> [Option<Refusal>; BATCH] {
-        let (mut refusals, mut hops) = ([None; BATCH], [Hop::NONE; BATCH]);
+    pub(crate) fn vet(&self, mut frames: Frames<'_, '_>, set: Set, fresh: Set) -> PerFrame<Option<Refusal>> {
+        let (mut refusals, mut hops) = (PerFrame::all(None), PerFrame::all(Hop::NONE));
         if self.rpf.iter().any(|rpf| *rpf != Rpf::Off) {
-            self.hops(frames, fresh, &mut hops, End::Source);
+            self.hops(&frames, fresh, &mut hops, End::Source);
         }
         let (left, mut asked) = (self.left_ports, Set::EMPTY);
         for i in set {
@@ -99,7 +100,7 @@ impl Router {
             }
         }
         if !asked.is_empty() {
-            self.hops(frames, asked, &mut hops, End::Destination);
+            self.hops(&frames, asked, &mut hops, End::Destination);
         }
         for i in asked {
             let Leads::Out(ports) = self.leads(hops[i]) else { continue };
@@ -112,7 +113,7 @@ impl Router {
     }
 
     /// The hops of one end of each frame of `set`.
-    fn hops(&self, frames: &[Frame<'_>], set: Set, hops: &mut [Hop; BATCH], end: End) {
+    fn hops(&self, frames: &Frames<'_, '_>, set: Set, hops: &mut PerFrame<Hop>, end: End) {
         let (mut of4, mut of6) = (Set::EMPTY, Set::EMPTY);
         for i in set {
             if frames[i].kind() == Kind::V4 { of4.insert(i) } else { of6.insert(i) }
@@ -129,7 +130,7 @@ impl Router {
             let asks_all = is_nobody(frame) && is_for_all(frame);
             return (!asks_all).then_some(Drop::MartianSource);
         }
-        let rpf = self.rpf[usize::from(frame.port.0)];
+        let rpf = self.rpf.get(usize::from(frame.port.0)).copied().unwrap_or_default();
         if rpf == Rpf::Off || is_of_link(frame) {
             return None;
         }
@@ -156,7 +157,7 @@ impl Router {
             Some(Next::Unresolved) => Leads::Out(bit(self.neighbour_port(hop))),
             Some(Next::Blackhole | Next::Unreachable | Next::Prohibit | Next::Martian) => Leads::Nowhere,
             None if hop.0 >= GROUPS && hop != Hop::NONE => {
-                let members = self.groups[(hop.0 - GROUPS) as usize].members.iter();
+                let members = self.shared(hop).members.iter();
                 Leads::Out(members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member)))))
             }
             None => Leads::Nowhere,
@@ -165,8 +166,14 @@ impl Router {
 }
 
 /// Looks an address up for each number of `set`.
-fn hops_of<T: Lpm>(table: &T, set: Set, address: impl Fn(usize) -> T::Address, hops: &mut [Hop; BATCH])
-where
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "no set has more numbers than there are places")]
+pub(super) fn hops_of<T: Lpm>(
+    table: &T,
+    set: Set,
+    address: impl Fn(usize) -> T::Address,
+    hops: &mut PerFrame<Hop>,
+) where
     T::Address: Default,
 {
     if set.is_empty() {

@@ -11,11 +11,19 @@
 //! The state *is* the set of what was said: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
 //! of their own. A RST counts only if the other end would accept it, that is inside its window (RFC 5961 section 3);
 //! what lies outside is passed on, the end will judge it, but it changes nothing here.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use weir_packet::headers::TCP;
+use std::ops::{Index, IndexMut};
+
+use weir_packet::fields::{be16, put};
+use weir_packet::headers::{TCP, words};
+use weir_packet::options::options;
 
 use super::timers::Class;
 use crate::frame::{Frame, adjust, delta16};
+
+/// Bytes of a header without options.
+const HEADER: usize = 20;
 
 /// Flags of a segment.
 pub(crate) const FIN: u8 = 0x01;
@@ -28,6 +36,39 @@ pub(crate) const ACK: u8 = 0x10;
 pub(crate) enum Side {
     Inside = 0,
     Outside = 1,
+}
+
+impl Side {
+    #[inline]
+    fn other(self) -> Side {
+        match self {
+            Side::Inside => Side::Outside,
+            Side::Outside => Side::Inside,
+        }
+    }
+}
+
+/// Something of each side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+struct Sides<T>([T; 2]);
+
+impl<T> Index<Side> for Sides<T> {
+    type Output = T;
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there are two sides")]
+    fn index(&self, side: Side) -> &T {
+        &self.0[side as usize]
+    }
+}
+
+impl<T> IndexMut<Side> for Sides<T> {
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there are two sides")]
+    fn index_mut(&mut self, side: Side) -> &mut T {
+        &mut self.0[side as usize]
+    }
 }
 
 /// What was said: a bit for the inside, the next one for the outside.
@@ -61,17 +102,17 @@ impl Segment {
             return Segment::default();
         }
         let l4 = frame.l4();
-        let Some(header) = l4.first_chunk::<20>() else { return Segment::default() };
-        let word =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let header_bytes = u32::from(header[12] >> 4) * 4;
+        let Some(&[_, _, _, _, a, b, c, d, e, f, g, h, length, flags, i, j, ..]) = l4.first_chunk::<20>()
+        else {
+            return Segment::default();
+        };
         Segment {
-            flags: header[13],
-            seq: word(4),
-            ack: word(8),
-            window: u16::from_be_bytes([header[14], header[15]]),
-            bytes: (l4.len() as u32).saturating_sub(header_bytes),
-            scale: if header[13] & SYN != 0 { scale(l4) } else { 0 },
+            flags,
+            seq: u32::from_be_bytes([a, b, c, d]),
+            ack: u32::from_be_bytes([e, f, g, h]),
+            window: u16::from_be_bytes([i, j]),
+            bytes: l4.len().saturating_sub(words(length >> 4)) as u32,
+            scale: if flags & SYN != 0 { scale(l4) } else { 0 },
         }
     }
 
@@ -98,16 +139,16 @@ pub(crate) enum Verdict {
     Unmoved,
 }
 
-/// What is known of a session over time: its class, and for TCP what was said. Arrays are by [`Side`].
+/// What is known of a session over time: its class, and for TCP what was said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Track {
     /// The sequence number after the last that this side sent; holds if its SYN counts as said.
-    sent: [u32; 2],
+    sent: Sides<u32>,
     /// The sequence number that this side awaits; holds if the other side's SYN counts as said.
-    awaits: [u32; 2],
+    awaits: Sides<u32>,
     /// The window that this side granted last, unscaled.
-    window: [u16; 2],
+    window: Sides<u16>,
     said: u8,
     /// Window scales, the inside's in the low half.
     scale: u8,
@@ -121,9 +162,9 @@ const _: () = assert!(size_of::<Track>() == 24);
 impl Track {
     /// Of nobody.
     pub(crate) const FREE: Track = Track {
-        sent: [0; 2],
-        awaits: [0; 2],
-        window: [0; 2],
+        sent: Sides([0; 2]),
+        awaits: Sides([0; 2]),
+        window: Sides([0; 2]),
         said: 0,
         scale: 0,
         class: Class::Lasting,
@@ -143,12 +184,11 @@ impl Track {
             SYN => _ = track.syn(side, segment),
             // It may have missed the beginning.
             flags if flags & !FIN == ACK => {
-                let (here, there) = (side as usize, 1 - side as usize);
-                track.sent[here] = segment.end();
-                track.sent[there] = segment.ack;
-                track.awaits = [segment.seq; 2];
-                track.awaits[here] = segment.ack;
-                track.window[here] = segment.window;
+                track.sent[side] = segment.end();
+                track.sent[side.other()] = segment.ack;
+                track.awaits[side.other()] = segment.seq;
+                track.awaits[side] = segment.ack;
+                track.window[side] = segment.window;
                 track.said = (said::SYN * said::BOTH) | (said::ACK << side as u8);
             }
             _ => return None,
@@ -164,7 +204,7 @@ impl Track {
     /// Takes note of a segment that is plain, of an open connection.
     #[inline]
     pub(crate) fn advance(&mut self, side: Side, segment: &Segment) {
-        let (here, there) = (side as usize, 1 - side as usize);
+        let (here, there) = (side, side.other());
         let end = segment.end();
         if end.wrapping_sub(self.sent[here]) as i32 > 0 {
             self.sent[here] = end;
@@ -216,7 +256,7 @@ impl Track {
     }
 
     fn syn(&mut self, side: Side, segment: &Segment) -> Verdict {
-        let (here, there) = (side as usize, 1 - side as usize);
+        let (here, there) = (side, side.other());
         let is_over = self.said & said::RST != 0 || self.class == Class::TcpClosing;
         if is_over && segment.flags & ACK == 0 {
             // The same addresses and ports again, after the end (RFC 1122 section 4.2.2.13).
@@ -239,10 +279,10 @@ impl Track {
     }
 
     fn reset(&mut self, side: Side, segment: &Segment) -> Verdict {
-        let there = 1 - side as usize;
+        let there = side.other();
         let refuses = self.said & said::SYN << side as u8 == 0;
         let counts = if !refuses {
-            let scale = self.scale >> (4 * there) & 15;
+            let scale = self.scale >> (4 * there as u8) & 15;
             let window = u32::from(self.window[there]) << scale;
             segment.seq.wrapping_sub(self.awaits[there]) < window.max(2)
         } else {
@@ -260,43 +300,34 @@ impl Track {
 
 /// The window scale of a SYN, 0 where it has none.
 fn scale(segment: &[u8]) -> u8 {
-    option(segment, 3, 3).map_or(0, |at| segment[at + 2])
+    let is_scale = |option: &[u8]| if let [3, 3, scale] = *option { Some(scale) } else { None };
+    options(behind_header(segment)).find_map(is_scale).unwrap_or_default()
 }
 
 /// Lowers the largest segment that a SYN asks for (RFC 9293 section 3.7.1).
 pub(crate) fn clamp_mss(segment: &mut [u8], most: u16) {
-    let Some(at) = option(segment, 2, 4) else { return };
-    let place = at + 2;
-    let asked = u16::from_be_bytes([segment[place], segment[place + 1]]);
+    let mut at = HEADER;
+    let is_mss = |option: &[u8]| {
+        at += option.len();
+        matches!(option, [2, 4, ..])
+    };
+    if !options(behind_header(segment)).any(is_mss) {
+        return;
+    }
+    let place = at - 2;
+    let Some(asked) = be16(segment, place) else { return };
     if asked > most {
-        segment[place..place + 2].copy_from_slice(&most.to_be_bytes());
+        put(segment, place, most.to_be_bytes());
         // At an odd place it is half of two words of the sum.
-        let turn = |value: u16| if place % 2 == 0 { value } else { value.swap_bytes() };
+        let turn = |value: u16| if place.is_multiple_of(2) { value } else { value.swap_bytes() };
         adjust(segment, 16, delta16(turn(asked), turn(most)));
     }
 }
 
-/// Where an option of this kind and length begins.
-fn option(segment: &[u8], kind: u8, bytes: usize) -> Option<usize> {
-    let end = (usize::from(*segment.get(12)? >> 4) * 4).min(segment.len());
-    let mut at = 20;
-    while at < end {
-        match segment[at] {
-            0 => return None,
-            1 => at += 1,
-            found => {
-                let len = usize::from(*segment[..end].get(at + 1)?);
-                if len < 2 || at + len > end {
-                    return None;
-                }
-                if (found, len) == (kind, bytes) {
-                    return Some(at);
-                }
-                at += len;
-            }
-        }
-    }
-    None
+/// The options of a segment.
+fn behind_header(segment: &[u8]) -> &[u8] {
+    let bytes = segment.get(12).map_or(0, |&length| words(length >> 4));
+    segment.get(HEADER..bytes.min(segment.len())).unwrap_or_default()
 }
 
 #[cfg(test)]
