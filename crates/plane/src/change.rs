@@ -25,6 +25,7 @@ use std::net::IpAddr;
 use crate::chain::Stage;
 use crate::config::{Config, StageConfig};
 use crate::filter::{self, Logged, MOST_LOGGED};
+use crate::limits::Limits;
 use crate::nat::{self, Event};
 use crate::own::Entry;
 use crate::plane::{Exit, Plane, stage_of};
@@ -43,6 +44,8 @@ pub struct Change {
     stages: Vec<Place>,
     /// Stages that went, once they did.
     gone: Vec<Stage>,
+    /// What hosts use together.
+    limits: Limits,
     /// Addresses that each port of the right end answers for.
     translated: Vec<Vec<(u32, u32)>>,
     routes: VecDeque<RouteChange>,
@@ -134,7 +137,7 @@ impl Change {
         gateways.sort_unstable();
         gateways.dedup();
         let translated = new.ports[new.left..].iter().map(|_| new.translated()).collect();
-        Ok(Change { stages, gone: Vec::new(), translated, routes, gateways, begun: None })
+        Ok(Change { stages, gone: Vec::new(), limits: new.limits, translated, routes, gateways, begun: None })
     }
 
     /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
@@ -265,6 +268,7 @@ impl Plane {
             };
             self.stages.push(stage.expect("each goes to one place"));
         }
+        self.limit(&change.limits);
         self.steering.look(&self.stages);
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {

@@ -7,6 +7,7 @@ use weir_packet::steer::Spread;
 
 use crate::chain::MOST_STAGES;
 use crate::filter;
+use crate::limits::Limits;
 use crate::nat::{self, Deal, Deterministic};
 use crate::port::Port;
 use crate::prefix::Prefix;
@@ -25,6 +26,8 @@ pub struct Config {
     pub(crate) stages: Vec<StageConfig>,
     /// The routes of a router; without, the node is a bump in the wire.
     pub routes: Option<Vec<Route>>,
+    /// What hosts use together.
+    pub(crate) limits: Limits,
     /// What nobody outside is to foresee follows from it: set it by chance where that matters. The text does not tell.
     pub seed: u64,
     /// Which of a node's threads the plane is for. The text does not tell.
@@ -39,7 +42,9 @@ pub(crate) enum StageConfig {
 }
 
 /// Names of the stages.
-pub(crate) const STAGES: &[&str] = &["route", "filter", "nat"];
+const STAGES: &[&str] = &["route", "filter", "nat"];
+/// Names of items that are no ports.
+pub(crate) const NO_PORTS: &[&str] = &["route", "filter", "nat", "limits"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -159,6 +164,13 @@ pub struct Beside<'a> {
 pub(crate) type FileOf<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
+    let (limits, items): (Vec<Item>, Vec<Item>) =
+        items.iter().cloned().partition(|item| item.name.text == "limits");
+    let items = &items[..];
+    if let [_, again, ..] = &limits[..] {
+        again.wrong(notes, "there are `limits` already: write all in one".to_string());
+    }
+    let limits = limits.first().map(|item| Limits::read(item, notes)).unwrap_or_default();
     let is_stage = |item: &Item| STAGES.contains(&item.name.text.as_str());
     let first = items.iter().position(is_stage);
     let last = items.iter().rposition(is_stage);
@@ -185,7 +197,7 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
-    Config { ports, left, stages, routes, seed: 0, share: Share::default() }
+    Config { ports, left, stages, routes, limits, seed: 0, share: Share::default() }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {

@@ -18,6 +18,7 @@ mod fragment;
 mod frame;
 mod icmp;
 mod limiter;
+mod limits;
 mod nat;
 mod neighbour;
 mod own;

@@ -9,10 +9,10 @@
 //! else; and who asks for many takes from himself. The limits of all are those of Linux (`icmp_msgs_per_sec`,
 //! `icmp_msgs_burst`). Hosts share places by a hash that nobody outside foresees.
 
-use crate::address::{mapped4, words6};
-use crate::frame::{Frame, Kind};
+use crate::frame::Frame;
 use crate::table::allowance::Allowance;
 use crate::table::secret::Secret;
+use crate::table::shares::Host;
 use crate::time::Time;
 
 const PER_S: u64 = 1000;
@@ -55,10 +55,7 @@ impl Limiter {
 
     /// Whether the sender of a frame may be told so at `now`; if so, it counts.
     pub(crate) fn allows(&mut self, now: Time, frame: &Frame<'_>, said: Said) -> bool {
-        let host = match frame.kind() {
-            Kind::V4 => mapped4(frame.addresses4().0),
-            _ => words6(frame.addresses6().0 >> 64 << 64),
-        };
+        let Host(host) = Host::of(frame);
         let place = &mut self.hosts[self.secret.hash(host, 0) as usize % PLACES];
         // First the host: what it has used up costs others nothing.
         place[said as usize].once_more(now, SECOND_NS / OF_HOST_PER_S, OF_HOST_BURST)

@@ -50,6 +50,8 @@ pub(crate) struct Own {
     pub(crate) held: u64,
     /// Frames that there was no room for.
     pub(crate) refused: u64,
+    /// Fragments that were held and gave way to others.
+    pub(crate) gave_way: u64,
     /// The node's addresses by port: what its errors come from.
     addresses: Vec<Vec<IpAddr>>,
     limiter: Limiter,
@@ -102,6 +104,12 @@ impl Own {
     pub(crate) fn release(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.held -= 1;
         self.waiting.push(OwnFrame { entry, port, buf });
+    }
+
+    /// Fragments that were held go no further: others have the room.
+    pub(crate) fn give_way(&mut self, fragments: u64) {
+        self.lapse(fragments);
+        self.gave_way += fragments;
     }
 
     /// A frame that was held goes no further; the caller counts the reason.

@@ -20,6 +20,7 @@ use crate::drops::{Drop, Drops};
 use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::icmp::Error;
+use crate::limits::Limits;
 use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
@@ -131,7 +132,7 @@ impl Plane {
         Plane {
             ports: config.ports.iter().map(gate).collect(),
             left: config.left,
-            steering: Steering::new(config.share, &stages),
+            steering: Steering::new(config.share, &stages, &config.limits),
             stages,
             exit: exit(config, macs),
             own: Own::new(config.ports.iter().map(own_addresses).collect(), config.seed, config.share.of),
@@ -293,6 +294,17 @@ impl Plane {
     /// Memory that filters read, in bytes.
     pub fn filter_bytes(&self) -> usize {
         self.filters().map(Filter::bytes).sum()
+    }
+
+    /// What hosts use together is limited otherwise from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        for stage in &mut self.stages {
+            match stage {
+                Stage::Filter(filter) => filter.limit(limits),
+                Stage::Nat(nat) => nat.limit(limits),
+            }
+        }
+        self.steering.limit(limits);
     }
 
     fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
@@ -571,6 +583,8 @@ impl Plane {
         self.filters_mut().for_each(Filter::forget_refused);
         let refused = std::mem::take(&mut self.own.refused);
         (0..refused).for_each(|_| self.books.drops.count(Drop::OwnLimit));
+        let gave_way = std::mem::take(&mut self.own.gave_way);
+        (0..gave_way).for_each(|_| self.books.drops.count(Drop::FragmentLimit));
     }
 
     /// Gives a frame of the node's own the tags that it would have come in with.
@@ -626,7 +640,9 @@ fn own_addresses(port: &Port) -> Vec<IpAddr> {
 pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
     match stage {
         StageConfig::Filter(filter) => {
-            Stage::Filter(Box::new(Filter::new(filter, config.seed, config.share)))
+            let mut filter = Filter::new(filter, config.seed, config.share);
+            filter.limit(&config.limits);
+            Stage::Filter(Box::new(filter))
         }
         StageConfig::Nat(nat) => {
             let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
@@ -634,7 +650,8 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
             let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
             let (left, right) = config.ports.split_at(config.left);
             let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
-            let nat = Nat::new((**nat).clone(), own, config.seed, config.share);
+            let mut nat = Nat::new((**nat).clone(), own, config.seed, config.share);
+            nat.limit(&config.limits);
             Stage::Nat(Box::new(if config.routes.is_some() { nat.of_router(mtus, has6) } else { nat }))
         }
     }

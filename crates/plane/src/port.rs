@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
-use crate::config::STAGES;
+use crate::config::NO_PORTS;
 use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::route::Rpf;
 use crate::text::{Arg, Item};
@@ -69,7 +69,7 @@ impl Port {
         let name = &item.name.text;
         let mut port = Port::plain(name);
         // Whatever is no stage is a port.
-        let meant = closest(name, STAGES);
+        let meant = closest(name, NO_PORTS);
         let hint = meant.map(|stage| format!("; or did you mean `{stage}` where you write `{name}`?"));
         for arg in &item.args {
             if let Err(text) = port.argument(arg) {

@@ -1,6 +1,8 @@
 //! What stages have in common: the directions, and what a stage may do with the frames of a batch.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::ops::{Index, IndexMut};
+
 use crate::batch::{Fate, Frames, PerFrame, Set};
 use crate::drops::{Drop, Drops};
 use crate::frame::PortId;
@@ -16,6 +18,45 @@ pub enum Dir {
     Outward,
     /// From the right end to the left.
     Inward,
+}
+
+/// One of a kind for each direction, so that neither end takes from the other.
+#[derive(Debug)]
+pub(crate) struct ByDir<T> {
+    outward: T,
+    inward: T,
+}
+
+impl<T> ByDir<T> {
+    /// Two that are made alike.
+    pub(crate) fn new(one: impl Fn() -> T) -> ByDir<T> {
+        ByDir { outward: one(), inward: one() }
+    }
+
+    /// Both.
+    pub(crate) fn each(&mut self) -> [&mut T; 2] {
+        [&mut self.outward, &mut self.inward]
+    }
+}
+
+impl<T> Index<Dir> for ByDir<T> {
+    type Output = T;
+
+    fn index(&self, dir: Dir) -> &T {
+        match dir {
+            Dir::Outward => &self.outward,
+            Dir::Inward => &self.inward,
+        }
+    }
+}
+
+impl<T> IndexMut<Dir> for ByDir<T> {
+    fn index_mut(&mut self, dir: Dir) -> &mut T {
+        match dir {
+            Dir::Outward => &mut self.outward,
+            Dir::Inward => &mut self.inward,
+        }
+    }
 }
 
 /// A batch at a stage.

@@ -22,6 +22,7 @@ use crate::batch::Fate;
 use crate::chain::Stage;
 use crate::drops::{Drop, Drops};
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
+use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::own::{Entry, Own};
 use crate::stage::Dir;
@@ -127,10 +128,16 @@ pub(crate) struct Steering {
 
 impl Steering {
     /// That of a node with these stages.
-    pub(crate) fn new(share: Share, stages: &[Stage]) -> Steering {
-        let mut steering = Steering { share, together: Together::Nothing, meeting: Meeting::default() };
+    pub(crate) fn new(share: Share, stages: &[Stage], limits: &Limits) -> Steering {
+        let meeting = Meeting::new(limits.pieces(share));
+        let mut steering = Steering { share, together: Together::Nothing, meeting };
         steering.look(stages);
         steering
+    }
+
+    /// What hosts use together is limited otherwise from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.meeting.limit(limits.pieces(self.share));
     }
 
     /// The stages are others than before. [`Steering::let_go`] is to follow.
@@ -255,13 +262,13 @@ impl Steering {
             return self.elsewhere(now, (frame, dir), stages, own);
         }
         if frame.fragment() == Fragment::Later {
-            return match self.meeting.find(now, frame) {
+            return match self.meeting.find(now, (frame, dir)) {
                 Some(owner) => self.hand(owner),
-                None if self.meeting.hold(now, frame) => {
+                None => {
                     own.held += 1;
+                    own.give_way(self.meeting.hold(now, (frame, dir)));
                     Some(Fate::Held)
                 }
-                None => Some(Fate::Dropped(self.no_first())),
             };
         }
         let owner = self.owner((frame, dir), stages);
@@ -269,7 +276,7 @@ impl Steering {
             (Some(Fate::Handed(to)), _) => Entry::Hand(to),
             (_, dir) => Entry::Begin(dir),
         };
-        for (port, buf) in self.meeting.learn(now, frame, owner) {
+        for (port, buf) in self.meeting.learn(now, (frame, dir), owner) {
             own.release(entry, port, buf);
         }
         self.hand(owner)

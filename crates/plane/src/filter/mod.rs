@@ -42,6 +42,7 @@ use crate::config::FileOf;
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
+use crate::limits::Limits;
 use crate::own::{Entry, Own};
 use crate::port::Port;
 use crate::reset;
@@ -201,7 +202,7 @@ impl Filter {
             rules,
             logged: VecDeque::new(),
             connections: most.map(|most| Box::new(Connections::new(seed, most))),
-            pieces: Pieces::new(seed),
+            pieces: Pieces::new(Limits::default().pieces(share)),
             seed,
             share,
             asked: Some(Box::default()),
@@ -223,11 +224,16 @@ impl Filter {
         }
     }
 
+    /// What hosts use together is limited otherwise from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.pieces.limit(limits.pieces(self.share));
+    }
+
     /// Forgets all that it remembers, but for its rules and what they have counted.
     pub(crate) fn begin_anew(&mut self) {
         let most = self.rules.connections.map(|most| self.share.part(most));
         self.connections = most.map(|most| Box::new(Connections::new(self.seed, most)));
-        self.pieces = Pieces::new(self.seed);
+        self.pieces = self.pieces.anew();
         self.asked = None;
     }
 
@@ -368,7 +374,7 @@ impl Filter {
             }
             if step.frames[i].fragment() == Fragment::First {
                 let first = if act == Act::Accept { First::Passed } else { First::Refused };
-                self.pieces.judged(step, i, first);
+                self.pieces.judged(step, i, dir, first);
             }
         }
         rules.len = left;

@@ -4,28 +4,19 @@
 //! first piece > rules > passed or refused, which is kept for the others
 //! later piece > known: passes, or does not        unknown: held until the first one comes, or too long
 //! ```
-//! What became of a first piece is remembered by a hash alone, and a new one may displace an old one. A later piece that
-//! there is no room to hold is judged by the rules that ask for no ports. Where no rule asks for what only a first piece
+//! Memory is bounded, for each direction and each host, see `table/pieces.rs`. Where no rule asks for what only a first piece
 //! has, none is held. A piece that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::time::Duration;
-
 use weir_packet::headers::TCP;
 
-use crate::address::{mapped4, words6};
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
 use crate::own::{Entry, Own};
-use crate::stage::{Dir, Step};
-use crate::table::pieces::Waiting;
-use crate::table::secret::Secret;
-use crate::table::timers::Tick;
+use crate::stage::{ByDir, Dir, Step};
+use crate::table::pieces::{self, Packet, Room};
+use crate::table::shares::Host;
 
-/// Packets that are remembered.
-const MOST: usize = 1 << 12;
-/// How long later pieces may follow the first: as long as they would wait for it (RFC 791, section 3.2).
-const AGE: Duration = Duration::from_secs(15);
 /// The header of TCP without options.
 const TCP_HEADER: usize = 20;
 
@@ -46,44 +37,36 @@ pub(super) enum First {
     Refused,
 }
 
-/// What the pieces of a packet have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key {
-    /// Where it is remembered.
-    place: usize,
-    /// The rest of its hash, which is not 0.
-    rest: u32,
-}
-
 #[derive(Debug)]
 struct Held {
-    dir: Dir,
     port: PortId,
     buf: Vec<u8>,
 }
 
 /// The packets that are remembered.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    secret: Secret,
-    /// By hash: the rest of the hash, when the first piece came, and what became of it.
-    seen: Vec<(u32, Tick, First)>,
-    waiting: Waiting<Key, Held>,
-}
+pub(super) struct Pieces(ByDir<pieces::Pieces<Packet, First, Held>>);
 
 impl Pieces {
-    pub(super) fn new(seed: u64) -> Pieces {
-        let seen = vec![(0, Tick(0), First::Refused); MOST];
-        Pieces { secret: Secret::new(seed), seen, waiting: Waiting::default() }
+    pub(super) fn new(room: Room) -> Pieces {
+        Pieces(ByDir::new(|| pieces::Pieces::new(room)))
+    }
+
+    /// The same without any.
+    pub(super) fn anew(&self) -> Pieces {
+        Pieces::new(self.0[Dir::Outward].room())
+    }
+
+    /// Other limits.
+    pub(super) fn limit(&mut self, room: Room) {
+        self.0.each().into_iter().for_each(|pieces| pieces.limit(room));
     }
 
     /// A first piece was judged: those that waited for it go on, or go no further.
-    pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, first: First) {
-        let key = self.key(&step.frames[i]);
-        if let Some(place) = self.seen.get_mut(key.place) {
-            *place = (key.rest, Tick::of(step.now), first);
-        }
-        for Held { dir, port, buf } in self.waiting.take(&key) {
+    pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
+        let (key, pieces) = (key(&step.frames[i]), &mut self.0[dir]);
+        pieces.learn(step.now, Host::of(&step.frames[i]), key, first);
+        for Held { port, buf } in pieces.take(&key) {
             match first {
                 First::Passed => step.own.release(step.onward(dir), port, buf),
                 First::Refused => give_up(step, 1),
@@ -101,62 +84,48 @@ impl Pieces {
         if !asked {
             return Later::Judged;
         }
-        let key = self.key(frame);
-        if let Some(&(known, seen, first)) = self.seen.get(key.place)
-            && known == key.rest
-            && Tick::of(step.now).since(seen) <= Tick::count(AGE)
-        {
-            return match first {
-                First::Passed => Later::Passes,
-                First::Refused => {
-                    step.drop(i, Drop::FilterFragment);
-                    Later::Gone
-                }
-            };
+        let (key, pieces) = (key(frame), &mut self.0[dir]);
+        match pieces.get(&key, step.now) {
+            Some(First::Passed) => return Later::Passes,
+            Some(First::Refused) => step.drop(i, Drop::FilterFragment),
+            None => {
+                let held = Held { port: frame.port, buf: frame.copy() };
+                let gone = pieces.wait(step.now, Host::of(frame), key, held);
+                step.hold(i);
+                step.own.give_way(gone);
+            }
         }
-        if !self.waiting.has_room() {
-            return Later::Judged;
-        }
-        self.waiting.push(step.now, key, Held { dir, port: frame.port, buf: frame.copy() });
-        step.hold(i);
         Later::Gone
     }
 
     /// The filter goes away: what waited in it goes on where frames of its direction enter.
     pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        for (_, Held { dir, port, buf }) in self.waiting.take_all() {
-            own.release(entry(dir), port, buf);
+        for dir in [Dir::Outward, Dir::Inward] {
+            let held = self.0[dir].take_all();
+            held.for_each(|(_, Held { port, buf })| own.release(entry(dir), port, buf));
         }
     }
 
     /// Pieces that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+        [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
     }
 
     /// Gives up what waited too long.
     pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
-        let lapsed = self.waiting.expire(step.now);
+        let lapsed = self.0.each().map(|pieces| pieces.expire(step.now)).iter().sum();
         give_up(step, lapsed);
     }
+}
 
-    /// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
-    fn key(&self, frame: &Frame<'_>) -> Key {
-        let (src, dst, proto) = match frame.kind() {
-            Kind::V4 => {
-                let (src, dst) = frame.addresses4();
-                (mapped4(src), mapped4(dst), frame.proto())
-            }
-            // The first piece tells the protocol behind further headers, the later ones do not.
-            _ => {
-                let (src, dst) = frame.addresses6();
-                (words6(src), words6(dst), 0)
-            }
-        };
-        let rest = u64::from(frame.fragment_id()) << 8 | u64::from(proto);
-        let mix = |seed: u64| self.secret.hash(dst, u64::from(self.secret.hash(src, rest | seed << 40)));
-        Key { place: mix(1) as usize % MOST, rest: mix(2) | 1 }
+/// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
+fn key(frame: &Frame<'_>) -> Packet {
+    let mut packet = Packet::of(frame, frame.fragment_id());
+    if frame.kind() != Kind::V4 {
+        // The first piece tells the protocol behind further headers, the later ones do not.
+        packet.proto = 0;
     }
+    packet
 }
 
 /// Pieces that were held go no further.

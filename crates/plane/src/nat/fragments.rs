@@ -9,7 +9,8 @@
 //! what was missing.
 //!
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
-//! one address do not mix. Memory is bounded; what does not fit is dropped, and packets that are whole never come here.
+//! one address do not mix. Memory is bounded, for each direction and each host, see `table/pieces.rs`; packets that are whole never
+//! come here.
 
 use std::ops::Range;
 
@@ -21,8 +22,9 @@ use crate::drops::Drop;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::own::{Entry, Own};
-use crate::stage::{Dir, Step};
-use crate::table::pieces::{Known, Packet, Waiting};
+use crate::stage::{ByDir, Dir, Step};
+use crate::table::pieces::{Packet, Pieces, Room};
+use crate::table::shares::Host;
 use crate::time::Time;
 
 /// A packet on its way outward or inward.
@@ -78,23 +80,42 @@ impl Held {
 }
 
 /// What is known of fragments.
-#[derive(Debug, Default)]
-pub(super) struct Fragments {
-    known: Known<Key, Change>,
-    waiting: Waiting<Key, Held>,
-}
+#[derive(Debug)]
+pub(super) struct Fragments(ByDir<Pieces<Key, Change, Held>>);
 
 impl Fragments {
+    pub(super) fn new(room: Room) -> Fragments {
+        Fragments(ByDir::new(|| Pieces::new(room)))
+    }
+
+    /// The same without any.
+    pub(super) fn anew(&self) -> Fragments {
+        Fragments::new(self.0[Dir::Outward].room())
+    }
+
+    /// Other limits.
+    pub(super) fn limit(&mut self, room: Room) {
+        self.0.each().into_iter().for_each(|pieces| pieces.limit(room));
+    }
+
+    fn of(&mut self, key: &Key) -> &mut Pieces<Key, Change, Held> {
+        &mut self.0[key.dir]
+    }
+
+    fn known(&self, key: &Key, now: Time) -> Option<Change> {
+        self.0[key.dir].get(key, now)
+    }
+
     /// Takes all fragments of a packet out, in their order.
     fn take(&mut self, key: &Key) -> Vec<Held> {
-        let mut of_it = self.waiting.take(key);
+        let mut of_it = self.of(key).take(key);
         of_it.sort_by_key(|held| held.part.start);
         of_it
     }
 
     /// How a packet stands whose first fragment waits, too.
     fn stand(&self, key: &Key) -> Stand {
-        let mut parts: Vec<_> = self.waiting.of(key).collect();
+        let mut parts: Vec<_> = self.0[key.dir].of(key).collect();
         parts.sort_by_key(|held| held.part.start);
         let mut next = 0;
         let mut ended = false;
@@ -113,20 +134,20 @@ impl Fragments {
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
     pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        for (Key { dir, .. }, Held { port, buf, .. }) in self.waiting.take_all() {
+        for (Key { dir, .. }, Held { port, buf, .. }) in self.0.each().into_iter().flat_map(Pieces::take_all)
+        {
             own.release(entry(dir), port, buf);
         }
     }
 
     /// Fragments that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+        [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
     }
 
     /// Forgets what is too old; tells how many held fragments were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
-        self.known.expire(now);
-        self.waiting.expire(now)
+        self.0.each().map(|pieces| pieces.expire(now)).iter().sum()
     }
 }
 
@@ -177,25 +198,26 @@ impl Nat {
         dir: Dir,
         translate: impl FnOnce(&mut Nat, &mut Step<'_, '_>) -> Next,
     ) -> Next {
-        let key = key(&step.frames[i], dir);
+        let (key, from) = (key(&step.frames[i], dir), Host::of(&step.frames[i]));
         let next = translate(self, step);
         let frame = &step.frames[i];
         if matches!(next, Next::On | Next::Hairpin) && frame.kind() == Kind::V4 {
-            self.follow(step, dir, key, Change::Rewritten { ends: frame.addresses4(), id: frame.id4() });
+            let change = Change::Rewritten { ends: frame.addresses4(), id: frame.id4() };
+            self.follow(step, (key, from), change);
         }
         next
     }
 
     /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
     pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, change: Change) {
-        let key = key(&step.frames[i], dir);
-        self.follow(step, dir, key, change);
+        let (key, from) = (key(&step.frames[i], dir), Host::of(&step.frames[i]));
+        self.follow(step, (key, from), change);
     }
 
     /// All others of its packet are changed alike: those to come, and those that came before.
-    fn follow(&mut self, step: &mut Step<'_, '_>, dir: Dir, key: Key, change: Change) {
-        self.fragments.known.learn(step.now, key, change);
-        let entry = step.again(dir);
+    fn follow(&mut self, step: &mut Step<'_, '_>, (key, from): (Key, Host), change: Change) {
+        self.fragments.of(&key).learn(step.now, from, key, change);
+        let entry = step.again(key.dir);
         for Held { port, buf, .. } in self.fragments.take(&key) {
             step.own.release(entry, port, buf);
         }
@@ -204,24 +226,25 @@ impl Nat {
     /// The length of the whole transport of a first fragment, once all others are here; else it waits for them.
     pub(super) fn gathered(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Result<usize, Next> {
         let key = key(&step.frames[i], dir);
-        match self.fragments.known.get(&key, step.now) {
+        match self.fragments.known(&key, step.now) {
             Some(Change::Gathered { bytes }) => Ok(bytes),
             _ => {
                 // Another packet with the identification of an earlier one.
-                self.fragments.known.forget(&key);
-                Err(self.wait(step, i, dir, key))
+                self.fragments.of(&key).forget(&key);
+                Err(self.wait(step, i, key))
             }
         }
     }
 
     /// A first fragment that turns goes on in another thread, as the others of its packet will.
     pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
-        self.fragments.known.learn(step.now, key(&step.frames[i], Dir::Inward), Change::Elsewhere { thread });
+        let (key, from) = (key(&step.frames[i], Dir::Inward), Host::of(&step.frames[i]));
+        self.fragments.of(&key).learn(step.now, from, key, Change::Elsewhere { thread });
     }
 
     /// The thread in which the first fragment of this one's packet went on.
     pub(super) fn thread_of_first(&self, step: &Step<'_, '_>, i: usize) -> u8 {
-        match self.fragments.known.get(&key(&step.frames[i], Dir::Inward), step.now) {
+        match self.fragments.known(&key(&step.frames[i], Dir::Inward), step.now) {
             Some(Change::Elsewhere { thread }) => thread,
             _ => self.table.share.thread,
         }
@@ -230,8 +253,8 @@ impl Nat {
     /// A later fragment.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
         let key = key(&step.frames[i], dir);
-        let change = match self.fragments.known.get(&key, step.now) {
-            None => return self.wait(step, i, dir, key),
+        let change = match self.fragments.known(&key, step.now) {
+            None => return self.wait(step, i, key),
             // The first one was refused, or was of another packet.
             Some(Change::Gathered { .. } | Change::Elsewhere { .. }) => {
                 return Next::Drop(Drop::NatFragment);
@@ -248,16 +271,14 @@ impl Nat {
     }
 
     /// A fragment without which, or with which, others are waited for.
-    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, key: Key) -> Next {
+    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, key: Key) -> Next {
         let frame = &step.frames[i];
-        if !self.fragments.waiting.has_room() {
-            return Next::Drop(Drop::NatFragment);
-        }
         let (start, more) = place(frame);
         let part = start..start + frame.l4().len();
         let held = Held { port: frame.port, part, more, buf: frame.copy() };
-        self.fragments.waiting.push(step.now, key, held);
+        let gone = self.fragments.of(&key).wait(step.now, Host::of(frame), key, held);
         step.hold(i);
+        step.own.give_way(gone);
         match self.fragments.stand(&key) {
             Stand::Waits => {}
             Stand::Wrong => {
@@ -265,22 +286,24 @@ impl Nat {
                 step.own.lapse(lapsed);
                 (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
             }
-            Stand::Whole => self.gather(step, dir, key),
+            Stand::Whole => self.gather(step, key),
         }
         Next::Gone
     }
 
     /// All fragments of a packet are here.
-    fn gather(&mut self, step: &mut Step<'_, '_>, dir: Dir, key: Key) {
+    fn gather(&mut self, step: &mut Step<'_, '_>, key: Key) {
         let mut all = self.fragments.take(&key);
         let bytes = all.last().expect("it was pushed").part.end;
-        if key.packet.proto == UDP && dir == Dir::Inward {
+        if key.packet.proto == UDP && key.dir == Dir::Inward {
             // Each but the last has whole words.
             let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
             nat64::give_checksum(&mut all[0].frame(), covered, bytes);
         }
-        self.fragments.known.learn(step.now, key, Change::Gathered { bytes });
-        let entry = step.again(dir);
+        // Of whom they all are.
+        let from = Host::of(&all[0].frame());
+        self.fragments.of(&key).learn(step.now, from, key, Change::Gathered { bytes });
+        let entry = step.again(key.dir);
         all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
     }
 
@@ -307,14 +330,14 @@ impl Nat {
         let frame = &mut step.frames[i];
         if let Some(mtu) = nat64::too_long(frame) {
             let is_whole = frame.fragment() == Fragment::Whole;
-            let key = key(frame, Dir::Inward);
+            let (key, from) = (key(frame, Dir::Inward), Host::of(frame));
             // Without tags.
             let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
             let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
             frame.set_ethernet(dst, src, &[]);
             let (port, later) = (frame.port, fragment::cut(frame, mtu));
             if is_whole {
-                self.fragments.known.learn(step.now, key, change);
+                self.fragments.of(&key).learn(step.now, from, key, change);
             }
             step.own.hold(later.len());
             let entry = step.again(Dir::Inward);

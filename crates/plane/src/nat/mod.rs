@@ -64,6 +64,7 @@ use crate::batch::{BATCH, Set};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
+use crate::limits::Limits;
 use crate::own::{Entry, Own};
 use crate::prefix::is_unicast4;
 use crate::stage::{Dir, Step};
@@ -183,7 +184,7 @@ impl Nat {
         Nat {
             is_special: table.is_special(),
             table,
-            fragments: Fragments::default(),
+            fragments: Fragments::new(Limits::default().pieces(share)),
             unsolicited: Unsolicited::default(),
             answers: Allowance::default(),
             ids,
@@ -198,6 +199,11 @@ impl Nat {
     /// The same in a node with these longest packets that forwards, maybe with an address of IPv6.
     pub(crate) fn of_router(self, mtus: Mtus, has6: bool) -> Nat {
         Nat { routes: true, routes6: has6, mtus, ..self }
+    }
+
+    /// What hosts use together is limited otherwise from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.fragments.limit(limits.pieces(self.table.share));
     }
 
     /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
@@ -238,7 +244,7 @@ impl Nat {
     pub(crate) fn begin_anew(&mut self) {
         self.table = Table::new(self.table.config.clone(), self.seed, self.table.share);
         self.table.ledger = Ledger::behind();
-        self.fragments = Fragments::default();
+        self.fragments = self.fragments.anew();
         self.unsolicited = Unsolicited::default();
     }
 

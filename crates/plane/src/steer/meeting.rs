@@ -6,57 +6,64 @@
 //! ```
 
 use crate::frame::{Frame, PortId};
-use crate::table::pieces::{Known, Packet, Waiting};
+use crate::stage::{ByDir, Dir};
+use crate::table::pieces::{Packet, Pieces, Room};
+use crate::table::shares::Host;
 use crate::time::Time;
 
 fn key(frame: &Frame<'_>) -> Packet {
     Packet::of(frame, frame.fragment_id())
 }
 
-/// What this thread knows of packets in pieces.
-#[derive(Debug, Default)]
-pub(super) struct Meeting {
-    /// The thread of each.
-    known: Known<Packet, u8>,
-    /// Copies, with the ports that they came in by.
-    waiting: Waiting<Packet, (PortId, Vec<u8>)>,
-}
+/// What this thread knows of packets in pieces: the thread of each whose first has come, and copies of others with the
+/// ports that they came in by.
+#[derive(Debug)]
+pub(super) struct Meeting(ByDir<Pieces<Packet, u8, (PortId, Vec<u8>)>>);
 
 impl Meeting {
+    pub(super) fn new(room: Room) -> Meeting {
+        Meeting(ByDir::new(|| Pieces::new(room)))
+    }
+
+    /// Other limits.
+    pub(super) fn limit(&mut self, room: Room) {
+        self.0.each().into_iter().for_each(|pieces| pieces.limit(room));
+    }
+
     /// A first piece, which belongs to this thread; returns those that waited for it, with the ports they came in by.
-    pub(super) fn learn(&mut self, now: Time, frame: &Frame<'_>, thread: u8) -> Vec<(PortId, Vec<u8>)> {
+    pub(super) fn learn(
+        &mut self,
+        now: Time,
+        (frame, dir): (&Frame<'_>, Dir),
+        thread: u8,
+    ) -> Vec<(PortId, Vec<u8>)> {
         let key = key(frame);
-        self.known.learn(now, key, thread);
-        self.waiting.take(&key)
+        self.0[dir].learn(now, Host::of(frame), key, thread);
+        self.0[dir].take(&key)
     }
 
     /// The thread of a later piece.
-    pub(super) fn find(&self, now: Time, frame: &Frame<'_>) -> Option<u8> {
-        self.known.get(&key(frame), now)
+    pub(super) fn find(&self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> Option<u8> {
+        self.0[dir].get(&key(frame), now)
     }
 
-    /// Keeps a copy of a later piece whose first has not come; false if there is no room.
-    pub(super) fn hold(&mut self, now: Time, frame: &Frame<'_>) -> bool {
-        let has_room = self.waiting.has_room();
-        if has_room {
-            self.waiting.push(now, key(frame), (frame.port, frame.copy()));
-        }
-        has_room
+    /// Keeps a copy of a later piece whose first has not come; tells how many gave way, of which it may be one.
+    pub(super) fn hold(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> u64 {
+        self.0[dir].wait(now, Host::of(frame), key(frame), (frame.port, frame.copy()))
     }
 
     /// Gives all up that wait, with the ports that they came in by.
     pub(super) fn let_go(&mut self) -> Vec<(PortId, Vec<u8>)> {
-        self.waiting.take_all().map(|(_, waited)| waited).collect()
+        self.0.each().into_iter().flat_map(Pieces::take_all).map(|(_, waited)| waited).collect()
     }
 
     /// Pieces that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+        [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
     }
 
     /// Forgets what is too old; tells how many pieces were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
-        self.known.expire(now);
-        self.waiting.expire(now)
+        self.0.each().map(|pieces| pieces.expire(now)).iter().sum()
     }
 }

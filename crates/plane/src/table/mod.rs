@@ -6,6 +6,7 @@
 //! | How are they found by a hash? | `index.rs`; which hash nobody can foresee: `secret.rs` |
 //! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
 //! | How often may something happen? | `allowance.rs` |
+//! | Who gives way where all want more than there is? | `shares.rs` |
 //! | What became of a packet's first piece, and which pieces wait for it? | `pieces.rs` |
 
 pub(crate) mod allowance;
@@ -13,5 +14,6 @@ pub(crate) mod arena;
 pub(crate) mod index;
 pub(crate) mod pieces;
 pub(crate) mod secret;
+pub(crate) mod shares;
 pub(crate) mod tcp;
 pub(crate) mod timers;

@@ -1,17 +1,14 @@
 //! Packets in pieces: what is known of those whose first piece has come, and the pieces of others, which wait for theirs.
-//! Memory is bounded: what was learned first is forgotten first, and who finds no room does not wait.
+//! Memory is bounded, and so is what a host takes of it from others, see `shares.rs`.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
 use crate::frame::{Frame, Kind};
+use crate::table::shares::{Host, Shares};
 use crate::time::Time;
 
-/// Packets whose first piece is remembered.
-const MOST_KNOWN: usize = 4096;
-/// Pieces that wait for their first.
-const MOST_WAITING: usize = 256;
 /// How long the others may come behind the first (RFC 1122, section 3.3.2, allows 60 s and more).
 const KNOWN: Duration = Duration::from_secs(30);
 /// How long others may come before the first.
@@ -43,107 +40,125 @@ impl Packet {
     }
 }
 
-/// What is known of packets whose first piece has come.
-#[derive(Debug)]
-pub(crate) struct Known<K, V> {
-    packets: HashMap<K, (Time, V)>,
-    /// In the order of time; a packet that was seen twice stands here twice.
-    order: VecDeque<(Time, K)>,
+/// How many packets in pieces are remembered, in each direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Packets whose first piece has come.
+    pub(crate) packets: usize,
+    /// Pieces that wait for their first.
+    pub(crate) waiting: usize,
 }
 
-impl<K: Copy + Eq + Hash, V: Copy> Known<K, V> {
-    pub(crate) fn learn(&mut self, now: Time, key: K, what: V) {
-        while self.order.len() >= MOST_KNOWN {
-            self.forget_oldest();
+/// What is known of packets whose first piece has come, and the pieces of others, of one direction.
+#[derive(Debug)]
+pub(crate) struct Pieces<K, V, P> {
+    known: HashMap<K, (Time, u64, V)>,
+    /// Of whom they are, each by the number that it is known by.
+    order: Shares<K>,
+    waiting: Shares<(K, P)>,
+    /// The numbers of those that wait.
+    numbers: HashMap<K, VecDeque<u64>>,
+}
+
+impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
+    pub(crate) fn new(room: Room) -> Pieces<K, V, P> {
+        Pieces {
+            known: HashMap::new(),
+            order: Shares::new(room.packets),
+            waiting: Shares::new(room.waiting),
+            numbers: HashMap::new(),
         }
-        self.packets.insert(key, (now, what));
-        self.order.push_back((now, key));
+    }
+
+    /// Its limits.
+    pub(crate) fn room(&self) -> Room {
+        Room { packets: self.order.most(), waiting: self.waiting.most() }
+    }
+
+    /// Other limits: what is beyond them gives way when the next one comes.
+    pub(crate) fn limit(&mut self, room: Room) {
+        self.order.set_most(room.packets);
+        self.waiting.set_most(room.waiting);
+    }
+
+    /// The first piece of a packet came from a host.
+    pub(crate) fn learn(&mut self, now: Time, host: Host, key: K, what: V) {
+        self.forget(&key);
+        let number = self.order.push(now, host, key);
+        self.known.insert(key, (now, number, what));
+        while let Some((_, key)) = self.order.displace() {
+            self.known.remove(&key);
+        }
     }
 
     pub(crate) fn get(&self, key: &K, now: Time) -> Option<V> {
-        self.packets.get(key).filter(|known| now - known.0 <= KNOWN).map(|known| known.1)
+        self.known.get(key).filter(|known| now - known.0 <= KNOWN).map(|known| known.2)
     }
 
     pub(crate) fn forget(&mut self, key: &K) {
-        self.packets.remove(key);
-    }
-
-    /// Forgets what is too old.
-    pub(crate) fn expire(&mut self, now: Time) {
-        while self.order.front().is_some_and(|(at, _)| now - *at > KNOWN) {
-            self.forget_oldest();
+        if let Some((_, number, _)) = self.known.remove(key) {
+            self.order.remove(number);
         }
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some((at, key)) = self.order.pop_front()
-            && self.packets.get(&key).is_some_and(|known| known.0 == at)
-        {
-            self.packets.remove(&key);
-        }
-    }
-}
-
-impl<K, V> Default for Known<K, V> {
-    fn default() -> Known<K, V> {
-        Known { packets: HashMap::new(), order: VecDeque::new() }
-    }
-}
-
-/// Pieces that wait, in the order in which they came.
-#[derive(Debug)]
-pub(crate) struct Waiting<K, P> {
-    pieces: VecDeque<(Time, K, P)>,
-}
-
-impl<K: Eq, P> Waiting<K, P> {
-    pub(crate) fn has_room(&self) -> bool {
-        self.pieces.len() < MOST_WAITING
     }
 
     /// Pieces that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.pieces.len()
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
-    /// Has a piece wait, for which there is room.
-    pub(crate) fn push(&mut self, now: Time, key: K, piece: P) {
-        self.pieces.push_back((now, key, piece));
-    }
-
-    /// Those of a packet.
-    pub(crate) fn of(&self, key: &K) -> impl Iterator<Item = &P> {
-        self.pieces.iter().filter(move |piece| piece.1 == *key).map(|piece| &piece.2)
-    }
-
-    /// Takes those of a packet out.
-    pub(crate) fn take(&mut self, key: &K) -> Vec<P> {
-        if self.of(key).next().is_none() {
-            return Vec::new();
+    /// Has a piece wait that came from a host; tells how many gave way, of which it may be one.
+    pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, piece: P) -> u64 {
+        let number = self.waiting.push(now, host, (key, piece));
+        self.numbers.entry(key).or_default().push_back(number);
+        let mut gone = 0;
+        while let Some((number, (key, _))) = self.waiting.displace() {
+            self.no_more(&key, number);
+            gone += 1;
         }
-        let (of_it, others): (Vec<_>, Vec<_>) = self.pieces.drain(..).partition(|piece| piece.1 == *key);
-        self.pieces.extend(others);
-        of_it.into_iter().map(|piece| piece.2).collect()
+        gone
     }
 
-    /// Takes all out.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (K, P)> {
-        self.pieces.drain(..).map(|(_, key, piece)| (key, piece))
+    /// Those of a packet that wait, in the order in which they came.
+    pub(crate) fn of(&self, key: &K) -> impl Iterator<Item = &P> {
+        let numbers = self.numbers.get(key).into_iter().flatten();
+        numbers.filter_map(|&number| self.waiting.get(number)).map(|(_, piece)| piece)
     }
 
-    /// Gives up what has waited too long; tells how many pieces.
+    /// Takes those of a packet out that wait.
+    pub(crate) fn take(&mut self, key: &K) -> Vec<P> {
+        let numbers = self.numbers.remove(key).unwrap_or_default();
+        let taken = numbers.into_iter().filter_map(|number| self.waiting.remove(number));
+        taken.map(|(_, piece)| piece).collect()
+    }
+
+    /// Takes all out that wait.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (K, P)> + use<K, V, P> {
+        self.numbers.clear();
+        self.waiting.take_all()
+    }
+
+    /// Forgets what is too old; tells how many pieces have waited too long.
     pub(crate) fn expire(&mut self, now: Time) -> u64 {
+        while let Some((_, key)) = self.order.pop_older(now, KNOWN) {
+            self.known.remove(&key);
+        }
         let mut lapsed = 0;
-        while self.pieces.front().is_some_and(|piece| now - piece.0 > WAITING) {
-            self.pieces.pop_front();
+        while let Some((number, (key, _))) = self.waiting.pop_older(now, WAITING) {
+            self.no_more(&key, number);
             lapsed += 1;
         }
         lapsed
     }
-}
 
-impl<K, P> Default for Waiting<K, P> {
-    fn default() -> Waiting<K, P> {
-        Waiting { pieces: VecDeque::new() }
+    /// This piece of this packet waits no more.
+    fn no_more(&mut self, key: &K, number: u64) {
+        if let Some(numbers) = self.numbers.get_mut(key) {
+            if let Ok(at) = numbers.binary_search(&number) {
+                numbers.remove(at);
+            }
+            if numbers.is_empty() {
+                self.numbers.remove(key);
+            }
+        }
     }
 }

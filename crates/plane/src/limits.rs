@@ -1,0 +1,111 @@
+//! How much of what all hosts use together there is: `limits(...)`, anywhere in a text.
+//!
+//! ```text
+//! lan(192.168.0.1/16) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24)  limits(fragments 1024)
+//! ```
+//!
+//! | argument | limit | else |
+//! |---|---|---|
+//! | `fragments N` | fragments that wait for their first one, in each direction at each stage that needs it | 256 |
+//! | `fragmented-packets N` | packets whose first fragment has come, likewise | 4096 |
+//!
+//! Where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
+//! Threads share each limit. What a NAT or a filter limits beside stands in their arguments.
+
+use std::ops::RangeInclusive;
+
+use weir_config::{Notes, did_you_mean};
+
+use crate::steer::Share;
+use crate::table::pieces::Room;
+use crate::text::{Arg, Item};
+
+/// What there is of each, for all threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    fragments: u32,
+    fragmented_packets: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { fragments: 256, fragmented_packets: 4096 }
+    }
+}
+
+/// A limit that can be set.
+struct Setting {
+    name: &'static str,
+    range: RangeInclusive<u32>,
+    of: fn(&mut Limits) -> &mut u32,
+}
+
+const SETTINGS: &[Setting] = &[
+    Setting { name: "fragments", range: 1..=1_000_000, of: |limits| &mut limits.fragments },
+    Setting {
+        name: "fragmented-packets",
+        range: 1..=10_000_000,
+        of: |limits| &mut limits.fragmented_packets,
+    },
+];
+
+impl Limits {
+    /// Reads an item; mistakes are noted.
+    pub(crate) fn read(item: &Item, notes: &Notes<'_>) -> Limits {
+        let mut limits = Limits::default();
+        for arg in &item.args {
+            if let Err(text) = limits.argument(arg) {
+                arg.wrong(notes, text);
+            }
+        }
+        item.said_once(&SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>(), notes);
+        limits
+    }
+
+    fn argument(&mut self, arg: &Arg) -> Result<(), String> {
+        let words = arg.words();
+        let name = words.first().copied().unwrap_or_default();
+        let Some(Setting { range, of, .. }) = SETTINGS.iter().find(|setting| setting.name == name) else {
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+            return Err(format!("`{name}` is no limit: {}", did_you_mean(name, &names)));
+        };
+        let number = match words[..] {
+            [_, number] => number.parse().ok().filter(|number| range.contains(number)),
+            _ => None,
+        };
+        let wrong = || format!("{name} takes a number from {} to {}", range.start(), range.end());
+        *of(self) = number.ok_or_else(wrong)?;
+        Ok(())
+    }
+
+    /// Room for packets in pieces in a thread.
+    pub(crate) fn pieces(&self, share: Share) -> Room {
+        let part = |all| share.part(all) as usize;
+        Room { packets: part(self.fragmented_packets), waiting: part(self.fragments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn limits_stand_anywhere_in_a_text() {
+        let read =
+            |text: &str| Config::read("n", text).map(|config| config.limits).map_err(|m| m.to_string());
+        let expected = Limits { fragments: 9, ..Limits::default() };
+        for text in
+            ["limits(fragments 9) lan > wan", "lan limits(fragments 9) > wan", "lan wan\nlimits(fragments 9)"]
+        {
+            assert_eq!(read(text), Ok(expected), "{text}");
+        }
+        for (text, wrong) in [
+            ("lan wan limits(fragments 0)", "n:1: fragments takes a number from 1 to 1000000"),
+            ("lan wan limits(fragment 9)", "n:1: `fragment` is no limit: did you mean `fragments`?"),
+            ("lan wan limits(fragments 9)\nlimits", "n:2: there are `limits` already: write all in one"),
+        ] {
+            assert_eq!(read(text), Err(wrong.to_string()), "{text}");
+        }
+    }
+}
