@@ -20,7 +20,6 @@ pub mod plan;
 pub mod profile;
 pub mod record;
 pub mod report;
-pub mod rng;
 pub mod run;
 pub mod run_data;
 pub mod search;
@@ -30,3 +29,5 @@ mod tables;
 pub mod time;
 pub mod trend;
 mod view;
+
+pub use weir_rng as rng;

@@ -3,6 +3,8 @@
 //! splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014): 64 bits
 //! of state, equidistributed, good enough to resample and to simulate noise. Not for secrets.
 
+#![forbid(unsafe_code)]
+
 /// A stream of pseudorandom numbers.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
