@@ -10,6 +10,8 @@ use crate::frame::IPV6;
 
 /// Extension header of a fragment (RFC 8200, section 4.5).
 pub(crate) const FRAGMENT: u8 = 44;
+/// More fragments follow, in the header of IPv4.
+pub(crate) const MORE4: u16 = 0x2000;
 const ROUTING: u8 = 43;
 /// Most of them that are followed: what stands behind more is nobody's transport.
 const MOST: usize = 8;
@@ -32,6 +34,13 @@ pub(crate) struct Piece {
     pub(crate) offset: u16,
     pub(crate) more: bool,
     pub(crate) id: u32,
+}
+
+impl Piece {
+    /// Offset, and whether more follow, as the header of IPv4 says it.
+    pub(crate) fn place4(self) -> u16 {
+        self.offset >> 3 | if self.more { MORE4 } else { 0 }
+    }
 }
 
 /// Follows the headers of a packet, which may be cut short behind them; `None` if it ends within one of them, or if there

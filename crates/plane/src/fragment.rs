@@ -2,10 +2,11 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::checksum::write_ipv4;
+use weir_packet::options::options;
 
+use crate::extensions::MORE4 as MORE;
 use crate::frame::{Frame, HEAD_ROOM, IPV4};
 
-const MORE: u16 = 0x2000;
 const DONT: u16 = 0x4000;
 const PLACE: u16 = 0x1fff;
 /// The option is for each fragment, not for the first one alone.
@@ -19,7 +20,7 @@ pub(crate) fn forbidden(frame: &Frame<'_>) -> bool {
 /// Shortens the frame to its first fragment and returns the others, each with head room and the frame's Ethernet header.
 pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
     let (ethernet, place) = (frame.ethernet().to_vec(), frame.place4());
-    let (&header, options) = (frame.header4(), frame.ip_header().get(IPV4..).unwrap_or_default().to_vec());
+    let (&header, options) = (frame.header4(), frame.options4().to_vec());
     let first_bytes = (usize::from(mtu) - frame.ip_header().len()) & !7;
     let later_options = copied_options(&options);
     let later_bytes = (usize::from(mtu) - IPV4 - later_options.len()) & !7;
@@ -53,21 +54,9 @@ fn header_for(mut header: [u8; IPV4], options: &[u8], payload_bytes: usize, plac
 }
 
 /// The options that later fragments have too, filled up to whole words.
-fn copied_options(mut options: &[u8]) -> Vec<u8> {
-    let mut copied = Vec::new();
-    while let [kind, rest @ ..] = options {
-        let length = match (kind, rest.first()) {
-            (0, _) => break,
-            (1, _) => 1,
-            (_, Some(&length)) if length >= 2 => usize::from(length),
-            _ => break,
-        };
-        let Some((option, others)) = options.split_at_checked(length) else { break };
-        if kind & COPIED != 0 {
-            copied.extend(option);
-        }
-        options = others;
-    }
+fn copied_options(all: &[u8]) -> Vec<u8> {
+    let is_copied = |option: &&[u8]| option.first().is_some_and(|kind| kind & COPIED != 0);
+    let mut copied: Vec<u8> = options(all).filter(is_copied).flatten().copied().collect();
     copied.resize(copied.len().next_multiple_of(4), 0);
     copied
 }

@@ -355,6 +355,11 @@ impl Frame<'_> {
         self.between(self.ip_at, self.l4_at)
     }
 
+    /// The options of an IPv4 packet.
+    pub(crate) fn options4(&self) -> &[u8] {
+        self.ip_header().get(IPV4..).unwrap_or_default()
+    }
+
     /// The IP packet, to be changed; [`Frame::read_ip`] makes the description true again.
     #[inline]
     pub(crate) fn ip_mut(&mut self) -> &mut [u8] {
@@ -382,25 +387,24 @@ impl Frame<'_> {
         self.fragment
     }
 
+    /// What its fragment header says, if it is a packet of IPv6 with one; it may be whole all the same.
+    pub(crate) fn piece6(&self) -> Option<Piece> {
+        extensions::walk(self.ip()).filter(|_| self.kind == Kind::V6)?.fragment
+    }
+
     /// What the pieces of a packet have in common beside their addresses; means nothing of a whole one.
     pub(crate) fn fragment_id(&self) -> u32 {
-        if self.kind == Kind::V4 {
-            return self.id4().into();
-        }
-        extensions::walk(self.ip()).and_then(|carried| carried.fragment).map_or(0, |piece| piece.id)
+        if self.kind == Kind::V4 { self.id4().into() } else { self.piece6().map_or(0, |piece| piece.id) }
+    }
+
+    /// Where it stands in its packet, and whether more follow, as the header of IPv4 says it.
+    pub(crate) fn fragment_place(&self) -> u16 {
+        if self.kind == Kind::V4 { self.place4() } else { self.piece6().map_or(0, Piece::place4) }
     }
 
     /// How many bytes of the packet's payload come before this piece of it.
     pub(crate) fn fragment_offset(&self) -> usize {
-        if self.fragment != Fragment::Later {
-            return 0;
-        }
-        if self.kind == Kind::V4 {
-            return usize::from(self.place4() & 0x1fff) * 8;
-        }
-        extensions::walk(self.ip())
-            .and_then(|carried| carried.fragment)
-            .map_or(0, |piece| piece.offset.into())
+        usize::from(self.fragment_place() & 0x1fff) * 8
     }
 
     /// Ports of TCP, UDP and SCTP, source and destination; the identifier of a query of ICMP, twice; else zero.
@@ -476,6 +480,14 @@ impl Frame<'_> {
         match self.kind {
             Kind::V4 => matches!(self.icmp(), Some((0 | 14 | 16 | 18, _))),
             _ => matches!(self.icmp(), Some((129, _))),
+        }
+    }
+
+    /// An echo, or the answer to one.
+    pub(crate) fn is_echo(&self) -> bool {
+        match self.kind {
+            Kind::V4 => matches!(self.icmp(), Some((0 | 8, _))),
+            _ => self.icmp_query(),
         }
     }
 

@@ -13,6 +13,7 @@
 //! Of several NATs behind each other each would have a thread of its own for a frame: such a node has one thread.
 //!
 //! Invariant: the answer depends on the frame and the node's text alone, so that all planes give the same.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod meeting;
 
@@ -152,6 +153,7 @@ impl Steering {
 
     /// Where pieces meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
     /// the left end.
+    #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     pub(crate) fn let_go(&mut self, left: usize, own: &mut Own) {
         if matches!(self.together, Together::Inside(_) | Together::Ends) {
             return;
@@ -292,9 +294,9 @@ impl Steering {
 
 /// The NAT at a stage that was one when looked at.
 fn nat(stages: &[Stage], k: usize) -> &Nat {
-    match &stages[k] {
-        Stage::Nat(nat) => nat,
-        Stage::Filter(_) => unreachable!("they are looked at whenever they are others"),
+    match stages.get(k) {
+        Some(Stage::Nat(nat)) => nat,
+        _ => unreachable!("they are looked at whenever they are others"),
     }
 }
 

@@ -146,11 +146,13 @@ pub struct Logged {
     pub packet: Vec<u8>,
 }
 
+#[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl fmt::Display for Logged {
     /// When, who to whom, and why it is written down.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} s  ", self.time.ns() as f64 / 1e9)?;
-        let ether_type: [u8; 2] = if self.packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let is_v4 = self.packet.first().is_some_and(|first| first >> 4 == 4);
+        let ether_type: [u8; 2] = if is_v4 { [0x08, 0x00] } else { [0x86, 0xdd] };
         let frame = [&[0; 12][..], &ether_type, &self.packet].concat();
         if let Some(Headers { src, dst, protocol, ports: (sport, dport), .. }) = headers::read(&frame) {
             match headers::protocol_name(protocol) {
@@ -193,6 +195,7 @@ struct Asked {
     rules: classify::Asked,
 }
 
+#[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Filter {
     /// A filter as the text says, or a thread's share of it; what nobody is to foresee follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64, share: Share) -> Filter {
@@ -342,6 +345,10 @@ impl Filter {
     }
 
     /// Does what the rules say that were found; those frames are left in `asked` which go on to the next rule.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "places below the count of a batch, and numbers of rules that were found"
+    )]
     fn act(&mut self, step: &mut Step<'_, '_>, dir: Dir, asked: &mut Asked, passed: &mut Set) {
         let mut left = 0;
         let Asked { frames, rules } = asked;
@@ -394,6 +401,7 @@ impl Filter {
     }
 
     #[cold]
+    #[expect(clippy::indexing_slicing, reason = "the number of a rule that was found")]
     fn log(&mut self, step: &Step<'_, '_>, i: usize, rule: u32) {
         if self.logged.len() == MOST_LOGGED {
             self.logged.pop_front();
@@ -402,7 +410,7 @@ impl Filter {
         self.logged.push_back(Logged {
             time: step.now,
             rule: self.rules.source.rules[rule as usize].text.clone(),
-            packet: packet[..packet.len().min(LOGGED_BYTES)].to_vec(),
+            packet: packet.get(..LOGGED_BYTES).unwrap_or(packet).to_vec(),
         });
     }
 }

@@ -11,6 +11,7 @@
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded, for each direction and each host, see `table/pieces.rs`; packets that are whole never
 //! come here.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ops::Range;
 
@@ -19,6 +20,7 @@ use weir_packet::headers::UDP;
 
 use super::{Nat, Next, nat64};
 use crate::drops::Drop;
+use crate::extensions::MORE4;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::own::{Entry, Own};
@@ -71,6 +73,7 @@ struct Held {
 
 impl Held {
     /// What was held, as a frame.
+    #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     fn frame(&mut self) -> Frame<'_> {
         let end = self.buf.len();
         let mut frame = Frame::new(&mut self.buf, HEAD_ROOM, end, self.port);
@@ -152,20 +155,7 @@ impl Fragments {
 }
 
 fn key(frame: &Frame<'_>, dir: Dir) -> Key {
-    let id = match frame.kind() {
-        Kind::V6 => nat64::fragment(frame).map_or(0, |fragment| fragment.id),
-        _ => frame.id4().into(),
-    };
-    Key { packet: Packet::of(frame, id), dir }
-}
-
-/// Where in the whole transport a fragment stands, and whether more follow.
-fn place(frame: &Frame<'_>) -> (usize, bool) {
-    let word = match frame.kind() {
-        Kind::V6 => nat64::fragment(frame).map_or(0, |fragment| fragment.place),
-        _ => u16::from_be_bytes([frame.ip()[6], frame.ip()[7]]),
-    };
-    (usize::from(word & 0x1fff) * 8, word & nat64::MORE != 0)
+    Key { packet: Packet::of(frame, frame.fragment_id()), dir }
 }
 
 impl Change {
@@ -273,7 +263,7 @@ impl Nat {
     /// A fragment without which, or with which, others are waited for.
     fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, key: Key) -> Next {
         let frame = &step.frames[i];
-        let (start, more) = place(frame);
+        let (start, more) = (frame.fragment_offset(), frame.fragment_place() & MORE4 != 0);
         let part = start..start + frame.l4().len();
         let held = Held { port: frame.port, part, more, buf: frame.copy() };
         let gone = self.fragments.of(&key).wait(step.now, Host::of(frame), key, held);
@@ -294,20 +284,22 @@ impl Nat {
     /// All fragments of a packet are here.
     fn gather(&mut self, step: &mut Step<'_, '_>, key: Key) {
         let mut all = self.fragments.take(&key);
-        let bytes = all.last().expect("it was pushed").part.end;
+        let bytes = all.last().map_or(0, |last| last.part.end);
+        // Each but the last has whole words.
+        let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
+        let Some(mut first) = all.first_mut().map(Held::frame) else { return };
         if key.packet.proto == UDP && key.dir == Dir::Inward {
-            // Each but the last has whole words.
-            let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
-            nat64::give_checksum(&mut all[0].frame(), covered, bytes);
+            nat64::give_checksum(&mut first, covered, bytes);
         }
         // Of whom they all are.
-        let from = Host::of(&all[0].frame());
+        let from = Host::of(&first);
         self.fragments.of(&key).learn(step.now, from, key, Change::Gathered { bytes });
         let entry = step.again(key.dir);
         all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
     }
 
     /// What its port's memory has no room for goes on as a copy.
+    #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     pub(super) fn apply_to_copy(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
         let frame = &step.frames[i];
         let port = frame.port;
@@ -332,8 +324,7 @@ impl Nat {
             let is_whole = frame.fragment() == Fragment::Whole;
             let (key, from) = (key(frame, Dir::Inward), Host::of(frame));
             // Without tags.
-            let addresses = *frame.bytes().first_chunk::<12>().expect("an Ethernet header");
-            let [dst, src] = [0, 6].map(|at| *addresses[at..].first_chunk().expect("six bytes"));
+            let (dst, src) = frame.macs();
             frame.set_ethernet(dst, src, &[]);
             let (port, later) = (frame.port, fragment::cut(frame, mtu));
             if is_whole {

@@ -164,7 +164,7 @@ impl Nat {
             }
         };
         let inside = match inside {
-            Some(inside) if !is_v4(&inside) => return self.error_back64(step, i, inside),
+            Some(inside) if !is_v4(&inside) => return self.error_back64(step, i, &quote, inside),
             inside => inside.map(|inside| (inside.address[3], inside.port)),
         };
         let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };

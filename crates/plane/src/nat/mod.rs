@@ -60,7 +60,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use crate::address::{address_of, mapped4};
-use crate::batch::{BATCH, Set};
+use crate::batch::{PerFrame, Set};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
@@ -174,6 +174,7 @@ enum Awaited {
     Asked,
 }
 
+#[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
     /// A NAT as `config` says, or a thread's share of it, in a node with these addresses; what nobody is to foresee follows
     /// from `seed`.
@@ -269,6 +270,7 @@ impl Nat {
     }
 
     /// The first mappings and sessions, at most `most`: protocol, inside end, outside end, remote end.
+    #[expect(clippy::indexing_slicing, reason = "a redirected session has the number of its redirect")]
     pub(crate) fn shown(&self, most: usize) -> Vec<String> {
         let sessions = &self.table.sessions;
         let all = (1..sessions.numbers())
@@ -312,7 +314,7 @@ impl Nat {
     }
 
     fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
-        let (mut hashes, mut guesses) = ([0_u32; BATCH], [0_u32; BATCH]);
+        let (mut hashes, mut guesses) = (PerFrame::all(0_u32), PerFrame::all(0_u32));
         for i in set {
             let flow = self.ends_out(&step.frames[i]);
             hashes[i] = self.table.hash(&flow.inside, flow.remote);
@@ -343,7 +345,7 @@ impl Nat {
     }
 
     fn inward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
-        let mut guesses = [0_u32; BATCH];
+        let mut guesses = PerFrame::all(0_u32);
         for i in set {
             guesses[i] = self.place(&step.frames[i]).map_or(0, |place| self.table.outside.slot(place));
         }
@@ -461,6 +463,7 @@ impl Nat {
 
     /// The identification of the next packet of a public address; those of two threads are apart.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there is one for each public address")]
     fn next_id(&mut self, outside: u16) -> u16 {
         let id = &mut self.ids[usize::from(outside)];
         *id = id.wrapping_add(self.table.share.of.into());
@@ -629,6 +632,7 @@ fn clamp(frame: &mut Frame<'_>, mss: u16) {
 }
 
 /// What is neither whole nor plain, or for whom something was configured.
+#[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
     #[cold]
     fn out_special(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {

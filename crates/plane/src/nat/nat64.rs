@@ -12,11 +12,14 @@
 //! With the well-known prefix, packets of addresses that are not global are dropped, outer addresses of errors among them
 //! (RFC 6052, section 3.1). Who wants to reach private hosts takes a prefix of their own, or 64:ff9b:1::/96, which is there
 //! for that (RFC 8215).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
+use weir_packet::checksum::{self, fold, pseudo_header, sum, write_ipv4};
+use weir_packet::fields::{be16, put};
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::options::options;
 
 use super::fragments::Change;
 use super::slot::{Inside, Remote};
@@ -24,11 +27,11 @@ use super::table::Flow;
 use super::{Mtus, Nat, Next};
 use crate::address::{bits, words6};
 use crate::drops::Drop;
-use crate::extensions::{self, FRAGMENT as FRAGMENT_HEADER};
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, adjust, delta16};
+use crate::extensions::{self, FRAGMENT as FRAGMENT_HEADER, MORE4};
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, Kind, adjust, adjust_udp, delta16};
 use crate::icmp::Error;
 use crate::prefix::{Prefix, is_global4, is_link_local6, is_unicast6};
-use crate::quote::{self, ERROR};
+use crate::quote::{self, ERROR, Quote};
 use crate::stage::{Dir, Step};
 use crate::table::tcp::Segment;
 
@@ -68,35 +71,31 @@ impl Prefix64 {
         self != WELL_KNOWN || is_global4(address)
     }
 
-    /// The address of IPv6 that stands for one of IPv4: its bytes follow the prefix, byte 8 is left out.
+    /// The address of IPv6 that stands for one of IPv4: it follows the prefix, but for the bits 64 to 71, which are left out.
     pub(crate) fn embed(self, address: u32) -> u128 {
-        let mut bytes = self.bits.to_be_bytes();
-        let mut at = usize::from(self.len) / 8;
-        for byte in address.to_be_bytes() {
-            at += usize::from(at == 8);
-            bytes[at] = byte;
-            at += 1;
+        let behind = u128::from(address) << (96 - self.len);
+        match self.len {
+            96 => self.bits | behind,
+            _ => self.bits | behind & !LOW | (behind & LOW) >> 8,
         }
-        u128::from_be_bytes(bytes)
     }
 
     /// The address of IPv4 that one of IPv6 stands for.
     #[inline]
     pub(crate) fn extract(self, address: u128) -> Option<u32> {
-        if (address ^ self.bits) >> (128 - u32::from(self.len)) != 0 {
+        if (address ^ self.bits) >> (128 - self.len) != 0 {
             return None;
         }
-        let bytes = address.to_be_bytes();
-        let mut at = usize::from(self.len) / 8;
-        let mut found = [0; 4];
-        for byte in &mut found {
-            at += usize::from(at == 8);
-            *byte = bytes[at];
-            at += 1;
-        }
-        Some(u32::from_be_bytes(found))
+        let behind = match self.len {
+            96 => address,
+            _ => address & !LOW | (address << 8) & LOW,
+        };
+        Some((behind >> (96 - self.len)) as u32)
     }
 }
+
+/// The lower half of an address.
+const LOW: u128 = u64::MAX as u128;
 
 /// The protocol as the table keeps it.
 fn proto4(proto: u8) -> u8 {
@@ -117,13 +116,8 @@ pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remot
 fn readdress(l4: &mut [u8], proto: u8, old: u64, new: u64) {
     let delta = delta16(fold(old), fold(new));
     match proto {
-        TCP if l4.len() >= 18 => adjust(l4, 16, delta),
-        UDP if l4.len() >= 8 && l4[6..8] != [0, 0] => {
-            adjust(l4, 6, delta);
-            if l4[6..8] == [0, 0] {
-                l4[6..8].fill(0xff);
-            }
-        }
+        TCP => adjust(l4, 16, delta),
+        UDP => adjust_udp(l4, delta),
         _ => {}
     }
 }
@@ -132,7 +126,7 @@ fn readdress(l4: &mut [u8], proto: u8, old: u64, new: u64) {
 fn header4(traffic: (u8, u8), bytes: usize, proto: u8, place: (u16, u16), ends: (u32, u32)) -> [u8; IPV4] {
     let mut header = [0; IPV4];
     header[..2].copy_from_slice(&[0x45, traffic.0]);
-    header[2..4].copy_from_slice(&((IPV4 + bytes) as u16).to_be_bytes());
+    header[2..4].copy_from_slice(&u16::try_from(IPV4 + bytes).unwrap_or(u16::MAX).to_be_bytes());
     header[4..6].copy_from_slice(&place.0.to_be_bytes());
     header[6..8].copy_from_slice(&place.1.to_be_bytes());
     header[8..10].copy_from_slice(&[traffic.1, proto]);
@@ -155,30 +149,30 @@ fn header6(traffic: (u8, u8), bytes: usize, proto: u8, ends: (u128, u128)) -> [u
 
 /// Traffic class or type of service, and hops left.
 fn traffic(ip: &[u8]) -> (u8, u8) {
-    if ip[0] >> 4 == 4 { (ip[1], ip[8]) } else { (ip[0] << 4 | ip[1] >> 4, ip[7]) }
+    match *ip {
+        [first, tos, _, _, _, _, _, _, ttl, ..] if first >> 4 == 4 => (tos, ttl),
+        [first, second, _, _, _, _, _, hops, ..] => (first << 4 | second >> 4, hops),
+        _ => (0, 0),
+    }
+}
+
+/// The sum of both addresses of a frame.
+fn sum_of_addresses(frame: &Frame<'_>) -> u64 {
+    match frame.kind() {
+        Kind::V4 => sum(&frame.header4()[12..]),
+        _ => sum(&frame.header6()[8..]),
+    }
 }
 
 /// Bytes that a packet grows by, at most: the longer header, and a header of fragments.
 pub(super) const LONGER: usize = IPV6 - IPV4 + FRAGMENT;
 /// Extension header of a fragment.
 const FRAGMENT: usize = 8;
-/// More fragments follow, in the header of IPv4.
-pub(super) const MORE: u16 = 0x2000;
 
-/// What the fragment header of IPv6 says.
-pub(super) struct Piece {
-    pub(super) id: u32,
-    /// Offset and whether more follow, as IPv4 says it.
-    pub(super) place: u16,
-}
-
-/// The fragment header of a frame, if it follows the header at once.
-pub(super) fn fragment(frame: &Frame<'_>) -> Option<Piece> {
-    let ip = frame.ip();
-    let header = ip.get(IPV6..IPV6 + FRAGMENT).filter(|_| ip[6] == FRAGMENT_HEADER)?;
-    let place = u16::from_be_bytes([header[2], header[3]]);
-    let id = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-    Some(Piece { id, place: place >> 3 | if place & 1 != 0 { MORE } else { 0 } })
+/// Another type of ICMP, where the checksum covers a pseudo header with the one sum and is to cover one with the other.
+fn retype(frame: &mut Frame<'_>, kind: u8, (old, new): (u64, u64)) {
+    adjust(frame.l4_mut(), 2, delta16(fold(old), fold(new)));
+    frame.set_icmp_type(kind);
 }
 
 /// Gives a frame a header of IPv4 in place of that of IPv6; the transport of the whole packet has `whole_bytes`.
@@ -191,25 +185,22 @@ pub(super) fn to_v4(
     id: u16,
     whole_bytes: usize,
 ) -> Result<(), Drop> {
-    let (proto, old) = (frame.proto(), sum(&frame.ip()[8..IPV6]));
+    let (proto, old) = (frame.proto(), sum_of_addresses(frame));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
     // What may be cut needs an identification; what is longer than every link carries was never to be cut.
-    let place = match fragment(frame) {
-        Some(piece) => (id, piece.place),
+    let place = match frame.piece6() {
+        Some(piece) => (id, piece.place4()),
         None if IPV4 + bytes <= ALWAYS_FITS => (id, 0),
         None => (0, 0x4000),
     };
     if frame.fragment() != Fragment::Later {
-        let l4 = frame.l4_mut();
         if proto == ICMP6 {
             // Echo and its answer are all that comes here; the pseudo header is no longer covered.
-            let (was, is) = (l4[0], if l4[0] == 128 { 8 } else { 0 });
-            l4[0] = is;
-            adjust(l4, 2, delta16(fold(old + pseudo_header(&[], ICMP6, whole_bytes)), 0));
-            adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
+            let kind = if frame.icmp_answer() { 0 } else { 8 };
+            retype(frame, kind, (old + pseudo_header(&[], ICMP6, whole_bytes), 0));
         }
-        readdress(l4, proto, old, new);
+        readdress(frame.l4_mut(), proto, old, new);
     }
     let header = header4(traffic, bytes, proto4(proto), place, ends);
     frame.replace_header(&header)
@@ -218,9 +209,9 @@ pub(super) fn to_v4(
 /// Gives UDP of IPv4 a checksum, which IPv6 wants (RFC 7915, section 4.5): `covered` is the sum of all `bytes` of the
 /// transport, of which the frame has the first.
 pub(super) fn give_checksum(frame: &mut Frame<'_>, covered: u64, bytes: usize) {
-    let checksum = !fold(covered + pseudo_header(&frame.ip()[12..IPV4], UDP, bytes));
+    let checksum = !fold(covered + pseudo_header(&frame.header4()[12..], UDP, bytes));
     let checksum = if checksum == 0 { 0xffff } else { checksum };
-    frame.l4_mut()[6..8].copy_from_slice(&checksum.to_be_bytes());
+    put(frame.l4_mut(), 6, checksum.to_be_bytes());
 }
 
 /// Where a packet of IPv4 that may be cut would become longer than every link carries: the longest that does not.
@@ -241,28 +232,25 @@ pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128), whole_bytes: usiz
     if !frame.has_room(if is_whole { IPV6 } else { IPV6 + FRAGMENT }) {
         return Ok(false);
     }
-    let (proto, old) = (frame.proto(), sum(&frame.ip()[12..IPV4]));
+    let (proto, old) = (frame.proto(), sum_of_addresses(frame));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let proto6 = if proto == ICMP { ICMP6 } else { proto };
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
-    let l4 = frame.l4_mut();
     match proto {
         _ if is_later => {}
         ICMP => {
-            let (was, is) = (l4[0], if l4[0] == 8 { 128 } else { 129 });
-            l4[0] = is;
-            adjust(l4, 2, delta16(0, fold(new + pseudo_header(&[], ICMP6, whole_bytes))));
-            adjust(l4, 2, delta16(u16::from(was) << 8, u16::from(is) << 8));
+            let kind = if frame.icmp_answer() { 129 } else { 128 };
+            retype(frame, kind, (0, new + pseudo_header(&[], ICMP6, whole_bytes)));
         }
-        _ => readdress(l4, proto, old, new),
+        _ => readdress(frame.l4_mut(), proto, old, new),
     }
     if is_whole {
         return frame.replace_header(&header6(traffic, bytes, proto6, ends)).map(|()| true);
     }
-    let ip = frame.ip();
-    let place = u16::from_be_bytes([ip[6], ip[7]]);
-    let [a, b] = (place << 3 | u16::from(place & MORE != 0)).to_be_bytes();
-    let piece = [proto6, 0, a, b, 0, 0, ip[4], ip[5]];
+    let place = frame.place4();
+    let [a, b] = (place << 3 | u16::from(place & MORE4 != 0)).to_be_bytes();
+    let [c, d] = frame.id4().to_be_bytes();
+    let piece = [proto6, 0, a, b, 0, 0, c, d];
     let header = header6(traffic, bytes + FRAGMENT, FRAGMENT_HEADER, ends);
     frame.replace_header(&[&header[..], &piece].concat()).map(|()| true)
 }
@@ -289,18 +277,18 @@ impl Nat {
             return Next::Drop(Drop::NatNotGlobal);
         }
         let is_whole = frame.fragment() == Fragment::Whole;
-        let is_piece = fragment(frame).is_some();
+        let is_piece = frame.piece6().is_some();
         if frame.fragment() == Fragment::Later && is_piece {
             return self.later(step, i, Dir::Outward);
         }
-        if self.routes6 && frame.ip()[7] <= 1 {
+        if self.routes6 && frame.ttl() <= 1 {
             // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
             let back = step.back(Dir::Outward);
             step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
             return Next::Gone;
         }
         if frame.icmp_error() && is_whole {
-            return self.error_out64(step, i);
+            return self.error_out64(step, i, prefix);
         }
         if !is_whole && !is_piece || !super::has_ports(frame) {
             return Next::Drop(Drop::NatProtocol);
@@ -342,6 +330,10 @@ impl Nat {
             Ok(prefix) => prefix,
             Err(drop) => return Next::Drop(drop),
         };
+        if frame.icmp_query() && !frame.is_echo() {
+            // ICMPv6 has no such queries (RFC 7915, section 4.2).
+            return Next::Drop(Drop::NatProtocol);
+        }
         if is_source_routed(frame) {
             // RFC 7915, section 4.1.
             let back = step.back(Dir::Inward);
@@ -350,7 +342,7 @@ impl Nat {
         }
         let frame = &mut step.frames[i];
         let is_whole = frame.fragment() == Fragment::Whole;
-        let is_without_sum = frame.proto() == UDP && frame.l4()[6..8] == [0, 0];
+        let is_without_sum = frame.proto() == UDP && be16(frame.l4(), 6) == Some(0);
         let mut bytes = frame.l4().len();
         if is_whole && is_without_sum {
             let covered = sum(frame.l4());
@@ -379,7 +371,7 @@ impl Nat {
     /// What a frame became goes on in its place.
     pub(super) fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, buf: Vec<u8>) -> Next {
         let port = step.frames[i].port;
-        let is_inward = buf[HEAD_ROOM + ETHERNET] >> 4 == 6;
+        let is_inward = buf.get(HEAD_ROOM + ETHERNET).is_some_and(|first| first >> 4 == 6);
         let entry = step.onward(if is_inward { Dir::Inward } else { Dir::Outward });
         step.hold(i);
         step.own.release(entry, port, buf);
@@ -387,20 +379,18 @@ impl Nat {
     }
 
     /// An error of ICMPv6 from inside (RFC 7915, section 5.2).
-    fn error_out64(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+    fn error_out64(&mut self, step: &mut Step<'_, '_>, i: usize, prefix: Prefix64) -> Next {
         let frame = &step.frames[i];
         let (_, dst) = frame.addresses6();
-        let prefix = self.table.config.prefix64.expect("it was asked for");
         let quote = match quote::v6(frame) {
             Ok(quote) if quote.is_for(dst) => quote,
             Ok(_) => return Next::Drop(Drop::NatBadIcmp),
             Err(why) => return Next::Drop(super::icmp::unclear(why)),
         };
-        let l4 = frame.l4();
-        let Some((kind, code, word)) = error4(l4, self.mtus) else { return Next::Drop(Drop::NatProtocol) };
-        let (ip, inner) = (&l4[ERROR..], &l4[quote.l4_at..]);
+        let (Some(target), Some(remote)) = (prefix.extract(dst), prefix.extract(quote.src.0)) else {
+            return Next::Drop(Drop::NatNoMapping);
+        };
         let proto = proto4(quote.proto);
-        let Some(remote) = prefix.extract(quote.src.0) else { return Next::Drop(Drop::NatNoMapping) };
         let inside = Inside { address: words6(quote.dst.0), port: quote.dst.1, proto };
         let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { quote.src.1 } };
         let slot = self.table.mapping_of(step.now, &inside, remote_end);
@@ -408,61 +398,38 @@ impl Nat {
             return Next::Drop(Drop::NatNoMapping);
         };
         let own = self.table.outside.address(outside);
-        // Extension headers are not translated (RFC 7915, section 5.3), but for that of fragments.
-        let extensions = quote.l4_at - ERROR - IPV6;
-        let quoted_bytes = usize::from(u16::from_be_bytes([ip[4], ip[5]])).saturating_sub(extensions);
-        let place = match extensions::walk(ip).and_then(|carried| carried.fragment) {
-            Some(piece) => (piece.id as u16, if piece.more { MORE } else { 0 }),
-            None => (0, 0x4000),
+        let Some(icmp) = error4(frame.l4(), &quote, self.mtus, (remote, (own, port))) else {
+            return Next::Drop(Drop::NatProtocol);
         };
-        let header = header4(traffic(ip), quoted_bytes, proto, place, (remote, own));
-        let mut quoted = [&header[..], inner].concat();
-        let sums = match proto {
-            ICMP => (pseudo_header(&ip[8..IPV6], ICMP6, quoted_bytes), 0),
-            _ => (sum(&ip[8..IPV6]), sum(&header[12..])),
-        };
-        quote_port(&mut quoted[IPV4..], proto, (End::Destination, port), sums);
-        quoted.truncate(MOST_QUOTED_V4);
-        let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
-        let checksum = !fold(sum(&icmp));
-        icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
-        let target = prefix.extract(dst).expect("it was asked for");
         // Whoever it is from, inside, has the address of the mapping.
         let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (own, target));
         let buf = packet(frame, [8, 0], &[&ip, &icmp]);
         self.send_on(step, i, buf)
     }
 
-    /// An error of ICMP about what a host with IPv6 sent (RFC 7915, section 4.2): `quoted` is the packet that it quotes,
-    /// whose source is the outside end of `inside`.
-    pub(super) fn error_back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
+    /// An error of ICMP about what a host with IPv6 sent (RFC 7915, section 4.2): the source of the packet that it quotes
+    /// is the outside end of `inside`.
+    pub(super) fn error_back64(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        i: usize,
+        quote: &Quote<u32>,
+        inside: Inside,
+    ) -> Next {
         let frame = &step.frames[i];
         let prefix = match self.prefix_for(frame.addresses4().0) {
             Ok(prefix) => prefix,
             Err(drop) => return Next::Drop(drop),
         };
-        let l4 = frame.l4();
-        let Some((kind, code, word)) = error6(l4, self.mtus) else { return Next::Drop(Drop::NatProtocol) };
-        let ip = &l4[ERROR..];
-        let header_bytes = usize::from(ip[0] & 15) * 4;
-        let (proto, inner) = (ip[9], &ip[header_bytes..]);
-        let address = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
-        let inner_bytes = usize::from(u16::from_be_bytes([ip[2], ip[3]])).saturating_sub(header_bytes);
-        let proto6 = if proto == ICMP { ICMP6 } else { proto };
         let host = bits(inside.address);
-        let header = header6(traffic(ip), inner_bytes, proto6, (host, prefix.embed(address(16))));
-        let mut quoted = [&header[..], inner].concat();
-        let sums = match proto {
-            ICMP => (0, pseudo_header(&header[8..], ICMP6, inner_bytes)),
-            _ => (sum(&ip[12..IPV4]), sum(&header[8..])),
+        let ends = ((host, inside.port), prefix.embed(quote.dst.0));
+        let Some(mut icmp) = error6(frame.l4(), quote, self.mtus, ends) else {
+            return Next::Drop(Drop::NatProtocol);
         };
-        quote_port(&mut quoted[IPV6..], proto, (End::Source, inside.port), sums);
-        quoted.truncate(MOST_V6 - IPV6 - ERROR);
-        let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &quoted].concat();
         let ends = (prefix.embed(frame.addresses4().0), host);
         let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);
-        let checksum = !fold(pseudo_header(&ip[8..], ICMP6, icmp.len()) + sum(&icmp));
-        icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
+        let pseudo = pseudo_header(&ip[8..], ICMP6, icmp.len());
+        checksum::write(&mut icmp, 2, pseudo);
         let buf = packet(frame, [0x86, 0xdd], &[&ip, &icmp]);
         self.send_on(step, i, buf)
     }
@@ -482,27 +449,14 @@ impl Nat {
 /// Whether a packet of IPv4 visits further nodes on its way: loose and strict source routes that are not yet at their end
 /// (RFC 791, section 3.1).
 fn is_source_routed(frame: &Frame<'_>) -> bool {
-    let ip = frame.ip();
-    let header = ip.len() - frame.l4().len();
-    let mut options = ip.get(IPV4..header).unwrap_or_default();
-    while let [kind, rest @ ..] = options {
-        options = match (kind, rest) {
-            (0, _) => break,
-            (1, _) => rest,
-            (131 | 137, [length, pointer, ..]) if pointer <= length => return true,
-            (_, [length, ..]) => match options.get(usize::from(*length).max(2)..) {
-                Some(others) => others,
-                None => break,
-            },
-            _ => break,
-        };
-    }
-    false
+    let is_route = |option: &[u8]| matches!(option, [131 | 137, length, pointer, ..] if pointer <= length);
+    options(frame.options4()).any(is_route)
 }
 
 /// A frame with the Ethernet addresses of another, with room in front.
 fn packet(frame: &Frame<'_>, ether_type: [u8; 2], parts: &[&[u8]]) -> Vec<u8> {
-    [&[0; HEAD_ROOM][..], &frame.bytes()[..12], &ether_type, &parts.concat()].concat()
+    let (dst, src) = frame.macs();
+    [&[0; HEAD_ROOM][..], &dst, &src, &ether_type, &parts.concat()].concat()
 }
 
 #[derive(Clone, Copy)]
@@ -519,49 +473,99 @@ fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): 
         (_, End::Source) => 0,
         (_, End::Destination) => 2,
     };
-    let was = u16::from_be_bytes([inner[at], inner[at + 1]]);
-    inner[at..at + 2].copy_from_slice(&port.to_be_bytes());
-    if proto == ICMP {
-        let kind = inner[0];
-        inner[0] = match kind {
-            8 => 128,
-            0 => 129,
-            128 => 8,
-            _ => 0,
-        };
-        let [was_kind, is_kind] = [kind, inner[0]].map(|kind| u64::from(kind) << 8);
-        let (was, is) = (old + was_kind + u64::from(was), new + is_kind + u64::from(port));
-        return adjust(inner, 2, delta16(fold(was), fold(is)));
+    let was = be16(inner, at).unwrap_or_default();
+    put(inner, at, port.to_be_bytes());
+    if proto != ICMP {
+        return readdress(inner, proto, old + u64::from(was), new + u64::from(port));
     }
-    readdress(inner, proto, old + u64::from(was), new + u64::from(port));
+    let Some(kind) = inner.first_mut() else { return };
+    let was_kind = *kind;
+    *kind = match was_kind {
+        8 => 128,
+        0 => 129,
+        128 => 8,
+        _ => 0,
+    };
+    let [was_kind, is_kind] = [was_kind, *kind].map(|kind| u64::from(kind) << 8);
+    let (was, is) = (old + was_kind + u64::from(was), new + is_kind + u64::from(port));
+    adjust(inner, 2, delta16(fold(was), fold(is)));
 }
 
 /// MTUs that are common (RFC 1191, section 7), those that an error of IPv6 may name.
 const PLATEAUS: [u16; 7] = [65_535, 32_000, 17_914, 8_166, 4_352, 2_002, 1_492];
 
-/// Type, code and second word of an error of IPv6 for one of IPv4.
-fn error6(l4: &[u8], mtus: Mtus) -> Option<(u8, u8, u32)> {
-    let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
-    // Pointers into the header, byte by byte of that of IPv4.
-    const POINTERS: [Option<u32>; 20] = {
-        let mut to = [None; 20];
-        (to[0], to[1], to[2], to[3], to[8], to[9]) = (Some(0), Some(1), Some(4), Some(4), Some(7), Some(6));
-        let mut at = 12;
-        while at < 20 {
-            to[at] = Some(if at < 16 { 8 } else { 24 });
-            at += 1;
-        }
-        to
+/// The error of IPv6, without checksum, for one of IPv4: what it quotes was sent from the first of these ends to the second.
+/// `None`: IPv6 has no such error.
+fn error6(
+    l4: &[u8],
+    quote: &Quote<u32>,
+    mtus: Mtus,
+    ((host, port), remote): ((u128, u16), u128),
+) -> Option<Vec<u8>> {
+    let (inner, ip) = (l4.get(quote.l4_at..)?, l4.get(ERROR..quote.l4_at)?);
+    let total = be16(ip, 2)?;
+    let (kind, code, word) = kind6(*l4.first_chunk()?, total, mtus)?;
+    let inner_bytes = usize::from(total).saturating_sub(ip.len());
+    let proto6 = if quote.proto == ICMP { ICMP6 } else { quote.proto };
+    let header = header6(traffic(ip), inner_bytes, proto6, (host, remote));
+    let sums = match quote.proto {
+        ICMP => (0, pseudo_header(&header[8..], ICMP6, inner_bytes)),
+        _ => (sum(ip.get(12..IPV4)?), sum(&header[8..])),
     };
-    Some(match (l4[0], l4[1]) {
+    let mut inner = inner.to_vec();
+    quote_port(&mut inner, quote.proto, (End::Source, port), sums);
+    let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &header, &inner].concat();
+    icmp.truncate(MOST_V6 - IPV6);
+    Some(icmp)
+}
+
+/// The error of IPv4 for one of IPv6: what it quotes was sent from the first of these ends to the second. `None`: IPv4 has no
+/// such error.
+fn error4(
+    l4: &[u8],
+    quote: &Quote<u128>,
+    mtus: Mtus,
+    (remote, (own, port)): (u32, (u32, u16)),
+) -> Option<Vec<u8>> {
+    let (kind, code, word) = kind4(*l4.first_chunk()?, mtus)?;
+    let (ip, inner) = (l4.get(ERROR..)?, l4.get(quote.l4_at..)?);
+    let proto = proto4(quote.proto);
+    // Extension headers are not translated (RFC 7915, section 5.3), but for that of fragments.
+    let extensions = quote.l4_at.saturating_sub(ERROR + IPV6);
+    let quoted_bytes = usize::from(be16(ip, 4)?).saturating_sub(extensions);
+    let place = match extensions::walk(ip).and_then(|carried| carried.fragment) {
+        Some(piece) => (piece.id as u16, piece.place4()),
+        None => (0, 0x4000),
+    };
+    let header = header4(traffic(ip), quoted_bytes, proto, place, (remote, own));
+    let addresses = ip.get(8..IPV6)?;
+    let sums = match proto {
+        ICMP => (pseudo_header(addresses, ICMP6, quoted_bytes), 0),
+        _ => (sum(addresses), sum(&header[12..])),
+    };
+    let mut inner = inner.to_vec();
+    quote_port(&mut inner, proto, (End::Destination, port), sums);
+    let mut icmp = [&[kind, code, 0, 0][..], &word.to_be_bytes(), &header, &inner].concat();
+    icmp.truncate(ERROR + MOST_QUOTED_V4);
+    checksum::write(&mut icmp, 2, 0);
+    Some(icmp)
+}
+
+/// Type, code and second word of an error of IPv6 for one of IPv4, whose header this is, and the length that the packet
+/// had which it quotes.
+fn kind6(
+    [kind, code, _, _, pointer, _, c, d]: [u8; ERROR],
+    refused: u16,
+    mtus: Mtus,
+) -> Option<(u8, u8, u32)> {
+    Some(match (kind, code) {
         (3, 2) => (4, 1, 6),
         (3, 3) => (1, 4, 0),
         (3, 4) => {
             // A router that names no MTU is asked for less than what it refused (RFC 1191, section 7.1).
-            let refused = u16::from_be_bytes([l4[ERROR + 2], l4[ERROR + 3]]);
-            let mtu = match word & 0xffff {
+            let mtu = match u16::from_be_bytes([c, d]) {
                 0 => PLATEAUS.into_iter().find(|&plateau| plateau < refused).map_or(0, u32::from),
-                mtu => mtu,
+                mtu => mtu.into(),
             };
             // Of the links of the node the shorter one counts, too (RFC 7915, section 4.2).
             let here = u32::from(mtus.inside).min(u32::from(mtus.outside) + 20);
@@ -570,15 +574,27 @@ fn error6(l4: &[u8], mtus: Mtus) -> Option<(u8, u8, u32)> {
         (3, 9 | 10 | 13 | 15) => (1, 1, 0),
         (3, 0 | 1 | 5..=8 | 11 | 12) => (1, 0, 0),
         (11, code) => (3, code, 0),
-        (12, 0 | 2) => (4, 0, (*POINTERS.get((word >> 24) as usize)?)?),
+        (12, 0 | 2) => {
+            // Into the header, byte by byte of that of IPv4.
+            let pointer = match pointer {
+                0 | 1 => pointer.into(),
+                2 | 3 => 4,
+                8 => 7,
+                9 => 6,
+                12..16 => 8,
+                16..20 => 24,
+                _ => return None,
+            };
+            (4, 0, pointer)
+        }
         _ => return None,
     })
 }
 
-/// Type, code and second word of an error of IPv4 for one of IPv6.
-fn error4(l4: &[u8], mtus: Mtus) -> Option<(u8, u8, u32)> {
-    let word = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
-    Some(match (l4[0], l4[1]) {
+/// Type, code and second word of an error of IPv4 for one of IPv6, whose header this is.
+fn kind4([kind, code, _, _, a, b, c, d]: [u8; ERROR], mtus: Mtus) -> Option<(u8, u8, u32)> {
+    let word = u32::from_be_bytes([a, b, c, d]);
+    Some(match (kind, code) {
         (1, 0 | 2 | 3) => (3, 1, 0),
         (1, 1) => (3, 10, 0),
         (1, 4) => (3, 3, 0),
@@ -608,6 +624,10 @@ fn error4(l4: &[u8], mtus: Mtus) -> Option<(u8, u8, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Fate;
+    use crate::config::Config;
+    use crate::plane::Plane;
+    use crate::scenario::packet as packet_of;
 
     #[test]
     fn the_addresses_of_rfc6052() {
@@ -688,6 +708,56 @@ mod tests {
         assert_eq!(quoted, of6);
     }
 
+    /// A NAT, and what becomes of packets that come to it in at a port.
+    fn nat() -> impl FnMut(u8, &[u8]) -> (Fate, Vec<u8>) {
+        let config = Config::read("n", "nat(public 192.0.2.1, prefix64 2001:db8:2::/96)").expect("a node");
+        let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+        move |port, ip| {
+            let ether_type = if ip[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+            let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &ether_type, ip].concat();
+            let end = buf.len();
+            buf.resize(end + LONGER, 0);
+            let mut batch = crate::Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, crate::PortId(port)));
+            plane.run(crate::Time::from_ms(1), &mut batch);
+            let (frame, fate) = batch.outcome().next().expect("one");
+            (fate, frame.ip().to_vec())
+        }
+    }
+
+    #[test]
+    fn fragments_behind_other_extension_headers_are_translated_too() {
+        let mut nat = nat();
+        for (place, expected) in [("0+", 0x2000), ("16", 2)] {
+            let ends =
+                if place == "0+" { ":1000 > [2001:db8:2::c613:9]:53" } else { " > 2001:db8:2::c613:9" };
+            let from = if place == "0+" { "[2001:db8:1::2]" } else { "2001:db8:1::2" };
+            let line = format!("udp {from}{ends} len 16 whole 32 frag {place} id 9");
+            let mut ip = packet_of(&line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
+            ip.splice(40..40, [FRAGMENT_HEADER, 0, 1, 4, 0, 0, 0, 0]);
+            (ip[5], ip[6]) = (ip[5] + 8, 60);
+            let (fate, left) = nat(0, &ip);
+            assert_eq!(fate, Fate::Out(crate::PortId(1)), "{line}");
+            assert_eq!((left[0], be16(&left, 6)), (0x45, Some(expected)), "{line}");
+        }
+    }
+
+    #[test]
+    fn of_queries_only_echo_has_one_of_icmp6() {
+        let mut nat = nat();
+        let echo = packet_of("icmp echo 2001:db8:1::2 > 2001:db8:2::c613:9 id 7").expect("a packet");
+        let (fate, left) = nat(0, &echo);
+        assert_eq!(fate, Fate::Out(crate::PortId(1)));
+        for (kind, expected) in [(0, Fate::Out(crate::PortId(0))), (14, Fate::Dropped(Drop::NatProtocol))] {
+            let mut back = left.clone();
+            let (src, dst) = back[12..20].split_at_mut(4);
+            src.swap_with_slice(dst);
+            back[20] = kind;
+            checksum::write(&mut back[20..], 2, 0);
+            assert_eq!(nat(1, &back).0, expected, "type {kind}");
+        }
+    }
+
     #[test]
     fn source_routes_are_found_until_they_end() {
         for (options, is_routed) in [
@@ -696,7 +766,7 @@ mod tests {
             (&[131, 7, 8, 192, 0, 2, 1, 0], false),
             (&[7, 7, 4, 0, 0, 0, 0, 0], false),
             (&[0, 131, 7, 4, 0, 0, 0, 0], false),
-            (&[7, 0, 131, 4, 4, 0, 0, 0], true),
+            (&[7, 0, 131, 4, 4, 0, 0, 0], false),
             (&[7, 200, 131, 4], false),
         ] {
             let bytes = IPV4 + options.len() + 8;

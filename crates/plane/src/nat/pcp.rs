@@ -9,12 +9,16 @@
 //! MAP, PEER and ANNOUNCE, for TCP and UDP of hosts with IPv4, each for itself; no option is understood, and nobody chooses
 //! an external port. What has no room for a header gets no answer. After the node began anew its epoch is 0, so that hosts
 //! ask again.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
+use std::net::Ipv4Addr;
+
+use weir_packet::checksum::{self, pseudo_header};
+use weir_packet::fields::{be16, put};
 use weir_packet::headers::{TCP, UDP};
 
 use super::leases::{Refused, Wish};
-use super::slot::{Address, Inside};
+use super::slot::Inside;
 use super::{Nat, Next};
 use crate::address::mapped4;
 use crate::drops::Drop;
@@ -31,6 +35,7 @@ const ANNOUNCE: u8 = 0;
 const MAP: u8 = 1;
 const PEER: u8 = 2;
 
+const UDP_HEADER: usize = 8;
 const HEADER: usize = 24;
 const MAP_BYTES: usize = 60;
 const PEER_BYTES: usize = 80;
@@ -83,18 +88,6 @@ struct Granted {
     outside: Option<(u32, u16)>,
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn half(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn address(bytes: &[u8], at: usize) -> Address {
-    [0, 4, 8, 12].map(|n| word(bytes, at + n))
-}
-
 /// Whether all that follows may be left aside (section 7.3).
 fn options(mut rest: &[u8]) -> Result<(), Error> {
     while let [code, _, length @ ..] = rest {
@@ -114,65 +107,72 @@ impl Nat {
     pub(super) fn answer_pcp(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &mut step.frames[i];
         let ((host, node), (port, _)) = (frame.addresses4(), frame.ports());
-        let l4 = frame.l4();
-        let bytes = usize::from(half(l4, 4));
-        let Some(request) = l4.get(8..bytes).filter(|request| request.len() >= HEADER) else {
+        // As long as UDP says.
+        let bytes = be16(frame.l4(), 4).map_or(0, usize::from);
+        let Some(message) = frame.l4_mut().get_mut(UDP_HEADER..bytes) else {
             return Next::Drop(Drop::NatProtocol);
         };
-        if request[1] & ANSWER != 0 {
-            return Next::Drop(Drop::NatProtocol);
+        match message.first_chunk::<HEADER>() {
+            Some(header) if header[1] & ANSWER == 0 => {
+                let granted = self.grant_pcp(step.now, host, (*header, message));
+                write(message, step.now, granted);
+            }
+            _ => return Next::Drop(Drop::NatProtocol),
         }
-        let granted = self.grant_pcp(step.now, host, request);
-        let frame = &mut step.frames[i];
-        write(&mut frame.l4_mut()[8..bytes], step.now, granted);
         frame.set_source4(node, PORT);
         frame.set_destination4(host, port);
-        let pseudo = pseudo_header(&frame.ip()[12..20], UDP, bytes);
-        let l4 = frame.l4_mut();
-        l4[6..8].fill(0);
-        let checksum = !fold(pseudo + sum(&l4[..bytes]));
-        l4[6..8].copy_from_slice(&if checksum == 0 { 0xffff } else { checksum }.to_be_bytes());
-        let header_bytes = usize::from(frame.ip()[0] & 15) * 4;
-        let ip = frame.ip_mut();
-        ip[8] = OWN_TTL;
-        write_ipv4(&mut ip[..header_bytes]);
+        frame.set_ttl(OWN_TTL);
+        let pseudo = pseudo_header(&frame.header4()[12..], UDP, bytes);
+        let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(Drop::NatProtocol) };
+        checksum::write(datagram, 6, pseudo);
+        if be16(datagram, 6) == Some(0) {
+            put(datagram, 6, [0xff, 0xff]);
+        }
         Next::Turn
     }
 
-    fn grant_pcp(&mut self, now: Time, host: u32, request: &[u8]) -> Result<Granted, Error> {
-        if request[0] != VERSION {
+    /// What the message of a host, of which this is the header, is granted.
+    fn grant_pcp(
+        &mut self,
+        now: Time,
+        host: u32,
+        (header, message): ([u8; HEADER], &[u8]),
+    ) -> Result<Granted, Error> {
+        let [version, opcode, _, _, a, b, c, d, asker @ ..] = header;
+        if version != VERSION {
             return Err(Error::UnsupportedVersion);
         }
-        if request.len() > MOST_BYTES || !request.len().is_multiple_of(4) {
+        if message.len() > MOST_BYTES || !message.len().is_multiple_of(4) {
             return Err(Error::MalformedRequest);
         }
-        if address(request, 8) != mapped4(host) {
+        if asker != Ipv4Addr::from(host).to_ipv6_mapped().octets() {
             return Err(Error::AddressMismatch);
         }
-        let needed = match request[1] {
+        let needed = match opcode {
             ANNOUNCE => HEADER,
             MAP => MAP_BYTES,
             PEER => PEER_BYTES,
             _ => return Err(Error::UnsupportedOpcode),
         };
-        options(request.get(needed..).ok_or(Error::MalformedRequest)?)?;
-        if request[1] == ANNOUNCE {
+        options(message.get(needed..).ok_or(Error::MalformedRequest)?)?;
+        let mapping = message.get(HEADER..needed).and_then(<[u8]>::split_first_chunk);
+        let Some((&nonce, &[proto, _, _, _, e, f, ..])) = mapping else {
+            // It announces itself.
             return Ok(Granted { lifetime_s: 0, outside: None });
-        }
-        let (proto, port) = (request[36], half(request, 40));
+        };
+        let port = u16::from_be_bytes([e, f]);
         if !matches!(proto, TCP | UDP) || port == 0 {
             return Err(Error::UnsupportedProtocol);
         }
         let inside = Inside { address: mapped4(host), port, proto };
-        let nonce = *request[24..].first_chunk().expect("it is long enough");
-        let asked_s = word(request, 4);
+        let asked_s = u32::from_be_bytes([a, b, c, d]);
         if asked_s == 0 {
             self.table.end_own_lease(now, &inside, nonce)?;
             return Ok(Granted { lifetime_s: 0, outside: None });
         }
         let lifetime_s = asked_s.clamp(LEAST_S, MOST_S);
         let until = now + std::time::Duration::from_secs(lifetime_s.into());
-        let number = self.table.lease(now, Wish { inside, nonce, until, is_open: request[1] == MAP })?;
+        let number = self.table.lease(now, Wish { inside, nonce, until, is_open: opcode == MAP })?;
         let slot = &self.table.sessions[number];
         let outside = (self.table.outside.address(slot.outside), slot.outside_port);
         Ok(Granted { lifetime_s, outside: Some(outside) })
@@ -185,17 +185,15 @@ fn write(message: &mut [u8], now: Time, granted: Result<Granted, Error>) {
         Ok(granted) => (0, granted.lifetime_s),
         Err(error) => (error as u8, error.lifetime_s()),
     };
-    message[0] = VERSION;
-    message[1] |= ANSWER;
-    message[2..4].copy_from_slice(&[0, code]);
-    message[4..8].copy_from_slice(&lifetime_s.to_be_bytes());
-    message[8..12].copy_from_slice(&((now.ns() / 1_000_000_000) as u32).to_be_bytes());
-    message[12..HEADER].fill(0);
+    let Some((header, mapping)) = message.split_first_chunk_mut::<HEADER>() else { return };
+    (header[0], header[1]) = (VERSION, header[1] | ANSWER);
+    header[2..4].copy_from_slice(&[0, code]);
+    header[4..8].copy_from_slice(&lifetime_s.to_be_bytes());
+    header[8..12].copy_from_slice(&((now.ns() / 1_000_000_000) as u32).to_be_bytes());
+    header[12..].fill(0);
     if let Ok(Granted { outside: Some((address, port)), .. }) = granted {
-        message[42..44].copy_from_slice(&port.to_be_bytes());
-        for (at, word) in (44..).step_by(4).zip(mapped4(address)) {
-            message[at..at + 4].copy_from_slice(&word.to_be_bytes());
-        }
+        put(mapping, 42 - HEADER, port.to_be_bytes());
+        put(mapping, 44 - HEADER, Ipv4Addr::from(address).to_ipv6_mapped().octets());
     }
 }
 

@@ -1,14 +1,23 @@
 //! Requests as hosts send them, through a whole plane, and packets from outside to what they got.
 
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
+use weir_packet::fields::{be16, be32};
 use weir_packet::headers::UDP;
 
-use super::{ANNOUNCE, MAP, PEER, PORT, half, word};
+use super::{ANNOUNCE, MAP, PEER, PORT};
 use crate::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 const HOST: u32 = 0xc612_0005;
 const NODE: u32 = 0xc612_0001;
 const FAR: u32 = 0xc613_0009;
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    be16(bytes, at).expect("a message that long")
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    be32(bytes, at).expect("a message that long")
+}
 
 fn plane(more: &str) -> Plane {
     let text = format!(

@@ -5,6 +5,7 @@
 //! ```
 //! A second host that shares the public address with the first and talks to the same far end gets nothing: nobody could
 //! tell to whom an answer is.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::table::{Flow, Table};

@@ -12,6 +12,7 @@
 //!
 //! A frame from inside for a public address has two owners: the first translates its source, the second its destination.
 //! A forward holds its port in all threads, so that all know whose it is, and none gives the port to somebody else.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::steer::{mix4, mix6, pick};
 
