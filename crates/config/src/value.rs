@@ -28,6 +28,18 @@ pub fn choice<T: Copy>(what: &'static str, names: &[(T, &'static str)]) -> impl 
     }
 }
 
+/// A size of a buffer in bytes, 10,000 to 10^12: a number, or one with k, M or G.
+pub fn buffer_bytes(value: &Value) -> Result<u64, String> {
+    let number = match value.as_str() {
+        Some(text) => crate::rate::quantity(text)?,
+        None => value.as_integer().map_or(0.0, |number| number as f64),
+    };
+    if (1e4..=1e12).contains(&number) {
+        return Ok(number as u64);
+    }
+    Err(format!("`{}` is no size of a buffer: use 10000 to 1000G bytes, such as \"64M\"", shown(value)))
+}
+
 /// `true` or `false`.
 pub fn flag(value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{}` is neither: use true or false", shown(value)))

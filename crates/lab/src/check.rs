@@ -22,9 +22,11 @@ use weir_testbed::fault::Faults;
 use weir_testbed::hog::Hog;
 use weir_testbed::journal::{self, Journal};
 
-use crate::plan::{Limits, PointSpec};
+use crate::frames::PointSpec;
+use crate::frames::{Settings, Setup};
+use crate::plan::Limits;
 use crate::record::{CpuUse, Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
-use crate::run::{Rig, RunError, Settings};
+use crate::run::RunError;
 
 /// How long the machine may disturb what is planted.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -131,7 +133,7 @@ impl Checker {
         let limits = Limits { unexplained: 0.0, ..Limits::default() };
         let settings = Settings { tester, seed, limits, external: None, tsc_hz: None };
         let mut checker = Checker { settings, wire_min_ns: 0 };
-        let mut wire = checker.rig(DutKind::Wire, "")?;
+        let mut wire = checker.setup(DutKind::Wire, "")?;
         let trial = trial(&mut wire, &CLEAN)?;
         checker.wire_min_ns = trial.streams[0].latency.min_ns;
         Ok(checker)
@@ -160,20 +162,20 @@ impl Checker {
     }
 
     fn attempt(&self, plant: &Plant) -> Result<Answer, RunError> {
-        let mut rig = self.rig(DutKind::Faulty, plant.faults)?;
-        rig.compare_to_wire(self.wire_min_ns);
-        if plant.beside != Beside::Nothing && rig.cpus().shared {
+        let mut setup = self.setup(DutKind::Faulty, plant.faults)?;
+        setup.compare_to_wire(self.wire_min_ns);
+        if plant.beside != Beside::Nothing && setup.cpus().shared {
             return Ok(Answer::Impossible("tester and device share a CPU"));
         }
         let trial = match plant.beside {
-            Beside::Nothing => trial(&mut rig, plant)?,
+            Beside::Nothing => trial(&mut setup, plant)?,
             Beside::Hog => {
-                let Some(_hog) = Hog::on(rig.cpus().tester[0]) else {
+                let Some(_hog) = Hog::on(setup.cpus().tester[0]) else {
                     return Ok(Answer::Impossible("real-time threads are not allowed"));
                 };
-                trial(&mut rig, plant)?
+                trial(&mut setup, plant)?
             }
-            Beside::SecondRun => self.beside_another(&mut rig, plant)?,
+            Beside::SecondRun => self.beside_another(&mut setup, plant)?,
         };
         Ok(if plant.beside == Beside::Nothing && is_disturbed(&trial) {
             Answer::Disturbed(Box::new(trial))
@@ -185,29 +187,29 @@ impl Checker {
     }
 
     /// A trial while another run sends as fast as it can on the same CPUs.
-    fn beside_another(&self, rig: &mut Rig, plant: &Plant) -> Result<Trial, RunError> {
+    fn beside_another(&self, setup: &mut Setup, plant: &Plant) -> Result<Trial, RunError> {
         let (stop, started) = (AtomicBool::new(false), AtomicBool::new(false));
         let goes_on = |sent, _| started.store(sent > 0, Ordering::Relaxed);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| -> Result<(), RunError> {
-                let mut rig = self.rig(DutKind::KernelForward, "")?;
+                let mut setup = self.setup(DutKind::KernelForward, "")?;
                 let long = Load::full_speed(Duration::from_secs(60));
-                rig.out_of_turn(&long, &Control::new(&stop, &goes_on)).map(drop)
+                setup.out_of_turn(&long, &Control::new(&stop, &goes_on)).map(drop)
             });
             while !started.load(Ordering::Relaxed) && !other.is_finished() {
                 std::thread::yield_now();
             }
-            let trial = trial(rig, plant);
+            let trial = trial(setup, plant);
             stop.store(true, Ordering::Relaxed);
             other.join().expect("the other run does not panic")?;
             trial
         })
     }
 
-    fn rig(&self, dut: DutKind, faults: &str) -> Result<Rig, RunError> {
+    fn setup(&self, dut: DutKind, faults: &str) -> Result<Setup, RunError> {
         let point = PointSpec::plain(dut, 128, 10);
         let faults: Faults = faults.parse().expect("written as faults are");
-        Rig::build(&point, &self.settings, &faults, &mut Journal::in_dir(&journal::default_dir()))
+        Setup::build(&point, &self.settings, &faults, &mut Journal::in_dir(&journal::default_dir()))
     }
 }
 
@@ -264,8 +266,8 @@ fn is_disturbed(trial: &Trial) -> bool {
         || trial.cost.cpus.iter().any(crowded)
 }
 
-fn trial(rig: &mut Rig, plant: &Plant) -> Result<Trial, RunError> {
+fn trial(setup: &mut Setup, plant: &Plant) -> Result<Trial, RunError> {
     let load = Load::steady(plant.fps, Duration::from_secs_f64(plant.frames as f64 / plant.fps));
     let stop = AtomicBool::new(false);
-    rig.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))
+    setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))
 }

@@ -14,12 +14,15 @@ pub mod export;
 mod figure;
 #[cfg(test)]
 mod fixture;
+pub mod frames;
 pub mod interface;
 pub mod machine;
 pub mod plan;
 pub mod profile;
 pub mod record;
 pub mod report;
+pub mod rig;
+pub mod rigs;
 pub mod run;
 pub mod run_data;
 pub mod search;

@@ -9,8 +9,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use weir_lab::plan::{self, Experiment, SearchSpec};
+use weir_lab::plan;
 use weir_lab::record::GoalValue;
+use weir_lab::rigs::throughput::SearchSpec;
 use weir_lab::rng::Rng;
 use weir_lab::search::mlr::{self, Goal};
 use weir_lab::search::rfc2544::Resolution;
@@ -60,9 +61,9 @@ fn mlrsearch(goals: Vec<Goal>, max_fps: f64, confident: bool) -> Search {
 /// The goals of the plan `quick`, as shipped.
 fn quick() -> Vec<Goal> {
     let plan = plan::load("quick", &[]).expect("it ships");
-    let Experiment::Throughput(throughput) = plan.experiment else { panic!("quick searches") };
-    let SearchSpec::Mlrsearch(spec) = throughput.search else { panic!("quick has goals") };
-    spec.goals
+    let throughput = plan.throughput().expect("quick searches");
+    let SearchSpec::Mlrsearch(spec) = &throughput.search else { panic!("quick has goals") };
+    spec.goals.clone()
 }
 
 fn bisection(trial: Duration, max_fps: f64) -> Search {

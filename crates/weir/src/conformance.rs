@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use serde_json::json;
 use weir_lab::conformance::{Finding, Verdict, examine};
-use weir_lab::plan::{self, Experiment};
+use weir_lab::plan;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
@@ -36,10 +36,7 @@ fn bed(name: &str) -> Result<Bed> {
         "kernel" => None,
         plan => {
             let plan = plan::load(plan, &[])?;
-            let external = match plan.experiment {
-                Experiment::Throughput(throughput) => throughput.external,
-                _ => None,
-            };
+            let external = plan.throughput().and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
                 format!(
                     "{name} has no device `external`: say in its section [external] how the box is reached"

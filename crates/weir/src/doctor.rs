@@ -7,10 +7,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::json;
+use weir_lab::frames::PointSpec;
+use weir_lab::frames::preflight;
 use weir_lab::machine;
-use weir_lab::plan::{self, PointSpec};
+use weir_lab::plan;
 use weir_lab::record::Machine;
-use weir_lab::run::preflight;
+use weir_lab::rig::Rig;
+use weir_lab::rigs;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, object};
 use weir_port::capture::{self, Rung};
@@ -226,7 +229,7 @@ impl Findings {
     /// What `weir run quick` would try before it begins.
     fn quick(&mut self, tester: TesterKind) {
         let plan = plan::load("quick", &[]).expect("a plan that ships can be read");
-        let fit = preflight::preflight(&plan, tester).map_err(Into::into);
+        let fit = plan.experiment.preflight(tester).map_err(Into::into);
         let works =
             format!("each device of the plan passes frames, sent by the {} tester", generate::name(tester));
         self.add_result("plan quick", fit, &works, (State::Missing, ""));
@@ -268,8 +271,8 @@ impl Findings {
     }
 
     fn peers(&mut self) {
-        let names = ["trafgen", "tcpreplay", "iperf3", "xdp-trafficgen", "tcpdump", "dumpcap", "netsniff-ng"];
-        let (here, gone): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| installed(name));
+        let names = rigs::all().flat_map(Rig::programs).map(|program| program.name);
+        let (here, gone): (Vec<_>, Vec<_>) = names.partition(|name| installed(name));
         let state = if gone.is_empty() { State::Ok } else { State::Weaker };
         let (here, gone) = (list(&here), list(&gone));
         self.add(

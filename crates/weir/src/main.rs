@@ -78,7 +78,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn run(command: Command) -> Result<Outcome> {
     if let Command::PortAgent = command {
         // Several of its threads write to standard output.
-        return Ok(weir_lab::run::far::serve().map(|()| Outcome::Done)?);
+        return Ok(weir_lab::frames::far::serve().map(|()| Outcome::Done)?);
     }
     let mut out = io::stdout().lock();
     match command {

@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 
 use anyhow::{Context, Result, bail};
-use weir_lab::plan::PointSpec;
-use weir_lab::run::preflight;
+use weir_lab::frames::PointSpec;
+use weir_lab::frames::preflight;
 use weir_load::TesterKind;
 use weir_load::xdp;
 use weir_testbed::dut::DutKind;

@@ -30,9 +30,10 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::rtnl::Rtnl;
 
-use crate::plan::PointSpec;
+use crate::frames::PointSpec;
+use crate::frames::mirror::Mirror;
+use crate::run::RunError;
 use crate::run::folder::Folder;
-use crate::run::{Mirror, RunError};
 
 /// Sizes of the frames in turn, and how many flows they are of.
 const SIZES: &str = "mix:64,65,66,128,300";

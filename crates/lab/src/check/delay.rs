@@ -15,8 +15,9 @@ use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
 
 use super::{Checker, PATIENCE, is_disturbed};
+use crate::frames::Setup;
 use crate::record::{Latency, Purpose};
-use crate::run::{Rig, RunError};
+use crate::run::RunError;
 use crate::stats::{median, percentile};
 
 /// The delays that are added, to be multiples of the time between two frames and a third of it: no frame arrives while
@@ -105,14 +106,14 @@ impl Proof {
 
 /// A device that adds a delay, and a tester that measures it.
 pub struct DelayCheck {
-    rig: Rig,
+    setup: Setup,
 }
 
 impl Checker {
     /// # Errors
     /// When the test bed cannot be built.
     pub fn delays(&self) -> Result<DelayCheck, RunError> {
-        Ok(DelayCheck { rig: self.rig(DutKind::Faulty, "")? })
+        Ok(DelayCheck { setup: self.setup(DutKind::Faulty, "")? })
     }
 }
 
@@ -133,12 +134,12 @@ impl DelayCheck {
     }
 
     fn latency(&mut self, added: Duration) -> Result<Latency, RunError> {
-        self.rig.delay_frames(added);
+        self.setup.delay_frames(added);
         let load = Load::steady(1.0 / GAP.as_secs_f64(), GAP * FRAMES);
         let stop = AtomicBool::new(false);
         let begin = Instant::now();
         loop {
-            let trial = self.rig.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))?;
+            let trial = self.setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))?;
             if begin.elapsed() > PATIENCE || !is_disturbed(&trial) {
                 return Ok(trial.streams[0].latency.clone());
             }

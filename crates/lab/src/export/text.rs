@@ -2,7 +2,7 @@
 
 use crate::record::Run;
 use crate::report::faults::{self, Kind};
-use crate::report::{captors_text, detectors_text, generators_text, ladder_text, turns};
+use crate::report::{parts, turns};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
 use crate::view::format::{or_dash, si, time_ns};
@@ -52,10 +52,7 @@ pub fn show(data: &RunData) -> String {
     let tables: Vec<String> = first
         .map(|table| table.text())
         .chain(sheets.map(sheet))
-        .chain(generators_text(data))
-        .chain(ladder_text(data))
-        .chain(captors_text(data))
-        .chain(detectors_text(data))
+        .chain(parts(data).flat_map(|part| part.text()))
         .collect();
     if tables.is_empty() {
         return head + "\nno points were measured\n";

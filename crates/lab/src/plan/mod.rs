@@ -6,45 +6,23 @@
 //! A list in a plan is an axis. A [`Plan`] that exists is valid: what it asks for can be measured.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use weir_testbed::external::ExternalSpec;
-use weir_testbed::fault::Faults;
-
-mod axes;
-mod capture;
-mod capture_peers;
-mod detect_peers;
-mod percent;
-mod point;
-mod procedures;
 mod read;
-mod read_external;
-mod read_procedures;
-mod read_search;
-mod search_spec;
 mod set;
 mod short;
-mod spreading;
 
 use short::Form;
 
-pub use axes::{DutAxes, TrafficAxes};
-pub use capture::{Ladder, Offered, Step};
-pub use capture_peers::{CapturePeer, CapturePeers, CapturePlace, Job};
-pub use detect_peers::{DetectPeer, DetectPeers};
-pub use point::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, Routing};
-pub(crate) use procedures::percents;
-pub use procedures::{
-    BackToBackSpec, BurstsSpec, ForwardingSpec, FrameLossSpec, LatencySpec, PdvSpec, Procedures,
-    RecoverySpec, ResetKind, ResetSpec, SoakSpec,
-};
-pub use search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
-pub use spreading::SpreadAxes;
+use crate::frames::PointSpec;
+use crate::rig::{Experiment, Rig};
+use crate::rigs;
+use crate::rigs::throughput::Throughput;
 pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     /// Name of a shipped plan, or of the file without its ending.
     pub name: String,
@@ -53,139 +31,13 @@ pub struct Plan {
     /// The procedure that it follows (`RFC 2544, section 26.1`).
     pub cites: Option<String>,
     /// What is done.
-    pub experiment: Experiment,
+    pub experiment: Arc<dyn Experiment>,
     /// When a trial is not to be believed.
     pub limits: Limits,
     /// The longest time of its declared short form, `[short]`; `None` if it has none, or is it.
     pub short: Option<Duration>,
     /// TOML text with `--set` changes applied; reading it gives the same plan.
     pub text: String,
-}
-
-/// What a plan does.
-#[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there is one plan at a time")]
-pub enum Experiment {
-    /// Searches for the highest rate at each point.
-    Throughput(Throughput),
-    /// Compares the frame generator with those of others.
-    PeersGenerator(Peers),
-    /// Climbs the capture ladder.
-    Capture(Ladder),
-    /// Compares `weir capture` with other programs that capture.
-    PeersCapture(CapturePeers),
-    /// Compares `weir detect` with other programs that watch for attacks.
-    PeersDetect(DetectPeers),
-}
-
-/// The experiment `throughput`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Throughput {
-    /// Devices under test.
-    pub dut: DutAxes,
-    /// What the device `faulty` does wrong.
-    pub faults: Faults,
-    /// The machine of its own that the device `external` is; there if a plan has such a device.
-    pub external: Option<ExternalSpec>,
-    /// Test traffic.
-    pub traffic: TrafficAxes,
-    /// Search at each point.
-    pub search: SearchSpec,
-    /// How often the search at each point is repeated.
-    pub repeat: Repeat,
-    /// Trials after the search; `None`: none.
-    pub curve: Option<Curve>,
-    /// What is measured after that.
-    pub procedures: Procedures,
-}
-
-impl Throughput {
-    /// Upper bound of the trial time at a point.
-    fn estimate(&self, point: &PointSpec) -> Duration {
-        self.before_procedures() + self.procedures.estimate(point.is_smallest(&self.traffic.frame_bytes))
-    }
-
-    fn before_procedures(&self) -> Duration {
-        let curve = self.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
-        self.search.estimate() * self.repeat.times + curve
-    }
-
-    /// The share of the time at a point that has gone by when its procedure `name` begins, 0..=1, if everything takes as
-    /// long as it can.
-    pub(crate) fn share_before(&self, point: &PointSpec, name: &str) -> f64 {
-        let procedures = self.procedures.estimates(point.is_smallest(&self.traffic.frame_bytes));
-        let before = procedures.iter().take_while(|(other, _)| *other != name).map(|(_, time)| *time);
-        let before = self.before_procedures() + before.sum::<Duration>();
-        before.div_duration_f64(self.estimate(point).max(Duration::from_nanos(1))).min(1.0)
-    }
-}
-
-/// Independent repetitions of the search at each point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repeat {
-    /// How many, at least 1.
-    pub times: u32,
-    /// Devices that do the same job at the same traffic take turns, a repetition each.
-    pub in_turn: bool,
-}
-
-/// Loss and latency against load: trials at shares of the throughput that was found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// Percent of the throughput, above 0, at most 1000, at least one.
-    pub percent: Vec<f64>,
-    /// Length of each trial.
-    pub trial: Duration,
-}
-
-/// The experiment `peers-generator`: all generators in turn, round by round.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Peers {
-    /// Generators to compare with, at least one.
-    pub names: Vec<Peer>,
-    /// Rounds, at least 1.
-    pub rounds: u32,
-    /// Length of each trial.
-    pub trial: Duration,
-    /// Frame sizes in bytes, FCS included, at least one.
-    pub frame_bytes: Vec<u16>,
-    /// Numbers of flows, at least one.
-    pub flows: Vec<u32>,
-}
-
-impl Peers {
-    /// Rates at which the generator's pacing is measured, frames/s.
-    pub const PACES_FPS: [f64; 5] = [1e3, 1e4, 1e5, 1e6, 2e6];
-    /// Measurements of the receiver: on the sender's CPU, and on one of its own.
-    const RECEIVERS: usize = 2;
-}
-
-/// A frame generator by somebody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
-    /// netsniff-ng's trafgen.
-    Trafgen,
-    /// tcpreplay with a prepared capture.
-    Tcpreplay,
-    /// iperf3 sending UDP.
-    Iperf3,
-    /// xdp-trafficgen of xdp-tools.
-    XdpTrafficgen,
-}
-
-impl Peer {
-    /// All peers with the names of their programs.
-    pub const ALL: [(Peer, &'static str); 4] = [
-        (Peer::Trafgen, "trafgen"),
-        (Peer::Tcpreplay, "tcpreplay"),
-        (Peer::Iperf3, "iperf3"),
-        (Peer::XdpTrafficgen, "xdp-trafficgen"),
-    ];
-
-    /// The name of its program.
-    pub fn name(self) -> &'static str {
-        Peer::ALL.iter().find(|(peer, _)| *peer == self).expect("every peer is in ALL").1
-    }
 }
 
 /// When a trial is not to be believed. Shares are 0..1.
@@ -208,30 +60,20 @@ impl Default for Limits {
 }
 
 impl Plan {
-    /// The points of the plan, in the order of measuring: frame sizes fastest, devices slowest. Empty for an
-    /// experiment without a device under test.
+    /// The experiment `throughput`, if it is that one.
+    pub fn throughput(&self) -> Option<&Throughput> {
+        self.experiment.of()
+    }
+
+    /// The points of a plan with a device under test, in the order of measuring: frame sizes fastest, devices slowest.
     pub fn points(&self) -> Vec<PointSpec> {
-        match &self.experiment {
-            Experiment::Throughput(t) => axes::points(&t.dut, &t.traffic),
-            _ => Vec::new(),
-        }
+        self.throughput().map(Throughput::points).unwrap_or_default()
     }
 
     /// Upper bound of the trial time. Repeated noisy trials, building test beds and measuring the wire are
     /// not counted.
     pub fn estimate(&self) -> Duration {
-        match &self.experiment {
-            Experiment::Throughput(t) => self.points().iter().map(|point| t.estimate(point)).sum(),
-            Experiment::PeersGenerator(p) => {
-                // Two generators of ours with each number of flows; peers repeat one frame.
-                let generators = (p.names.len() + 2 * p.flows.len()) * p.frame_bytes.len();
-                let others = Peers::PACES_FPS.len() + Peers::RECEIVERS;
-                p.trial * p.rounds * (generators + others) as u32
-            }
-            Experiment::Capture(ladder) => ladder.estimate(),
-            Experiment::PeersCapture(peers) => peers.estimate(),
-            Experiment::PeersDetect(peers) => peers.estimate(),
-        }
+        self.experiment.estimate()
     }
 }
 
@@ -260,27 +102,14 @@ pub enum PlanError {
 }
 
 /// The plans that ship with weir: name and text.
-pub fn shipped() -> &'static [(&'static str, &'static str)] {
-    &[
-        ("quick", include_str!("../../../../plans/quick.toml")),
-        ("router", include_str!("../../../../plans/router.toml")),
-        ("bridge", include_str!("../../../../plans/bridge.toml")),
-        ("rules", include_str!("../../../../plans/rules.toml")),
-        ("flows", include_str!("../../../../plans/flows.toml")),
-        ("rfc2544", include_str!("../../../../plans/rfc2544.toml")),
-        ("rfc8219", include_str!("../../../../plans/rfc8219.toml")),
-        ("soak", include_str!("../../../../plans/soak.toml")),
-        ("node", include_str!("../../../../plans/node.toml")),
-        ("peers-generator", include_str!("../../../../plans/peers-generator.toml")),
-        ("capture", include_str!("../../../../plans/capture.toml")),
-        ("peers-capture", include_str!("../../../../plans/peers-capture.toml")),
-        ("peers-detect", include_str!("../../../../plans/peers-detect.toml")),
-    ]
+pub fn shipped() -> Vec<(&'static str, &'static str)> {
+    rigs::all().flat_map(Rig::plans).copied().collect()
 }
 
 /// A plan with every option, each explained: the reference for those who write plans.
-pub fn options() -> &'static str {
-    include_str!("../../../../plans/options.toml")
+pub fn options() -> String {
+    let parts = rigs::all().map(Rig::options).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("\n")
 }
 
 /// The plan `name_or_path` with the changes `sets` (`key.path=value`). The name of a shipped plan comes

@@ -6,16 +6,13 @@
 //! A report is a pure function of its records. The figures are SVG drawn here, so that they print, can be
 //! read without colour and can be compared in tests.
 
-mod bars;
+pub(crate) mod bars;
+pub(crate) mod block;
 mod by_size;
-mod captors;
 mod columns;
 mod cost;
-mod detectors;
 pub(crate) mod faults;
-mod flame;
-mod generators;
-mod ladder;
+pub(crate) mod flame;
 mod latency;
 mod ledger;
 mod lines;
@@ -28,10 +25,6 @@ mod throughput;
 mod timeline;
 mod turns;
 
-pub(crate) use captors::text as captors_text;
-pub(crate) use detectors::text as detectors_text;
-pub(crate) use generators::text as generators_text;
-pub(crate) use ladder::text as ladder_text;
 pub(crate) use turns::table as turns;
 
 use crate::run_data::{RunData, name};
@@ -48,10 +41,7 @@ pub fn html(runs: &[RunData]) -> String {
         throughput::html(&all),
         rules::html(&all),
         procedures::html(&all),
-        generators::html(runs),
-        ladder::html(runs),
-        captors::html(runs),
-        detectors::html(runs),
+        rigs(runs),
         loss::html(&all),
         latency::html(&all),
         cost::html(&all),
@@ -59,6 +49,18 @@ pub fn html(runs: &[RunData]) -> String {
         method::html(runs),
     ];
     page::document(&title, &body.concat())
+}
+
+/// The sections that the rigs of the runs have.
+fn rigs(runs: &[RunData]) -> String {
+    let of = |data: &RunData| if runs.len() > 1 { format!(" of run {}", data.run.id) } else { String::new() };
+    let section = |data| parts(data).map(move |part| part.html(data.run.id, &of(data)));
+    runs.iter().flat_map(section).collect()
+}
+
+/// The sections of a run, from the rig that it is of.
+pub(crate) fn parts(data: &RunData) -> impl Iterator<Item = block::Part> {
+    crate::rigs::all().flat_map(|rig| rig.parts(data))
 }
 
 fn title(runs: &[RunData]) -> String {

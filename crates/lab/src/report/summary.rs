@@ -4,8 +4,9 @@
 mod comparisons;
 
 use super::rules;
-use super::{captors, detectors, generators, ladder, turns};
+use super::turns;
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
+use crate::rigs;
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
 use crate::view::format::{count, full, list, percent, si, time_ns, whole_percent};
@@ -43,10 +44,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
             rules::findings(all, data),
             turns::findings(all, data),
             results(all, data),
-            generators::findings(data),
-            ladder::findings(data),
-            captors::findings(data),
-            detectors::findings(data),
+            rigs::all().flat_map(|rig| rig.findings(data)).collect(),
             trust(data),
         ];
         found.push(Findings { heading, sentences: parts.concat() });

@@ -22,14 +22,14 @@ const LOOK: Duration = Duration::from_millis(5);
 const IDLE: f64 = 0.02;
 
 /// It runs.
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     entry: EntryId,
     said: PathBuf,
 }
 
 /// A trial gave nothing: the run cannot go on, or this program cannot.
-pub(super) enum Failed {
+pub(crate) enum Failed {
     Run(RunError),
     Program(String),
 }
@@ -42,9 +42,9 @@ impl<E: Into<RunError>> From<E> for Failed {
 
 /// CPU time of a program, of all its threads and children.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ProgramTime {
+pub(crate) struct ProgramTime {
     /// Exact.
-    pub(super) run_ns: u64,
+    pub(crate) run_ns: u64,
     /// How that is divided.
     system_ticks: u64,
     user_ticks: u64,
@@ -52,7 +52,7 @@ pub(super) struct ProgramTime {
 
 impl ProgramTime {
     /// What was used since `earlier`.
-    pub(super) fn since(&self, earlier: &ProgramTime) -> ProgramTime {
+    pub(crate) fn since(&self, earlier: &ProgramTime) -> ProgramTime {
         let [run_ns, system_ticks, user_ticks] = [
             (self.run_ns, earlier.run_ns),
             (self.system_ticks, earlier.system_ticks),
@@ -63,7 +63,7 @@ impl ProgramTime {
     }
 
     /// The part of it in the kernel.
-    pub(super) fn system_ns(&self) -> u64 {
+    pub(crate) fn system_ns(&self) -> u64 {
         let ticks = (self.system_ticks + self.user_ticks).max(1);
         (self.run_ns as f64 * self.system_ticks as f64 / ticks as f64) as u64
     }
@@ -71,7 +71,7 @@ impl ProgramTime {
 
 impl Process {
     /// Starts it on one CPU, in the namespace of the calling thread; what it says goes to the file `said`.
-    pub(super) fn start(
+    pub(crate) fn start(
         command: &mut Command,
         cpu: usize,
         said: &Path,
@@ -95,7 +95,7 @@ impl Process {
     }
 
     /// Waits until it has said these words; what it said instead if it never does.
-    pub(super) fn await_words(&mut self, words: &str) -> Result<(), String> {
+    pub(crate) fn await_words(&mut self, words: &str) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // In this order: what it says last is there when it has ended.
@@ -114,7 +114,7 @@ impl Process {
 
     /// Waits until it has done nothing for `quiet`: no frame is left but those that the kernel still holds back. Returns
     /// how long it was at work.
-    pub(super) fn await_quiet(&mut self, quiet: Duration, stopped: impl Fn() -> bool) -> Duration {
+    pub(crate) fn await_quiet(&mut self, quiet: Duration, stopped: impl Fn() -> bool) -> Duration {
         let begin = Instant::now();
         let deadline = begin + PATIENCE;
         let mut since = (begin, self.run_ns());
@@ -129,7 +129,7 @@ impl Process {
     }
 
     /// CPU time of all its threads and children so far.
-    pub(super) fn time(&self) -> ProgramTime {
+    pub(crate) fn time(&self) -> ProgramTime {
         let times = self.processes().into_iter().filter_map(ticks);
         let (user_ticks, system_ticks) = times.fold((0, 0), |(user, system), (u, s)| (user + u, system + s));
         ProgramTime { run_ns: self.run_ns(), system_ticks, user_ticks }
@@ -159,7 +159,7 @@ impl Process {
     }
 
     /// Tells it to end, as Ctrl-C does, and waits until it has; returns what it said. One that does not is killed.
-    pub(super) fn end(mut self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
+    pub(crate) fn end(mut self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
         // SAFETY: no pointers. The child has not been waited for, so that the number is still its own.
         let told = !self.has_ended() && unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) } == 0;
         let deadline = Instant::now() + PATIENCE;
@@ -179,7 +179,7 @@ impl Process {
     }
 
     /// Ends it at once, without its last words; returns what it has said.
-    pub(super) fn kill(mut self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
+    pub(crate) fn kill(mut self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
         let status = self.child.try_wait().ok().flatten();
         journal.undo(self.entry)?;
         // An error means that it has been waited for.

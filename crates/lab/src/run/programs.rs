@@ -10,7 +10,7 @@ fn path() -> String {
 }
 
 /// Why a program cannot take part, if it is not here.
-pub(super) fn missing(program: &str, package: &str) -> Option<String> {
+pub(crate) fn missing(program: &str, package: &str) -> Option<String> {
     (!is_installed(program, &path())).then(|| format!("it is not installed (Debian package {package})"))
 }
 
@@ -22,7 +22,7 @@ fn is_installed(program: &str, path: &str) -> bool {
 }
 
 /// The version of a program that is here: what it says itself, or its Debian package does.
-pub(super) fn version(program: &str, package: &str) -> String {
+pub(crate) fn version(program: &str, package: &str) -> String {
     let said = |command: &mut Command| {
         let output = command.env("PATH", path()).stdin(Stdio::null()).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
@@ -46,7 +46,7 @@ fn first_version(text: &str) -> Option<String> {
 }
 
 /// Why weir's own part cannot be started, if this is another program that uses its library.
-pub(super) fn not_weir() -> Option<String> {
+pub(crate) fn not_weir() -> Option<String> {
     let own = std::env::current_exe().ok();
     let name = own.as_deref().and_then(Path::file_name);
     (name != Some("weir".as_ref())).then(|| "this program is not weir".into())

@@ -5,7 +5,7 @@ use crate::record::{Comparison, Point};
 use crate::stats;
 
 /// Somebody who is compared with others.
-pub(super) trait TakesTurns {
+pub(crate) trait TakesTurns {
     fn point(&self) -> &Point;
 
     /// Or why not is in the notes of the point.
@@ -15,24 +15,24 @@ pub(super) trait TakesTurns {
 }
 
 /// Turns of some of those who take turns in a run.
-pub(super) struct Rounds<'a> {
-    pub(super) observe: &'a (dyn Fn(Event) + Sync),
-    pub(super) rounds: u32,
+pub(crate) struct Rounds<'a> {
+    pub(crate) observe: &'a (dyn Fn(Event) + Sync),
+    pub(crate) rounds: u32,
     /// Turns of the run before them.
-    pub(super) done: usize,
+    pub(crate) done: usize,
     /// Turns of the run in all.
-    pub(super) count: usize,
+    pub(crate) count: usize,
 }
 
 impl<'a, E> Running<'a, E> {
     /// Rounds of `n` who take turns from beginning to end.
-    pub(super) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
+    pub(crate) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
         Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
     }
 }
 
 /// Gives everybody who takes part a turn in each round.
-pub(super) fn take_turns<T: TakesTurns>(
+pub(crate) fn take_turns<T: TakesTurns>(
     turns: &Rounds<'_>,
     all: &mut [T],
     mut turn: impl FnMut(&mut T) -> Result<(), RunError>,
@@ -52,7 +52,7 @@ pub(super) fn take_turns<T: TakesTurns>(
 }
 
 /// One's rates of the rounds by those of another one, the point of this number.
-pub(super) fn comparison(
+pub(crate) fn comparison(
     own: impl IntoIterator<Item = Option<f64>>,
     (point_index, other): (usize, impl IntoIterator<Item = Option<f64>>),
 ) -> Option<Comparison> {

@@ -9,7 +9,7 @@ use weir_load::Control;
 use weir_load::counts::Load;
 use weir_testbed::lock::measuring_lock;
 
-use super::past::is_same;
+use super::resume::is_same;
 use super::{Event, Options, RunError, Running};
 use crate::record::{Point, Purpose, Trial, Verdict};
 use crate::search::Measured;
@@ -17,7 +17,7 @@ use crate::store::Store;
 use crate::time;
 
 /// The trials of one point.
-pub(super) struct Series<'a> {
+pub(crate) struct Series<'a> {
     store: &'a Store,
     options: &'a Options<'a>,
     run_id: i64,
@@ -30,23 +30,23 @@ pub(super) struct Series<'a> {
 
 impl<'a> Series<'a> {
     /// Of a point that is in the store, with the trials that it has there.
-    pub(super) fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
+    pub(crate) fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
         let Running { store, options, record, .. } = *run;
         Series { store, options, run_id: record.id, point_id: point.id, next: kept.len(), kept }
     }
 
     /// Have all trials of an earlier part been asked for?
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.kept.is_empty()
     }
 
     /// Those that have not.
-    pub(super) fn kept(&mut self) -> &mut VecDeque<Trial> {
+    pub(crate) fn kept(&mut self) -> &mut VecDeque<Trial> {
         &mut self.kept
     }
 
     /// One trial, or the one that an earlier part of this run made in its place. `measure` has the machine to itself.
-    pub(super) fn one(
+    pub(crate) fn one(
         &mut self,
         (load, purpose): (&Load, Purpose),
         measure: impl FnOnce(&Control) -> Result<Trial, RunError>,
@@ -72,7 +72,7 @@ impl<'a> Series<'a> {
 
     /// Gives a trial its place in the store, and tells it; unless the run was stopped in it: cut short, it is no
     /// measurement.
-    pub(super) fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {
+    pub(crate) fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {
         let Options { observe, stop, .. } = self.options;
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted(self.run_id));
@@ -87,16 +87,16 @@ impl<'a> Series<'a> {
 
 /// How often a load is tried before it counts as one without loss.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Trials without loss.
-    pub(super) trials: u32,
+    pub(crate) trials: u32,
     /// Trials beside these that cannot be believed.
-    pub(super) retries: u32,
+    pub(crate) retries: u32,
 }
 
 /// The worst of the trials at a load; the first that loses frames ends them. `next` makes one and says how many of its
 /// frames count as lost.
-pub(super) fn worst(
+pub(crate) fn worst(
     patience: Patience,
     mut next: impl FnMut() -> Result<(Trial, u64), RunError>,
 ) -> Result<Measured, RunError> {

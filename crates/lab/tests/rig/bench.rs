@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_lab::plan::{Limits, PointSpec};
+use weir_lab::frames::PointSpec;
+use weir_lab::frames::{Settings, Setup};
+use weir_lab::plan::Limits;
 use weir_lab::record::{Owner, Purpose, Trial, Verdict};
-use weir_lab::run::{Rig, RunError, Settings};
+use weir_lab::run::RunError;
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
 use weir_packet::flow::Direction;
@@ -90,7 +92,7 @@ pub(crate) fn settings(tester: TesterKind) -> Settings {
 
 /// A rig and how to use it.
 pub(crate) struct Bench {
-    pub(crate) rig: Rig,
+    pub(crate) rig: Setup,
     streams: u64,
 }
 
@@ -98,7 +100,7 @@ impl Bench {
     pub(crate) fn new(point: &PointSpec, tester: TesterKind, faults: &str) -> Bench {
         let faults: Faults = faults.parse().expect("written as faults are");
         let mut journal = Journal::in_dir(&std::env::temp_dir());
-        let rig = Rig::build(point, &settings(tester), &faults, &mut journal).expect("root builds rigs");
+        let rig = Setup::build(point, &settings(tester), &faults, &mut journal).expect("root builds rigs");
         Bench { rig, streams: if point.direction == Direction::Both { 2 } else { 1 } }
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weir_lab::plan::{PointSpec, Routing};
-use weir_lab::run::Rig;
+use weir_lab::frames::Setup;
+use weir_lab::frames::{PointSpec, Routing};
 use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};
 use weir_packet::frame::Transport;
@@ -144,7 +144,7 @@ fn every_form_of_rules_closes_its_books() {
             for ip in [IpVersion::V4, IpVersion::V6] {
                 let wanted =
                     PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KernelStateful) };
-                if let Err(error) = Rig::check(&wanted, &settings(TesterKind::Xdp)) {
+                if let Err(error) = Setup::check(&wanted, &settings(TesterKind::Xdp)) {
                     println!("skipped: {} needs a program ({error})", module_path!());
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! A device that does wrong on purpose is reported exactly so, and as nothing else.
 
-use weir_lab::plan::PointSpec;
+use weir_lab::frames::PointSpec;
 use weir_lab::record::{Owner, Stream, Trial, Verdict};
 use weir_load::TesterKind;
 use weir_packet::flow::{Direction, IpVersion};

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use weir_lab::plan::PointSpec;
+use weir_lab::frames::PointSpec;
 use weir_lab::record::{Broadcasts, Trial, Verdict};
 use weir_load::TesterKind;
 use weir_load::counts::{Load, Shape};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_lab::plan::PointSpec;
+use weir_lab::frames::PointSpec;
 use weir_load::TesterKind;
 use weir_load::xdp::MAX_FRAME_BYTES;
 use weir_packet::flow::{Direction, IpVersion};

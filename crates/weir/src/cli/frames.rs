@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use weir_config::rate::{self, Rate};
-use weir_lab::plan::MIN_IPV6_FRAME_BYTES;
+use weir_lab::frames::MIN_IPV6_FRAME_BYTES;
 use weir_packet::flow::{FlowOrder, HOSTS, IpVersion, MAX_FLOWS};
 use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;

@@ -1,0 +1,156 @@
+//! The interface on the other host, as seen from here.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use weir_load::TesterKind;
+use weir_load::counts::Traffic;
+use weir_packet::flow::IpVersion;
+use weir_testbed::bed::Port;
+use weir_testbed::counters::Device;
+use weir_testbed::error::{Error, Result};
+use weir_testbed::external::{ExternalSpec, FarSpec, PortEnd};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::Mac;
+use weir_testbed::topology::Side;
+
+use super::link::{Link, Trouble};
+use super::{Opening, Request};
+use crate::record::Machine;
+
+/// How long the far side may take for what is done at once.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An end of the tester on another host, and the connection to it.
+pub(crate) struct Far {
+    spec: FarSpec,
+    opening: Opening,
+    mac: Mac,
+    machine: Machine,
+    here: Namespace,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Or why there is none any more.
+    link: std::result::Result<Link, String>,
+    /// What was put on the interface.
+    tester: Option<(TesterKind, Traffic)>,
+}
+
+impl Far {
+    /// Opens the interface for frames of up to `frame_bytes`, if `external` has one on another host.
+    pub(crate) fn open(external: &ExternalSpec, ip: IpVersion, frame_bytes: u16) -> Result<Option<Far>> {
+        let Some(spec) = &external.far else { return Ok(None) };
+        let opening = Opening {
+            port: spec.port.clone(),
+            address: external.tester_ip(Side::B, ip),
+            frame_bytes,
+            allow_default_route: external.allow_default_route,
+        };
+        let error = |why| Error::Far { target: spec.ssh.target.clone(), why };
+        let (link, hello) = Link::connect(spec).map_err(error)?;
+        let state = Mutex::new(State { link: Ok(link), tester: None });
+        let (spec, machine, here) = (spec.clone(), hello.machine, Namespace::current()?);
+        let mut far = Far { spec, opening, mac: [0; 6], machine, here, state };
+        far.mac = far.ask(&Request::Open(far.opening.clone()))?;
+        Ok(Some(far))
+    }
+
+    /// Puts a tester on the interface, and returns what a reader must know about the other host.
+    pub(crate) fn open_tester(&self, kind: TesterKind, traffic: &Traffic) -> Result<Vec<String>> {
+        let there: Vec<String> = self.ask(&Request::Tester { kind, traffic: traffic.clone() })?;
+        self.state().tester = Some((kind, traffic.clone()));
+        let (target, Machine { cpu, cpus, kernel, .. }) = (&self.spec.ssh.target, &self.machine);
+        let mut notes =
+            vec![format!("Port b is {} on {target} ({cpu}, {cpus} CPUs, Linux {kernel}).", self.spec.port)];
+        notes.extend(there.into_iter().map(|note| format!("On {target}: {note}")));
+        Ok(notes)
+    }
+
+    /// Connects again if the connection was lost, and puts the tester there again.
+    pub(crate) fn reconnect(&self) -> Result<()> {
+        let lost = |why: String| Error::Far { target: self.spec.ssh.target.clone(), why };
+        let Some((kind, traffic)) = ({
+            let mut state = self.state();
+            if state.link.is_ok() {
+                return Ok(());
+            }
+            state.link = Link::connect(&self.spec).map(|(link, _)| link);
+            state.link.as_ref().map_err(|why| lost(why.clone()))?;
+            state.tester.clone()
+        }) else {
+            return Ok(());
+        };
+        let again = self.ask::<Mac>(&Request::Open(self.opening.clone()));
+        let again = again.and_then(|_| self.ask::<Vec<String>>(&Request::Tester { kind, traffic }));
+        again.map(drop).inspect_err(|error| self.state().link = Err(error.to_string()))
+    }
+
+    /// Asks for what is done at once.
+    pub(super) fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
+        self.tell(request)?;
+        self.hear(PATIENCE, || false)
+    }
+
+    pub(super) fn tell(&self, request: &Request) -> Result<()> {
+        self.with(|link| link.tell(request))
+    }
+
+    /// Waits for the reply to what was told; `stopped` ends a trial before its time.
+    pub(crate) fn hear<T: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        stopped: impl Fn() -> bool,
+    ) -> Result<T> {
+        self.with(|link| link.hear(patience + PATIENCE, stopped))
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Link) -> std::result::Result<T, Trouble>) -> Result<T> {
+        let mut state = self.state();
+        let result = match &mut state.link {
+            Ok(link) => f(link),
+            Err(why) => Err(Trouble::Failed(why.clone())),
+        };
+        let why = match result {
+            Ok(value) => return Ok(value),
+            Err(Trouble::Failed(why)) => why,
+            Err(Trouble::Lost(why)) => {
+                state.link = Err(why.clone());
+                why
+            }
+        };
+        Err(Error::Far { target: self.spec.ssh.target.clone(), why })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PortEnd for Far {
+    fn port(&self) -> Port {
+        Port {
+            ifname: format!("{} on {}", self.spec.port, self.spec.ssh.target),
+            ifindex: 0,
+            mac: self.mac,
+            next_hop_mac: [0; 6],
+            namespace: self.here.clone(),
+        }
+    }
+
+    fn resolve(&self, from: IpAddr, target: IpAddr) -> Result<Mac> {
+        self.ask(&Request::Resolve { from, target })
+    }
+
+    fn counters(&self) -> Result<Device> {
+        self.ask(&Request::Counters)
+    }
+
+    fn broken(&self) -> Option<String> {
+        let why = self.state().link.as_ref().err()?.clone();
+        Some(format!("the connection to {} was lost ({why})", self.spec.ssh.target))
+    }
+}

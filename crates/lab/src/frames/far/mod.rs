@@ -1,0 +1,101 @@
+//! A tester with its two ports on two hosts: port b, `far` in [external], is led from here over SSH.
+//!
+//! ```text
+//!  here: Pair --- Tester [a] ---> box ---> [b] Tester --- weir port-agent :there
+//!          \__ Far == Link ========== ssh, JSON lines ============= agent __/
+//! ```
+//! Each host has a tester with one port, and the three parts of a trial are led from here: both arm, both send, and each
+//! stream is settled where it arrives. The clocks of the hosts have nothing to do with each other, so that the latency
+//! of what passes from one to the other is not known; for the start of both senders, the difference is measured anew
+//! before each trial.
+//!
+//! The far side keeps nothing that outlives it, and ends with its connection: at once when it is closed, after
+//! [`SILENCE`] when it is cut without a word.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_load::TesterKind;
+use weir_load::counts::{Load, Sent, Traffic};
+
+use crate::record::Machine;
+
+mod agent;
+mod end;
+mod link;
+mod pair;
+
+pub use agent::serve;
+pub(crate) use end::Far;
+pub(crate) use pair::{Elsewhere, Hosts, Pair};
+
+/// The near side says that it is still there this often.
+const BEAT: Duration = Duration::from_secs(2);
+/// The far side ends when it has heard nothing for so long: before the near side gives up a connection that is cut.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The version of both sides: what they say to each other is no public format.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The first line of the far side.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hello {
+    /// Its version.
+    weir: String,
+    machine: Machine,
+}
+
+/// A line of the near side. All but the first two are answered with a [`Reply`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Request {
+    /// I am still there.
+    Alive,
+    /// The trial is to end now.
+    Stop,
+    /// Take an interface, and answer for the tester's address there. Returns its Ethernet address.
+    Open(Opening),
+    /// Returns the Ethernet address of the box.
+    Resolve { from: IpAddr, target: IpAddr },
+    /// Put a tester on the interface. Returns what a reader must know about it.
+    Tester { kind: TesterKind, traffic: Traffic },
+    /// Returns what the interface has counted.
+    Counters,
+    /// Returns CLOCK_MONOTONIC, ns.
+    Clock,
+    /// See [`weir_load::Tester::arm`].
+    Arm { load: Load, epoch: u8 },
+    /// See [`weir_load::Tester::send`]; `None` = soon. Returns [`Fired`].
+    Send { at_ns: Option<u64> },
+    /// See [`weir_load::Tester::settle`]. Returns the counts.
+    Settle(Sent),
+}
+
+/// Which interface, and what for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Opening {
+    port: String,
+    /// The tester's address on it.
+    address: IpAddr,
+    /// Longest frame.
+    frame_bytes: u16,
+    allow_default_route: bool,
+}
+
+/// What the far side has sent.
+#[derive(Debug, Serialize, Deserialize)]
+struct Fired {
+    sent: Sent,
+    /// When its first frame was due, by its own clock.
+    at_ns: u64,
+    /// How long its thread waited for a CPU meanwhile.
+    wait_ns: u64,
+}
+
+/// A line of the far side.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply<T> {
+    Done(T),
+    Failed(String),
+}

@@ -1,0 +1,99 @@
+//! A generator, and a wire at whose other end somebody listens: frames for somebody else, as at a mirror port. Whoever
+//! taps the interface gets them, and the kernel has nothing more to do with them.
+//!
+//! ```text
+//! generator > [t0] ---- veth ---- [t1] > receive softirq > whoever listens
+//! ```
+
+use std::time::Duration;
+
+use weir_load::counts::{Load, StreamCounts, Traffic};
+use weir_load::generate::Generator;
+use weir_load::xdp::{IdleLoopback, pin_to};
+use weir_load::{Control, LoadError, TesterKind};
+use weir_testbed::bed::Bed;
+use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::journal::Journal;
+
+use super::RunError;
+use super::setup::{bed_spec, mirrored, own_times, traffic};
+use crate::frames::PointSpec;
+
+/// Trials are so many times as long as what fits into the buffer.
+pub(crate) const BUFFERS_PER_TRIAL: f64 = 2.0;
+/// Frames that the interface's ring had no room for.
+pub(crate) const RING_FULL: &str = "interface ring full";
+
+/// Where frames of one kind are sent and listened to.
+pub(crate) struct Mirror {
+    // Dropped before the namespaces that hold its interface.
+    generator: Generator,
+    traffic: Traffic,
+    bed: Bed,
+    cpus: CpuPlan,
+}
+
+/// What was sent.
+pub(crate) struct Sent {
+    pub(crate) stream: StreamCounts,
+    /// The thread that sent, and the kernel as it received in it.
+    pub(crate) times: ThreadTimes,
+    /// Its number.
+    pub(crate) thread: u32,
+}
+
+impl Mirror {
+    pub(crate) fn build(spec: &PointSpec, seed: u64, journal: &mut Journal) -> Result<Mirror, RunError> {
+        let cpus = CpuPlan::choose(DutCpus::Count(1))?;
+        let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
+        let ports = bed.ports();
+        let traffic = mirrored(traffic(spec, &ports, seed));
+        let generator = bed.tester().run(|| {
+            let mut generator = Generator::new(TesterKind::Xdp, ports[0].ifindex, traffic.clone())?;
+            generator.hold_slot(IdleLoopback(1))?;
+            Ok::<_, LoadError>(generator)
+        })?;
+        Ok(Mirror { generator, traffic, bed, cpus })
+    }
+
+    /// What is sent.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    pub(crate) fn bed(&self) -> &Bed {
+        &self.bed
+    }
+
+    /// The CPU of the generator and of the kernel that receives.
+    pub(crate) fn sending_cpu(&self) -> usize {
+        self.cpus.tester[0]
+    }
+
+    /// Another one, where there is one.
+    pub(crate) fn other_cpu(&self) -> usize {
+        self.cpus.dut[0]
+    }
+
+    /// Sends; `turns`: with pauses of so long, for somebody who shares the CPU.
+    pub(crate) fn send(
+        &self,
+        load: &Load,
+        turns: Option<Duration>,
+        control: &Control,
+    ) -> Result<Sent, RunError> {
+        let cpu = self.sending_cpu();
+        let (stream, times, thread) = self.bed.tester().run(|| {
+            let placed = pin_to(cpu);
+            debug_assert!(placed.is_ok(), "{placed:?}");
+            let before = own_times();
+            let stream = match turns {
+                Some(turn) => self.generator.send_in_turns(load, turn, control),
+                None => self.generator.send(load, control).map(|(stream, _)| stream),
+            };
+            // SAFETY: no arguments, cannot fail.
+            (stream, own_times().since(&before), unsafe { libc::gettid() } as u32)
+        });
+        Ok(Sent { stream: stream?, times, thread })
+    }
+}

@@ -1,0 +1,55 @@
+//! Sends some frames through each kind of device of a plan, before its run begins.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use weir_load::counts::Load;
+use weir_load::{Control, TesterKind};
+use weir_testbed::dut::DutKind;
+use weir_testbed::fault::Faults;
+use weir_testbed::journal::{self, Journal};
+
+use super::{PointSpec, RunError, Settings, Setup};
+use crate::plan::Limits;
+use crate::run::preflight::Unfit;
+
+/// Frames of a trial, and how fast they come.
+const FRAMES: u64 = 100;
+const FPS: f64 = 10_000.0;
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Tries each kind of device once. Machines of their own are not touched.
+pub(crate) fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Unfit> {
+    let mut tried = Vec::new();
+    for spec in points {
+        if !tried.contains(&spec.dut) {
+            device(spec, tester).map_err(|error| Unfit {
+                what: format!("{} cannot be measured", spec.dut),
+                option: "dut.kind",
+                source: Box::new(error),
+            })?;
+            tried.push(spec.dut);
+        }
+    }
+    Ok(())
+}
+
+/// Sends some frames through a device.
+///
+/// # Errors
+/// It cannot be built, or no frame passes.
+pub fn device(spec: &PointSpec, tester: TesterKind) -> Result<(), RunError> {
+    // A machine of its own is set up by its own commands, once; the faulty device may drop everything on purpose.
+    if matches!(spec.dut, DutKind::External | DutKind::Faulty) {
+        return Ok(());
+    }
+    let settings = Settings { tester, seed: 1, limits: Limits::default(), external: None, tsc_hz: None };
+    let mut journal = Journal::in_dir(&journal::default_dir());
+    let mut setup = Setup::build(spec, &settings, &Faults::default(), &mut journal)?;
+    let load = Load { max_frames: Some(FRAMES), ..Load::steady(FPS, LONGEST) };
+    let stop = AtomicBool::new(false);
+    match setup.out_of_turn(&load, &Control::new(&stop, &|_, _| {}))? {
+        0 => Err(RunError::NothingPasses(FRAMES)),
+        _ => Ok(()),
+    }
+}

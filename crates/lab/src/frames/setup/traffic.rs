@@ -1,0 +1,57 @@
+//! What the tester of a point sends: hosts, addresses, flows.
+
+use weir_load::counts::Traffic;
+use weir_packet::flow::{self, FlowSpec};
+use weir_packet::frame::{Ends, Transport};
+use weir_testbed::bed::Port;
+
+use crate::frames::PointSpec;
+
+/// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
+/// addresses. IPv6 uses the same numbers as its last four bytes.
+const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
+/// Upper 12 bytes of the IPv6 networks 2001:db8:18::/48 and 2001:db8:19::/48.
+const PREFIX: [[u8; 12]; 2] = [prefix(0x18), prefix(0x19)];
+
+const fn prefix(subnet: u8) -> [u8; 12] {
+    [0x20, 0x01, 0x0d, 0xb8, 0, subnet, 0, 0, 0, 0, 0, 0]
+}
+
+pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
+    let ends = |from: usize, to: usize| Ends {
+        ip: spec.ip,
+        src_mac: ports[from].mac,
+        dst_mac: ports[from].next_hop_mac,
+        src_prefix: PREFIX[from],
+        dst_prefix: PREFIX[to],
+    };
+    Traffic {
+        sizes: spec.frame.clone(),
+        transport: spec.transport,
+        direction: spec.direction,
+        flows: FlowSpec {
+            count: spec.flows,
+            order: spec.order,
+            groups: spec.groups as u16,
+            hosts: if spec.transport == Transport::Syn { flow::MOST_HOSTS } else { flow::HOSTS },
+            networks: networks(spec),
+            src: FIRST_HOST[0],
+            dst: FIRST_HOST[1],
+            seed,
+        },
+        ends: [ends(0, 1), ends(1, 0)],
+        seed,
+    }
+}
+
+/// The same for somebody else than the far end, as at a mirror port: who taps it gets the frames, and the kernel has
+/// nothing more to do with them.
+pub(crate) fn mirrored(mut traffic: Traffic) -> Traffic {
+    const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+    traffic.ends[0].dst_mac = SOMEBODY_ELSE;
+    traffic
+}
+
+pub(crate) fn networks(spec: &PointSpec) -> u32 {
+    spec.routing.map_or(1, |routing| routing.networks)
+}

@@ -1,0 +1,42 @@
+//! Who does the work of an interface, as settings of a point, and where that has no meaning.
+
+use weir_testbed::dut::DutKind;
+use weir_testbed::spread::{Spread, Spreading};
+
+use super::point::Conflict;
+
+/// As name and value, in the order of the plan.
+pub(crate) fn settings(spreading: &Spreading) -> Vec<(&'static str, String)> {
+    let Spreading { interrupts, rps, xps, coalesce_us } = spreading;
+    let mut list =
+        vec![("interrupts", interrupts.to_string()), ("rps", rps.to_string()), ("xps", xps.to_string())];
+    list.extend(coalesce_us.map(|us| ("coalesce_us", us.to_string())));
+    list
+}
+
+/// Why this has no meaning for a device; empty if it has one.
+pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
+    let mut list = Vec::new();
+    let mut add = |key, why: String| list.push(Conflict { axes: [key, "kind"], why });
+    if spreading.interrupts != Spread::AsIs && kind != DutKind::External {
+        add(
+            "interrupts",
+            format!(
+                "{kind} is behind a veth, which has no interrupts: leave this out, or measure a machine of its own \
+                 (kind = \"external\") behind interfaces that have"
+            ),
+        );
+    }
+    let in_driver = kind == DutKind::XdpForward || kind.takes_by_xdp();
+    if in_driver && !matches!(spreading.rps, Spread::AsIs | Spread::Off) {
+        add("rps", format!("{kind} takes frames in the driver, before RPS: leave this out"));
+    }
+    if in_driver && !matches!(spreading.xps, Spread::AsIs | Spread::Off) {
+        add("xps", format!("{kind} sends past XPS: leave this out"));
+    }
+    if matches!(&spreading.xps, Spread::Over(cpus) if cpus.len() < 2) && kind != DutKind::External {
+        let text = "each CPU has a transmit queue of its own, and with one there is no choice: name two CPUs or more";
+        add("xps", text.into());
+    }
+    list
+}

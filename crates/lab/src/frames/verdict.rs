@@ -1,0 +1,328 @@
+//! Is a trial to be believed? Pure: the books of a trial and the limits of the plan in, a verdict out.
+
+use std::time::Duration;
+
+use weir_load::counts::{Load, StreamCounts};
+
+use super::counted::load_parameters;
+use crate::plan::Limits;
+use crate::record::{Broadcasts, Cost, LedgerLine, Noise, Owner, Purpose, Trial, Verdict};
+
+/// The books of a trial.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Books {
+    /// Frames that were to be sent.
+    pub offered: u64,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames that came back, each counted once.
+    pub received: u64,
+    /// Where frames were lost.
+    pub ledger: Vec<LedgerLine>,
+    /// Broadcasts that went along. They are no test frames, but the ledger has those that were lost.
+    pub broadcasts: Broadcasts,
+    /// Frames of another trial or another stream.
+    pub strays: u64,
+    /// How far the machine's clocks moved apart: the time of day was set, or the machine slept.
+    pub clock_jump: Duration,
+}
+
+/// Short of what was offered by more than this, the tester is too slow; by less, it was disturbed.
+const TOO_SLOW: f64 = 0.05;
+/// The DUT's threads may wait this share of a trial for foreign tasks.
+const DUT_WAIT: f64 = 0.02;
+/// Two hosts may begin to send this share of a trial apart: meanwhile half of the load is missing.
+const START_SKEW: f64 = 0.01;
+/// Clocks that move apart by more than this in a trial have jumped; less is the error of reading them.
+const CLOCK_JUMP: Duration = Duration::from_millis(1);
+/// One frame in a thousand may leave this late, ns.
+const LATE_P999_NS: u64 = 5_000_000;
+
+impl Books {
+    /// The trial of these books at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point, purpose
+    /// and start are those that it gets in its series.
+    pub(crate) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
+        let (verdict, reasons) = judge(&self, &noise, limits);
+        Trial {
+            id: 0,
+            point_id: 0,
+            index: 0,
+            purpose: Purpose::Search,
+            started: String::new(),
+            duration_s: load.duration.as_secs_f64(),
+            overhead_s: 0.0,
+            offered_fps: load.fps.unwrap_or(sent_fps),
+            load: load_parameters(load),
+            offered: self.offered,
+            sent: self.sent,
+            received: self.received,
+            lost: self.lost(),
+            rate_changed_ns: None,
+            broadcasts: load.broadcast_every.map(|_| self.broadcasts),
+            streams: Vec::new(),
+            unexplained: self.unexplained(),
+            ledger: self.ledger,
+            verdict,
+            reasons,
+            cost: Cost::default(),
+            noise,
+            findings: Vec::new(),
+            capture: None,
+            detection: None,
+        }
+    }
+
+    /// Frames that did not come back.
+    pub(crate) fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    pub(crate) fn dropped_by(&self, owner: Owner) -> u64 {
+        self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+    }
+
+    /// Lost frames that no counter explains, broadcasts among them; negative when counters explain more than was lost.
+    pub(crate) fn unexplained(&self) -> i64 {
+        let Broadcasts { sent, received, discarded } = self.broadcasts;
+        let entered = self.sent + sent;
+        let left = self.received + received + discarded;
+        let lost = self.dropped_by(Owner::Tester) + self.dropped_by(Owner::Dut);
+        entered as i64 - left as i64 - lost as i64
+    }
+
+    /// Books the frames that no counter explains on the device, where one knows what became of them.
+    pub(crate) fn explain_rest(&mut self, name: &str, source: &str) {
+        let frames = u64::try_from(self.unexplained()).unwrap_or(0);
+        let line = LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: source.into() };
+        self.ledger.extend((frames > 0).then_some(line));
+    }
+}
+
+/// The verdict on a trial and its reasons; the gravest comes first.
+pub(crate) fn judge(books: &Books, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
+    let mut found = invalid(books, limits);
+    found.extend(tester_limited(books, noise, limits));
+    found.extend(noisy(noise, limits));
+    found.sort_by_key(|(verdict, _)| gravity(*verdict));
+    let verdict = found.first().map_or(Verdict::Valid, |(verdict, _)| *verdict);
+    (verdict, found.into_iter().map(|(_, reason)| reason).collect())
+}
+
+/// Is what the device did to be believed of the load that was really sent? It is if nothing is wrong with a trial but that
+/// the tester sent less than it was to, or later.
+pub(crate) fn tells_of_what_was_sent(trial: &Trial, limits: &Limits) -> bool {
+    let undisturbed = trial.noise.steal <= limits.steal && trial.noise.dut_wait <= DUT_WAIT;
+    let slow = trial.noise.rate_error < -limits.rate_error;
+    match trial.verdict {
+        Verdict::Valid => true,
+        Verdict::TesterLimited | Verdict::Noisy => {
+            slow && undisturbed && trial.dropped_by(Owner::Tester) == 0
+        }
+        Verdict::Invalid => false,
+    }
+}
+
+/// Relative difference between the rate that was sent and the one asked for: frames that were not sent, and the time
+/// that the last ones took beyond theirs.
+pub(crate) fn rate_error(stream: &StreamCounts, load: &Load) -> f64 {
+    if load.fps.is_none() || stream.offered == 0 {
+        return 0.0;
+    }
+    let time_s = load.duration.as_secs_f64();
+    let stretched = time_s / (time_s + stream.late_end_ns as f64 / 1e9);
+    stream.sent as f64 / stream.offered as f64 * stretched - 1.0
+}
+
+fn gravity(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Invalid => 0,
+        Verdict::TesterLimited => 1,
+        Verdict::Noisy => 2,
+        Verdict::Valid => 3,
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn invalid(books: &Books, limits: &Limits) -> Vec<(Verdict, String)> {
+    let mut found = Vec::new();
+    let unexplained = books.unexplained();
+    if share(unexplained.unsigned_abs(), books.sent) > limits.unexplained {
+        found.push(format!(
+            "the books do not close: {unexplained} of {} frames sent are unexplained (limit {})",
+            books.sent,
+            percent(limits.unexplained)
+        ));
+    }
+    if books.received > books.sent {
+        found.push(format!("{} frames received, but only {} sent", books.received, books.sent));
+    }
+    if share(books.strays, books.sent) > limits.unexplained {
+        found.push(format!("{} frames of another trial or stream arrived", books.strays));
+    }
+    if books.sent == 0 && books.offered > 0 {
+        found.push("no frame left the tester".to_string());
+    }
+    if books.clock_jump > CLOCK_JUMP {
+        let jump_s = books.clock_jump.as_secs_f64();
+        found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine slept"));
+    }
+    found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
+}
+
+fn tester_limited(books: &Books, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
+    let own = books.dropped_by(Owner::Tester);
+    if noise.rate_error < -TOO_SLOW {
+        let sent = percent(1.0 + noise.rate_error);
+        Some((Verdict::TesterLimited, format!("the tester sent at only {sent} of the offered rate")))
+    } else if share(own, books.sent) > limits.rate_error {
+        let reason = format!("the tester itself lost {own} of {} frames", books.sent);
+        Some((Verdict::TesterLimited, reason))
+    } else {
+        None
+    }
+}
+
+fn noisy(noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
+    let mut found = Vec::new();
+    if noise.rate_error.abs() > limits.rate_error && noise.rate_error >= -TOO_SLOW {
+        found.push(format!(
+            "the sent rate is {} off the offered one (limit {})",
+            percent(noise.rate_error),
+            percent(limits.rate_error)
+        ));
+    }
+    if noise.steal > limits.steal {
+        found.push(format!(
+            "the hypervisor took {} of the CPUs (limit {})",
+            percent(noise.steal),
+            percent(limits.steal)
+        ));
+    }
+    if noise.dut_wait > DUT_WAIT {
+        found.push(format!(
+            "the DUT waited {} of the time for a CPU that something else used (limit {})",
+            percent(noise.dut_wait),
+            percent(DUT_WAIT)
+        ));
+    }
+    if let Some(skew) = noise.start_skew.filter(|&skew| skew > START_SKEW) {
+        found.push(format!(
+            "the two hosts began to send up to {} of the trial apart (limit {})",
+            percent(skew),
+            percent(START_SKEW)
+        ));
+    }
+    if noise.late_p999_ns > LATE_P999_NS {
+        found.push(format!(
+            "one frame in a thousand left more than {:.1} ms late (limit {:.1} ms)",
+            noise.late_p999_ns as f64 / 1e6,
+            LATE_P999_NS as f64 / 1e6
+        ));
+    }
+    found.into_iter().map(|reason| (Verdict::Noisy, reason)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn books(offered: u64, sent: u64, received: u64, drops: &[(Owner, u64)]) -> Books {
+        let line = |(owner, frames): &(Owner, u64)| LedgerLine {
+            name: "ring".into(),
+            owner: *owner,
+            frames: *frames,
+            source: "test".into(),
+        };
+        Books { offered, sent, received, ledger: drops.iter().map(line).collect(), ..Books::default() }
+    }
+
+    fn check(books: Books, mut noise: Noise, expected: Verdict, reason: &str) {
+        noise.rate_error = books.sent as f64 / books.offered as f64 - 1.0;
+        let (verdict, reasons) = judge(&books, &noise, &Limits::default());
+        assert_eq!(verdict, expected, "{reasons:?}");
+        assert!(reasons.first().map_or("", String::as_str).contains(reason), "{reasons:?}");
+    }
+
+    #[test]
+    fn each_trouble_gets_its_verdict() {
+        use Owner::{Dut, Tester};
+        use Verdict::*;
+        let quiet = Noise::default();
+        check(books(1000, 1000, 1000, &[]), quiet.clone(), Valid, "");
+        check(books(1000, 1000, 600, &[(Dut, 400)]), quiet.clone(), Valid, "");
+        check(books(10_000, 10_000, 9_990, &[]), quiet.clone(), Valid, "");
+        check(books(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, "20 of 10000");
+        check(books(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
+        check(books(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
+        check(books(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "-1.000 %");
+        check(
+            books(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
+            quiet.clone(),
+            TesterLimited,
+            "itself lost 1000",
+        );
+        assert_eq!(books(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
+        check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
+        check(books(10, 10, 11, &[]), quiet.clone(), Invalid, "");
+        // Of 100 broadcasts each ends somewhere, and none of them hides a test frame.
+        let cast = |received, discarded, drops| {
+            let broadcasts = Broadcasts { sent: 100, received, discarded };
+            Books { broadcasts, ..books(10_000, 10_000, 9_980, &[(Dut, drops)]) }
+        };
+        check(cast(0, 100, 20), quiet.clone(), Valid, "");
+        check(cast(60, 0, 60), quiet.clone(), Valid, "");
+        check(cast(0, 70, 50), quiet.clone(), Valid, "");
+        check(cast(0, 70, 30), quiet.clone(), Invalid, "20 of 10000");
+        check(cast(100, 0, 40), quiet.clone(), Invalid, "-20 of 10000");
+        let jump = |ms| Books { clock_jump: Duration::from_millis(ms), ..books(9, 9, 9, &[]) };
+        check(jump(1), quiet.clone(), Valid, "");
+        check(jump(1500), quiet, Invalid, "jumped by 1.500 s");
+        let noise =
+            |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
+        check(books(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
+        check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
+        check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
+        let skew = |share| Noise { start_skew: Some(share), ..Noise::default() };
+        check(books(9, 9, 9, &[]), skew(0.009), Valid, "");
+        check(books(9, 9, 9, &[]), skew(0.02), Noisy, "up to 2.000 % of the trial apart");
+        check(books(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
+    }
+
+    #[test]
+    fn a_tester_that_was_only_slow_does_not_spoil_what_the_device_did() {
+        let trial = crate::fixture::clean_trial();
+        let slow = |verdict, rate_error, steal| Trial {
+            verdict,
+            noise: Noise { rate_error, steal, ..Noise::default() },
+            ..trial.clone()
+        };
+        let own = LedgerLine { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
+        for (trial, expected) in [
+            (trial.clone(), true),
+            (slow(Verdict::TesterLimited, -0.3, 0.0), true),
+            (slow(Verdict::Noisy, -0.02, 0.0), true),
+            (slow(Verdict::Noisy, 0.0, 0.0), false),
+            (slow(Verdict::Noisy, -0.02, 0.05), false),
+            (slow(Verdict::Invalid, -0.3, 0.0), false),
+            (Trial { ledger: vec![own], ..slow(Verdict::TesterLimited, -0.3, 0.0) }, false),
+        ] {
+            assert_eq!(tells_of_what_was_sent(&trial, &Limits::default()), expected, "{trial:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_to_be_lost_with_a_link_closes_the_books() {
+        let mut books = books(1000, 1000, 400, &[(Owner::Dut, 100)]);
+        books.explain_rest("links down", "test");
+        assert_eq!((books.unexplained(), books.ledger.last().map(|line| line.frames)), (0, Some(500)));
+        books.explain_rest("links down", "test");
+        assert_eq!(books.ledger.len(), 2, "there is no rest");
+    }
+}

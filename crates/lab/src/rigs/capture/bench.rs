@@ -1,0 +1,308 @@
+//! Where a rung is tried: a generator, a wire, and capture threads on another CPU.
+//!
+//! ```text
+//! CPU 0: generator > [t0] ---- veth ---- [t1] > receive softirq > rung's buffer > capture threads
+//!                                                                               threads = 1: CPU 1; all: every CPU
+//! ```
+//! A veth receives on the CPU of whoever sends, unless RPS hands the frames to others: the kernel's part of the work takes turns with the generator, which so
+//! never sends more than the kernel receives. What is lost is lost in the buffer of the rung. A receive thread on the
+//! capture's CPU would compete with it, and the veth's ring of 256 frames would be what is measured.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weir_load::Control;
+use weir_load::counts::{Load, StreamCounts};
+use weir_packet::flow::FlowOrder;
+use weir_packet::frame::Transport;
+use weir_port::capture::{Buffer, BufferSize, Options, Queue, Rung};
+use weir_testbed::counters::{BACKLOG, Delta};
+use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
+use weir_testbed::dut::DutKind;
+use weir_testbed::journal::Journal;
+use weir_testbed::spread::Spreading;
+use weir_testbed::topology::Side;
+
+use super::consumer;
+use super::observer::{Look, Observer, Threads};
+use super::reader::{Read, Watch};
+pub(super) use crate::frames::mirror::RING_FULL;
+use crate::frames::mirror::{Mirror, Sent};
+use crate::frames::verdict::{Books, rate_error};
+use crate::frames::{Cpus, PointSpec};
+use crate::profile::Profile;
+use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
+use crate::rigs::capture::plan::{Ladder, Offered, Step};
+use crate::run::RunError;
+
+/// A rung with all that a trial needs.
+pub(super) struct Bench {
+    mirror: Mirror,
+    rung: Rung,
+    options: Options,
+    /// CPUs of the capture threads, which are dealt in turn.
+    readers: Vec<usize>,
+    /// CPUs that the kernel hands frames to; `None`: as it is.
+    rps: Option<Vec<usize>>,
+}
+
+/// What a trial gave.
+pub(super) struct Outcome {
+    pub(super) books: Books,
+    pub(super) noise: Noise,
+    pub(super) capture: Capture,
+    /// Frames/s that were really sent.
+    pub(super) sent_fps: f64,
+}
+
+impl Bench {
+    pub(super) fn build(
+        step: &Step,
+        ladder: &Ladder,
+        seed: u64,
+        journal: &mut Journal,
+    ) -> Result<Bench, RunError> {
+        let readers = match step.threads {
+            Cpus::Count(n) => CpuPlan::choose(DutCpus::Count(n as usize))?.dut,
+            Cpus::All => all_cpus()?,
+        };
+        let mirror = Mirror::build(&spec(step), seed, journal)?;
+        let spreading = Spreading { rps: step.rps.clone(), ..Spreading::default() };
+        let cpus = all_cpus()?;
+        mirror.bed().spread_port(Side::B, &spreading, &cpus)?;
+        let rps = spreading.rps_cpus(&cpus)?;
+        let options = options(step, ladder, readers.len());
+        Ok(Bench { mirror, rung: step.rung, options, readers, rps })
+    }
+
+    /// CPUs by who uses them, for the record.
+    pub(super) fn placement(&self) -> String {
+        let list = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let (sending, readers) = (self.mirror.sending_cpu(), list(&self.readers));
+        let handed = match &self.rps {
+            Some(cpus) if !cpus.is_empty() => format!(", and hands frames to CPU {}", list(cpus)),
+            _ => String::new(),
+        };
+        format!(
+            "The generator and the kernel's receive softirq have CPU {sending}{handed}; capture threads have CPU {readers}."
+        )
+    }
+
+    pub(super) fn cpus(&self) -> Vec<usize> {
+        self.readers.clone()
+    }
+
+    /// Do generator and capture share a CPU?
+    pub(super) fn shared(&self) -> Vec<usize> {
+        self.cpus().into_iter().filter(|&cpu| cpu == self.mirror.sending_cpu()).collect()
+    }
+
+    /// Frames that fit into the buffers, as the kernel granted them.
+    pub(super) fn buffer_frames(&self) -> Result<u64, RunError> {
+        Ok(self.open()?.iter().map(|queue| queue.granted().frames).sum())
+    }
+
+    fn open(&self) -> Result<Vec<Box<dyn Queue>>, RunError> {
+        let bed = self.mirror.bed();
+        let name = &bed.ports()[1].ifname;
+        Ok(bed.tester().run(|| self.rung.open(name, &self.options))?)
+    }
+
+    /// Opens the rung, sends, takes all frames, closes the books.
+    pub(super) fn trial(&mut self, load: &Load, control: &Control, look: Look) -> Result<Outcome, RunError> {
+        let queues = self.open()?;
+        let watch = Arc::new(Watch::new(queues.len()));
+        let sample = || -> Result<_, RunError> {
+            Ok((self.mirror.bed().snapshot()?, CostSample::take(&[]), Instant::now()))
+        };
+        let (reads, sent, before, after, seen) = std::thread::scope(|scope| {
+            let readers: Vec<_> = queues
+                .into_iter()
+                .enumerate()
+                .map(|(i, queue)| {
+                    let (watch, cpu) = (watch.clone(), self.readers[i % self.readers.len()]);
+                    scope.spawn(move || watch.read(i, cpu, queue))
+                })
+                .collect();
+            watch.begin();
+            let observer = Observer::start(look);
+            let before = sample();
+            let sent = self.mirror.send(load, None, control);
+            let seen = observer.and_then(Observer::stop);
+            watch.end(|| control.stopped());
+            let after = sample();
+            let reads: Vec<_> =
+                readers.into_iter().map(|reader| reader.join().expect("a reader does not panic")).collect();
+            (reads, sent, before, after, seen)
+        });
+        let reads = reads
+            .into_iter()
+            .collect::<Result<Vec<Read>, _>>()
+            .map_err(|source| RunError::Reading { rung: self.rung, source })?;
+        let Sent { stream, times, thread: generator } = sent?;
+        let ((before, cost, from), (after, cost_after, to)) = (before?, after?);
+        let cost = cost_after.since(&cost);
+        let books = books(&stream, &reads, &after.since(&before));
+        let cpus = cost.cpus.values();
+        let steal = cpus.map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64;
+        let noise = Noise {
+            steal: steal / (to - from).as_nanos() as f64,
+            tester_wait: times.wait_ns as f64 / load.duration.as_nanos() as f64,
+            rate_error: rate_error(&stream, load),
+            late_p999_ns: stream.late.percentile(0.999),
+            late_max_ns: stream.late_max_ns,
+            ..Noise::default()
+        };
+        let readers = reads.iter().map(|read| read.thread).collect();
+        let threads = Threads { generator, readers, consumer: consumer::addresses() };
+        let handed_over = seen.as_ref().map(|seen| seen.handed_over(&threads)).unwrap_or_default();
+        let profile = seen.map(|seen| seen.profile(&threads));
+        let receive_ns =
+            profile.as_ref().map_or(0.0, |profile| profile.receive_share() * times.run_ns as f64) as u64;
+        let system_ns: u64 = reads.iter().map(|read| read.system_ns).sum();
+        let user_ns: u64 = reads.iter().map(|read| read.user_ns).sum();
+        let share = profile.as_ref().and_then(Profile::consumer_share);
+        let consumer_ns = share.map(|share| (share * user_ns as f64) as u64);
+        let time = CaptureTime {
+            generator_ns: times.run_ns - receive_ns,
+            receive_ns: receive_ns + handed_over.all_ns,
+            system_ns: system_ns.saturating_sub(handed_over.in_readers_ns),
+            user_ns: user_ns - consumer_ns.unwrap_or(0),
+            consumer_ns,
+        };
+        let sent_fps = stream.sent as f64 / (stream.last_ns.max(1) as f64 / 1e9);
+        Ok(Outcome { books, noise, capture: Capture { profile, ..capture(&reads, time) }, sent_fps })
+    }
+}
+
+/// CPUs that a receive queue may hand its frames to.
+pub(super) fn all_cpus() -> Result<Vec<usize>, RunError> {
+    Ok(CpuPlan::choose(DutCpus::All)?.dut)
+}
+
+/// What is sent over the wire.
+fn spec(step: &Step) -> PointSpec {
+    let plain = PointSpec::plain(DutKind::Wire, 64, step.flows);
+    let plain = PointSpec { frame: step.frame.clone(), ..plain };
+    match step.offered {
+        Offered::SynFlood => PointSpec { transport: Transport::Syn, order: FlowOrder::Unique, ..plain },
+        Offered::Udp => plain,
+    }
+}
+
+/// The same buffer for every rung, of frames as they come.
+fn options(step: &Step, ladder: &Ladder, threads: usize) -> Options {
+    let captured = (step.frame.mean() - 4.0).min(f64::from(ladder.snap)).ceil() as u32;
+    Options {
+        snap: ladder.snap,
+        buffer: Buffer { size: ladder.buffer, frame_bytes: captured },
+        block_bytes: block_bytes(ladder, captured, threads),
+        sockets: threads as u16,
+        fanout: ladder.fanout,
+        busy_poll: step.busy_poll,
+        ..Options::default()
+    }
+}
+
+/// Blocks such that even a small buffer has some of them: a ring of few large ones freezes early.
+fn block_bytes(ladder: &Ladder, frame_bytes: u32, threads: usize) -> u32 {
+    const BLOCKS: f64 = 16.0;
+    const FRAME_HEAD_BYTES: f64 = 90.0;
+    let all = match ladder.buffer {
+        BufferSize::Time { rate, time } => {
+            rate * time.as_secs_f64() * (f64::from(frame_bytes) + FRAME_HEAD_BYTES)
+        }
+        BufferSize::Memory(bytes) => bytes as f64,
+    };
+    let wanted = (all / threads as f64 / BLOCKS) as u32;
+    let largest = Options::default().block_bytes;
+    wanted.clamp(1 << 16, largest).next_power_of_two().min(largest)
+}
+
+/// Where all frames are.
+fn books(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Books {
+    let line = |name: &str, frames, source: &str| LedgerLine {
+        name: name.into(),
+        owner: Owner::Dut,
+        frames,
+        source: source.into(),
+    };
+    let ring_full = delta.0.devices["t0"].link.tx_dropped;
+    let mut ledger = vec![line(RING_FULL, ring_full, "tx_dropped of t0")];
+    // Where RPS hands frames to another CPU.
+    let backlog = delta.drops().into_iter().filter(|drop| drop.name == BACKLOG);
+    ledger.extend(backlog.map(|drop| line("backlog full", drop.frames, &drop.source)));
+    for drops in reads.iter().flat_map(|read| &read.account.drops) {
+        match ledger.iter_mut().find(|line| line.name == drops.name) {
+            Some(line) => line.frames += drops.frames,
+            None => ledger.push(line(drops.name, drops.frames, "the capturing socket")),
+        }
+    }
+    ledger.retain(|line| line.frames > 0);
+    Books {
+        offered: stream.offered,
+        sent: stream.sent,
+        received: reads.iter().map(|read| read.account.taken).sum(),
+        ledger,
+        ..Books::default()
+    }
+}
+
+fn capture(reads: &[Read], time: CaptureTime) -> Capture {
+    let sum = |of: fn(&Read) -> u64| reads.iter().map(of).sum::<u64>();
+    let method = reads.first().map(|read| read.granted.method.clone()).unwrap_or_default();
+    let times = if reads.len() > 1 { format!("{} times ", reads.len()) } else { String::new() };
+    Capture {
+        method: times + &method,
+        buffer_bytes: sum(|read| read.granted.memory),
+        buffer_frames: sum(|read| read.granted.frames),
+        calls: sum(|read| read.account.calls),
+        wakeups: sum(|read| read.wakeups),
+        freezes: sum(|read| read.account.freezes),
+        drain_s: 0.0,
+        time,
+        profile: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weir_packet::size::FrameSizes;
+    use weir_port::capture::Fanout;
+    use weir_testbed::spread::Spread;
+
+    use super::*;
+
+    fn ladder(rate: f64) -> Ladder {
+        Ladder {
+            rungs: vec![Rung::Ring],
+            threads: vec![Cpus::Count(1)],
+            rps: vec![Spread::AsIs],
+            busy_poll: vec![false],
+            fanout: Fanout::Hash,
+            traffic: vec![Offered::Udp],
+            frames: vec![FrameSizes::Fixed(64)],
+            flows: vec![1],
+            snap: 40,
+            buffer: BufferSize::Time { rate, time: Duration::from_millis(100) },
+            rounds: 1,
+            trial: Duration::from_secs(1),
+            min_fps: 1e3,
+            max_fps: None,
+            resolution: 0.1,
+        }
+    }
+
+    #[test]
+    fn blocks_are_small_where_the_buffer_is() {
+        let (rung, threads, rps, offered) = (Rung::Ring, Cpus::Count(1), Spread::AsIs, Offered::Udp);
+        let frame = FrameSizes::Fixed(64);
+        let step = Step { rung, threads, rps, busy_poll: false, offered, frame, flows: 1 };
+        let sizes = [1e4, 1e6, 1e8].map(|rate| options(&step, &ladder(rate), 1).block_bytes);
+        assert_eq!(sizes, [1 << 16, 1 << 20, 1 << 20]);
+        let one = options(&step, &ladder(1e6), 4);
+        assert_eq!((one.buffer.frame_bytes, one.sockets, one.block_bytes), (40, 4, 1 << 18));
+    }
+}

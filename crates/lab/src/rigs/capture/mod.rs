@@ -1,0 +1,77 @@
+//! The rig `capture`: what each way of capturing takes without loss, and what a frame costs in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+use weir_load::TesterKind;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Rig};
+use crate::run::preflight::Unfit;
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod bench;
+mod consumer;
+mod observer;
+mod plan;
+mod reader;
+mod report;
+mod run;
+
+pub use plan::{Ladder, Offered, Step};
+
+/// The rig.
+pub(super) struct CaptureRig;
+
+impl Rig for CaptureRig {
+    fn name(&self) -> &'static str {
+        "capture"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("capture", include_str!("../../../../../plans/capture.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("capture")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for Ladder {
+    fn estimate(&self) -> Duration {
+        Ladder::estimate(self)
+    }
+
+    fn preflight(&self, _: TesterKind) -> Result<(), Unfit> {
+        let mut tried = Vec::new();
+        for step in self.steps() {
+            if !tried.contains(&step.rung) {
+                run::opens(&step, self).map_err(|error| Unfit {
+                    what: format!("{} cannot capture", step.rung),
+                    option: "capture.rungs",
+                    source: Box::new(error),
+                })?;
+                tried.push(step.rung);
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_steps()
+    }
+}

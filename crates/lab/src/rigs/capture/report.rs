@@ -1,0 +1,342 @@
+//! The capture ladder: what each rung captures without loss, what of too much, what a frame costs on it, and the
+//! story of what changes from rung to rung.
+
+use crate::profile::Profile;
+use crate::record::{Capture, CaptureTime, Purpose, Trial};
+use crate::report::bars::{Bar, BarChart, Group};
+use crate::report::block::{Block, Part};
+use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC, received_fps};
+use crate::view::format::{bytes, full, or_dash, percent, si};
+use crate::view::{Style, Table, frame_name};
+
+mod cost;
+mod story;
+
+pub(super) use story::findings;
+
+/// A rung that loses no more than this share at full speed takes what the kernel receives.
+const KEPT_UP: f64 = 0.01;
+
+/// Its section of a report.
+pub(super) fn parts(data: &RunData) -> Vec<Part> {
+    let rungs = rungs(data);
+    if rungs.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![
+        Block::Drawing { drawings: vec![chart(&rungs), cost::chart(&rungs)], caption: CAPTION },
+        Block::Heading("From rung to rung"),
+    ];
+    blocks.extend(story::blocks(&rungs));
+    blocks.push(Block::Heading("Rates"));
+    blocks.extend(Block::named(rates(&rungs)));
+    blocks.push(Block::Folded(
+        "Buffers, and what the kernel granted".into(),
+        vec![Block::Table(buffers(&rungs))],
+    ));
+    blocks.push(Block::Note(METHOD.into()));
+    blocks.extend(cost::blocks(&rungs));
+    vec![Part { id: "ladder", heading: "The capture ladder".into(), blocks }]
+}
+
+/// Tables of one kind of traffic each, under its name.
+type ByTraffic = Vec<(String, Table)>;
+
+/// The rungs that were climbed with each kind of traffic.
+fn by_traffic<'r, 'a>(rungs: &'r [Rung<'a>]) -> Vec<(String, Vec<&'r Rung<'a>>)> {
+    let mut groups: Vec<(String, Vec<&Rung<'_>>)> = Vec::new();
+    for rung in rungs {
+        let traffic = rung.traffic();
+        match groups.iter_mut().find(|(name, _)| *name == traffic) {
+            Some((_, group)) => group.push(rung),
+            None => groups.push((traffic, vec![rung])),
+        }
+    }
+    groups
+}
+
+const CAPTION: &str = "Left: frames/s that each way of capturing takes without loss, three trials of three, median of \
+    the rounds with its 95 % interval. Right: CPU time per captured frame in the middle round, in reference cycles where their frequency is known, else in ns; beside each bar what capturing costs, and \
+    what sending adds.";
+
+const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
+    at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
+    counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
+    it can. All rungs take turns in each round, another one first. Ratios are formed round by round: \
+    their median with its exact 95 % interval, which needs six rounds; where it holds 1, the two are not told apart. All have the same buffer time, unless the plan gives them the same memory. The kernel \
+    receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
+    captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
+    full, too. At most: what the slower of the two parts would take if the \
+    generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
+    lies between the two bounds, and a rung that loses at full speed has none, nor has one that polls busily. Frames are for somebody else, as at a \
+    mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
+
+/// Picks a part of the CPU time.
+type Share = fn(&CaptureTime) -> u64;
+
+/// Parts of the cost, and what they are called in sentences.
+const PARTS: [(&str, Share); 4] = [
+    ("receiving", |time| time.receive_ns),
+    ("system calls", |time| time.system_ns),
+    ("code of its own", |time| time.user_ns),
+    ("the consumer", |time| time.consumer_ns.unwrap_or(0)),
+];
+
+/// A rung with its results.
+struct Rung<'a> {
+    data: &'a PointData,
+    name: &'a str,
+    /// Its trial at full speed, the middle one of the rounds.
+    full: Option<&'a Trial>,
+    /// Its trial for costs, the middle one of the rounds.
+    cost: Option<(&'a Trial, &'a Capture)>,
+    /// What a frame cost in each round that found a rate, ns.
+    costs_ns: Vec<Option<f64>>,
+}
+
+fn rungs(data: &RunData) -> Vec<Rung<'_>> {
+    data.points.iter().filter(|p| p.measures() == Some(Measures::Capture)).filter_map(rung).collect()
+}
+
+fn rung(data: &PointData) -> Option<Rung<'_>> {
+    let cost = middle(data, Purpose::Curve, |trial| trial.cost.ns_per_frame.unwrap_or(0.0));
+    let cost = cost.and_then(|trial| Some((trial, trial.capture.as_ref()?)));
+    let mut costs = data.trials.iter().filter(|trial| trial.purpose == Purpose::Curve);
+    let costs_ns = rounds(data).map(|fps| fps.and_then(|_| costs.next()?.cost.ns_per_frame)).collect();
+    let full = middle(data, Purpose::Ceiling, received_fps);
+    Some(Rung { data, name: data.setting("rung")?, full, cost, costs_ns })
+}
+
+/// The rate without loss of each round.
+fn rounds(data: &PointData) -> impl Iterator<Item = Option<f64>> {
+    data.goals().first().into_iter().flat_map(|goal| goal.repetitions.iter().map(|value| value.fps))
+}
+
+/// Of the trials that the rounds made for this purpose, the middle one by a measure of theirs.
+fn middle(data: &PointData, purpose: Purpose, by: fn(&Trial) -> f64) -> Option<&Trial> {
+    let mut all: Vec<_> = data.trials.iter().filter(|trial| trial.purpose == purpose).collect();
+    all.sort_by(|a, b| by(a).total_cmp(&by(b)));
+    all.get(all.len() / 2).copied()
+}
+
+impl Rung<'_> {
+    fn threads(&self) -> &str {
+        self.data.setting("threads").unwrap_or("1")
+    }
+
+    /// Does the reader itself have the driver receive?
+    fn polls(&self) -> bool {
+        self.data.setting(BUSY_POLL).is_some()
+    }
+
+    /// `ring`, `xdp, busy polling`.
+    fn way(&self) -> String {
+        format!("{}{}", self.name, if self.polls() { ", busy polling" } else { "" })
+    }
+
+    /// `ring`, `ring-fanout on all CPUs`.
+    fn label(&self) -> String {
+        let name = self.way();
+        match self.threads() {
+            "1" => name,
+            "all" => format!("{name} on all CPUs"),
+            threads => format!("{name} with {threads} threads"),
+        }
+    }
+
+    fn traffic(&self) -> String {
+        let flows = self.data.setting("flows").and_then(|n| n.parse().ok()).unwrap_or(1.0);
+        let kind = if self.data.setting(TRAFFIC).is_some() { "SYN flood, " } else { "" };
+        let rps = self.data.setting("rps").map(|cpus| format!(", RPS to {}", cpus_named(cpus)));
+        let frame = frame_name(&self.data.point.frame);
+        format!("{kind}{frame}, {} flows{}", full(flows), rps.unwrap_or_default())
+    }
+
+    fn lossless_fps(&self) -> Option<f64> {
+        self.data.headline_fps()
+    }
+
+    /// Of that rate, the median of the rounds.
+    fn interval(&self) -> Option<(f64, f64)> {
+        self.data.goals().first()?.fps_interval
+    }
+
+    /// Is the rate only a bound, because the generator sends no more?
+    fn is_bound(&self) -> bool {
+        let rounds = self.data.goals().first().map_or(&[][..], |goal| &goal.repetitions[..]);
+        rounds.iter().any(|value| value.fps.is_some() && value.irregular.is_some())
+    }
+
+    fn lossless_text(&self) -> String {
+        or_dash(
+            self.lossless_fps(),
+            |fps| if self.is_bound() { format!("≥ {}", full(fps)) } else { full(fps) },
+        )
+    }
+
+    /// Reference cycles per ns; 1 where nobody knows the frequency, so that costs are in ns.
+    fn cycles_per_ns(&self) -> Option<f64> {
+        let (trial, _) = self.cost?;
+        Some(trial.cost.cycles_per_frame? / trial.cost.ns_per_frame?)
+    }
+
+    /// What part of the CPU time a frame costs, in cycles or ns.
+    fn per_frame(&self, part: impl Fn(&CaptureTime) -> u64) -> Option<f64> {
+        let (trial, capture) = self.cost?;
+        let frames = (trial.received > 0).then_some(trial.received as f64)?;
+        Some(part(&capture.time) as f64 / frames * self.cycles_per_ns().unwrap_or(1.0))
+    }
+
+    /// Frames/s that it would capture if sending cost the CPU nothing on which the kernel receives: an upper bound, from
+    /// its trial at full speed and that of the rung that only counts.
+    fn at_most(&self, rungs: &[Rung<'_>]) -> Option<f64> {
+        let is_floor = |rung: &&Rung| rung.name == "count" && rung.traffic() == self.traffic();
+        let (full, floor) = (self.full?, rungs.iter().find(is_floor)?.full?);
+        // Who polls takes a CPU whole, however much comes: its time says nothing of what it could do.
+        let alone = self.name != "count" && self.threads() == "1" && !self.polls();
+        let keeps_up = full.lost as f64 <= KEPT_UP * full.sent as f64;
+        if !(alone && keeps_up && full.received > 0 && floor.received > 0) {
+            return None;
+        }
+        let ns = |trial: &Trial, part: fn(&CaptureTime) -> u64| {
+            let time = trial.capture.as_ref().map(|capture| capture.time);
+            time.map(|time| part(&time) as f64 / trial.received as f64)
+        };
+        let sending = |time: &CaptureTime| time.generator_ns + time.receive_ns;
+        let kernel_ns = ns(full, sending)? - ns(floor, sending)?;
+        let capture_ns = ns(full, |time| time.capture_ns() - time.receive_ns)?;
+        let slowest_ns = kernel_ns.max(capture_ns);
+        (slowest_ns > 0.0).then_some(1e9 / slowest_ns)
+    }
+
+    /// What of a frame's cost is the consumer's, where that is known apart.
+    fn consumer(&self) -> Option<f64> {
+        self.cost?.1.time.consumer_ns?;
+        self.per_frame(|time| time.consumer_ns.unwrap_or(0))
+    }
+
+    fn calls_per_frame(&self) -> Option<f64> {
+        let (trial, capture) = self.cost?;
+        (trial.received > 0).then(|| capture.calls as f64 / trial.received as f64)
+    }
+
+    fn profile(&self) -> Option<&Profile> {
+        self.cost?.1.profile.as_ref()
+    }
+
+    /// What a frame costs by cause, the largest first.
+    fn shares(&self) -> Option<Vec<(&'static str, f64)>> {
+        let causes = self.profile()?.by_cause(&cost::CAPTURING);
+        let all: u64 = causes.iter().map(|(_, n)| n).sum();
+        let cost = self.per_frame(CaptureTime::capture_ns).filter(|_| all > 0)?;
+        Some(causes.into_iter().map(|(cause, n)| (cause, cost * n as f64 / all as f64)).collect())
+    }
+
+    fn wakeups_per_frame(&self) -> Option<f64> {
+        let (trial, capture) = self.cost?;
+        (trial.received > 0).then(|| capture.wakeups as f64 / trial.received as f64)
+    }
+}
+
+/// `CPU 1`, `CPUs 0-1`, `all CPUs`, `no CPU`.
+fn cpus_named(cpus: &str) -> String {
+    match cpus {
+        "all" => "all CPUs".into(),
+        "off" => "no CPU".into(),
+        one if one.parse::<usize>().is_ok() => format!("CPU {one}"),
+        several => format!("CPUs {several}"),
+    }
+}
+
+// ---- rates ---------------------------------------------------------------------------------------------
+
+/// The bars of all rungs, a group for each kind of traffic, and what they say in words.
+fn bars(rungs: &[Rung<'_>], bar: fn(&Rung<'_>) -> Option<Bar>) -> (Vec<Group>, String) {
+    let group = |(label, rungs): (String, Vec<&Rung<'_>>)| Group {
+        label,
+        bars: rungs.into_iter().filter_map(bar).collect(),
+        limit: None,
+    };
+    let groups: Vec<Group> = by_traffic(rungs).into_iter().map(group).collect();
+    let text = |group: &Group, bar: &Bar| format!("{}, {}", group.label, bar.title);
+    let texts = groups.iter().flat_map(|group| group.bars.iter().map(move |bar| text(group, bar)));
+    let texts: Vec<String> = texts.collect();
+    (groups, texts.join("; "))
+}
+
+fn chart(rungs: &[Rung<'_>]) -> String {
+    let (groups, text) = bars(rungs, |rung| Some(bar(rung)));
+    let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
+    chart.draw("Frames/s captured without loss, by rung", &text)
+}
+
+fn bar(rung: &Rung<'_>) -> Bar {
+    let value = rung.lossless_fps();
+    let text = or_dash(value, |fps| if rung.is_bound() { format!("≥ {}", si(fps)) } else { si(fps) });
+    let captures = rung.name != "count";
+    let style = Style { colour: if captures { 1 } else { 2 }, marker: 0, pattern: usize::from(!captures) };
+    let title = format!("{}: {text} frames/s", rung.label());
+    let (label, parts, ticks) = (rung.label(), Vec::new(), Vec::new());
+    let interval = rung.interval();
+    Bar { label, value, parts, interval, ticks, text, title, style, fits: captures }
+}
+
+fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
+    let table = |(traffic, group): (String, Vec<&Rung<'_>>)| {
+        let mut table = Table::new(&[
+            "Rung",
+            "Without loss, frames/s",
+            "95 % interval",
+            "At most, frames/s",
+            "Sent at full speed, frames/s",
+            "Captured of it, frames/s",
+            "Lost of it",
+            "Where it was lost, frames",
+        ]);
+        for rung in group {
+            table.push(vec![
+                rung.label(),
+                rung.lossless_text(),
+                or_dash(rung.interval(), |(low, high)| format!("{} – {}", full(low), full(high))),
+                or_dash(rung.at_most(rungs), full),
+                or_dash(rung.full, |trial| full(trial.sent as f64 / trial.duration_s)),
+                or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
+                or_dash(rung.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
+                or_dash(rung.full, places),
+            ]);
+        }
+        (traffic, table.without_empty(&["95 % interval"]))
+    };
+    by_traffic(rungs).into_iter().map(table).collect()
+}
+
+fn buffers(rungs: &[Rung<'_>]) -> Table {
+    let mut table = Table::new(&["Traffic", "Rung", "Threads", "Frames", "Memory", "How"]);
+    let capture = |rung: &Rung<'_>| rung.full.and_then(|trial| trial.capture.clone());
+    for (rung, capture) in rungs.iter().filter_map(|rung| Some((rung, capture(rung)?))) {
+        table.push(vec![
+            rung.traffic(),
+            rung.way(),
+            rung.threads().into(),
+            full(capture.buffer_frames as f64),
+            bytes(capture.buffer_bytes as f64),
+            capture.method,
+        ]);
+    }
+    table
+}
+
+/// Where a trial's frames were lost, the worst place first.
+fn places(trial: &Trial) -> String {
+    let mut lines: Vec<_> = trial.ledger.iter().collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.frames));
+    let mut parts: Vec<String> =
+        lines.iter().map(|line| format!("{} {}", line.name, full(line.frames as f64))).collect();
+    if trial.unexplained != 0 {
+        parts.push(format!("unexplained {}", trial.unexplained));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

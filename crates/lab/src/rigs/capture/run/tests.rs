@@ -1,0 +1,112 @@
+use super::*;
+use crate::record::RunState;
+use crate::run::testing::{is_root, run};
+
+/// A climb over some rungs at low loads.
+const SHORT: [&str; 14] = [
+    "capture.rungs=[recv,ring-fanout,xdp,count]",
+    "capture.traffic=udp",
+    "capture.threads=all",
+    "capture.busy_poll=[false,true]",
+    "capture.frame_bytes=mix:64,300",
+    "capture.flows=100",
+    "capture.rounds=1",
+    "capture.trial_s=0.1",
+    "capture.buffer_s=0.05",
+    "capture.buffer_fps=20k",
+    "capture.min_fps=10k",
+    "capture.max_fps=20k",
+    "capture.resolution=50%",
+    "limits.retries=1",
+];
+
+#[test]
+fn every_rung_is_measured_and_its_books_close() {
+    if !is_root(module_path!()) {
+        return;
+    }
+    let (data, _) = run("capture", &SHORT);
+    assert_eq!((data.run.state, data.points.len()), (RunState::Complete, 5));
+    for point in &data.points {
+        let rung = point.setting("rung").unwrap();
+        for trial in point.measured() {
+            assert_eq!(trial.unexplained, 0, "{rung}: {:?}", trial.ledger);
+            let capture = trial.capture.as_ref().expect("each trial captures");
+            assert!(capture.time.generator_ns > 0 && trial.received > 0, "{rung}: {trial:?}");
+        }
+        let full = point.measured().find(|trial| trial.purpose == Purpose::Ceiling).unwrap();
+        let goals: Vec<_> = point.goals().iter().map(|goal| goal.goal.as_str()).collect();
+        assert_eq!(goals, ["without loss", "saturated"], "{rung}");
+        assert_eq!(point.goals()[1].fps_median, Some(full.received as f64 / full.duration_s));
+        // A load that was accepted has lost nothing in three trials.
+        let Some(fps) = point.headline_fps() else { continue };
+        let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.offered_fps == fps;
+        let good = point.measured().filter(at).filter(|trial| trial.lost == 0).count();
+        assert!(good >= Ladder::TRIALS as usize, "{rung} at {fps}");
+    }
+}
+
+#[test]
+fn rungs_take_turns() {
+    if !is_root(module_path!()) {
+        return;
+    }
+    let more = ["capture.rungs=[ring,count]", "capture.busy_poll=false", "capture.rounds=2"];
+    let (data, _) = run("capture", &[&SHORT[..], &more].concat());
+    let mut trials: Vec<_> = data.points.iter().flat_map(|point| &point.trials).collect();
+    trials.sort_by_key(|trial| trial.id);
+    let turns: Vec<_> =
+        trials.chunk_by(|a, b| a.point_id == b.point_id).map(|turn| turn[0].point_id).collect();
+    let [ring, count] = [0, 1].map(|n: usize| data.points[n].point.id);
+    assert_eq!(turns, [ring, count, ring], "each is first once");
+    for point in &data.points {
+        let full = point.measured().filter(|trial| trial.purpose == Purpose::Ceiling).count();
+        let repetitions = point.goals().iter().map(|goal| goal.repetitions.len());
+        assert_eq!((full, repetitions.collect::<Vec<_>>()), (2, vec![2, 2]));
+    }
+}
+
+#[test]
+fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
+    let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::All).unwrap().dut;
+    if !is_root(module_path!()) || cpus.len() < 2 {
+        return println!("skipped: {} needs root and two CPUs", module_path!());
+    }
+    let rps = format!("capture.rps=[off,{}]", cpus[1]);
+    let more = [
+        "capture.rungs=[ring,xdp]",
+        "capture.busy_poll=false",
+        "capture.frame_bytes=64",
+        "capture.max_fps=15k",
+        rps.as_str(),
+    ];
+    let (data, _) = run("capture", &[&SHORT[..], &more].concat());
+    let rps: Vec<_> = data.points.iter().map(|point| point.setting("rps").unwrap_or("-")).collect();
+    assert_eq!(rps, ["off", "-", cpus[1].to_string().as_str()]);
+    for trial in data.points.iter().flat_map(|point| point.measured()) {
+        assert!(trial.unexplained == 0 && trial.received > 0, "{trial:?}");
+    }
+    let steps = data.points.last().unwrap();
+    assert!(
+        crate::report::html(std::slice::from_ref(&data)).contains(&format!("RPS to CPU {}", cpus[1])),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn a_rung_keeps_up_if_all_that_is_lost_is_lost_before_it() {
+    let trial = crate::fixture::quick().points[1].trials[1].clone();
+    for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {
+        let line = |name: &str, frames| crate::record::LedgerLine {
+            name: name.into(),
+            owner: crate::record::Owner::Dut,
+            frames,
+            source: "s".into(),
+        };
+        let ledger = vec![line(RING_FULL, ring), line("ring full", other)];
+        let trial =
+            Trial { sent: 10_000, lost: ring + other, ledger, verdict: Verdict::Valid, ..trial.clone() };
+        assert_eq!(keeps_up(&trial), expected, "{ring} {other}");
+        assert!(!keeps_up(&Trial { verdict: Verdict::Invalid, ..trial }), "{ring} {other}");
+    }
+}

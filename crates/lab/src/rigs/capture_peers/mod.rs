@@ -1,0 +1,69 @@
+//! The rig `peers-capture`: `weir capture` and other programs that capture, in the same rounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Program, Rig};
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod bench;
+mod plan;
+mod program;
+mod report;
+mod run;
+mod written;
+
+pub use plan::{CapturePeer, CapturePeers, CapturePlace, Job};
+
+/// The rig.
+pub(super) struct CapturePeersRig;
+
+impl Rig for CapturePeersRig {
+    fn name(&self) -> &'static str {
+        "peers-capture"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("peers-capture", include_str!("../../../../../plans/peers-capture.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn programs(&self) -> &'static [Program] {
+        const PROGRAMS: &[Program] = &[
+            Program { name: "tcpdump", package: "tcpdump" },
+            Program { name: "dumpcap", package: "wireshark-common" },
+            Program { name: "netsniff-ng", package: "netsniff-ng" },
+            Program { name: "stenotype", package: "stenographer" },
+        ];
+        PROGRAMS
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("capture_peers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for CapturePeers {
+    fn estimate(&self) -> Duration {
+        CapturePeers::estimate(self)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_rounds()
+    }
+}

@@ -1,0 +1,409 @@
+//! `weir capture` and other programs that capture: rates without loss, what a frame costs, and how many times as fast one
+//! is as the other.
+
+use super::run::BED_SHARE;
+use crate::frames::mirror::RING_FULL;
+use crate::record::{Capture, GoalResult, Purpose, Trial};
+use crate::report::bars::{Bar, BarChart, Group};
+use crate::report::block::{Block, Part};
+use crate::run_data::{Measures, PointData, RunData};
+use crate::stats::{self, Ratio};
+use crate::view::format::{bracketed, full, list, or_dash, percent, range, si, significant};
+use crate::view::{Style, Table, frame_name};
+
+/// Its section of a report.
+pub(super) fn parts(data: &RunData) -> Vec<Part> {
+    let captors = captors(data);
+    if captors.is_empty() {
+        return Vec::new();
+    }
+    let blocks = vec![
+        Block::Drawing { drawings: vec![chart(&captors)], caption: CAPTION },
+        Block::Table(rates(&captors).without_empty(&["95 % interval"])),
+        Block::Note(method(&captors)),
+        Block::Heading("How many times as fast"),
+        Block::Table(ratios(&captors)),
+        Block::Note(RATIOS.into()),
+        Block::Heading("Programs of the field"),
+        Block::Table(field(&captors).without_empty(&["Left out"])),
+        Block::Note(FIELD.into()),
+        Block::Heading("How they were called"),
+        Block::Table(commands(&captors)),
+    ];
+    vec![Part { id: "captors", heading: "Programs that capture, compared".into(), blocks }]
+}
+
+/// What a run of such programs says, for the summary.
+pub(super) fn findings(data: &RunData) -> Vec<String> {
+    let captors = captors(data);
+    let mut found: Vec<String> = groups(&captors).iter().filter_map(|group| sentence(group)).collect();
+    found.extend(absent(&captors));
+    found
+}
+
+const CAPTION: &str =
+    "Frames/s captured without loss; median of the rounds, whiskers: 95 % interval of the median.";
+
+const RATIOS: &str = "Ratios are formed round by round; shown are their median and its exact 95 % interval, which needs \
+    six rounds. Cost: that of the peer divided by that of weir.";
+
+const FIELD: &str = "What was looked for, in the field of programs that capture everything: missing ones could be installed. \
+    stenotype is the part of stenographer that captures: it has no other way than to write whole frames. FastNetMon \
+    captures to watch for attacks, neither writes frames nor takes a size for its buffer: the plan `peers-detect` \
+    compares it. Not looked for: Suricata, Zeek and Arkime, which analyse what they capture; n2disk, PF_RING and netmap, \
+    which need modules of the kernel.";
+
+fn method(captors: &[Captor<'_>]) -> String {
+    let apart = captors.iter().any(|captor| captor.setting("place") == "apart");
+    let place = if apart {
+        "The kernel receives on the generator's CPU, and the programs have another one: a rate is what the slower of the two \
+         takes."
+    } else {
+        "Generator, the kernel's receive work and the program share one CPU, so that all that a frame costs counts: never \
+         more is sent than that CPU can also receive, and a program that is too slow loses frames in its buffer."
+    };
+    let rounds = captors.iter().map(|captor| captor.full.len()).max().unwrap_or(0);
+    let excused = captors.iter().flat_map(|captor| captor.data.measured()).map(excused_share);
+    let excused = percent(excused.fold(0.0, f64::max));
+    format!(
+        "All programs capture in turn within each of {rounds} rounds, started by the command lines below, with the same memory for the \
+         kernel's buffer, on frames that are for somebody else, as at a mirror port. Jobs: counting, the first 96 bytes of \
+         each frame to /dev/null, whole frames to a file. {place} Rates at full \
+         speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
+         afterwards counts. Without loss: the rate at full speed if nothing was lost then, or else the highest load found by \
+         bisection below it. What a program says of itself \
+         is held against what was sent and, where it writes one, its file; the smaller number counts. Lost: frames in no \
+         file and in no count. Of these, up to 5 % that find the interface's ring of 256 frames full are the test bed's (it \
+         sends while the kernel waits for its turn to receive): in this run at most {excused} of a trial. Frames that are left in a buffer when the program is told \
+         to end are not lost for lack of speed. Cycles: reference cycles, CPU time \
+         times the frequency of the time stamp counter, per captured frame at full speed, of generator, kernel and program, \
+         less what generator and wire cost when an XDP program drops all frames (measured in each round); program: its own \
+         part, without the kernel's receive work."
+    )
+}
+
+/// A program at a job, with its results.
+struct Captor<'a> {
+    data: &'a PointData,
+    /// The trials at full speed of its rounds.
+    full: Vec<&'a Trial>,
+    /// What a frame costs in each round, in reference cycles, or in ns where nobody knows their frequency.
+    costs: Vec<Option<f64>>,
+}
+
+fn captors(data: &RunData) -> Vec<Captor<'_>> {
+    let points = || data.points.iter().filter(|point| point.measures() == Some(Measures::Captor));
+    let is_nothing = |point: &&PointData| point.setting("program") == Some("nothing");
+    let captor = |point| {
+        let full = at_full_speed(point);
+        let nothing = points().find(|other| is_nothing(other) && other.point.frame == point.point.frame);
+        let nothing = nothing.map(at_full_speed).unwrap_or_default();
+        let costs = full.iter().enumerate().map(|(round, trial)| {
+            let bed = nothing.get(round).and_then(|trial| per_frame(trial, all_ns))?;
+            Some(per_frame(trial, all_ns)? - bed)
+        });
+        let costs = costs.collect();
+        Captor { data: point, full, costs }
+    };
+    points().filter(|point| !is_nothing(point)).map(captor).collect()
+}
+
+fn at_full_speed(point: &PointData) -> Vec<&Trial> {
+    point.trials.iter().filter(|trial| trial.purpose == Purpose::Ceiling).collect()
+}
+
+fn all_ns(capture: &Capture) -> u64 {
+    capture.time.generator_ns + capture.time.capture_ns()
+}
+
+/// CPU time per captured frame, in reference cycles where their frequency is known.
+fn per_frame(trial: &Trial, time: fn(&Capture) -> u64) -> Option<f64> {
+    let ns = time(trial.capture.as_ref()?) as f64 / (trial.received > 0).then_some(trial.received as f64)?;
+    Some(ns * cycles_per_ns(trial).unwrap_or(1.0))
+}
+
+fn cycles_per_ns(trial: &Trial) -> Option<f64> {
+    Some(trial.cost.cycles_per_frame? / trial.cost.ns_per_frame?)
+}
+
+impl Captor<'_> {
+    fn setting(&self, name: &str) -> &str {
+        self.data.setting(name).unwrap_or("")
+    }
+
+    fn name(&self) -> &str {
+        self.setting("program")
+    }
+
+    fn is_own(&self) -> bool {
+        self.name().starts_with("weir")
+    }
+
+    fn goal(&self, name: &str) -> Option<&GoalResult> {
+        self.data.goals().iter().find(|goal| goal.goal == name)
+    }
+
+    fn lossless(&self) -> Option<&GoalResult> {
+        self.goal(LOSSLESS)
+    }
+
+    fn cost(&self) -> Option<f64> {
+        stats::median(&self.costs.iter().flatten().copied().collect::<Vec<_>>())
+    }
+
+    fn own_cost(&self) -> Option<f64> {
+        let own = |capture: &Capture| capture.time.system_ns + capture.time.user_ns;
+        let own = self.full.iter().filter_map(|trial| per_frame(trial, own));
+        stats::median(&own.collect::<Vec<_>>())
+    }
+
+    /// Frames lost at full speed, of all rounds, as a share; frames that were left over are none.
+    fn lost_share(&self) -> Option<f64> {
+        let (sent, captured) =
+            self.full.iter().fold((0, 0), |(s, c), t| (s + t.sent, c + t.received + left(t)));
+        (sent > 0).then(|| 1.0 - captured as f64 / sent as f64)
+    }
+
+    /// Where frames were lost at full speed, the worst place first.
+    fn places(&self) -> String {
+        let mut places: Vec<(&str, u64)> = Vec::new();
+        for line in self.full.iter().flat_map(|trial| &trial.ledger).filter(|line| line.name != LEFT) {
+            match places.iter_mut().find(|(name, _)| *name == line.name) {
+                Some((_, frames)) => *frames += line.frames,
+                None => places.push((&line.name, line.frames)),
+            }
+        }
+        places.sort_by_key(|(_, frames)| std::cmp::Reverse(*frames));
+        let unexplained: i64 = self.full.iter().map(|trial| trial.unexplained).sum();
+        let mut texts: Vec<String> =
+            places.iter().map(|(name, frames)| format!("{name} {}", full(*frames as f64))).collect();
+        texts.extend((unexplained != 0).then(|| format!("unexplained {unexplained}")));
+        texts.join(", ")
+    }
+}
+
+const LOSSLESS: &str = "without loss";
+const FULL: &str = "full speed";
+const LEFT: &str = "left in the buffer at the end";
+
+fn left(trial: &Trial) -> u64 {
+    trial.ledger.iter().filter(|line| line.name == LEFT).map(|line| line.frames).sum()
+}
+
+/// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
+fn excused_share(trial: &Trial) -> f64 {
+    let full = trial.ledger.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames);
+    let share = full.sum::<u64>() as f64 / trial.sent.max(1) as f64;
+    if share <= BED_SHARE { share } else { 0.0 }
+}
+
+/// Programs that did the same with the same frames.
+fn groups<'c, 'a>(captors: &'c [Captor<'a>]) -> Vec<Vec<&'c Captor<'a>>> {
+    let mut groups: Vec<Vec<&Captor>> = Vec::new();
+    let key = |captor: &Captor| (captor.data.point.frame.clone(), captor.setting("job").to_string());
+    for captor in captors {
+        match groups.iter_mut().find(|group| key(group[0]) == key(captor)) {
+            Some(group) => group.push(captor),
+            None => groups.push(vec![captor]),
+        }
+    }
+    groups
+}
+
+fn job(captor: &Captor<'_>) -> &'static str {
+    match captor.setting("job") {
+        "count" => "count",
+        "headers" => "headers",
+        _ => "file",
+    }
+}
+
+// ---- rates ---------------------------------------------------------------------------------------------
+
+fn chart(captors: &[Captor<'_>]) -> String {
+    let groups: Vec<Group> = groups(captors)
+        .iter()
+        .map(|group| Group {
+            label: format!("{}, {}", frame_name(&group[0].data.point.frame), job(group[0])),
+            bars: group.iter().map(|captor| bar(captor)).collect(),
+            limit: None,
+        })
+        .collect();
+    let texts: Vec<String> = groups
+        .iter()
+        .flat_map(|group| group.bars.iter().map(|bar| format!("{}, {}", group.label, bar.title)))
+        .collect();
+    let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
+    chart.draw("Frames/s captured without loss, by program", &texts.join("; "))
+}
+
+fn bar(captor: &Captor<'_>) -> Bar {
+    let goal = captor.lossless();
+    let value = goal.and_then(|goal| goal.fps_median);
+    let missing = if captor.full.is_empty() { "left out" } else { "none" };
+    let text = value.map_or_else(|| missing.into(), si);
+    let own = captor.is_own();
+    let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
+    let (label, title) = (captor.name().to_string(), format!("{}: {text} frames/s", captor.name()));
+    let interval = goal.and_then(|goal| goal.fps_interval);
+    let (parts, ticks) = (Vec::new(), Vec::new());
+    Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
+}
+
+fn rates(captors: &[Captor<'_>]) -> Table {
+    let cycles = captors.iter().flat_map(|captor| &captor.full).any(|trial| cycles_per_ns(trial).is_some());
+    let unit = if cycles { "Cycles/frame" } else { "ns/frame" };
+    let mut table = Table::new(&[
+        "Frame",
+        "Job",
+        "Program",
+        "Without loss, frames/s",
+        "95 % interval",
+        "At full speed: captured",
+        "lost",
+        unit,
+        "program",
+        "Where",
+    ]);
+    for captor in captors.iter().filter(|captor| !captor.full.is_empty()) {
+        let goal = captor.lossless();
+        table.push(vec![
+            captor.data.point.frame.clone(),
+            job(captor).into(),
+            captor.name().into(),
+            or_dash(goal.and_then(|goal| goal.fps_median), full),
+            or_dash(goal.and_then(|goal| goal.fps_interval), |(a, b)| format!("{} – {}", si(a), si(b))),
+            or_dash(captor.goal(FULL).and_then(|goal| goal.fps_median), si),
+            or_dash(captor.lost_share(), percent),
+            or_dash(captor.cost(), full),
+            or_dash(captor.own_cost(), full),
+            captor.places(),
+        ]);
+    }
+    table
+}
+
+/// Who was looked for, and who was found.
+fn field(captors: &[Captor<'_>]) -> Table {
+    let mut table = Table::new(&["Program", "Version", "Jobs", "Left out"]);
+    for name in unique(captors.iter().map(Captor::name)) {
+        let of = || captors.iter().filter(|captor| captor.name() == name);
+        let jobs = unique(of().filter(|captor| !captor.full.is_empty()).map(job));
+        let jobs: Vec<String> = jobs.into_iter().map(str::to_string).collect();
+        let version = of().map(|captor| captor.setting("version")).find(|version| !version.is_empty());
+        let why = of().filter(|captor| captor.full.is_empty()).flat_map(|captor| &captor.data.point.notes);
+        let cells = [name, version.unwrap_or("–"), &list(&jobs), why.last().map_or("", String::as_str)];
+        table.push(cells.map(str::to_string).to_vec());
+    }
+    table
+}
+
+fn unique<'s>(texts: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+    let mut list = Vec::new();
+    for text in texts {
+        if !list.contains(&text) {
+            list.push(text);
+        }
+    }
+    list
+}
+
+fn commands(captors: &[Captor<'_>]) -> Table {
+    let mut table = Table::new(&["Program", "Command"]);
+    let mut seen: Vec<&str> = Vec::new();
+    for captor in captors.iter().filter(|captor| !captor.full.is_empty()) {
+        let line = captor.setting("command");
+        if !seen.contains(&line) {
+            seen.push(line);
+            table.push(vec![format!("{}, {}", captor.name(), job(captor)), line.into()]);
+        }
+    }
+    table
+}
+
+/// Why programs were left out, each reason once.
+fn absent(captors: &[Captor<'_>]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for captor in captors.iter().filter(|captor| captor.full.is_empty()) {
+        for reason in
+            captor.data.point.notes.iter().filter(|note| !reasons.contains(note)).collect::<Vec<_>>()
+        {
+            reasons.push(reason.clone());
+        }
+    }
+    reasons
+}
+
+// ---- ratios --------------------------------------------------------------------------------------------
+
+/// Ours by theirs, round by round.
+fn ratio(own: &Captor<'_>, other: &Captor<'_>, goal: &str) -> Option<Ratio> {
+    let pairs = own.goal(goal)?.repetitions.iter().zip(&other.goal(goal)?.repetitions);
+    stats::ratio(&pairs.filter_map(|(own, other)| own.fps.zip(other.fps)).collect::<Vec<_>>())
+}
+
+/// Their cost by ours, round by round.
+fn cost_ratio(own: &Captor<'_>, other: &Captor<'_>) -> Option<Ratio> {
+    let pairs = other.costs.iter().zip(&own.costs);
+    stats::ratio(&pairs.filter_map(|(other, own)| other.zip(*own)).collect::<Vec<_>>())
+}
+
+fn with_interval(ratio: Option<Ratio>) -> String {
+    or_dash(ratio, |ratio| {
+        let interval = ratio.interval.map_or_else(String::new, |interval| format!(" ({})", range(interval)));
+        significant(ratio.value) + &interval
+    })
+}
+
+fn ratios(captors: &[Captor<'_>]) -> Table {
+    let mut table = Table::new(&[
+        "Frame",
+        "Job",
+        "Program",
+        "Against",
+        "Rate without loss",
+        "Captured at full speed",
+        "Cost of a frame, theirs by ours",
+    ]);
+    for group in groups(captors) {
+        let there = || group.iter().filter(|captor| !captor.full.is_empty());
+        for own in there().filter(|captor| captor.is_own()) {
+            for other in there().filter(|captor| !captor.is_own()) {
+                table.push(vec![
+                    own.data.point.frame.clone(),
+                    job(own).into(),
+                    own.name().into(),
+                    other.name().into(),
+                    with_interval(ratio(own, other, LOSSLESS)),
+                    with_interval(ratio(own, other, FULL)),
+                    with_interval(cost_ratio(own, other)),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// The best of ours against all others at one job.
+fn sentence(group: &[&Captor<'_>]) -> Option<String> {
+    let fps = |captor: &Captor| captor.lossless().and_then(|goal| goal.fps_median);
+    let own = group.iter().filter(|captor| captor.is_own() && fps(captor).is_some());
+    let best = own.max_by(|a, b| fps(a).unwrap_or(0.0).total_cmp(&fps(b).unwrap_or(0.0)))?;
+    let against = group.iter().filter(|captor| !captor.is_own()).filter_map(|other| {
+        let ratio = ratio(best, other, LOSSLESS)?;
+        let interval = ratio.interval.map_or_else(String::new, bracketed);
+        Some(format!("{} times {}{interval}", significant(ratio.value), other.name()))
+    });
+    let against: Vec<String> = against.collect();
+    let against = if against.is_empty() { String::new() } else { format!(": {}", list(&against)) };
+    Some(format!(
+        "{} captures {} frames/s of {} without loss (job: {}){against}.",
+        best.name(),
+        si(fps(best)?),
+        frame_name(&best.data.point.frame),
+        job(best)
+    ))
+}
+
+#[cfg(test)]
+mod tests;

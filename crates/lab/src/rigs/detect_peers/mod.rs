@@ -1,0 +1,62 @@
+//! The rig `peers-detect`: `weir detect` and other programs that watch for attacks, in the same rounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Program, Rig};
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod plan;
+mod program;
+mod report;
+mod run;
+
+pub use plan::{DetectPeer, DetectPeers};
+
+/// The rig.
+pub(super) struct DetectPeersRig;
+
+impl Rig for DetectPeersRig {
+    fn name(&self) -> &'static str {
+        "peers-detect"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("peers-detect", include_str!("../../../../../plans/peers-detect.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn programs(&self) -> &'static [Program] {
+        const PROGRAMS: &[Program] = &[Program { name: "fastnetmon", package: "fastnetmon" }];
+        PROGRAMS
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("detect_peers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for DetectPeers {
+    fn estimate(&self) -> Duration {
+        DetectPeers::estimate(self)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_rounds()
+    }
+}

@@ -1,0 +1,240 @@
+//! Programs that watch for attacks: how soon each tells one, and how large it says that it is.
+
+use crate::record::{Detection, Verdict};
+use crate::report::bars::{Bar, BarChart, Group};
+use crate::report::block::{Block, Part};
+use crate::run_data::{Measures, PointData, RunData};
+use crate::stats;
+use crate::view::format::{full, or_dash, percent, range, si, significant};
+use crate::view::{Style, Table};
+
+/// Its section of a report.
+pub(super) fn parts(data: &RunData) -> Vec<Part> {
+    let detectors = detectors(data);
+    if detectors.is_empty() {
+        return Vec::new();
+    }
+    let blocks = vec![
+        Block::Drawing { drawings: vec![chart(&detectors)], caption: CAPTION },
+        Block::Table(table(&detectors).without_empty(&["95 % interval", "Left out"])),
+        Block::Note(METHOD.into()),
+    ];
+    vec![Part { id: "detectors", heading: "Programs that watch for attacks".into(), blocks }]
+}
+
+/// What a run of such programs says, for the summary.
+pub(super) fn findings(data: &RunData) -> Vec<String> {
+    let detectors = detectors(data);
+    let mut rates: Vec<f64> = detectors.iter().map(|detector| detector.attack_fps).collect();
+    rates.dedup();
+    let mut found: Vec<String> = rates.iter().filter_map(|&fps| sentence(&detectors, fps)).collect();
+    for why in detectors.iter().filter_map(Detector::left_out) {
+        if !found.iter().any(|text| text == why) {
+            found.push(why.into());
+        }
+    }
+    found
+}
+
+const CAPTION: &str = "Seconds from the first frame of an attack until it is told; median of the rounds, whiskers: 95 % \
+    interval of the median. Shorter is better.";
+
+const METHOD: &str = "All programs watch the same interface in turn within each round, and one host is attacked with frames \
+    of one flow. Each is started anew, watches for a calm second, and is attacked until it tells, or until the time of the \
+    plan is over. weir tells by a line of JSON, FastNetMon by its script: what it has said is looked for every 2 ms. Stated: \
+    the rate in its first event. True: the mean rate of the frames that arrived until then. FastNetMon has the \
+    configuration that it comes with, but for networks, interface and limit: a mean over 5 s, looked at each second, which \
+    passes the limit the sooner the larger an attack is, and is then the further from its rate. weir has its defaults: it \
+    tells when more came within a second than the limit allows and the rate is known to 2 %, after half a second at the \
+    soonest. Intervals need six rounds.";
+
+/// A program and an attack, with what became of it.
+struct Detector<'a> {
+    data: &'a PointData,
+    attack_fps: f64,
+    found: Vec<Detection>,
+}
+
+fn detectors(data: &RunData) -> Vec<Detector<'_>> {
+    let points = data.points.iter().filter(|point| point.measures() == Some(Measures::Detector));
+    let detector = |data: &'_ PointData| -> Option<f64> { data.setting("attack_fps")?.parse().ok() };
+    points
+        .filter_map(|data| {
+            let trials = data.measured().filter(|trial| trial.verdict != Verdict::Invalid);
+            let found = trials.filter_map(|trial| trial.detection).collect();
+            Some(Detector { data, attack_fps: detector(data)?, found })
+        })
+        .collect()
+}
+
+impl Detector<'_> {
+    fn name(&self) -> &str {
+        self.data.setting("program").unwrap_or(&self.data.point.dut)
+    }
+
+    fn of(&self, value: impl Fn(&Detection) -> Option<f64>) -> Vec<f64> {
+        self.found.iter().filter_map(value).collect()
+    }
+
+    fn after_s(&self) -> Vec<f64> {
+        self.of(|detection| detection.after_s)
+    }
+
+    fn error(&self) -> Option<f64> {
+        stats::median(&self.of(Detection::error))
+    }
+
+    /// Why there is nothing to say of it.
+    fn left_out(&self) -> Option<&str> {
+        let why = self.data.point.notes.iter().find(|note| note.contains("is left out"));
+        why.map(String::as_str).filter(|_| self.found.is_empty())
+    }
+}
+
+fn chart(detectors: &[Detector<'_>]) -> String {
+    let mut groups: Vec<Group> = Vec::new();
+    for detector in detectors {
+        let label = format!("{} frames/s", si(detector.attack_fps));
+        let (bar, own) = (bar(detector), groups.iter_mut().find(|group| group.label == label));
+        match own {
+            Some(group) => group.bars.push(bar),
+            None => groups.push(Group { label, bars: vec![bar], limit: None }),
+        }
+    }
+    let texts: Vec<String> = groups
+        .iter()
+        .flat_map(|group| group.bars.iter().map(|bar| format!("attack of {}: {}", group.label, bar.title)))
+        .collect();
+    let chart = BarChart { groups, unit: "s".into(), number: significant, limit_name: String::new() };
+    chart.draw("Seconds until an attack is told, by program", &texts.join("; "))
+}
+
+fn bar(detector: &Detector<'_>) -> Bar {
+    let times = detector.after_s();
+    let (value, interval) = (stats::median(&times), stats::median_interval(&times));
+    let none = if detector.found.is_empty() { "left out" } else { "not told" };
+    let text = value.map_or_else(|| none.into(), |s| format!("{} s", significant(s)));
+    let own = detector.name().starts_with("weir");
+    let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
+    let (label, title) = (detector.name().to_string(), format!("{}: {text}", detector.name()));
+    let (parts, ticks) = (Vec::new(), Vec::new());
+    Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
+}
+
+fn table(detectors: &[Detector<'_>]) -> Table {
+    let mut table = Table::new(&[
+        "Attack, frames/s",
+        "Program",
+        "Version",
+        "Told",
+        "After, s",
+        "95 % interval",
+        "Longest, s",
+        "Stated, frames/s",
+        "True, frames/s",
+        "Error",
+        "Left out",
+    ]);
+    for detector in detectors {
+        let times = detector.after_s();
+        let median = |value: fn(&Detection) -> Option<f64>| stats::median(&detector.of(value));
+        let longest = times.iter().copied().reduce(f64::max);
+        table.push(vec![
+            full(detector.attack_fps),
+            detector.name().into(),
+            detector.data.setting("version").unwrap_or("–").into(),
+            format!("{} of {}", times.len(), detector.found.len()),
+            or_dash(stats::median(&times), significant),
+            or_dash(stats::median_interval(&times), range),
+            or_dash(longest, significant),
+            or_dash(median(|detection| detection.stated_fps), full),
+            or_dash(median(|detection| Some(detection.true_fps)), full),
+            or_dash(detector.error(), signed),
+            detector.left_out().unwrap_or("").into(),
+        ]);
+    }
+    table
+}
+
+/// `−42.0 %`, `+0.100 %`.
+fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { "−" } else { "+" };
+    sign.to_string() + &percent(share.abs())
+}
+
+fn sentence(detectors: &[Detector<'_>], attack_fps: f64) -> Option<String> {
+    let told = detectors.iter().filter(|detector| detector.attack_fps == attack_fps).filter_map(|detector| {
+        let after = stats::median(&detector.after_s())?;
+        let error = detector.error().map_or_else(String::new, |error| match error {
+            _ if error.abs() < 0.001 => " and states its rate within 0.1 %".into(),
+            _ if error < 0.0 => format!(" and states a rate that is {} too low", percent(-error)),
+            _ => format!(" and states a rate that is {} too high", percent(error)),
+        });
+        Some(format!("{} tells it after {} s{error}", detector.name(), significant(after)))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("An attack of {} frames/s: {}.", si(attack_fps), told.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::record::{PointResult, Trial};
+    use crate::report::block::{self, terminal};
+
+    /// A program that tells an attack of 40,000 frames/s after so long.
+    fn detector(index: usize, program: &str, told: &[(f64, f64)]) -> PointData {
+        let mut data = fixture::point(index, program, 64, 1.0);
+        let settings =
+            [("measures", "detector"), ("program", program), ("attack_fps", "40000"), ("version", "1.2")];
+        data.point.settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        data.point.result = Some(PointResult { search: "rounds".into(), ..PointResult::default() });
+        let trial = data.trials[1].clone();
+        let one = |&(after_s, stated): &(f64, f64)| Trial {
+            detection: Some(Detection {
+                after_s: (after_s > 0.0).then_some(after_s),
+                stated_fps: (after_s > 0.0).then_some(stated),
+                true_fps: 40_000.0,
+            }),
+            ..trial.clone()
+        };
+        data.trials = told.iter().map(one).collect();
+        data
+    }
+
+    fn run() -> RunData {
+        let mut absent = detector(2, "other", &[]);
+        absent.point.notes = vec!["other is left out: it is not installed.".into()];
+        let points = vec![
+            detector(0, "weir detect", &[(1.2, 40_000.0), (1.4, 40_400.0), (1.3, 40_200.0)]),
+            detector(1, "fastnetmon", &[(4.0, 20_000.0), (0.0, 0.0), (5.0, 24_000.0)]),
+            absent,
+        ];
+        RunData { run: fixture::run(1), points }
+    }
+
+    #[test]
+    fn an_attack_has_a_sentence_and_each_program_a_row() {
+        let found = findings(&run()).join("\n").replace('\u{202f}', " ");
+        assert_eq!(
+            found,
+            "An attack of 40.0 k frames/s: weir detect tells it after 1.30 s and states a rate that is 0.500 % too high; \
+             fastnetmon tells it after 4.50 s and states a rate that is 45.0 % too low.\nother is left out: it is not installed."
+        );
+        let all = terminal(&parts(&run())).replace('\u{202f}', " ");
+        let row = |name: &str| all.lines().find(|line| line.contains(name)).unwrap().to_string();
+        assert!(row("fastnetmon").contains("2 of 3") && row("fastnetmon").contains("22 000"), "{all}");
+        assert!(row("weir detect").contains("3 of 3") && row("weir detect").contains("1.40"), "{all}");
+        assert!(row("other").contains("it is not installed"), "{all}");
+    }
+
+    #[test]
+    fn the_page_has_a_bar_for_each() {
+        let page = block::page(&parts(&run())).replace('\u{202f}', " ");
+        for text in ["weir detect: 1.30 s", "fastnetmon: 4.50 s", "other: left out", "Shorter is better"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert_eq!(block::page(&parts(&fixture::quick())), "");
+    }
+}

@@ -1,0 +1,300 @@
+//! The experiment `peers-detect`: `weir detect` and other programs that watch for attacks, in turns, round by round.
+//!
+//! ```text
+//! round 1: weir detect  fastnetmon      each: start > calm > attack ... told > end
+//! round 2: fastnetmon  weir detect
+//! ```
+//! All are started as users start them. The clock runs from the attack's first frame until the program has said that there
+//! is an attack; what it says of its rate is held against what arrived.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_load::Control;
+use weir_load::counts::Load;
+use weir_testbed::dut::DutKind;
+use weir_testbed::error::Error;
+use weir_testbed::journal::Journal;
+use weir_testbed::lock::measuring_lock;
+
+use super::program::{Detector, Order};
+
+use crate::frames::PointSpec;
+use crate::frames::Settings;
+use crate::frames::mirror::RING_FULL;
+use crate::frames::mirror::{Mirror, Sent};
+use crate::frames::verdict::Books;
+use crate::record::{Detection, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
+use crate::rigs::detect_peers::plan::{DetectPeer, DetectPeers};
+use crate::run::folder::Folder;
+use crate::run::process::{Failed, Process};
+use crate::run::rounds::{TakesTurns, take_turns};
+use crate::run::series::Series;
+use crate::run::{Event, RunError, Running, programs};
+use crate::run_data::{MEASURES, Measures};
+
+/// A program watches for so long before the attack.
+const CALM: Duration = Duration::from_secs(1);
+/// Time between two looks at what it says.
+const LOOK: Duration = Duration::from_millis(2);
+/// The interface that is watched: names are those of every bed.
+const DEVICE: &str = "t1";
+
+/// A comparison in progress.
+type Contest<'a> = Running<'a, DetectPeers>;
+
+/// One point.
+struct Entrant<'a> {
+    point: Point,
+    detector: Detector,
+    attack_fps: f64,
+    /// It cannot take part; the point's notes say why.
+    absent: bool,
+    series: Series<'a>,
+}
+
+impl TakesTurns for Entrant<'_> {
+    fn point(&self) -> &Point {
+        &self.point
+    }
+
+    fn takes_part(&self) -> bool {
+        !self.absent
+    }
+}
+
+/// Where attacks take place.
+struct Bench {
+    mirror: Mirror,
+    folder: Folder,
+}
+
+/// What became of an attack.
+struct Outcome {
+    sent: Sent,
+    ring_full: u64,
+    detection: Detection,
+}
+
+impl<'a> Contest<'a> {
+    pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
+        let bench = self.bench()?;
+        let mut entrants = self.entrants(&bench)?;
+        let rounds = self.rounds(self.experiment.rounds, entrants.len());
+        take_turns(&rounds, &mut entrants, |entrant| self.attack(entrant, &bench))?;
+        for entrant in &entrants {
+            let search = if entrant.absent { "left out" } else { "rounds" };
+            self.close(&entrant.point, PointResult { search: search.into(), ..PointResult::default() })?;
+        }
+        Ok(())
+    }
+
+    fn bench(&mut self) -> Result<Bench, RunError> {
+        // One flow, hence one host.
+        let plain = PointSpec::plain(DutKind::Wire, 64, 1);
+        let spec = PointSpec { frame: self.experiment.frame.clone(), ..plain };
+        let mirror = Mirror::build(&spec, self.settings.seed, &mut self.journal)?;
+        let within = std::env::temp_dir();
+        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let folder = Folder::new(&within).map_err(|source| Error::Os { what, source })?;
+        Ok(Bench { mirror, folder })
+    }
+
+    /// Everyone who takes part, and those who cannot.
+    fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
+        let peers = self.experiment.names.iter().map(|&peer| Detector::Peer(peer));
+        let detectors: Vec<_> = std::iter::once(Detector::Weir).chain(peers).collect();
+        let mut absent = Vec::new();
+        for &detector in &detectors {
+            let why = match missing(detector) {
+                Some(why) => Some(why),
+                None => self.try_out(detector, bench)?,
+            };
+            let note = why.map(|why| format!("{} is left out: {why}.", detector.name()));
+            note.iter().for_each(|note| (self.options.observe)(Event::Note(note)));
+            absent.push(note);
+        }
+        let mut list = Vec::new();
+        for &attack_fps in &self.experiment.attacks_fps {
+            for (&detector, absent) in detectors.iter().zip(&absent) {
+                let mut point = self.point((detector, attack_fps), list.len(), bench);
+                if absent.is_none() {
+                    point.settings.push(("version".into(), version(detector)));
+                }
+                point.notes.extend(absent.clone());
+                let kept = self.past.enter(&mut point, self.store)?;
+                let series = Series::new(self, &point, kept);
+                list.push(Entrant { point, detector, attack_fps, absent: absent.is_some(), series });
+            }
+        }
+        Ok(list)
+    }
+
+    fn point(&self, (detector, attack_fps): (Detector, f64), index: usize, bench: &Bench) -> Point {
+        let experiment = self.experiment;
+        let settings = [
+            (MEASURES, Measures::Detector.name().to_string()),
+            ("program", detector.name().to_string()),
+            ("attack_fps", attack_fps.to_string()),
+            ("limit_fps", experiment.limit_fps.to_string()),
+            ("frame_bytes", experiment.frame.to_string()),
+        ];
+        let (sending, other) = (bench.mirror.sending_cpu(), bench.mirror.other_cpu());
+        let place = format!(
+            "The kernel receives on CPU {sending}, which sends; programs are started on CPU {other}."
+        );
+        Point {
+            id: 0,
+            run_id: self.record.id,
+            index,
+            settings: settings.map(|(name, value)| (name.to_string(), value)).to_vec(),
+            dut: detector.name().into(),
+            frame: experiment.frame.to_string(),
+            frame_bytes_mean: experiment.frame.mean(),
+            cpus: vec![other],
+            cpus_shared: if other == sending { vec![other] } else { Vec::new() },
+            line_fps: None,
+            notes: vec![place],
+            result: None,
+        }
+    }
+
+    /// Starts a program and ends it: some are installed and do not work here. Returns why it cannot take part.
+    fn try_out(&mut self, detector: Detector, bench: &Bench) -> Result<Option<String>, RunError> {
+        let stop = self.options.stop;
+        let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
+            return Err(RunError::Interrupted(self.record.id));
+        };
+        let order =
+            Order { device: DEVICE, limit_fps: self.experiment.limit_fps, folder: bench.folder.path() };
+        match bench.started(detector, &order, &mut self.journal) {
+            Err(Failed::Run(error)) => Err(error),
+            Err(Failed::Program(why)) => Ok(Some(why)),
+            Ok(process) => Ok(process.end(&mut self.journal)?.err()),
+        }
+    }
+
+    fn attack(&mut self, entrant: &mut Entrant<'a>, bench: &Bench) -> Result<(), RunError> {
+        let load = Load::steady(entrant.attack_fps, self.experiment.attack);
+        let order =
+            Order { device: DEVICE, limit_fps: self.experiment.limit_fps, folder: bench.folder.path() };
+        let (journal, settings) = (&mut self.journal, &self.settings);
+        let measure =
+            |control: &Control| match bench.attack(entrant.detector, &order, (&load, control), journal) {
+                Err(Failed::Run(error)) => Err(error),
+                Err(Failed::Program(why)) => {
+                    let trial = Books::default().trial(&load, 0.0, Noise::default(), &settings.limits);
+                    Ok(Trial { verdict: Verdict::Invalid, reasons: vec![why], ..trial })
+                }
+                Ok(outcome) => Ok(judged(&outcome, &load, settings)),
+            };
+        entrant.series.one((&load, Purpose::Procedure), measure).map(drop)
+    }
+}
+
+impl Bench {
+    /// A program that watches.
+    fn started(
+        &self,
+        detector: Detector,
+        order: &Order<'_>,
+        journal: &mut Journal,
+    ) -> Result<Process, Failed> {
+        let written = detector.configure(order);
+        written.map_err(|error| Failed::Program(format!("its configuration cannot be written: {error}")))?;
+        let (mut command, said) = (detector.command(order), order.folder.join("said"));
+        let (bed, cpu) = (self.mirror.bed(), self.mirror.other_cpu());
+        let mut process = bed.tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
+        match process.await_words(detector.ready()) {
+            Ok(()) => Ok(process),
+            Err(why) => {
+                // It may be there still.
+                let _ = process.end(journal)?;
+                Err(Failed::Program(why))
+            }
+        }
+    }
+
+    /// Starts a program, attacks until it tells, and ends it.
+    fn attack(
+        &self,
+        detector: Detector,
+        order: &Order<'_>,
+        (load, control): (&Load, &Control),
+        journal: &mut Journal,
+    ) -> Result<Outcome, Failed> {
+        let process = self.started(detector, order, journal)?;
+        thread::sleep(CALM);
+        let tells = detector.tells(&order.folder.join("said"), order.folder);
+        let stated = || detector.stated_fps(&fs::read_to_string(&tells).unwrap_or_default());
+        let dropped = || Ok::<_, RunError>(self.mirror.bed().snapshot()?.devices["t0"].link.tx_dropped);
+        let (before, over, begin) = (dropped()?, AtomicBool::new(false), Instant::now());
+        let (sent, told) = thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let sent = self.mirror.send(load, None, &Control::new(&over, &|_, _| ()));
+                over.store(true, Ordering::Relaxed);
+                sent
+            });
+            let told = loop {
+                let told = stated().map(|fps| (begin.elapsed(), fps));
+                if told.is_some() || over.load(Ordering::Relaxed) || control.stopped() {
+                    break told;
+                }
+                thread::sleep(LOOK);
+            };
+            over.store(true, Ordering::Relaxed);
+            (sending.join().expect("it does not panic"), told)
+        });
+        let ring_full = dropped()? - before;
+        let ended = process.end(journal)?;
+        let sent = sent?;
+        ended.map_err(Failed::Program)?;
+        let arrived = sent.stream.sent.saturating_sub(ring_full);
+        let detection = Detection {
+            after_s: told.map(|(after, _)| after.as_secs_f64()),
+            stated_fps: told.map(|(_, fps)| fps),
+            true_fps: arrived as f64 / (sent.stream.last_ns.max(1) as f64 / 1e9),
+        };
+        Ok(Outcome { sent, ring_full, detection })
+    }
+}
+
+fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
+    let (stream, detection) = (&outcome.sent.stream, outcome.detection);
+    let full = LedgerLine {
+        name: RING_FULL.into(),
+        owner: Owner::Tester,
+        frames: outcome.ring_full,
+        source: "tx_dropped of t0".into(),
+    };
+    // It ends early, when it is told: what was to be sent is what was.
+    let books = Books {
+        offered: stream.sent,
+        sent: stream.sent,
+        received: stream.sent.saturating_sub(outcome.ring_full),
+        ledger: Some(full).into_iter().filter(|line| line.frames > 0).collect(),
+        ..Books::default()
+    };
+    // An attack that comes in bursts is none the less one.
+    let rate_error = load.fps.map_or(0.0, |fps| detection.true_fps / fps - 1.0);
+    let noise = Noise { rate_error, ..Noise::default() };
+    let trial = books.trial(load, detection.true_fps, noise, &settings.limits);
+    Trial { detection: Some(detection), ..trial }
+}
+
+/// Why a program cannot take part, as far as can be said without trying.
+fn missing(detector: Detector) -> Option<String> {
+    match detector {
+        Detector::Weir => programs::not_weir(),
+        Detector::Peer(peer) => programs::missing(peer.name(), peer.name()),
+    }
+}
+
+fn version(detector: Detector) -> String {
+    match detector {
+        Detector::Weir => env!("CARGO_PKG_VERSION").into(),
+        Detector::Peer(DetectPeer::FastNetMon) => programs::version("fastnetmon", "fastnetmon"),
+    }
+}

@@ -1,0 +1,69 @@
+//! The rig `peers-generator`: frame generators compared in the same rounds, and what the tester itself is like.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Program, Rig};
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod command;
+mod contestant;
+mod plan;
+mod report;
+mod result;
+mod run;
+
+pub use plan::{Peer, Peers};
+
+/// The rig.
+pub(super) struct GeneratorsRig;
+
+impl Rig for GeneratorsRig {
+    fn name(&self) -> &'static str {
+        "peers-generator"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("peers-generator", include_str!("../../../../../plans/peers-generator.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn programs(&self) -> &'static [Program] {
+        const PROGRAMS: &[Program] = &[
+            Program { name: "trafgen", package: "netsniff-ng" },
+            Program { name: "tcpreplay", package: "tcpreplay" },
+            Program { name: "iperf3", package: "iperf3" },
+            Program { name: "xdp-trafficgen", package: "xdp-tools" },
+        ];
+        PROGRAMS
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("peers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for Peers {
+    fn estimate(&self) -> Duration {
+        Peers::estimate(self)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_rounds()
+    }
+}

@@ -1,0 +1,116 @@
+use super::*;
+use crate::fixture;
+use crate::record::{Noise, PointResult, Purpose};
+use crate::report::block::{self, terminal};
+
+/// Point number `index` of a comparison: rates in its rounds, and what it is compared with.
+fn generator(index: usize, name: &str, flows: &str, fps: Option<f64>, against: &[(usize, f64)]) -> PointData {
+    let mut data = fixture::point(index, name, 64, fps.unwrap_or(1.0));
+    data.point.index = index;
+    data.point.settings = settings("generator", &[("generator", name), ("flows", flows)]);
+    let goal = data.point.result.take().unwrap().goals.remove(0);
+    let comparison = |(point_index, ratio): &(usize, f64)| Comparison {
+        point_index: *point_index,
+        ratio: *ratio,
+        interval: Some((ratio * 0.9, ratio * 1.1)),
+        rounds: 5,
+    };
+    let comparisons = against.iter().map(comparison).collect();
+    let goals = fps.map(|_| goal).into_iter().collect();
+    data.point.result =
+        Some(PointResult { search: "rounds".into(), goals, comparisons, ..PointResult::default() });
+    data
+}
+
+fn settings(measures: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
+    let all = std::iter::once(("measures", measures)).chain(more.iter().copied());
+    all.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+fn pacing(index: usize, offered: f64, rates: &[f64]) -> PointData {
+    let mut data = fixture::point(index, "wire", 64, offered);
+    data.point.settings = settings("pacing", &[("offered_fps", &offered.to_string())]);
+    let trial = data.trials[1].clone();
+    let departures = |rate_fps: &f64| Departures {
+        rate_fps: *rate_fps,
+        count: 100,
+        late_p50_ns: 20,
+        late_p99_ns: 150,
+        late_p999_ns: 4000,
+        late_max_ns: 9000,
+        buckets: vec![(20, 90), (150, 9), (9000, 1)],
+    };
+    let trials = rates.iter().map(|rate| Trial {
+        purpose: Purpose::Pacing,
+        overhead_s: 0.004,
+        noise: Noise { departures: Some(departures(rate)), ..Noise::default() },
+        ..trial.clone()
+    });
+    data.trials = trials.collect();
+    data
+}
+
+fn run() -> RunData {
+    let mut absent = generator(2, "tcpreplay", "1", None, &[]);
+    absent.point.notes = vec!["tcpreplay is left out: it is not installed.".into()];
+    absent.trials.clear();
+    let points = vec![
+        generator(0, "weir", "1", Some(12e6), &[(1, 6.0)]),
+        generator(1, "trafgen", "1", Some(2e6), &[]),
+        absent,
+        generator(3, "weir", "1000000", Some(9e6), &[(0, 0.75), (1, 4.5)]),
+        pacing(4, 1000.0, &[1000.0, 999.0]),
+        pacing(5, 2e6, &[2e6, 2e6]),
+    ];
+    RunData { run: fixture::run(1), points }
+}
+
+#[test]
+fn findings_say_how_many_times_and_who_is_missing() {
+    let found = findings(&run()).join("\n").replace('\u{202f}', " ");
+    for sentence in [
+        "weir sends 12.0 M frames/s of 64 bytes with 1 flow from one CPU: 6.00 times trafgen (5.40 to 6.60).",
+        "weir sends 9.00 M frames/s of 64 bytes with 1 M flows from one CPU: 75 % (68 % to 82 %) of its rate with 1 flow.",
+        "From 1.00 k to 2.00 M frames/s the mean rate is within 0.100 % of what was asked (worst at 1.00 k); \
+         99 % of the frames leave at most 150 ns late.",
+        "A trial takes 4.00 ms longer than it sends (median of 4; at most 4.00 ms).",
+        "tcpreplay is left out: it is not installed.",
+    ] {
+        assert!(found.contains(sentence), "{sentence}\n--\n{found}");
+    }
+}
+
+#[test]
+fn tables_hold_all_of_it() {
+    let all = terminal(&parts(&run())).replace('\u{202f}', " ");
+    for row in ["12 000 000", "1 000 000  weir", "0.750  0.675 – 0.825", "-0.100 %", "2000000.000"] {
+        assert!(all.contains(row), "{row}\n--\n{all}");
+    }
+}
+
+#[test]
+fn the_histogram_is_counted_from_below() {
+    let data = run();
+    let pace = &paces(&data)[0];
+    assert_eq!(
+        (pace.share_within(100), pace.share_within(1000), pace.share_within(10_000)),
+        (0.9, 0.99, 1.0)
+    );
+}
+
+#[test]
+fn the_page_has_these_sections_and_none_about_devices() {
+    let page = crate::report::html(&[run()]);
+    for part in ["Generators compared", "Pacing", "Frames by lateness", "left out"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(
+        !page.contains("Throughput by frame size") && !page.contains("not the limit"),
+        "no device was measured"
+    );
+    assert_eq!(
+        block::page(&parts(&fixture::quick())),
+        "",
+        "nothing about generators where none was compared"
+    );
+}

@@ -1,0 +1,23 @@
+//! All rigs: a folder and a line each. None uses another one; what several need is the [engine](crate::run)'s, or that of
+//! [trials with frames](crate::frames).
+
+pub mod capture;
+pub mod capture_peers;
+pub mod detect_peers;
+pub mod generators;
+pub mod throughput;
+
+use crate::rig::Rig;
+
+const ALL: &[&dyn Rig] = &[
+    &throughput::ThroughputRig,
+    &generators::GeneratorsRig,
+    &capture::CaptureRig,
+    &capture_peers::CapturePeersRig,
+    &detect_peers::DetectPeersRig,
+];
+
+/// All rigs, in the order in which people read of them.
+pub fn all() -> impl Iterator<Item = &'static dyn Rig> {
+    ALL.iter().copied()
+}

@@ -1,0 +1,141 @@
+//! The rig `throughput`: the highest rate of each device at each point, then loss and latency against load, and the
+//! procedures of the benchmarking RFCs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+use weir_load::TesterKind;
+use weir_testbed::external::ExternalSpec;
+use weir_testbed::fault::Faults;
+
+use crate::frames::{PointSpec, preflight};
+use crate::rig::{Experiment, Rig};
+use crate::run::preflight::Unfit;
+use crate::run::{RunError, Running};
+
+mod plan;
+mod point;
+mod procedure;
+mod run;
+mod trials;
+
+pub use plan::*;
+
+/// The rig.
+pub(super) struct ThroughputRig;
+
+impl Rig for ThroughputRig {
+    fn name(&self) -> &'static str {
+        "throughput"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("quick", include_str!("../../../../../plans/quick.toml")),
+            ("router", include_str!("../../../../../plans/router.toml")),
+            ("bridge", include_str!("../../../../../plans/bridge.toml")),
+            ("rules", include_str!("../../../../../plans/rules.toml")),
+            ("flows", include_str!("../../../../../plans/flows.toml")),
+            ("rfc2544", include_str!("../../../../../plans/rfc2544.toml")),
+            ("rfc8219", include_str!("../../../../../plans/rfc8219.toml")),
+            ("soak", include_str!("../../../../../plans/soak.toml")),
+            ("node", include_str!("../../../../../plans/node.toml")),
+        ]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("../../../../../plans/options.toml")
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root).map(|experiment| Arc::new(experiment) as _)
+    }
+}
+
+impl Experiment for Throughput {
+    fn estimate(&self) -> Duration {
+        self.points().iter().map(|point| self.estimate_at(point)).sum()
+    }
+
+    fn devices(&self) -> usize {
+        self.points().len()
+    }
+
+    fn deviations(&self) -> Vec<String> {
+        procedure::deviations(self)
+    }
+
+    fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {
+        preflight::devices(&self.points(), tester)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_points(&self.points())
+    }
+}
+
+/// The experiment `throughput`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Throughput {
+    /// Devices under test.
+    pub dut: DutAxes,
+    /// What the device `faulty` does wrong.
+    pub faults: Faults,
+    /// The machine of its own that the device `external` is; there if a plan has such a device.
+    pub external: Option<ExternalSpec>,
+    /// Test traffic.
+    pub traffic: TrafficAxes,
+    /// Search at each point.
+    pub search: SearchSpec,
+    /// How often the search at each point is repeated.
+    pub repeat: Repeat,
+    /// Trials after the search; `None`: none.
+    pub curve: Option<Curve>,
+    /// What is measured after that.
+    pub procedures: Procedures,
+}
+
+impl Throughput {
+    /// The points, in the order of measuring: frame sizes fastest, devices slowest.
+    pub fn points(&self) -> Vec<PointSpec> {
+        plan::points(&self.dut, &self.traffic)
+    }
+
+    /// Upper bound of the trial time at a point.
+    fn estimate_at(&self, point: &PointSpec) -> Duration {
+        self.before_procedures() + self.procedures.estimate(point.is_smallest(&self.traffic.frame_bytes))
+    }
+
+    fn before_procedures(&self) -> Duration {
+        let curve = self.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
+        self.search.estimate() * self.repeat.times + curve
+    }
+
+    /// The share of the time at a point that has gone by when its procedure `name` begins, 0..=1, if everything takes as
+    /// long as it can.
+    fn share_before(&self, point: &PointSpec, name: &str) -> f64 {
+        let procedures = self.procedures.estimates(point.is_smallest(&self.traffic.frame_bytes));
+        let before = procedures.iter().take_while(|(other, _)| *other != name).map(|(_, time)| *time);
+        let before = self.before_procedures() + before.sum::<Duration>();
+        before.div_duration_f64(self.estimate_at(point).max(Duration::from_nanos(1))).min(1.0)
+    }
+}
+
+/// Independent repetitions of the search at each point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeat {
+    /// How many, at least 1.
+    pub times: u32,
+    /// Devices that do the same job at the same traffic take turns, a repetition each.
+    pub in_turn: bool,
+}
+
+/// Loss and latency against load: trials at shares of the throughput that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// Percent of the throughput, above 0, at most 1000, at least one.
+    pub percent: Vec<f64>,
+    /// Length of each trial.
+    pub trial: Duration,
+}

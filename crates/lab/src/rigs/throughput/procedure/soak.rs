@@ -1,0 +1,137 @@
+//! Hours at a share of the throughput, in trials that follow each other; each loss with its date.
+//!
+//! No trial is repeated: what happened in a noisy one happened. Its losses are listed, but the figures are of valid
+//! trials alone, since in others the tester or the host may have had a part.
+
+use std::time::Duration;
+
+use weir_load::counts::Load;
+
+use super::{Bench, empty, load_parameter, parameter, seconds, valid};
+use crate::figure::{figure, name, procedure, unit};
+use crate::record::{DatedLoss, ProcedureResult, Purpose, Statistic, Trial, Verdict};
+use crate::rigs::throughput::SoakSpec;
+use crate::run::RunError;
+use crate::time;
+
+const CITES: &str = "";
+/// Losses that a record lists; further ones are in its trials.
+const LISTED: usize = 10_000;
+
+pub(super) fn measure(spec: &SoakSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
+    let empty = empty(procedure::SOAK, CITES);
+    let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
+    let load = Load::steady(fps, spec.trial);
+    let one = |_| bench.trials.one(bench.setup, &load, Purpose::Procedure);
+    let trials = (0..spec.trials()).map(one).collect::<Result<Vec<Trial>, RunError>>()?;
+    Ok(result(spec, fps, &trials))
+}
+
+fn result(spec: &SoakSpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
+    let (good, not_valid) = valid(trials);
+    let per_hour =
+        |t: &&Trial| t.streams.iter().map(|s| s.loss_event_count).sum::<u64>() as f64 * 3600.0 / t.duration_s;
+    let average = |name: &str, unit, values| figure(name, unit, Statistic::Average, values);
+    let mut events: Vec<DatedLoss> = trials.iter().flat_map(dated).collect();
+    let all: u64 = trials.iter().flat_map(|t| &t.streams).map(|s| s.loss_event_count).sum();
+    events.truncate(LISTED);
+    let mut irregular: Vec<String> = not_valid.into_iter().collect();
+    if (events.len() as u64) < all {
+        irregular.push(format!("{} of {all} losses are listed.", events.len()));
+    }
+    ProcedureResult {
+        parameters: vec![
+            load_parameter(spec.percent, fps),
+            seconds("duration", spec.trial * spec.trials()),
+            seconds("trial", spec.trial),
+            parameter("trials", trials.len(), ""),
+        ],
+        figures: vec![
+            average(name::LOSS_EVENTS, unit::PER_HOUR, good.iter().map(per_hour).collect()),
+            average(name::LOSS_RATIO, unit::RATIO, good.iter().map(|t| t.dut_loss_ratio()).collect()),
+        ],
+        irregular,
+        events,
+        ..empty(procedure::SOAK, CITES)
+    }
+}
+
+/// The losses of a trial, oldest first.
+fn dated(trial: &Trial) -> Vec<DatedLoss> {
+    let events = trial.streams.iter().flat_map(|s| s.loss_events.iter().map(move |event| (s, event)));
+    let mut events: Vec<_> = events.collect();
+    events.sort_by_key(|(_, event)| event.first_sent_ns);
+    let one = |(stream, event): (&crate::record::Stream, &crate::record::LossEvent)| DatedLoss {
+        at: time::later(&trial.started, Duration::from_nanos(event.first_sent_ns)).unwrap_or_default(),
+        direction: stream.direction.clone(),
+        lost: event.lost,
+        outage_s: event.outage_ns as f64 / 1e9,
+        valid: trial.verdict == Verdict::Valid,
+    };
+    events.into_iter().map(one).collect()
+}
+
+pub(super) fn deviations(_: &SoakSpec) -> Vec<String> {
+    vec![
+        "Soak: between two trials the tester pauses to read its counters; what is lost then is not seen."
+            .into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{LossEvent, Stream};
+    use crate::rigs::throughput::procedure::testing::trial;
+
+    fn lost(started: &str, at_ms: &[u64], verdict: Verdict) -> Trial {
+        let event = |ms: &u64| LossEvent {
+            first_sent_ns: ms * 1_000_000,
+            lost: 5,
+            outage_ns: 7_000_000,
+            ..LossEvent::default()
+        };
+        let stream = Stream {
+            direction: "a>b".into(),
+            loss_events: at_ms.iter().map(event).collect(),
+            loss_event_count: at_ms.len() as u64,
+            ..Stream::default()
+        };
+        let lost = 5 * at_ms.len() as u64;
+        Trial {
+            started: started.into(),
+            duration_s: 60.0,
+            sent: 1000,
+            lost,
+            streams: vec![stream],
+            verdict,
+            ..trial()
+        }
+    }
+
+    #[test]
+    fn losses_have_dates_and_only_those_of_valid_trials_count() {
+        let spec =
+            SoakSpec { percent: 90.0, duration: Duration::from_secs(170), trial: Duration::from_secs(60) };
+        assert_eq!(spec.trials(), 3);
+        let trials = [
+            lost("2026-02-28T23:59:00.000Z", &[59_500, 60_000], Verdict::Valid),
+            lost("2026-03-01T00:00:00.500Z", &[], Verdict::Valid),
+            lost("2026-03-01T00:01:01.000Z", &[1], Verdict::Noisy),
+        ];
+        let result = result(&spec, 0.45e6, &trials);
+        let values: Vec<_> = result.figures.iter().map(|f| f.value.expect("a value")).collect();
+        assert_eq!(values, [60.0, 0.005], "two events in two minutes, ten frames of two thousand");
+        let events: Vec<_> =
+            result.events.iter().map(|e| (e.at.as_str(), e.lost, e.outage_s, e.valid)).collect();
+        assert_eq!(
+            events,
+            [
+                ("2026-02-28T23:59:59.500Z", 5, 0.007, true),
+                ("2026-03-01T00:00:00.000Z", 5, 0.007, true),
+                ("2026-03-01T00:01:01.001Z", 5, 0.007, false),
+            ]
+        );
+        assert_eq!(result.irregular, ["1 of 3 trials are not valid and do not count."]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, told; and
+//! how a search asks for them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_load::Control;
+use weir_load::counts::Load;
+
+use super::run::{Measuring, WARM_UP};
+use crate::frames::PointSpec;
+use crate::frames::Setup;
+use crate::frames::disturbance::Disturbance;
+use crate::frames::verdict::tells_of_what_was_sent;
+use crate::record::{Owner, Point, Purpose, Trial, Verdict};
+use crate::run::series::Series;
+use crate::run::{Event, RunError, is_same};
+use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
+use crate::stats;
+
+pub(super) fn search_once(
+    search: &Search,
+    trials: &mut Trials,
+    setup: &mut Setup,
+) -> Result<Vec<GoalOutcome>, RunError> {
+    trials.handovers.clear();
+    let mut measurer = PointMeasurer { trials, setup, error: None };
+    search.run(&mut measurer).map_err(|Stop(why)| measurer.error.unwrap_or(RunError::Search(why)))
+}
+
+/// The time of a cache line between two CPUs differs by more than this when one of them has been moved.
+const MOVED_FACTOR: f64 = 2.0;
+pub(super) const MOVED: &str = "The host moved a virtual CPU during this search (a cache line takes more than twice or less \
+                     than half of the time between the tester's CPU and the DUT's): it is made once more.";
+
+/// Highest rate of a warm-up before the rest of an interrupted point, frames/s.
+const WARM_UP_FPS: f64 = 10_000.0;
+
+/// Time between two looks at whether to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Trials of one point.
+pub(super) struct Trials<'a> {
+    run: &'a Measuring<'a>,
+    spec: &'a PointSpec,
+    series: Series<'a>,
+    /// Is the device to be warmed up before the next trial, since all trials so far were kept ones?
+    cold: bool,
+    /// Time of a cache line between tester and DUT before each trial of the present search, ns.
+    handovers: Vec<f64>,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) fn new(
+        run: &'a Measuring<'a>,
+        (point, spec): (&Point, &'a PointSpec),
+        kept: VecDeque<Trial>,
+    ) -> Trials<'a> {
+        let cold = !kept.is_empty();
+        Trials { run, spec, series: Series::new(run, point, kept), cold, handovers: Vec::new() }
+    }
+
+    /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
+    /// do not count.
+    pub(super) fn cpus_moved(&self) -> bool {
+        let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.handovers, p));
+        matches!(quantiles, [Some(low), Some(high)] if high > MOVED_FACTOR * low)
+    }
+
+    /// Tells that the trials of this procedure come next.
+    pub(super) fn begin(&self, procedure: &'static str) {
+        let done = self.run.experiment.share_before(self.spec, procedure);
+        (self.run.options.observe)(Event::Procedure { name: procedure, done });
+    }
+
+    /// One trial, whatever its verdict.
+    pub(super) fn one(
+        &mut self,
+        setup: &mut Setup,
+        load: &Load,
+        purpose: Purpose,
+    ) -> Result<Trial, RunError> {
+        self.next(setup, load, purpose, None)
+    }
+
+    fn next(
+        &mut self,
+        setup: &mut Setup,
+        load: &Load,
+        purpose: Purpose,
+        disturbance: Option<&Disturbance>,
+    ) -> Result<Trial, RunError> {
+        let load = &Load { broadcast_every: self.spec.broadcast_every, ..*load };
+        if let Some(trial) = self.kept(load, purpose) {
+            return Ok(trial);
+        }
+        if std::mem::take(&mut self.cold) && purpose != Purpose::WarmUp {
+            let fps = load.fps.map(|fps| fps.min(WARM_UP_FPS));
+            self.measured(setup, &Load { fps, ..Load::full_speed(WARM_UP) }, Purpose::WarmUp, None)?;
+        }
+        self.measured(setup, load, purpose, disturbance)
+    }
+
+    /// The trial that an earlier part of this run made at this place.
+    fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Trial> {
+        // That of an earlier continuation, which nothing asks for again.
+        let kept = self.series.kept();
+        while purpose != Purpose::WarmUp && kept.front()?.purpose == Purpose::WarmUp {
+            kept.pop_front();
+        }
+        let trial = kept.pop_front()?;
+        if !is_same(&trial, load, purpose) {
+            // From here on the run goes another way.
+            kept.clear();
+            return None;
+        }
+        self.handovers.extend(trial.noise.handover_ns);
+        (self.run.options.observe)(Event::Ended(&trial));
+        Some(trial)
+    }
+
+    fn measured(
+        &mut self,
+        setup: &mut Setup,
+        load: &Load,
+        purpose: Purpose,
+        disturbance: Option<&Disturbance>,
+    ) -> Result<Trial, RunError> {
+        let options = self.run.options;
+        let (observe, stop) = (options.observe, options.stop);
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let progress = |sent, received| {
+            disturbance.into_iter().for_each(Disturbance::sending);
+            observe(Event::Progress { sent, received });
+        };
+        // What cannot be repaired makes this trial invalid too, and says why.
+        let _ = setup.repair();
+        let trial = setup.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
+        let trial = self.series.keep(trial)?;
+        self.handovers.extend(trial.noise.handover_ns);
+        Ok(trial)
+    }
+
+    /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
+    pub(super) fn valid(
+        &mut self,
+        setup: &mut Setup,
+        fps: f64,
+        duration: Duration,
+        purpose: Purpose,
+    ) -> Result<Trial, RunError> {
+        self.believed(setup, &Load::steady(fps, duration), purpose)
+    }
+
+    /// The same with any load.
+    pub(super) fn believed(
+        &mut self,
+        setup: &mut Setup,
+        load: &Load,
+        purpose: Purpose,
+    ) -> Result<Trial, RunError> {
+        self.repeated(|trials| trials.one(setup, load, purpose))
+    }
+
+    /// The same, with something that is done to the device in each trial.
+    pub(super) fn disturbed(
+        &mut self,
+        setup: &mut Setup,
+        load: &Load,
+        purpose: Purpose,
+        disturbance: impl Fn() -> Disturbance,
+    ) -> Result<Trial, RunError> {
+        self.repeated(|trials| trials.next(setup, load, purpose, Some(&disturbance())))
+    }
+
+    fn repeated(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<Trial, RunError>,
+    ) -> Result<Trial, RunError> {
+        let mut trial = one(self)?;
+        for retry in 0..self.retries() {
+            let again = match trial.verdict {
+                Verdict::Valid => false,
+                // A stall can look like it once; twice, it is the tester's limit.
+                Verdict::TesterLimited => retry == 0,
+                Verdict::Noisy | Verdict::Invalid => true,
+            };
+            if !again {
+                break;
+            }
+            trial = one(self)?;
+        }
+        Ok(trial)
+    }
+
+    /// Is what the device did in this trial to be believed of the load that was really sent?
+    pub(super) fn tells_of_what_was_sent(&self, trial: &Trial) -> bool {
+        tells_of_what_was_sent(trial, &self.run.settings.limits)
+    }
+
+    /// How often a trial may be repeated.
+    pub(super) fn retries(&self) -> u32 {
+        self.run.settings.limits.retries
+    }
+
+    /// Lets the device rest before the next trial, unless that was made long ago.
+    pub(super) fn pause(&self, time: Duration) -> Result<(), RunError> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| self.series.is_new()) {
+            if self.run.options.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted(self.run.record.id));
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+        Ok(())
+    }
+}
+
+/// Answers a search with trials of a setup.
+struct PointMeasurer<'t, 'a> {
+    trials: &'t mut Trials<'a>,
+    setup: &'t mut Setup,
+    /// What ended the search, since a search only knows that it was stopped.
+    error: Option<RunError>,
+}
+
+impl Measurer for PointMeasurer<'_, '_> {
+    fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
+        let trial = self.trials.valid(self.setup, load_fps, duration, Purpose::Search).map_err(|error| {
+            let stop = Stop(error.to_string());
+            self.error = Some(error);
+            stop
+        })?;
+        // Too slow again and again, but never by much: that is no noise.
+        let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
+        Ok(match trial.verdict {
+            Verdict::Valid => Measured::Loss { loss_ratio: trial.dut_loss_ratio(), effective: duration },
+            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(&trial) },
+            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(&trial) },
+            Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
+        })
+    }
+}
+
+/// The rate at which the tester both sent and received.
+fn achieved_fps(trial: &Trial) -> f64 {
+    let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.sent.max(1) as f64;
+    trial.sent_fps() * kept.max(0.0)
+}

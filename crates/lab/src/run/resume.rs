@@ -1,0 +1,113 @@
+//! What was measured before a run was interrupted: a run that goes on takes it as it is and measures the rest.
+//!
+//! A search follows from its trials alone. Given the trials of its first part again, in their order, it comes to
+//! where it was, and asks for the first one that is missing.
+
+use std::collections::VecDeque;
+
+use weir_load::counts::Load;
+
+use super::{Options, RunError};
+use crate::machine;
+use crate::record::{Point, Purpose, Run, RunState, Trial};
+use crate::run_data::{PointData, RunData};
+use crate::store::Store;
+
+/// Points and trials that were kept; none in a new run.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    points: Vec<PointData>,
+}
+
+impl Past {
+    /// The past of a run that `options` continue.
+    ///
+    /// # Errors
+    /// [`RunError::Resume`] if what is measured now could not stand beside what was measured then.
+    pub(crate) fn of(data: RunData, options: &Options) -> Result<(Run, Past), RunError> {
+        let run = data.run;
+        obstacle(&run, options).map_or(Ok(()), |why| Err(RunError::Resume { id: run.id, why }))?;
+        Ok((run, Past { points: data.points }))
+    }
+
+    /// The point of this number with its result, if it was finished.
+    pub(crate) fn finished(&self, index: usize) -> Option<&PointData> {
+        self.points.iter().find(|data| data.point.index == index && data.point.result.is_some())
+    }
+
+    /// Gives `point` its number in the store, where it is put if it is new, and returns its trials so far.
+    pub(crate) fn enter(&self, point: &mut Point, store: &Store) -> Result<VecDeque<Trial>, RunError> {
+        let Some(data) = self.points.iter().find(|data| data.point.index == point.index) else {
+            point.id = store.add_point(point)?;
+            return Ok(VecDeque::new());
+        };
+        if data.point.settings != point.settings {
+            let why = format!("its point {} had other settings: start a new run", point.index);
+            return Err(RunError::Resume { id: point.run_id, why });
+        }
+        point.id = data.point.id;
+        Ok(data.trials.iter().cloned().collect())
+    }
+}
+
+/// Why a run cannot go on here and now.
+fn obstacle(run: &Run, options: &Options) -> Option<String> {
+    let (now, then) = (machine::gather(), &run.machine);
+    let differs = |what: &str, then: &str, now: &str| {
+        (then != now).then(|| {
+            format!(
+                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the two"
+            )
+        })
+    };
+    match run.state {
+        RunState::Complete => Some("it is complete: `weir run` starts a new one".into()),
+        RunState::Running => Some("it is still running: wait until it has ended".into()),
+        RunState::Interrupted | RunState::Failed => differs("weir", &run.version, env!("CARGO_PKG_VERSION"))
+            .or_else(|| differs("the processor", &then.cpu, &now.cpu))
+            .or_else(|| differs("the kernel", &then.kernel, &now.kernel))
+            .or_else(|| differs("the tester", &run.tester.generator, super::generator_name(options.tester))),
+    }
+}
+
+/// Is this kept trial what is asked for? A burst has a number of frames in each direction, and takes as long as it
+/// takes.
+pub(crate) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
+    let as_long = match load.max_frames {
+        Some(frames) => [frames, 2 * frames].contains(&trial.offered),
+        None => close(trial.duration_s, load.duration.as_secs_f64()),
+    };
+    let (same, parameters) = (trial.purpose == purpose, crate::frames::load_parameters(load));
+    same && as_long && trial.load == parameters && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_trial_is_the_same_if_it_asks_for_the_same() {
+        let data = fixture::quick();
+        let trial =
+            data.points.iter().flat_map(|p| &p.trials).find(|t| t.purpose == Purpose::Search).unwrap();
+        let load = |fps, duration_s| Load { fps, ..Load::full_speed(Duration::from_secs_f64(duration_s)) };
+        let (fps, s) = (trial.offered_fps, trial.duration_s);
+        for (load, purpose, same) in [
+            (load(Some(fps), s), Purpose::Search, true),
+            (load(None, s), Purpose::Search, true),
+            (load(Some(fps * 1.001), s), Purpose::Search, false),
+            (load(Some(fps), s * 2.0), Purpose::Search, false),
+            (load(Some(fps), s), Purpose::Curve, false),
+            (Load { max_frames: Some(100), ..load(Some(fps), s) }, Purpose::Search, false),
+        ] {
+            assert_eq!(is_same(trial, &load, purpose), same, "{load:?} {purpose:?}");
+        }
+        let burst = |frames| Load { max_frames: Some(frames), ..Load::full_speed(Duration::from_secs(9)) };
+        assert!(is_same(trial, &burst(trial.offered), Purpose::Search));
+        assert!(!is_same(trial, &burst(trial.offered + 1), Purpose::Search));
+    }
+}
