@@ -5,13 +5,16 @@
 //!  | headers, partial checksum | 64 KB of payload |   + what the kernel says of it ([`virtio`])
 //!    > | headers, checksum | segment |, | headers, checksum | segment |, ...
 //! ```
+//! Whatever a sender says of a frame, what is read of its headers decides; lengths are those of frames and of fields of 16
+//! bits, whose sums are far from the end of a usize.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 pub mod checksum;
 pub mod segment;
 pub mod virtio;
 
 use crate::checksum::pseudo_header;
-use crate::headers::{SCTP, TCP, UDP};
+use crate::headers::{SCTP, TCP, UDP, extension_bytes, words};
 
 /// VLAN tags of a frame that are read.
 const MAX_TAGS: usize = 4;
@@ -39,7 +42,7 @@ impl Transport {
     fn of(frame: &[u8]) -> Option<Transport> {
         let mut kind_at = 12;
         for _ in 0..=MAX_TAGS {
-            match *frame.get(kind_at..kind_at + 2)? {
+            match *frame.get(kind_at..)?.first_chunk()? {
                 [0x08, 0x00] => return Transport::behind_v4(frame, kind_at + 2),
                 [0x86, 0xdd] => return Transport::behind_v6(frame, kind_at + 2),
                 [0x81, 0x00] | [0x88, 0xa8] | [0x91, 0x00] => kind_at += 4,
@@ -52,17 +55,18 @@ impl Transport {
     #[inline]
     fn behind_v4(frame: &[u8], ip: usize) -> Option<Transport> {
         let header = frame.get(ip..)?.first_chunk::<20>()?;
-        let (length, total) = (usize::from(header[0] & 15) * 4, be16(header, 2));
+        let &[first, _, a, b, _, _, c, d, _, protocol, ..] = header;
+        let (length, total) = (words(first & 15), u16::from_be_bytes([a, b]));
         let (at, end) = (ip + length, ip + usize::from(total));
-        let is_fragment = be16(header, 6) & 0x3fff != 0;
-        let fits = header[0] >> 4 == 4 && length >= 20 && at <= end && end <= frame.len();
-        (fits && !is_fragment).then_some(Transport { ip, is_v4: true, protocol: header[9], at, end })
+        let is_fragment = u16::from_be_bytes([c, d]) & 0x3fff != 0;
+        let fits = first >> 4 == 4 && length >= 20 && at <= end && end <= frame.len();
+        (fits && !is_fragment).then_some(Transport { ip, is_v4: true, protocol, at, end })
     }
 
     #[inline]
     fn behind_v6(frame: &[u8], ip: usize) -> Option<Transport> {
         let header = frame.get(ip..)?.first_chunk::<40>()?;
-        let end = ip + 40 + usize::from(be16(header, 4));
+        let end = ip + 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
         let (mut protocol, mut at) = (header[6], ip + 40);
         for _ in 0..=MAX_EXTENSIONS {
             match protocol {
@@ -70,7 +74,7 @@ impl Transport {
                 0 | 60 => {
                     let &[next, length] = frame.get(at..)?.first_chunk()?;
                     protocol = next;
-                    at += (usize::from(length) + 1) * 8;
+                    at += extension_bytes(length);
                 }
                 _ => {
                     let fits = header[0] >> 4 == 6 && at <= end && end <= frame.len();
@@ -95,22 +99,18 @@ impl Transport {
     #[inline]
     fn pseudo_header(&self, frame: &[u8], bytes: usize) -> u64 {
         // Of a length each that the compiler knows.
-        let ip = &frame[self.ip..];
-        if self.is_v4 {
-            pseudo_header(&ip[12..20], self.protocol, bytes)
-        } else {
-            pseudo_header(&ip[8..40], self.protocol, bytes)
-        }
+        let ip = frame.get(self.ip..).unwrap_or_default();
+        let sum = match self.is_v4 {
+            true => ip.first_chunk::<20>().map(|ip| pseudo_header(&ip[12..], self.protocol, bytes)),
+            false => ip.first_chunk::<40>().map(|ip| pseudo_header(&ip[8..], self.protocol, bytes)),
+        };
+        sum.unwrap_or_default()
     }
 }
 
 const TCP_CHECKSUM_AT: usize = 16;
 const UDP_CHECKSUM_AT: usize = 6;
 const SCTP_CHECKSUM_AT: usize = 8;
-
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
 
 #[cfg(test)]
 mod tests;

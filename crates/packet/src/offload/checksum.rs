@@ -4,6 +4,7 @@
 
 use super::{SCTP_CHECKSUM_AT, Transport, UDP_CHECKSUM_AT};
 use crate::checksum::{fold, sum};
+use crate::fields::put;
 use crate::headers::{SCTP, UDP};
 
 /// A checksum to be finished.
@@ -26,7 +27,7 @@ pub fn finish(frame: &mut [u8], Partial { start, offset }: Partial) -> bool {
     }
     // What stands in the field is part of the sum: the pseudo header.
     let checksum = not_zero(!fold(sum(covered)), offset);
-    covered[offset..offset + 2].copy_from_slice(&checksum.to_be_bytes());
+    put(covered, offset, checksum.to_be_bytes());
     true
 }
 
@@ -51,11 +52,12 @@ pub fn finish_if_partial(frame: &mut [u8]) {
 fn looks_partial(frame: &[u8], transport: &Transport) -> bool {
     let Transport { protocol, at, end, .. } = *transport;
     let Some(offset) = transport.checksum_at() else { return false };
-    let Some(&[high, low]) = frame[at..end].get(offset..).and_then(<[u8]>::first_chunk) else { return false };
-    let field = u16::from_be_bytes([high, low]);
+    let field = frame.get(at..end).and_then(|bytes| bytes.get(offset..)).unwrap_or_default();
     if protocol == SCTP {
-        return frame[at..end].get(offset..offset + 4) == Some(&[0; 4]);
+        return field.first_chunk() == Some(&[0; 4]);
     }
+    let Some(&field) = field.first_chunk() else { return false };
+    let field = u16::from_be_bytes(field);
     if protocol == UDP && field == 0 {
         return false;
     }
@@ -66,25 +68,29 @@ fn looks_partial(frame: &[u8], transport: &Transport) -> bool {
 
 #[cold]
 fn finish_found(frame: &mut [u8], transport: &Transport) {
-    if let Some(offset) = transport.checksum_at() {
-        finish(&mut frame[..transport.end], Partial { start: transport.at, offset });
+    if let (Some(offset), Some(packet)) = (transport.checksum_at(), frame.get_mut(..transport.end)) {
+        finish(packet, Partial { start: transport.at, offset });
     }
 }
 
 /// The CRC of a whole SCTP packet, in which it counts as zero.
 fn finish_sctp(packet: &mut [u8]) -> bool {
-    let Some(field) = packet.get_mut(SCTP_CHECKSUM_AT..SCTP_CHECKSUM_AT + 4) else { return false };
-    field.fill(0);
+    if packet.len() < SCTP_CHECKSUM_AT + 4 {
+        return false;
+    }
+    put(packet, SCTP_CHECKSUM_AT, [0; 4]);
     let crc = crc32c(packet);
-    packet[SCTP_CHECKSUM_AT..SCTP_CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    put(packet, SCTP_CHECKSUM_AT, crc.to_le_bytes());
     true
 }
 
 /// CRC-32C (Castagnoli).
+#[expect(clippy::indexing_slicing, reason = "there is an entry for each byte")]
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| CRC32C[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
 }
 
+#[expect(clippy::indexing_slicing, reason = "the compiler does it")]
 static CRC32C: [u32; 256] = {
     let mut table = [0; 256];
     let mut n = 0;

@@ -4,15 +4,20 @@ use std::num::NonZeroU16;
 
 use super::checksum::{Partial, finish, finish_if_partial};
 use super::segment::Segments;
-use super::virtio::{Kind, Large};
-use super::{Transport, be16};
+use super::virtio::{self, Kind, Large};
+use super::{Transport, segment};
 use crate::checksum::{fold, sum, write_ipv4};
+use crate::fields;
 use crate::headers::{SCTP, TCP, UDP};
 
 const PARTS: [u8; 2] = [TCP, UDP];
 /// Behind the addresses: nothing, one tag, two; hop-by-hop options where there is IPv6.
 const TAGS: [&[u8]; 3] = [&[], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9]];
 const HOP_BY_HOP: [u8; 8] = [0, 0, 1, 4, 0, 0, 0, 0];
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    fields::be16(bytes, at).expect("a frame that long")
+}
 
 /// A frame whose checksum is as a stack leaves it: the sum of the pseudo header.
 fn partial(is_v4: bool, tags: &[u8], extension: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -194,7 +199,7 @@ fn cut(frame: &[u8], kind: Kind, payload: u16) -> Option<Vec<Vec<u8>>> {
     let mut all = vec![];
     while let Some(bytes) = segments.next_bytes() {
         let mut segment = vec![0xee; bytes];
-        segments.write_next(frame, &mut segment);
+        assert!(segments.write_next(frame, &mut segment));
         all.push(segment);
     }
     Some(all)
@@ -268,6 +273,77 @@ fn what_is_not_what_it_is_said_to_be_is_not_cut() {
     assert_eq!(cut(&partial(true, &[], false, TCP, &[]), Kind::Tcp, 10).unwrap().len(), 1);
     // Longer segments than there are bytes.
     assert_eq!(cut(&tcp, Kind::Tcp, 0xffff).unwrap(), [whole(&tcp)]);
+}
+
+#[test]
+fn no_frame_stands_for_more_segments_than_a_stack_makes() {
+    for (bytes, size, expected) in [
+        (segment::MOST * 2, 2, Some(segment::MOST)),
+        (segment::MOST * 2 + 1, 2, None),
+        (20_000, 1, None),
+        (65_000, 8, Some(8125)),
+        // What UDP may send in pieces of one byte.
+        (128, 1, Some(128)),
+    ] {
+        for (kind, protocol) in [(Kind::Tcp, TCP), (Kind::Udp, UDP)] {
+            let frame = partial(true, &[], false, protocol, &vec![7; bytes]);
+            let segments = cut(&frame, kind, size);
+            assert_eq!(segments.map(|all| all.len()), expected, "{bytes} bytes in pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_is_written_only_where_it_fits() {
+    let frame = partial(true, &[], false, TCP, &[7; 50]);
+    let large = Large { kind: Kind::Tcp, payload: NonZeroU16::new(20).unwrap() };
+    let mut segments = Segments::of(&frame, large).unwrap();
+    let bytes = segments.next_bytes().unwrap();
+    for wrong in [0, 13, bytes - 1, bytes + 1] {
+        assert!(!segments.write_next(&frame, &mut vec![0; wrong]), "{wrong} bytes");
+    }
+    for cut in 0..frame.len() - 30 {
+        assert!(!segments.write_next(&frame[..cut], &mut vec![0; bytes]), "a frame of {cut} bytes");
+    }
+    assert!(segments.write_next(&frame, &mut vec![0; bytes]));
+}
+
+/// What a sender says of a frame, each field ordinary, at a limit or beyond it, of frames whose headers say as much: nothing
+/// panics, and nothing is written but the frame and its segments.
+#[test]
+fn no_offload_that_is_said_of_a_frame_panics() {
+    let sizes = [0, 1, 2, 8, 16, 1448, 0x7fff, 0xffff_u16];
+    for whole in kinds(&[3; 40]) {
+        let at = Transport::of(&whole).unwrap();
+        let lengths = [0, 1, 19, 20, 39, 40, 41, 60, whole.len() as u16, 0x7fff, 0xffff];
+        let places = [at.ip + if at.is_v4 { 2 } else { 4 }, at.at + 4];
+        for (place, length) in places.iter().flat_map(|place| lengths.map(|length| (*place, length))) {
+            let mut frame = whole.clone();
+            frame[place..place + 2].copy_from_slice(&length.to_be_bytes());
+            for (flags, kind) in [(0, 0), (1, 0), (1, 1), (1, 4), (0, 0x81), (1, 5), (1, 3), (0xff, 0xff)] {
+                for size in sizes {
+                    let mut header = [flags, kind, 0xff, 0xff, 0, 0, 0, 0, 0, 0];
+                    header[4..6].copy_from_slice(&size.to_ne_bytes());
+                    for start in [0, 14, at.at as u16, whole.len() as u16 - 1, 0xffff] {
+                        header[6..8].copy_from_slice(&start.to_ne_bytes());
+                        for offset in [0_u16, 6, 8, 16, 0xfffe, 0xffff] {
+                            header[8..].copy_from_slice(&offset.to_ne_bytes());
+                            let Some(offloads) = virtio::read(&header) else { continue };
+                            if let Some(partial) = offloads.partial {
+                                finish(&mut frame.clone(), partial);
+                            }
+                        }
+                    }
+                    let large = virtio::read(&header).and_then(|offloads| offloads.large);
+                    if let Some(Large { kind, payload }) = large {
+                        let segments = cut(&frame, kind, payload.get()).unwrap_or_default();
+                        let most = segments.iter().map(Vec::len).max().unwrap_or_default();
+                        assert!(most <= frame.len(), "{most} of {} bytes", frame.len());
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// No length, no bit that is turned, has anything panic or write beyond a segment.

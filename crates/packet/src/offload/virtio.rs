@@ -49,9 +49,10 @@ pub enum Kind {
 /// Reads the header; `None` for a kind of large frame that nobody here can cut, or without a length of its segments.
 /// The length of the headers that it names is no more than a hint, and not read.
 pub fn read(header: &[u8; BYTES]) -> Option<Offloads> {
-    let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
-    let partial = Partial { start: word(6).into(), offset: word(8).into() };
-    let kind = match header[1] & !GSO_ECN {
+    let [flags, kind, _, _, a, b, c, d, e, f] = *header;
+    let word = |bytes| usize::from(u16::from_ne_bytes(bytes));
+    let partial = Partial { start: word([c, d]), offset: word([e, f]) };
+    let kind = match kind & !GSO_ECN {
         0 => None,
         GSO_TCPV4 | GSO_TCPV6 => Some(Kind::Tcp),
         GSO_UDP_L4 => Some(Kind::Udp),
@@ -59,9 +60,9 @@ pub fn read(header: &[u8; BYTES]) -> Option<Offloads> {
     };
     let large = match kind {
         None => None,
-        Some(kind) => Some(Large { kind, payload: NonZeroU16::new(word(4))? }),
+        Some(kind) => Some(Large { kind, payload: NonZeroU16::new(u16::from_ne_bytes([a, b]))? }),
     };
-    Some(Offloads { partial: (header[0] & NEEDS_CSUM != 0).then_some(partial), large })
+    Some(Offloads { partial: (flags & NEEDS_CSUM != 0).then_some(partial), large })
 }
 
 #[cfg(test)]

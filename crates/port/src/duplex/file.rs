@@ -1,4 +1,5 @@
 //! Capture files as a port: frames come out of one, and those that leave go into another (pcapng).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::fd::BorrowedFd;

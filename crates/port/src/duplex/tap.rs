@@ -1,5 +1,6 @@
 //! A TAP device: what the machine sends by it arrives here, and what is sent here arrives at the machine. A system call
 //! for each frame.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

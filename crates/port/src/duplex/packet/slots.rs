@@ -55,6 +55,10 @@ impl Slots {
     }
 
     /// The next slot, if the kernel has handed it over.
+    ///
+    /// # Panics
+    /// If the kernel says of a frame that it is not in its slot.
+    #[expect(clippy::expect_used, reason = "as many bytes as that were taken")]
     pub(super) fn filled(&self) -> Option<Filled<'_>> {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
