@@ -1,6 +1,7 @@
 //! Records for other programs, for papers and for the terminal: one file per format.
 
 mod csv;
+mod figures;
 mod jsonl;
 mod latex;
 mod markdown;
@@ -9,6 +10,7 @@ mod text;
 
 use crate::run_data::{RunData, name};
 pub use csv::{CSV_COLUMNS, csv};
+pub use figures::{FIGURE_COLUMNS, figures};
 pub use jsonl::jsonl;
 pub use latex::latex;
 pub use markdown::markdown;

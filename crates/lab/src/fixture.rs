@@ -329,9 +329,6 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         duration_s: 1.0,
         overhead_s: 0.12,
         offered_fps: capacity * share,
-        load: Vec::new(),
-        rate_changed_ns: None,
-        broadcasts: None,
         offered,
         sent,
         received,
@@ -339,9 +336,6 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         streams: ["a>b", "b>a"].map(|d| stream(d, sent / 2, received / 2, capacity, share)).to_vec(),
         ledger: ledger(lost),
         unexplained: (lost / 1000) as i64,
-        findings: Vec::new(),
-        capture: None,
-        detection: None,
         verdict,
         reasons: match verdict {
             Verdict::Valid => Vec::new(),
@@ -350,6 +344,7 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         },
         cost: cost(received, capacity, share.min(1.0), wire),
         noise: Noise { steal: 0.001, rate_error: -0.0001, late_p999_ns: 21_000, ..Noise::default() },
+        ..Trial::default()
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 mod capture;
 mod cost;
+mod detail;
 mod detection;
 mod finding;
 mod result;
@@ -15,6 +16,7 @@ mod trial;
 
 pub use capture::{Capture, CaptureTime};
 pub use cost::{Cost, CpuUse, Departures, Noise};
+pub use detail::{Detail, Details};
 pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
 pub use result::{
@@ -104,7 +106,7 @@ pub struct Tester {
 }
 
 /// One combination of the plan's axes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Number in the store.
     pub id: i64,

@@ -30,9 +30,9 @@ pub trait Rig: Sync {
     /// Its part of the reference of options: TOML with a comment for each option.
     fn options(&self) -> &'static str;
 
-    /// Programs by others that its experiments measure beside weir.
-    fn programs(&self) -> &'static [Program] {
-        &[]
+    /// Programs by others that its experiments measure beside weir: the list that the launcher installs from, too.
+    fn programs(&self) -> Programs {
+        Programs("")
     }
 
     /// Reads its sections of a plan; `None` if they have mistakes, which are noted.
@@ -49,13 +49,29 @@ pub trait Rig: Sync {
     }
 }
 
-/// A program by somebody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Program {
-    /// Its name in the file system.
-    pub name: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
+/// Programs by somebody else, a line each: program, Debian package, services.
+#[derive(Debug, Clone, Copy)]
+pub struct Programs(pub(crate) &'static str);
+
+impl Programs {
+    fn lines(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let lines = self.0.lines().filter(|line| !line.starts_with('#'));
+        lines.filter_map(|line| line.split_once(' ').map(|(name, rest)| (name, first_word(rest))))
+    }
+
+    /// Their names in the file system.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.lines().map(|(name, _)| name)
+    }
+
+    /// The Debian package that has one of them.
+    pub(crate) fn package(self, program: &str) -> &'static str {
+        self.lines().find(|(name, _)| *name == program).map_or("", |(_, package)| package)
+    }
+}
+
+fn first_word(text: &'static str) -> &'static str {
+    text.split_whitespace().next().unwrap_or_default()
 }
 
 /// What a plan does: a family of experiments with all options.
@@ -92,5 +108,19 @@ impl dyn Experiment {
     /// The experiment, if it is one of this rig.
     pub fn of<E: Experiment>(&self) -> Option<&E> {
         (self as &dyn Any).downcast_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_programs_has_their_packages() {
+        let list = Programs(
+            "# program, package, services\nstenotype stenographer stenographer.service\nnc netcat\n",
+        );
+        assert_eq!(list.names().collect::<Vec<_>>(), ["stenotype", "nc"]);
+        assert_eq!((list.package("stenotype"), list.package("nc")), ("stenographer", "netcat"));
     }
 }

@@ -90,9 +90,10 @@ impl Entries {
         self.side = side;
     }
 
-    /// As a producer: hands `n` entries over.
+    /// As a producer: hands `n` entries over, of which the kernel holds none any more. [`Entries::free`] may be less for a
+    /// moment: the kernel publishes received frames before it publishes that it has taken their chunks from the fill ring
+    /// (`xsk_flush` in net/xdp/xsk.c).
     pub(crate) fn produced(&mut self, n: u32) {
-        debug_assert!(self.free() >= n, "there is room for them");
         let mut side = self.side;
         side.hand_over(n, self.word(self.offsets.producer));
         self.side = side;

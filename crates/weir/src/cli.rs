@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Report(Report),
     /// Write one run for other programs or for a paper
     ///
-    /// csv: one line per trial. jsonl: one JSON object per line, each with its kind. prometheus: text format for
+    /// csv: one line per trial. figures: one line per rate or other figure, as CSV. jsonl: one JSON object per line, each with its kind. prometheus: text format for
     /// the textfile collector of node_exporter. markdown, latex: the tables that the RFCs ask for.
     Export(Export),
     /// Say per point whether later runs are faster or slower than the first, or that it cannot be told

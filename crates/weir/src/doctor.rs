@@ -12,7 +12,6 @@ use weir_lab::frames::preflight;
 use weir_lab::machine;
 use weir_lab::plan;
 use weir_lab::record::Machine;
-use weir_lab::rig::Rig;
 use weir_lab::rigs;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, object};
@@ -271,7 +270,7 @@ impl Findings {
     }
 
     fn peers(&mut self) {
-        let names = rigs::all().flat_map(Rig::programs).map(|program| program.name);
+        let names = rigs::all().flat_map(|rig| rig.programs().names());
         let (here, gone): (Vec<_>, Vec<_>) = names.partition(|name| installed(name));
         let state = if gone.is_empty() { State::Ok } else { State::Weaker };
         let (here, gone) = (list(&here), list(&gone));

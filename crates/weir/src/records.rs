@@ -54,6 +54,7 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
     let data = find(&open(&arguments.store)?, arguments.run)?;
     let text = match arguments.format {
         ExportFormat::Csv => export::csv(&data),
+        ExportFormat::Figures => export::figures(&data),
         ExportFormat::Jsonl => export::jsonl(&data),
         ExportFormat::Prometheus => export::prometheus(&data),
         ExportFormat::Markdown => export::markdown(&data),

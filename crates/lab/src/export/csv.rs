@@ -114,7 +114,7 @@ fn optional<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
 }
 
-fn csv_line(fields: &[String]) -> String {
+pub(super) fn csv_line(fields: &[String]) -> String {
     let quoted = fields.iter().map(|field| {
         if field.contains([',', '"', '\r', '\n']) {
             format!("\"{}\"", field.replace('"', "\"\""))

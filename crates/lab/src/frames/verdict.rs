@@ -6,7 +6,7 @@ use weir_load::counts::{Load, StreamCounts};
 
 use super::counted::load_parameters;
 use crate::plan::Limits;
-use crate::record::{Broadcasts, Cost, LedgerLine, Noise, Owner, Purpose, Trial, Verdict};
+use crate::record::{Broadcasts, LedgerLine, Noise, Owner, Trial, Verdict};
 
 /// The books of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,31 +44,20 @@ impl Books {
     pub(crate) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
         let (verdict, reasons) = judge(&self, &noise, limits);
         Trial {
-            id: 0,
-            point_id: 0,
-            index: 0,
-            purpose: Purpose::Search,
-            started: String::new(),
             duration_s: load.duration.as_secs_f64(),
-            overhead_s: 0.0,
             offered_fps: load.fps.unwrap_or(sent_fps),
             load: load_parameters(load),
             offered: self.offered,
             sent: self.sent,
             received: self.received,
             lost: self.lost(),
-            rate_changed_ns: None,
             broadcasts: load.broadcast_every.map(|_| self.broadcasts),
-            streams: Vec::new(),
             unexplained: self.unexplained(),
             ledger: self.ledger,
             verdict,
             reasons,
-            cost: Cost::default(),
             noise,
-            findings: Vec::new(),
-            capture: None,
-            detection: None,
+            ..Trial::default()
         }
     }
 

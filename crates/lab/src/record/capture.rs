@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Detail;
 use crate::profile::Profile;
 
 /// A trial of the capture ladder, beyond its frames.
@@ -27,6 +28,10 @@ pub struct Capture {
     /// Where it went, in a trial that was looked at closely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+}
+
+impl Detail for Capture {
+    const KEY: &'static str = "capture";
 }
 
 /// CPU time of a trial, ns. The kernel's clock of each thread is exact; how it divides a thread's time between user and

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Detail;
+
 /// What a program that watches for attacks said of one, and what is true.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Detection {
@@ -11,6 +13,10 @@ pub struct Detection {
     pub stated_fps: Option<f64>,
     /// Mean rate of the frames that arrived until it was told, or until the attack was over, frames/s.
     pub true_fps: f64,
+}
+
+impl Detail for Detection {
+    const KEY: &'static str = "detection";
 }
 
 impl Detection {

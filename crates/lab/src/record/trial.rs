@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Capture, Cost, Detection, Finding, Noise, Stream};
+use super::{Cost, Details, Finding, Noise, Stream};
 
-/// One measurement at one offered load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One measurement: with test frames at one offered load, or of another kind, whose counts of frames are 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Number in the store.
     pub id: i64,
@@ -15,6 +15,9 @@ pub struct Trial {
     pub index: usize,
     /// What it was for.
     pub purpose: Purpose,
+    /// What it measures, where that is no load of frames: a run that is resumed knows it by this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Start, UTC, RFC 3339 with milliseconds.
     pub started: String,
     /// Intended length of sending in seconds.
@@ -58,12 +61,9 @@ pub struct Trial {
     /// What went wrong with frames, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// How frames were captured, and what that cost; `None` where they were not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<Capture>,
-    /// How a program that watches for attacks told this one; `None` where none watched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detection: Option<Detection>,
+    /// What only its rig knows.
+    #[serde(flatten)]
+    pub details: Details,
 }
 
 /// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).
@@ -98,12 +98,13 @@ impl Trial {
 }
 
 /// What a trial was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// First contact; not used for any figure.
     WarmUp,
     /// One step of a search.
+    #[default]
     Search,
     /// A point of the loss and latency curve.
     Curve,
@@ -116,10 +117,11 @@ pub enum Purpose {
 }
 
 /// Is a trial to be believed?
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The tester did its part, the machine was quiet, the books close.
+    #[default]
     Valid,
     /// The tester could not send what was offered, or lost frames itself.
     TesterLimited,

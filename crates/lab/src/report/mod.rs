@@ -63,6 +63,11 @@ pub(crate) fn parts(data: &RunData) -> impl Iterator<Item = block::Part> {
     crate::rigs::all().flat_map(|rig| rig.parts(data))
 }
 
+/// Does a rig show these figures in a section of its own?
+pub(crate) fn is_shown(procedure: &str, runs: &[RunData]) -> bool {
+    runs.iter().flat_map(parts).any(|part| part.id == procedure)
+}
+
 fn title(runs: &[RunData]) -> String {
     match runs {
         [] => "weir: no runs".into(),

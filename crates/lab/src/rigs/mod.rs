@@ -5,6 +5,8 @@ pub mod capture;
 pub mod capture_peers;
 pub mod detect_peers;
 pub mod generators;
+#[cfg(test)]
+mod sleep;
 pub mod throughput;
 
 use crate::rig::Rig;
@@ -15,6 +17,8 @@ const ALL: &[&dyn Rig] = &[
     &capture::CaptureRig,
     &capture_peers::CapturePeersRig,
     &detect_peers::DetectPeersRig,
+    #[cfg(test)]
+    &sleep::SleepRig,
 ];
 
 /// All rigs, in the order in which people read of them.

@@ -35,7 +35,6 @@ pub(crate) mod testing;
 
 pub use folder::sweep_folders;
 use resume::Past;
-pub(crate) use resume::is_same;
 
 /// What ended a run before its time.
 #[derive(Debug, thiserror::Error)]
@@ -254,6 +253,12 @@ impl<'a> Running<'a> {
 }
 
 impl<E> Running<'_, E> {
+    /// A point of this run without a device under test.
+    pub(crate) fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
+        let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        Point { run_id: self.record.id, index, settings, dut: dut.into(), ..Point::default() }
+    }
+
     /// Tells the result of a point, and keeps it unless an earlier part of this run has.
     pub(crate) fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
         if self.past.finished(point.index).is_none() {

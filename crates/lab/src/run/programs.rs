@@ -4,13 +4,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::rig::Programs;
+
 /// Where programs are looked for; users often lack the last two.
 fn path() -> String {
     std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
 }
 
 /// Why a program cannot take part, if it is not here.
-pub(crate) fn missing(program: &str, package: &str) -> Option<String> {
+pub(crate) fn missing(program: &str, list: Programs) -> Option<String> {
+    let package = list.package(program);
     (!is_installed(program, &path())).then(|| format!("it is not installed (Debian package {package})"))
 }
 
@@ -22,7 +25,8 @@ fn is_installed(program: &str, path: &str) -> bool {
 }
 
 /// The version of a program that is here: what it says itself, or its Debian package does.
-pub(crate) fn version(program: &str, package: &str) -> String {
+pub(crate) fn version(program: &str, list: Programs) -> String {
+    let package = list.package(program);
     let said = |command: &mut Command| {
         let output = command.env("PATH", path()).stdin(Stdio::null()).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
@@ -72,8 +76,9 @@ mod tests {
     #[test]
     fn what_is_not_here_says_how_to_get_it() {
         assert!(is_installed("sh", "/nowhere:/bin") && !is_installed("sh", "/nowhere"));
-        assert_eq!(missing("sh", "dash"), None);
-        assert!(missing("no-such-program", "it").unwrap().contains("(Debian package it)"));
-        assert_eq!(version("no-such-program", "no-such-package"), "unknown");
+        let list = Programs("sh dash\nno-such-program it\n");
+        assert_eq!(missing("sh", list), None);
+        assert!(missing("no-such-program", list).unwrap().contains("(Debian package it)"));
+        assert_eq!(version("no-such-program", list), "unknown");
     }
 }

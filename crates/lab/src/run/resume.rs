@@ -72,7 +72,7 @@ fn obstacle(run: &Run, options: &Options) -> Option<String> {
 
 /// Is this kept trial what is asked for? A burst has a number of frames in each direction, and takes as long as it
 /// takes.
-pub(crate) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
+pub(super) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
     let as_long = match load.max_frames {
         Some(frames) => [frames, 2 * frames].contains(&trial.offered),

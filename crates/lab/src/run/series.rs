@@ -16,6 +16,43 @@ use crate::search::Measured;
 use crate::store::Store;
 use crate::time;
 
+/// What a trial is to measure; a kept one is known by it.
+pub(crate) enum Asked<'a> {
+    /// Frames at this load.
+    Load(&'a Load, Purpose),
+    /// Something else, as long as this, by a name that no other trial of the point has: its round.
+    Named(String, Purpose, Duration),
+}
+
+impl Asked<'_> {
+    fn purpose(&self) -> Purpose {
+        match self {
+            Asked::Load(_, purpose) | Asked::Named(_, purpose, _) => *purpose,
+        }
+    }
+
+    fn load(&self) -> (Option<f64>, Duration) {
+        match self {
+            Asked::Load(load, _) => (load.fps, load.duration),
+            Asked::Named(_, _, duration) => (None, *duration),
+        }
+    }
+
+    pub(crate) fn key(&self) -> Option<String> {
+        match self {
+            Asked::Load(..) => None,
+            Asked::Named(key, ..) => Some(key.clone()),
+        }
+    }
+
+    fn is(&self, trial: &Trial) -> bool {
+        match self {
+            Asked::Load(load, purpose) => is_same(trial, load, *purpose),
+            Asked::Named(key, purpose, _) => trial.key.as_ref() == Some(key) && trial.purpose == *purpose,
+        }
+    }
+}
+
 /// The trials of one point.
 pub(crate) struct Series<'a> {
     store: &'a Store,
@@ -40,25 +77,33 @@ impl<'a> Series<'a> {
         self.kept.is_empty()
     }
 
-    /// Those that have not.
-    pub(crate) fn kept(&mut self) -> &mut VecDeque<Trial> {
-        &mut self.kept
+    /// The trial that an earlier part of this run made in this place. Where it made another one, the run goes another way from
+    /// here on, and all others are of no use. Warm-ups belong to the part that made them.
+    pub(crate) fn replay(&mut self, asked: &Asked<'_>) -> Option<Trial> {
+        while asked.purpose() != Purpose::WarmUp && self.kept.front()?.purpose == Purpose::WarmUp {
+            self.kept.pop_front();
+        }
+        let trial = self.kept.pop_front()?;
+        if !asked.is(&trial) {
+            self.kept.clear();
+            return None;
+        }
+        (self.options.observe)(Event::Ended(&trial));
+        Some(trial)
     }
 
     /// One trial, or the one that an earlier part of this run made in its place. `measure` has the machine to itself.
     pub(crate) fn one(
         &mut self,
-        (load, purpose): (&Load, Purpose),
+        asked: &Asked<'_>,
         measure: impl FnOnce(&Control) -> Result<Trial, RunError>,
     ) -> Result<Trial, RunError> {
         let Options { observe, stop, .. } = self.options;
-        while let Some(trial) = self.kept.pop_front() {
-            if is_same(&trial, load, purpose) {
-                observe(Event::Ended(&trial));
-                return Ok(trial);
-            }
+        if let Some(trial) = self.replay(asked) {
+            return Ok(trial);
         }
-        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let (offered_fps, duration) = asked.load();
+        observe(Event::Trial { offered_fps, duration });
         let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
             return Err(RunError::Interrupted(self.run_id));
         };
@@ -66,7 +111,7 @@ impl<'a> Series<'a> {
         let progress = |sent, received| observe(Event::Progress { sent, received });
         let mut trial = measure(&Control::new(stop, &progress))?;
         trial.overhead_s = (begin.elapsed().as_secs_f64() - trial.duration_s).max(0.0);
-        (trial.started, trial.purpose) = (started, purpose);
+        (trial.started, trial.purpose, trial.key) = (started, asked.purpose(), asked.key());
         self.keep(trial)
     }
 

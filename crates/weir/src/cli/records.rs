@@ -95,6 +95,8 @@ pub(crate) struct Export {
 pub(crate) enum ExportFormat {
     /// One line per trial
     Csv,
+    /// One line per figure: value, unit, interval, repetitions
+    Figures,
     /// One JSON object per line: run, point, trial, goal, comparison, procedure
     Jsonl,
     /// Prometheus text format

@@ -98,7 +98,10 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir show last --json --csv", "cannot be used with"),
         ("weir report", "ID|last"),
         ("weir export last", "--format"),
-        ("weir export last --format xml", "[possible values: csv, jsonl, prometheus, markdown, latex]"),
+        (
+            "weir export last --format xml",
+            "[possible values: csv, figures, jsonl, prometheus, markdown, latex]",
+        ),
         ("weir compare 3", "2 values required"),
         ("weir trend quick --point 64", "use frame_bytes=64"),
         ("weir trend quick --json -o x", "cannot be used with"),

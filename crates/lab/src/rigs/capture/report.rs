@@ -89,7 +89,7 @@ struct Rung<'a> {
     /// Its trial at full speed, the middle one of the rounds.
     full: Option<&'a Trial>,
     /// Its trial for costs, the middle one of the rounds.
-    cost: Option<(&'a Trial, &'a Capture)>,
+    cost: Option<(&'a Trial, Capture)>,
     /// What a frame cost in each round that found a rate, ns.
     costs_ns: Vec<Option<f64>>,
 }
@@ -100,7 +100,7 @@ fn rungs(data: &RunData) -> Vec<Rung<'_>> {
 
 fn rung(data: &PointData) -> Option<Rung<'_>> {
     let cost = middle(data, Purpose::Curve, |trial| trial.cost.ns_per_frame.unwrap_or(0.0));
-    let cost = cost.and_then(|trial| Some((trial, trial.capture.as_ref()?)));
+    let cost = cost.and_then(|trial| Some((trial, trial.detail::<Capture>()?)));
     let mut costs = data.trials.iter().filter(|trial| trial.purpose == Purpose::Curve);
     let costs_ns = rounds(data).map(|fps| fps.and_then(|_| costs.next()?.cost.ns_per_frame)).collect();
     let full = middle(data, Purpose::Ceiling, received_fps);
@@ -176,13 +176,13 @@ impl Rung<'_> {
 
     /// Reference cycles per ns; 1 where nobody knows the frequency, so that costs are in ns.
     fn cycles_per_ns(&self) -> Option<f64> {
-        let (trial, _) = self.cost?;
+        let (trial, _) = self.cost.as_ref()?;
         Some(trial.cost.cycles_per_frame? / trial.cost.ns_per_frame?)
     }
 
     /// What part of the CPU time a frame costs, in cycles or ns.
     fn per_frame(&self, part: impl Fn(&CaptureTime) -> u64) -> Option<f64> {
-        let (trial, capture) = self.cost?;
+        let (trial, capture) = self.cost.as_ref()?;
         let frames = (trial.received > 0).then_some(trial.received as f64)?;
         Some(part(&capture.time) as f64 / frames * self.cycles_per_ns().unwrap_or(1.0))
     }
@@ -199,7 +199,7 @@ impl Rung<'_> {
             return None;
         }
         let ns = |trial: &Trial, part: fn(&CaptureTime) -> u64| {
-            let time = trial.capture.as_ref().map(|capture| capture.time);
+            let time = trial.detail::<Capture>().map(|capture| capture.time);
             time.map(|time| part(&time) as f64 / trial.received as f64)
         };
         let sending = |time: &CaptureTime| time.generator_ns + time.receive_ns;
@@ -211,17 +211,17 @@ impl Rung<'_> {
 
     /// What of a frame's cost is the consumer's, where that is known apart.
     fn consumer(&self) -> Option<f64> {
-        self.cost?.1.time.consumer_ns?;
+        self.cost.as_ref()?.1.time.consumer_ns?;
         self.per_frame(|time| time.consumer_ns.unwrap_or(0))
     }
 
     fn calls_per_frame(&self) -> Option<f64> {
-        let (trial, capture) = self.cost?;
+        let (trial, capture) = self.cost.as_ref()?;
         (trial.received > 0).then(|| capture.calls as f64 / trial.received as f64)
     }
 
     fn profile(&self) -> Option<&Profile> {
-        self.cost?.1.profile.as_ref()
+        self.cost.as_ref()?.1.profile.as_ref()
     }
 
     /// What a frame costs by cause, the largest first.
@@ -233,7 +233,7 @@ impl Rung<'_> {
     }
 
     fn wakeups_per_frame(&self) -> Option<f64> {
-        let (trial, capture) = self.cost?;
+        let (trial, capture) = self.cost.as_ref()?;
         (trial.received > 0).then(|| capture.wakeups as f64 / trial.received as f64)
     }
 }
@@ -312,7 +312,7 @@ fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
 
 fn buffers(rungs: &[Rung<'_>]) -> Table {
     let mut table = Table::new(&["Traffic", "Rung", "Threads", "Frames", "Memory", "How"]);
-    let capture = |rung: &Rung<'_>| rung.full.and_then(|trial| trial.capture.clone());
+    let capture = |rung: &Rung<'_>| rung.full.and_then(|trial| trial.detail::<Capture>());
     for (rung, capture) in rungs.iter().filter_map(|rung| Some((rung, capture(rung)?))) {
         table.push(vec![
             rung.traffic(),

@@ -19,7 +19,7 @@ use crate::frames::mirror::BUFFERS_PER_TRIAL;
 use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
 use crate::rigs::capture::plan::{Ladder, Offered, Step};
 use crate::run::rounds::{TakesTurns, take_turns};
-use crate::run::series::{Patience, Series, worst};
+use crate::run::series::{Asked, Patience, Series, worst};
 use crate::run::{Event, RunError, Running, goal_result};
 use crate::run_data::{BUSY_POLL, MEASURES, Measures, TRAFFIC};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop, rfc2544};
@@ -92,7 +92,7 @@ impl<'c> Climb<'c> {
             return Ok(None);
         }
         let bench = Bench::build(&step, self.experiment, self.settings.seed, &mut self.journal)?;
-        let mut point = self.point(&step, index, &bench);
+        let mut point = self.point_of(&step, index, &bench);
         let kept = self.past.enter(&mut point, self.store)?;
         let series = Series::new(self, &point, kept);
         Ok(Some(Rung { step, point, series, rounds: Vec::new() }))
@@ -105,7 +105,7 @@ impl<'c> Climb<'c> {
         Trials { climb: self, bench, hidden, series: &mut rung.series, error: None }.all()
     }
 
-    fn point(&self, step: &Step, index: usize, bench: &Bench) -> Point {
+    fn point_of(&self, step: &Step, index: usize, bench: &Bench) -> Point {
         let settings = [
             (MEASURES, Measures::Capture.name().to_string()),
             ("rung", step.rung.to_string()),
@@ -118,20 +118,13 @@ impl<'c> Climb<'c> {
         let flood = (step.offered == Offered::SynFlood).then(|| (TRAFFIC, Offered::SynFlood.to_string()));
         let polls = step.busy_poll.then(|| (BUSY_POLL, true.to_string()));
         let settings = settings.into_iter().chain(rps).chain(flood).chain(polls);
-        let settings = settings.map(|(name, value)| (name.to_string(), value));
         Point {
-            id: 0,
-            run_id: self.record.id,
-            index,
-            settings: settings.collect(),
-            dut: step.rung.to_string(),
             frame: step.frame.to_string(),
             frame_bytes_mean: step.frame.mean(),
             cpus: bench.cpus(),
             cpus_shared: bench.shared(),
-            line_fps: None,
             notes: vec![bench.placement()],
-            result: None,
+            ..self.point(index, &step.rung.to_string(), settings.collect())
         }
     }
 }
@@ -223,11 +216,11 @@ impl Trials<'_, '_> {
     fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
         let Trials { climb, bench, series, .. } = self;
         let look = if purpose == Purpose::Curve { Look::Closely } else { Look::Away };
-        series.one((load, purpose), |control| {
+        series.one(&Asked::Load(load, purpose), |control| {
             let Outcome { books, noise, capture, sent_fps } = bench.trial(load, control, look)?;
             let cost = Cost::per_frame(capture.time.capture_ns(), books.received, climb.settings.tsc_hz);
             let trial = books.trial(load, sent_fps, noise, &climb.settings.limits);
-            Ok(Trial { cost, capture: Some(capture), ..trial })
+            Ok(Trial { cost, ..trial }.with_detail(&capture))
         })
     }
 }

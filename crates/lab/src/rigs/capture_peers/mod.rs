@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_config::Section;
 
 use crate::report::block::Part;
-use crate::rig::{Experiment, Program, Rig};
+use crate::rig::{Experiment, Programs, Rig};
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
@@ -18,6 +18,8 @@ mod run;
 mod written;
 
 pub use plan::{CapturePeer, CapturePeers, CapturePlace, Job};
+
+const PROGRAMS: Programs = Programs(include_str!("../../../../../plans/peers-capture.programs"));
 
 /// The rig.
 pub(super) struct CapturePeersRig;
@@ -35,13 +37,7 @@ impl Rig for CapturePeersRig {
         include_str!("options.toml")
     }
 
-    fn programs(&self) -> &'static [Program] {
-        const PROGRAMS: &[Program] = &[
-            Program { name: "tcpdump", package: "tcpdump" },
-            Program { name: "dumpcap", package: "wireshark-common" },
-            Program { name: "netsniff-ng", package: "netsniff-ng" },
-            Program { name: "stenotype", package: "stenographer" },
-        ];
+    fn programs(&self) -> Programs {
         PROGRAMS
     }
 

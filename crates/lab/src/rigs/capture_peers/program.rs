@@ -61,17 +61,6 @@ impl Captor {
         }
     }
 
-    /// The Debian package of a peer.
-    pub(super) fn package(self) -> &'static str {
-        match self {
-            Captor::Weir(_) => "weir",
-            Captor::Peer(CapturePeer::Tcpdump) => "tcpdump",
-            Captor::Peer(CapturePeer::Dumpcap) => "wireshark-common",
-            Captor::Peer(CapturePeer::NetsniffNg) => "netsniff-ng",
-            Captor::Peer(CapturePeer::Stenotype) => "stenographer",
-        }
-    }
-
     /// Does it have a way to do nothing but this?
     pub(super) fn does(self, job: Job) -> bool {
         matches!(self, Captor::Weir(_)) || matches!(self, Captor::Peer(peer) if peer.does(job))

@@ -118,7 +118,8 @@ fn all_ns(capture: &Capture) -> u64 {
 
 /// CPU time per captured frame, in reference cycles where their frequency is known.
 fn per_frame(trial: &Trial, time: fn(&Capture) -> u64) -> Option<f64> {
-    let ns = time(trial.capture.as_ref()?) as f64 / (trial.received > 0).then_some(trial.received as f64)?;
+    let ns =
+        time(&trial.detail::<Capture>()?) as f64 / (trial.received > 0).then_some(trial.received as f64)?;
     Some(ns * cycles_per_ns(trial).unwrap_or(1.0))
 }
 

@@ -29,7 +29,7 @@ use crate::record::{
 use crate::rigs::capture_peers::plan::{CapturePeers, CapturePlace, Job};
 use crate::run::process::Failed;
 use crate::run::rounds::{TakesTurns, take_turns};
-use crate::run::series::{Patience, Series, worst};
+use crate::run::series::{Asked, Patience, Series, worst};
 use crate::run::{Event, RunError, Running, goal_result, programs};
 use crate::run_data::{MEASURES, Measures};
 use crate::search::{Measured, Measurer, Search, Stop, rfc2544};
@@ -126,7 +126,7 @@ impl<'a> Contest<'a> {
         index: usize,
         bench: &mut Bench,
     ) -> Result<Entrant<'a>, RunError> {
-        let mut point = self.point(work, spec, index, bench);
+        let mut point = self.point_of(work, spec, index, bench);
         let mut absent = None;
         if let Some((captor, job)) = work {
             absent = missing(captor);
@@ -147,7 +147,7 @@ impl<'a> Contest<'a> {
         Ok(Entrant { point, work, bench: bench_index, absent, rounds: Vec::new(), series })
     }
 
-    fn point(&self, work: Option<(Captor, Job)>, spec: &PointSpec, index: usize, bench: &Bench) -> Point {
+    fn point_of(&self, work: Option<(Captor, Job)>, spec: &PointSpec, index: usize, bench: &Bench) -> Point {
         let name = work.map_or("nothing".into(), |(captor, _)| captor.name());
         let settings = [
             (MEASURES, Measures::Captor.name().to_string()),
@@ -160,18 +160,12 @@ impl<'a> Contest<'a> {
         let cpus = vec![bench.cpu()];
         let shared = self.experiment.place == CapturePlace::Together || bench.cpu() == bench.sending_cpu();
         Point {
-            id: 0,
-            run_id: self.record.id,
-            index,
-            settings: settings.map(|(name, value)| (name.to_string(), value)).to_vec(),
-            dut: name,
             frame: spec.frame.to_string(),
             frame_bytes_mean: spec.frame.mean(),
             cpus_shared: if shared { cpus.clone() } else { Vec::new() },
             cpus,
-            line_fps: None,
             notes: vec![bench.placement()],
-            result: None,
+            ..self.point(index, &name, settings.to_vec())
         }
     }
 
@@ -287,7 +281,7 @@ impl Trials<'_, '_> {
                 Ok(outcome) => judged(&outcome, load, capture, &contest.settings),
             })
         };
-        entrant.series.one((load, purpose), measure)
+        entrant.series.one(&Asked::Load(load, purpose), measure)
     }
 }
 
@@ -309,13 +303,13 @@ fn judged(outcome: &Outcome, load: &Load, capture: Capture, settings: &Settings)
     // What the same generator sends to nobody is measured beside it.
     let all = Cost::per_frame(time.generator_ns + time.capture_ns(), trial.received, settings.tsc_hz);
     let cost = Cost { dut_cpu_ns: Some(time.capture_ns()), ..all };
-    Trial { cost, capture: Some(Capture { drain_s, time, ..capture }), ..trial }
+    Trial { cost, ..trial }.with_detail(&Capture { drain_s, time, ..capture })
 }
 
 /// The record of a trial in which a program did not do what it was to.
 fn failed(why: String, load: &Load, capture: Capture, settings: &Settings) -> Trial {
     let trial = Books::default().trial(load, 0.0, Noise::default(), &settings.limits);
-    Trial { verdict: Verdict::Invalid, reasons: vec![why], capture: Some(capture), ..trial }
+    Trial { verdict: Verdict::Invalid, reasons: vec![why], ..trial }.with_detail(&capture)
 }
 
 impl Measurer for Trials<'_, '_> {
@@ -334,7 +328,7 @@ impl Measurer for Trials<'_, '_> {
 
 /// What was captured per second, the time included in which a program caught up: a buffer hides how slow it is.
 fn sustained_fps(trial: &Trial) -> f64 {
-    let drain_s = trial.capture.as_ref().map_or(0.0, |capture| capture.drain_s);
+    let drain_s = trial.detail::<Capture>().map_or(0.0, |capture| capture.drain_s);
     trial.received as f64 / (trial.duration_s + drain_s)
 }
 
@@ -392,7 +386,7 @@ fn times(outcome: &Outcome) -> CaptureTime {
 fn missing(captor: Captor) -> Option<String> {
     match captor {
         Captor::Weir(_) => programs::not_weir(),
-        Captor::Peer(peer) => programs::missing(peer.name(), captor.package()),
+        Captor::Peer(peer) => programs::missing(peer.name(), super::PROGRAMS),
     }
 }
 
@@ -400,7 +394,7 @@ fn missing(captor: Captor) -> Option<String> {
 fn version(captor: Captor) -> String {
     match captor {
         Captor::Weir(_) => env!("CARGO_PKG_VERSION").into(),
-        Captor::Peer(peer) => programs::version(peer.name(), captor.package()),
+        Captor::Peer(peer) => programs::version(peer.name(), super::PROGRAMS),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_config::Section;
 
 use crate::report::block::Part;
-use crate::rig::{Experiment, Program, Rig};
+use crate::rig::{Experiment, Programs, Rig};
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
@@ -16,6 +16,8 @@ mod report;
 mod run;
 
 pub use plan::{DetectPeer, DetectPeers};
+
+const PROGRAMS: Programs = Programs(include_str!("../../../../../plans/peers-detect.programs"));
 
 /// The rig.
 pub(super) struct DetectPeersRig;
@@ -33,8 +35,7 @@ impl Rig for DetectPeersRig {
         include_str!("options.toml")
     }
 
-    fn programs(&self) -> &'static [Program] {
-        const PROGRAMS: &[Program] = &[Program { name: "fastnetmon", package: "fastnetmon" }];
+    fn programs(&self) -> Programs {
         PROGRAMS
     }
 

@@ -19,7 +19,7 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
         Block::Table(table(&detectors).without_empty(&["95 % interval", "Left out"])),
         Block::Note(METHOD.into()),
     ];
-    vec![Part { id: "detectors", heading: "Programs that watch for attacks".into(), blocks }]
+    vec![Part { id: ID, heading: "Programs that watch for attacks".into(), blocks }]
 }
 
 /// What a run of such programs says, for the summary.
@@ -35,6 +35,9 @@ pub(super) fn findings(data: &RunData) -> Vec<String> {
     }
     found
 }
+
+/// Of the section, and of the figures in records.
+pub(super) const ID: &str = "detection";
 
 const CAPTION: &str = "Seconds from the first frame of an attack until it is told; median of the rounds, whiskers: 95 % \
     interval of the median. Shorter is better.";
@@ -61,7 +64,7 @@ fn detectors(data: &RunData) -> Vec<Detector<'_>> {
     points
         .filter_map(|data| {
             let trials = data.measured().filter(|trial| trial.verdict != Verdict::Invalid);
-            let found = trials.filter_map(|trial| trial.detection).collect();
+            let found = trials.filter_map(|trial| trial.detail::<Detection>()).collect();
             Some(Detector { data, attack_fps: detector(data)?, found })
         })
         .collect()
@@ -180,7 +183,7 @@ fn sentence(detectors: &[Detector<'_>], attack_fps: f64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::record::{PointResult, Trial};
+    use crate::record::PointResult;
     use crate::report::block::{self, terminal};
 
     /// A program that tells an attack of 40,000 frames/s after so long.
@@ -191,13 +194,13 @@ mod tests {
         data.point.settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
         data.point.result = Some(PointResult { search: "rounds".into(), ..PointResult::default() });
         let trial = data.trials[1].clone();
-        let one = |&(after_s, stated): &(f64, f64)| Trial {
-            detection: Some(Detection {
-                after_s: (after_s > 0.0).then_some(after_s),
-                stated_fps: (after_s > 0.0).then_some(stated),
+        let one = |&(after_s, stated): &(f64, f64)| {
+            let told = after_s > 0.0;
+            trial.clone().with_detail(&Detection {
+                after_s: told.then_some(after_s),
+                stated_fps: told.then_some(stated),
                 true_fps: 40_000.0,
-            }),
-            ..trial.clone()
+            })
         };
         data.trials = told.iter().map(one).collect();
         data

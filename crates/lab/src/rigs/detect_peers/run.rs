@@ -21,17 +21,22 @@ use weir_testbed::lock::measuring_lock;
 
 use super::program::{Detector, Order};
 
+use super::report;
+use crate::figure::{figure, unit};
 use crate::frames::PointSpec;
 use crate::frames::Settings;
 use crate::frames::mirror::RING_FULL;
 use crate::frames::mirror::{Mirror, Sent};
 use crate::frames::verdict::Books;
-use crate::record::{Detection, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
-use crate::rigs::detect_peers::plan::{DetectPeer, DetectPeers};
+use crate::record::{
+    Detection, LedgerLine, Noise, Owner, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial,
+    Verdict,
+};
+use crate::rigs::detect_peers::plan::DetectPeers;
 use crate::run::folder::Folder;
 use crate::run::process::{Failed, Process};
 use crate::run::rounds::{TakesTurns, take_turns};
-use crate::run::series::Series;
+use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError, Running, programs};
 use crate::run_data::{MEASURES, Measures};
 
@@ -53,6 +58,8 @@ struct Entrant<'a> {
     /// It cannot take part; the point's notes say why.
     absent: bool,
     series: Series<'a>,
+    /// What became of the attacks that can be believed.
+    found: Vec<Detection>,
 }
 
 impl TakesTurns for Entrant<'_> {
@@ -62,6 +69,23 @@ impl TakesTurns for Entrant<'_> {
 
     fn takes_part(&self) -> bool {
         !self.absent
+    }
+}
+
+impl Entrant<'_> {
+    fn result(&self) -> PointResult {
+        if self.absent {
+            return PointResult { search: "left out".into(), ..PointResult::default() };
+        }
+        let of = |value: fn(&Detection) -> Option<f64>| self.found.iter().filter_map(value).collect();
+        let figures = vec![
+            figure("time to detection", unit::SECONDS, Statistic::Median, of(|found| found.after_s)),
+            figure("error of the stated rate", unit::RATIO, Statistic::Median, of(Detection::error)),
+        ];
+        let parameters = vec![("attack".to_string(), format!("{} frames/s", self.attack_fps))];
+        let procedure =
+            ProcedureResult { procedure: report::ID.into(), parameters, figures, ..Default::default() };
+        PointResult { search: "rounds".into(), procedures: vec![procedure], ..PointResult::default() }
     }
 }
 
@@ -85,8 +109,7 @@ impl<'a> Contest<'a> {
         let rounds = self.rounds(self.experiment.rounds, entrants.len());
         take_turns(&rounds, &mut entrants, |entrant| self.attack(entrant, &bench))?;
         for entrant in &entrants {
-            let search = if entrant.absent { "left out" } else { "rounds" };
-            self.close(&entrant.point, PointResult { search: search.into(), ..PointResult::default() })?;
+            self.close(&entrant.point, entrant.result())?;
         }
         Ok(())
     }
@@ -119,20 +142,21 @@ impl<'a> Contest<'a> {
         let mut list = Vec::new();
         for &attack_fps in &self.experiment.attacks_fps {
             for (&detector, absent) in detectors.iter().zip(&absent) {
-                let mut point = self.point((detector, attack_fps), list.len(), bench);
+                let mut point = self.point_of((detector, attack_fps), list.len(), bench);
                 if absent.is_none() {
                     point.settings.push(("version".into(), version(detector)));
                 }
                 point.notes.extend(absent.clone());
                 let kept = self.past.enter(&mut point, self.store)?;
                 let series = Series::new(self, &point, kept);
-                list.push(Entrant { point, detector, attack_fps, absent: absent.is_some(), series });
+                let absent = absent.is_some();
+                list.push(Entrant { point, detector, attack_fps, absent, series, found: Vec::new() });
             }
         }
         Ok(list)
     }
 
-    fn point(&self, (detector, attack_fps): (Detector, f64), index: usize, bench: &Bench) -> Point {
+    fn point_of(&self, (detector, attack_fps): (Detector, f64), index: usize, bench: &Bench) -> Point {
         let experiment = self.experiment;
         let settings = [
             (MEASURES, Measures::Detector.name().to_string()),
@@ -146,18 +170,12 @@ impl<'a> Contest<'a> {
             "The kernel receives on CPU {sending}, which sends; programs are started on CPU {other}."
         );
         Point {
-            id: 0,
-            run_id: self.record.id,
-            index,
-            settings: settings.map(|(name, value)| (name.to_string(), value)).to_vec(),
-            dut: detector.name().into(),
             frame: experiment.frame.to_string(),
             frame_bytes_mean: experiment.frame.mean(),
             cpus: vec![other],
             cpus_shared: if other == sending { vec![other] } else { Vec::new() },
-            line_fps: None,
             notes: vec![place],
-            result: None,
+            ..self.point(index, detector.name(), settings.to_vec())
         }
     }
 
@@ -190,7 +208,9 @@ impl<'a> Contest<'a> {
                 }
                 Ok(outcome) => Ok(judged(&outcome, &load, settings)),
             };
-        entrant.series.one((&load, Purpose::Procedure), measure).map(drop)
+        let trial = entrant.series.one(&Asked::Load(&load, Purpose::Procedure), measure)?;
+        entrant.found.extend(trial.detail::<Detection>().filter(|_| trial.verdict != Verdict::Invalid));
+        Ok(())
     }
 }
 
@@ -280,21 +300,20 @@ fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
     // An attack that comes in bursts is none the less one.
     let rate_error = load.fps.map_or(0.0, |fps| detection.true_fps / fps - 1.0);
     let noise = Noise { rate_error, ..Noise::default() };
-    let trial = books.trial(load, detection.true_fps, noise, &settings.limits);
-    Trial { detection: Some(detection), ..trial }
+    books.trial(load, detection.true_fps, noise, &settings.limits).with_detail(&detection)
 }
 
 /// Why a program cannot take part, as far as can be said without trying.
 fn missing(detector: Detector) -> Option<String> {
     match detector {
         Detector::Weir => programs::not_weir(),
-        Detector::Peer(peer) => programs::missing(peer.name(), peer.name()),
+        Detector::Peer(peer) => programs::missing(peer.name(), super::PROGRAMS),
     }
 }
 
 fn version(detector: Detector) -> String {
     match detector {
         Detector::Weir => env!("CARGO_PKG_VERSION").into(),
-        Detector::Peer(DetectPeer::FastNetMon) => programs::version("fastnetmon", "fastnetmon"),
+        Detector::Peer(peer) => programs::version(peer.name(), super::PROGRAMS),
     }
 }

@@ -135,16 +135,6 @@ pub(super) fn cannot(peer: Peer, frame_bytes: u16) -> Option<String> {
     }
 }
 
-/// The Debian package of a peer.
-pub(super) fn package(peer: Peer) -> &'static str {
-    match peer {
-        Peer::Trafgen => "netsniff-ng",
-        Peer::Tcpreplay => "tcpreplay",
-        Peer::Iperf3 => "iperf3",
-        Peer::XdpTrafficgen => "xdp-tools",
-    }
-}
-
 /// The frame as a packet of trafgen(8): bytes only, so that nothing is computed while it sends.
 fn trafgen_config(frame: &[u8]) -> String {
     let mut text = String::from("{\n");

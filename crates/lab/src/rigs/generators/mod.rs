@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_config::Section;
 
 use crate::report::block::Part;
-use crate::rig::{Experiment, Program, Rig};
+use crate::rig::{Experiment, Programs, Rig};
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
@@ -18,6 +18,8 @@ mod result;
 mod run;
 
 pub use plan::{Peer, Peers};
+
+const PROGRAMS: Programs = Programs(include_str!("../../../../../plans/peers-generator.programs"));
 
 /// The rig.
 pub(super) struct GeneratorsRig;
@@ -35,13 +37,7 @@ impl Rig for GeneratorsRig {
         include_str!("options.toml")
     }
 
-    fn programs(&self) -> &'static [Program] {
-        const PROGRAMS: &[Program] = &[
-            Program { name: "trafgen", package: "netsniff-ng" },
-            Program { name: "tcpreplay", package: "tcpreplay" },
-            Program { name: "iperf3", package: "iperf3" },
-            Program { name: "xdp-trafficgen", package: "xdp-tools" },
-        ];
+    fn programs(&self) -> Programs {
         PROGRAMS
     }
 

@@ -25,7 +25,7 @@ use crate::frames::verdict::Books;
 use crate::record::{Comparison, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
 use crate::rigs::generators::plan::{Peer, Peers};
 use crate::run::rounds::{TakesTurns, comparison, take_turns};
-use crate::run::series::Series;
+use crate::run::series::{Asked, Series};
 use crate::run::{Event, Options, RunError, Running, programs};
 use crate::run_data::{MEASURES, Measures};
 use crate::time;
@@ -58,6 +58,11 @@ impl TakesTurns for Entrant<'_> {
 }
 
 impl Entrant<'_> {
+    /// The trial of the next round.
+    fn asked(&self, duration: Duration, purpose: Purpose) -> Asked<'static> {
+        Asked::Named(format!("round {}", self.rates.len() + 1), purpose, duration)
+    }
+
     fn generator(&self) -> Option<(Generator, u32)> {
         if let Source::Generator(generator, _) = &self.source { Some((*generator, self.flows)) } else { None }
     }
@@ -141,8 +146,8 @@ impl<'a> Contest<'a> {
     ) -> Result<(), RunError> {
         let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
         let mut settings = settings(Measures::Generator, generator.name(), frame_bytes, flows);
-        settings.push(("sink".into(), generator.sink().into()));
-        let mut point = self.point(generator.name(), &spec, settings, list.len());
+        settings.push(("sink", generator.sink().into()));
+        let mut point = self.point_of(generator.name(), &spec, settings, list.len());
         let absent = absent(generator, frame_bytes);
         let source = match absent {
             Some(why) => Err(why),
@@ -189,9 +194,9 @@ impl<'a> Contest<'a> {
     ) -> Result<(), RunError> {
         let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
         let mut settings = settings(load.measures(), "weir", frame_bytes, flows);
-        settings.extend(load.fps().map(|fps| ("offered_fps".to_string(), fps.to_string())));
+        settings.extend(load.fps().map(|fps| ("offered_fps", fps.to_string())));
         let mut setup = Setup::build(&spec, &self.settings, &Faults::default(), &mut self.journal)?;
-        let mut point = self.point("wire", &spec, settings, list.len());
+        let mut point = self.point_of("wire", &spec, settings, list.len());
         let own_cpu = load == WireLoad::Overload;
         if own_cpu {
             if setup.cpus().shared {
@@ -219,25 +224,15 @@ impl<'a> Contest<'a> {
         (frame_bytes, flows): (u16, u32),
     ) -> Result<Entrant<'a>, RunError> {
         let kept = self.past.enter(&mut point, self.store)?;
-        let mut series = Series::new(self, &point, kept);
-        series.kept().retain(|trial| trial.purpose != Purpose::WarmUp);
+        let series = Series::new(self, &point, kept);
         Ok(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), series })
     }
 
-    fn point(&self, dut: &str, spec: &PointSpec, settings: Vec<(String, String)>, index: usize) -> Point {
+    fn point_of(&self, dut: &str, spec: &PointSpec, settings: Vec<(&str, String)>, index: usize) -> Point {
         Point {
-            id: 0,
-            run_id: self.record.id,
-            index,
-            settings,
-            dut: dut.into(),
             frame: spec.frame.to_string(),
             frame_bytes_mean: spec.frame.mean(),
-            cpus: Vec::new(),
-            cpus_shared: Vec::new(),
-            line_fps: None,
-            notes: Vec::new(),
-            result: None,
+            ..self.point(index, dut, settings)
         }
     }
 
@@ -248,7 +243,7 @@ impl<'a> Contest<'a> {
         duration: Duration,
         purpose: Purpose,
     ) -> Result<Option<f64>, RunError> {
-        match entrant.series.kept().pop_front() {
+        match entrant.series.replay(&entrant.asked(duration, purpose)) {
             Some(trial) => Ok(rate(&trial)),
             None => self.measured(entrant, duration, purpose),
         }
@@ -288,7 +283,7 @@ impl<'a> Contest<'a> {
             }
             Source::Absent => return Ok(None),
         };
-        trial.purpose = purpose;
+        (trial.purpose, trial.key) = (purpose, entrant.asked(duration, purpose).key());
         if let Source::Wire(_, WireLoad::Overload) = entrant.source {
             excuse_overload(&mut trial);
         }
@@ -377,7 +372,7 @@ fn excuse_overload(trial: &mut Trial) {
 /// Why a generator cannot take part, as far as can be said without trying.
 fn absent(generator: Generator, frame_bytes: u16) -> Option<String> {
     let Generator::Peer(peer) = generator else { return None };
-    command::cannot(peer, frame_bytes).or_else(|| programs::missing(peer.name(), command::package(peer)))
+    command::cannot(peer, frame_bytes).or_else(|| programs::missing(peer.name(), super::PROGRAMS))
 }
 
 /// What a reader must know about how a generator was measured.
@@ -399,15 +394,18 @@ fn notes(generator: Generator) -> Vec<String> {
     vec![text.to_string()]
 }
 
-fn settings(measures: Measures, generator: &str, frame_bytes: u16, flows: u32) -> Vec<(String, String)> {
-    [
+fn settings(
+    measures: Measures,
+    generator: &str,
+    frame_bytes: u16,
+    flows: u32,
+) -> Vec<(&'static str, String)> {
+    vec![
         (MEASURES, measures.name().to_string()),
         ("generator", generator.to_string()),
         ("frame_bytes", frame_bytes.to_string()),
         ("flows", flows.to_string()),
     ]
-    .map(|(name, value)| (name.to_string(), value))
-    .to_vec()
 }
 
 #[cfg(test)]

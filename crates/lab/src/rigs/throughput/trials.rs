@@ -14,8 +14,8 @@ use crate::frames::Setup;
 use crate::frames::disturbance::Disturbance;
 use crate::frames::verdict::tells_of_what_was_sent;
 use crate::record::{Owner, Point, Purpose, Trial, Verdict};
-use crate::run::series::Series;
-use crate::run::{Event, RunError, is_same};
+use crate::run::series::{Asked, Series};
+use crate::run::{Event, RunError};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
 use crate::stats;
 
@@ -104,19 +104,8 @@ impl<'a> Trials<'a> {
 
     /// The trial that an earlier part of this run made at this place.
     fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Trial> {
-        // That of an earlier continuation, which nothing asks for again.
-        let kept = self.series.kept();
-        while purpose != Purpose::WarmUp && kept.front()?.purpose == Purpose::WarmUp {
-            kept.pop_front();
-        }
-        let trial = kept.pop_front()?;
-        if !is_same(&trial, load, purpose) {
-            // From here on the run goes another way.
-            kept.clear();
-            return None;
-        }
+        let trial = self.series.replay(&Asked::Load(load, purpose))?;
         self.handovers.extend(trial.noise.handover_ns);
-        (self.run.options.observe)(Event::Ended(&trial));
         Some(trial)
     }
 

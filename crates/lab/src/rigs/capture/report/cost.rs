@@ -96,7 +96,7 @@ pub(super) fn costs(rungs: &[Rung<'_>]) -> ByTraffic {
             let part = |of: fn(&CaptureTime) -> u64| or_dash(rung.per_frame(of), full);
             table.push(vec![
                 rung.label(),
-                or_dash(rung.cost, |(trial, _)| full(trial.sent_fps())),
+                or_dash(rung.cost.as_ref(), |(trial, _)| full(trial.sent_fps())),
                 part(CaptureTime::capture_ns),
                 part(|time| time.receive_ns),
                 part(|time| time.system_ns),

@@ -56,6 +56,7 @@ fn rung(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> P
         ..Default::default()
     };
     let trial = data.trials[1].clone();
+    let trial = trial.with_detail(&capture);
     let trial = |purpose, sent, received| Trial {
         purpose,
         sent,
@@ -65,7 +66,6 @@ fn rung(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> P
         unexplained: 0,
         ledger: Vec::new(),
         cost: cost.clone(),
-        capture: Some(capture.clone()),
         ..trial.clone()
     };
     let line =
@@ -182,7 +182,8 @@ fn a_rung_that_keeps_up_is_bounded_from_above() {
             (full.sent, full.received, full.lost) = (1000, *received, 1000 - received);
             let time =
                 CaptureTime { generator_ns: *generator_ns, system_ns: *system_ns, ..Default::default() };
-            full.capture.as_mut().unwrap().time = time;
+            let capture = full.detail::<Capture>().unwrap();
+            *full = full.clone().with_detail(&Capture { time, ..capture });
             point
         })
         .collect();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::record::Capture;
 use crate::record::RunState;
 use crate::run::testing::{is_root, run};
 
@@ -31,7 +32,7 @@ fn every_rung_is_measured_and_its_books_close() {
         let rung = point.setting("rung").unwrap();
         for trial in point.measured() {
             assert_eq!(trial.unexplained, 0, "{rung}: {:?}", trial.ledger);
-            let capture = trial.capture.as_ref().expect("each trial captures");
+            let capture = trial.detail::<Capture>().expect("each trial captures");
             assert!(capture.time.generator_ns > 0 && trial.received > 0, "{rung}: {trial:?}");
         }
         let full = point.measured().find(|trial| trial.purpose == Purpose::Ceiling).unwrap();

@@ -25,6 +25,8 @@ fn captor(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
         frames,
         source: String::new(),
     };
+    let time = CaptureTime { generator_ns: (ns - 20) * 900, user_ns: 20 * 900, ..Default::default() };
+    let trial = trial.with_detail(&Capture { time, ..Capture::default() });
     let trial = |_| Trial {
         purpose: Purpose::Ceiling,
         sent: 1000,
@@ -36,10 +38,6 @@ fn captor(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
             cycles_per_frame: Some(2.0),
             ..Default::default()
         },
-        capture: Some(Capture {
-            time: CaptureTime { generator_ns: (ns - 20) * 900, user_ns: 20 * 900, ..Default::default() },
-            ..Capture::default()
-        }),
         ..trial.clone()
     };
     data.trials = ROUNDS.iter().map(trial).collect();

@@ -1,0 +1,79 @@
+//! One line per figure, whatever rig it is of: what a run found, for spreadsheets and for statistics of one's own.
+
+use super::csv::csv_line;
+use crate::record::{GoalResult, ProcedureResult};
+use crate::run_data::{PointData, RunData};
+
+/// The columns of [`figures`]. Fields without a value are empty.
+///
+/// - `settings`: all axes of the point as `name=value`, separated by `;`
+/// - `of`: the procedure that the figure is of; empty for rates of a search
+/// - `value`, `low`, `high`: the figure and its 95 % interval, in the unit
+/// - `values`: those of the repetitions, separated by `;`
+pub const FIGURE_COLUMNS: [&str; 13] = [
+    "run", "plan", "point", "dut", "frame", "settings", "of", "figure", "unit", "value", "low", "high",
+    "values",
+];
+
+/// One row per figure (RFC 4180), with a header; see [`FIGURE_COLUMNS`].
+pub fn figures(data: &RunData) -> String {
+    let mut text = csv_line(&FIGURE_COLUMNS.map(String::from));
+    for point in &data.points {
+        let procedures = point.point.result.iter().flat_map(|result| &result.procedures);
+        for figure in point.goals().iter().map(goal).chain(procedures.flat_map(of)) {
+            text.push_str(&csv_line(&row(data, point, figure)));
+        }
+    }
+    text
+}
+
+/// The columns from `of` on.
+type Own = [String; 7];
+
+fn goal(goal: &GoalResult) -> Own {
+    let values: Vec<f64> = goal.repetitions.iter().filter_map(|repetition| repetition.fps).collect();
+    let interval = goal.fps_interval;
+    own(["", &goal.goal, crate::figure::unit::FRAMES_PER_S], (goal.fps_median, interval), &values)
+}
+
+fn of(procedure: &ProcedureResult) -> impl Iterator<Item = Own> {
+    let name = &procedure.procedure;
+    procedure.figures.iter().map(|f| own([name, &f.name, &f.unit], (f.value, f.interval), &f.values))
+}
+
+fn own(
+    [of, name, unit]: [&str; 3],
+    (value, interval): (Option<f64>, Option<(f64, f64)>),
+    values: &[f64],
+) -> Own {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let values: Vec<String> = values.iter().map(f64::to_string).collect();
+    let (low, high) = (interval.map(|i| i.0), interval.map(|i| i.1));
+    [of.into(), name.into(), unit.into(), number(value), number(low), number(high), values.join(";")]
+}
+
+fn row(data: &RunData, PointData { point, .. }: &PointData, own: Own) -> Vec<String> {
+    let settings: Vec<String> =
+        point.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let place = [data.run.id.to_string(), data.run.plan.clone(), point.index.to_string()];
+    let device = [point.dut.clone(), point.frame.clone(), settings.join(";")];
+    place.into_iter().chain(device).chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn each_rate_and_each_figure_has_a_line() {
+        let data = fixture::procedures();
+        let text = figures(&data);
+        let results = || data.points.iter().filter_map(|p| p.point.result.as_ref());
+        let figures = results().flat_map(|r| &r.procedures).map(|p| p.figures.len()).sum::<usize>();
+        let goals = results().map(|r| r.goals.len()).sum::<usize>();
+        assert_eq!(text.matches("\r\n").count(), 1 + goals + figures);
+        assert!(text.lines().any(|line| line.contains(",,NDR,frames/s,")), "{text}");
+        assert!(text.lines().any(|line| line.contains(",latency,") && line.contains(",s,")), "{text}");
+    }
+}
