@@ -19,6 +19,8 @@
 
 mod align;
 
+pub(crate) use align::align;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
@@ -120,7 +122,7 @@ impl Change {
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
-        let aligned = align::align(&old.stages, &new.stages);
+        let aligned = align(&old.stages, &new.stages);
         let place = |(from, stage): (Option<usize>, &StageConfig)| match from {
             Some(from) => Place::Stays(from, stage_change(&old.stages[from], stage)),
             None => Place::Comes(Some(stage_of(stage, new))),

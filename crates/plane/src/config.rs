@@ -1,11 +1,13 @@
 //! What a node is to be, read from its text: ports, stages, routes, in the order that frames pass them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
 use crate::chain::MOST_STAGES;
+use crate::change::align;
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat::{self, Deal, Deterministic};
@@ -77,31 +79,43 @@ impl Config {
     /// # Errors
     /// Why not, and what to do about it.
     pub fn may_share(&self, threads: u8) -> Result<(), String> {
-        match self.nats().collect::<Vec<_>>()[..] {
-            _ if threads == 1 => Ok(()),
-            [] => Ok(()),
-            [nat] => nat.may_share(threads),
-            _ => {
-                Err("a node with several NATs has one thread: give it one CPU, and no `threads`".to_string())
-            }
+        if threads == 1 {
+            return Ok(());
         }
+        let nats: Vec<&nat::Config> = self.nats().collect();
+        for (n, nat) in nats.iter().enumerate() {
+            nat.may_share(threads)?;
+            nat.may_stand_behind(&nats[..n], threads)?;
+        }
+        Ok(())
     }
 
     /// The same for so many threads, which share it from the beginning on.
     pub fn shared_by(self, threads: u8) -> Config {
-        self.dealt(threads, None)
+        self.dealt(threads, &[])
     }
 
     /// The same for so many threads in the place of `old`: what they share already they share as they have from the
     /// beginning on.
     pub fn instead_of(self, old: &Config, threads: u8) -> Config {
-        self.dealt(threads, old.nats().find_map(|nat| nat.deal))
+        let deal = |from: Option<usize>| match &old.stages[from?] {
+            StageConfig::Nat(nat) => nat.deal,
+            StageConfig::Filter(_) => None,
+        };
+        let deals: Vec<_> = align(&old.stages, &self.stages).into_iter().map(deal).collect();
+        self.dealt(threads, &deals)
     }
 
-    /// Where there are several threads, there is one NAT.
-    fn dealt(mut self, threads: u8, deal: Option<Deal>) -> Config {
-        for nat in self.nats_mut().filter(|_| threads > 1) {
-            nat.deal = Some(deal.unwrap_or_else(|| Deal::new(nat, threads)));
+    /// Where there are several threads, each NAT knows how ports are dealt, as `deals` says by stage or as it begins, and
+    /// the NATs before it.
+    fn dealt(mut self, threads: u8, deals: &[Option<Deal>]) -> Config {
+        let mut before: Vec<Arc<nat::Config>> = Vec::new();
+        for (n, stage) in self.stages.iter_mut().enumerate().filter(|_| threads > 1) {
+            let StageConfig::Nat(nat) = stage else { continue };
+            nat.deal = Some(deals.get(n).copied().flatten().unwrap_or_else(|| Deal::new(nat, threads)));
+            let alone = Arc::new((**nat).clone());
+            nat.before = before.clone();
+            before.push(alone);
         }
         self
     }
@@ -109,13 +123,6 @@ impl Config {
     fn nats(&self) -> impl Iterator<Item = &nat::Config> {
         self.stages.iter().filter_map(|stage| match stage {
             StageConfig::Nat(nat) => Some(&**nat),
-            StageConfig::Filter(_) => None,
-        })
-    }
-
-    fn nats_mut(&mut self) -> impl Iterator<Item = &mut nat::Config> {
-        self.stages.iter_mut().filter_map(|stage| match stage {
-            StageConfig::Nat(nat) => Some(&mut **nat),
             StageConfig::Filter(_) => None,
         })
     }

@@ -408,29 +408,36 @@ impl Plane {
             Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
             Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
             Way::Found => None,
-            Way::Turned | Way::Asks | Way::Awaited => return self.enter_nat(now, frame, way),
+            Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
+                return self.enter_nat(now, frame, (way, nat));
+            }
         };
         elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
     }
 
     /// Where a frame enters that the NAT of another thread has handed over, or its fate.
     #[cold]
-    fn enter_nat(&mut self, now: Time, frame: &mut Frame<'_>, way: Way) -> Result<Entry, Fate> {
-        let nat = self.steering.nat().and_then(|k| Some((k, self.stages.get_mut(k)?)));
+    fn enter_nat(
+        &mut self,
+        now: Time,
+        frame: &mut Frame<'_>,
+        (way, number): (Way, u8),
+    ) -> Result<Entry, Fate> {
+        let nat = self.steering.nat(number).and_then(|k| Some((k, self.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
             // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
             return match way {
-                Way::Turned => Err(Fate::Dropped(Drop::NatNoMapping)),
+                Way::Turned(_) => Err(Fate::Dropped(Drop::NatNoMapping)),
                 _ => Ok(Entry::Begin(Dir::Outward)),
             };
         };
         match way {
-            Way::Turned => Ok(Entry::Inward { below: k + 1 }),
-            Way::Asks if nat.awaits(now, frame) => {
-                let to = nat.owner(frame, Dir::Outward);
-                Err(Fate::Handed(Handover { to, way: Way::Awaited }))
+            Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
+            Way::Asks(_) if nat.awaits(now, frame) => {
+                let to = nat.owner_of_source(frame);
+                Err(Fate::Handed(Handover { to, way: Way::Awaited(number) }))
             }
-            Way::Asks => Ok(Entry::Outward { above: k + 1 }),
+            Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),
             _ => {
                 frame.is_awaited = true;
                 Ok(Entry::Outward { above: k })

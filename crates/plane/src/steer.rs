@@ -10,12 +10,13 @@
 //! An error of ICMP goes where the packet went that it quotes. Each plane asks its own neighbours, and hears what the
 //! others hear of them.
 //!
-//! Of several NATs behind each other each would have a thread of its own for a frame: such a node has one thread.
+//! Of several NATs behind each other each has the same thread for a flow, see `steer/nats.rs`.
 //!
 //! Invariant: the answer depends on the frame and the node's text alone, so that all planes give the same.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod meeting;
+mod nats;
 
 use weir_packet::steer::{mix4, mix6, pick};
 
@@ -29,6 +30,7 @@ use crate::own::{Entry, Own};
 use crate::stage::Dir;
 use crate::time::Time;
 use meeting::Meeting;
+use nats::{Nats, Whose};
 
 /// Most threads of a node.
 pub const MOST_THREADS: u8 = 64;
@@ -65,8 +67,8 @@ pub struct Handover {
     pub way: Way,
 }
 
-/// How a frame comes to a plane. None says a number of a stage: threads take another text one after the other, and of a
-/// node with several threads there is one NAT.
+/// How a frame comes to a plane. None says a number of a stage: threads take another text one after the other. A NAT has
+/// its number among the NATs of the text; by another text it may be another one, which does not know the frame's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// By a port.
@@ -75,25 +77,43 @@ pub enum Way {
     Found,
     /// By another thread: a piece of a packet, which meets the others here.
     Meets,
-    /// By another thread, which has translated its source: it goes inward through the NAT.
-    Turned,
-    /// By another thread, which asks whether a mapping awaits it; else it is for the node itself.
-    Asks,
+    /// By another thread, whose NAT of this number has translated its source: it goes inward through that.
+    Turned(u8),
+    /// By another thread, whose NAT of this number asks whether a mapping awaits it; else it is for the node itself.
+    Asks(u8),
     /// By the thread that was asked: a mapping awaits it there.
-    Awaited,
+    Awaited(u8),
 }
 
+/// Bits of a code that say the way; the others are the number of a NAT.
+const WAY_BITS: u32 = 3;
+
 impl Way {
-    /// As a byte.
+    /// As a byte; never 255.
     pub fn code(self) -> u8 {
-        self as u8
+        let (way, nat) = match self {
+            Way::Wire => (0, 0),
+            Way::Found => (1, 0),
+            Way::Meets => (2, 0),
+            Way::Turned(nat) => (3, nat),
+            Way::Asks(nat) => (4, nat),
+            Way::Awaited(nat) => (5, nat),
+        };
+        nat << WAY_BITS | way
     }
 
     /// What a byte stands for.
     pub fn of_code(code: u8) -> Option<Way> {
-        [Way::Wire, Way::Found, Way::Meets, Way::Turned, Way::Asks, Way::Awaited]
-            .get(usize::from(code))
-            .copied()
+        let nat = code >> WAY_BITS;
+        match code & ((1 << WAY_BITS) - 1) {
+            0 => Some(Way::Wire),
+            1 => Some(Way::Found),
+            2 => Some(Way::Meets),
+            3 => Some(Way::Turned(nat)),
+            4 => Some(Way::Asks(nat)),
+            5 => Some(Way::Awaited(nat)),
+            _ => None,
+        }
     }
 }
 
@@ -115,8 +135,8 @@ enum Together {
     Pieces,
     /// All between the same two addresses.
     Ends,
-    /// All of a host inside, as the NAT at this stage sees it.
-    Inside(usize),
+    /// All of a host inside, as the NATs see it.
+    Inside,
 }
 
 /// Who of several planes goes on with a frame.
@@ -124,6 +144,7 @@ enum Together {
 pub(crate) struct Steering {
     pub(crate) share: Share,
     together: Together,
+    nats: Nats,
     meeting: Meeting,
 }
 
@@ -131,7 +152,7 @@ impl Steering {
     /// That of a node with these stages.
     pub(crate) fn new(share: Share, stages: &[Stage], limits: &Limits) -> Steering {
         let meeting = Meeting::new(limits.pieces(share));
-        let mut steering = Steering { share, together: Together::Nothing, meeting };
+        let mut steering = Steering { share, together: Together::Nothing, nats: Nats::default(), meeting };
         steering.look(stages);
         steering
     }
@@ -143,19 +164,20 @@ impl Steering {
 
     /// The stages are others than before. [`Steering::let_go`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
-        let of = |(k, stage): (usize, &Stage)| match stage {
+        let of = |stage: &Stage| match stage {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
             Stage::Filter(_) => Together::Pieces,
-            Stage::Nat(_) => Together::Inside(k),
+            Stage::Nat(_) => Together::Inside,
         };
-        self.together = stages.iter().enumerate().map(of).max().unwrap_or(Together::Nothing);
+        self.together = stages.iter().map(of).max().unwrap_or(Together::Nothing);
+        self.nats = Nats::of(stages);
     }
 
     /// Where pieces meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
     /// the left end.
     #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     pub(crate) fn let_go(&mut self, left: usize, own: &mut Own) {
-        if matches!(self.together, Together::Inside(_) | Together::Ends) {
+        if matches!(self.together, Together::Inside | Together::Ends) {
             return;
         }
         for (port, mut buf) in self.meeting.let_go() {
@@ -175,9 +197,9 @@ impl Steering {
         }
     }
 
-    /// The NAT that a frame comes to by another thread, if there is one in this thread's text.
-    pub(crate) fn nat(&self) -> Option<usize> {
-        if let Together::Inside(k) = self.together { Some(k) } else { None }
+    /// The stage of the NAT that a frame comes to by another thread, if there is one in this thread's text.
+    pub(crate) fn nat(&self, number: u8) -> Option<usize> {
+        self.nats.stage(number)
     }
 
     /// What becomes of a frame that came in on its way in `dir`, if this is not its thread.
@@ -206,7 +228,7 @@ impl Steering {
     /// Whether it is a piece of a packet whose thread only the first piece tells.
     fn meets_others(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
         match self.together {
-            Together::Inside(k) => nat(stages, k).is_piece(frame, dir),
+            Together::Inside => self.nats.is_piece((frame, dir), stages),
             Together::Ends => frame.is_piece_of_icmp(),
             Together::Pieces | Together::Nothing => false,
         }
@@ -215,7 +237,10 @@ impl Steering {
     /// The thread of a frame that tells all that matters.
     fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u8 {
         match self.together {
-            Together::Inside(k) => nat(stages, k).owner(frame, dir),
+            Together::Inside => match self.nats.whose((frame, dir), stages) {
+                Whose::Thread(thread) => thread,
+                Whose::Mixed(mixed) => pick(mixed, self.share.of),
+            },
             Together::Ends => pick(ends(frame), self.share.of),
             Together::Pieces | Together::Nothing => pick(addresses(frame), self.share.of),
         }
@@ -223,7 +248,7 @@ impl Steering {
 
     /// Why a piece goes no further that no other has told about.
     fn no_first(&self) -> Drop {
-        if let Together::Inside(_) = self.together { Drop::NatFragment } else { Drop::FilterFragment }
+        if self.together == Together::Inside { Drop::NatFragment } else { Drop::FilterFragment }
     }
 
     fn hand(&self, owner: u8) -> Option<Fate> {
@@ -338,7 +363,7 @@ fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
 }
 
 /// The addresses of the packet of IPv6 that a frame quotes, if it is an error.
-pub(crate) fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
+fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
     let ip = quoted(frame)?;
     let address = |at: usize| Some(u128::from_be_bytes(*ip.get(at..)?.first_chunk()?));
     Some((address(8)?, address(24)?))

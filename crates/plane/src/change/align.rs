@@ -19,7 +19,7 @@ const BITS: u32 = 8;
 const _: () = assert!(MOST_STAGES < 1 << BITS);
 
 /// For each new stage the number of the old one that it is, if it is one.
-pub(super) fn align(old: &[StageConfig], new: &[StageConfig]) -> Vec<Option<usize>> {
+pub(crate) fn align(old: &[StageConfig], new: &[StageConfig]) -> Vec<Option<usize>> {
     let worth: Vec<Vec<Option<u64>>> =
         old.iter().map(|old| new.iter().map(|new| worth(old, new)).collect()).collect();
     // By number: what the stages from there on are worth together.
@@ -51,7 +51,12 @@ fn worth(old: &StageConfig, new: &StageConfig) -> Option<u64> {
         (StageConfig::Filter(_), StageConfig::Filter(_)) => 0,
         _ => return None,
     };
-    Some(1 << (BITS * (2 * reason + u32::from(old == new))))
+    // How threads share a NAT is no matter of its text.
+    let is_same = match (old, new) {
+        (StageConfig::Nat(old), StageConfig::Nat(new)) => old.says_the_same(new),
+        _ => old == new,
+    };
+    Some(1 << (BITS * (2 * reason + u32::from(is_same))))
 }
 
 #[cfg(test)]

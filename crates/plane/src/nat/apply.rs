@@ -137,6 +137,18 @@ impl Table {
         }
         self.await_forwards(change.forwards_come.iter().copied());
         self.place_forwards(now);
+        if self.has_forwards && self.config.before != change.config.before {
+            self.count_foreign();
+        }
+    }
+
+    /// Counts the mappings by configuration anew that other threads use: other NATs stand before this one.
+    fn count_foreign(&mut self) {
+        let is_foreign = |number: &u32| {
+            let slot = &self.sessions[*number];
+            slot.kind() == Kind::Mapping && self.is_foreign(slot)
+        };
+        self.foreign = (1..self.sessions.numbers()).filter(is_foreign).count() as u32;
     }
 
     fn change_pool(&mut self, change: &mut Change) {

@@ -106,6 +106,8 @@ pub(crate) struct Config {
     pub(crate) ports: ports::Config,
     /// How they are dealt to threads, where there are several: as when the node began, whatever the text says since.
     pub(crate) deal: Option<Deal>,
+    /// Where there are several threads, the NATs before this one, from inside: an inside end may be a port of theirs.
+    pub(crate) before: Vec<Arc<Config>>,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) mapping: Dependence,
     pub(crate) filtering: Dependence,
@@ -210,6 +212,32 @@ impl Config {
         all.collect()
     }
 
+    /// Whether it is what another is, as far as their own text goes.
+    pub(crate) fn says_the_same(&self, other: &Config) -> bool {
+        let like_other = Config { deal: other.deal, before: other.before.clone(), ..self.clone() };
+        like_other == *other
+    }
+
+    /// Whether so many threads can be this NAT behind `before`: whose ports follow from its address is one thread's.
+    ///
+    /// # Errors
+    /// They cannot, and what to do about it.
+    pub(crate) fn may_stand_behind(&self, before: &[&Config], threads: u8) -> Result<(), String> {
+        let Some(fixed) = &self.deterministic else { return Ok(()) };
+        let addresses = before.iter().flat_map(|nat| {
+            let public = nat.public.iter().map(|public| (public.first, public.last));
+            public.chain(nat.pairs.iter().map(|pair| (pair.outside, pair.outside)))
+        });
+        match addresses.into_iter().find(|&range| fixed.has_subscriber_in(range)) {
+            Some((first, _)) => Err(format!(
+                "the NAT before gives {} to hosts of {threads} threads, and deterministic ports of that address are one thread's: \
+                 give the node one CPU, and no `threads`",
+                Ipv4Addr::from(first)
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Whether there is a block of ports for each of so many threads.
     ///
     /// # Errors
@@ -255,6 +283,7 @@ impl Default for Config {
                 held: 1_000_000,
             },
             deal: None,
+            before: Vec::new(),
             deterministic: None,
             mapping: Dependence::Independent,
             filtering: Dependence::Independent,

@@ -75,6 +75,12 @@ impl Deterministic {
         })
     }
 
+    /// Whether a host of this range of addresses, from the first to the last, has ports for good.
+    pub(crate) fn has_subscriber_in(&self, (first, last): (u32, u32)) -> bool {
+        let last_inside = self.first_inside.saturating_add(self.subscribers - 1);
+        first <= last_inside && self.first_inside <= last
+    }
+
     /// Ports of each subscriber.
     pub fn share(&self) -> u16 {
         self.share.min(65_535) as u16

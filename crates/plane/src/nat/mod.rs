@@ -85,6 +85,7 @@ use outside::{Place, Space};
 pub use restore::Kept;
 use sessions::Sessions;
 use slot::{Inside, Kind, Remote, Slot};
+pub(crate) use steer::{Departs, Lead, Receiver, sender};
 use table::{Arrival, Flow, Table};
 use unsolicited::Unsolicited;
 
@@ -540,10 +541,15 @@ impl Nat {
         }
     }
 
-    /// A frame from outside that is not for a public address.
+    /// A frame from outside that is not for a public address: it may be from an excluded host, or from a router about what
+    /// was sent to one.
     fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
-        let (src, dst) = step.frames[i].addresses4();
-        match self.local.contains(&dst) || self.table.config.exclude.contains(src) {
+        let frame = &step.frames[i];
+        let (src, dst) = frame.addresses4();
+        let exclude = &self.table.config.exclude;
+        let is_excluded = exclude.contains(src)
+            || frame.icmp_error() && icmp::quote(frame).is_ok_and(|quote| exclude.contains(quote.dst.0));
+        match self.local.contains(&dst) || is_excluded {
             true => Next::On,
             false => Next::Drop(Drop::NatNoMapping),
         }
@@ -580,6 +586,11 @@ impl Nat {
         }
         Next::Drop(reason)
     }
+}
+
+/// Whether a protocol has ports, or identifiers in their place.
+pub(crate) fn has_ports_of(proto: u8) -> bool {
+    Space::of(proto).is_some()
 }
 
 /// A whole packet with ports.
@@ -707,7 +718,7 @@ impl Nat {
 
     /// Whether an address is one of this NAT's.
     #[inline]
-    fn is_own(&self, address: u32) -> bool {
+    pub(crate) fn is_own(&self, address: u32) -> bool {
         self.table.outside.number(address).is_some() || self.table.config.pairs.at(address).is_some()
     }
 }

@@ -32,7 +32,7 @@ impl Table {
     /// Gives a host a block again; false if there is no such block, or it is somebody else's.
     pub(super) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
         let Some(outside) = self.outside.number(kept.outside) else { return false };
-        if self.owner_of(kept.inside) != self.share.thread {
+        if !self.may_own(kept.inside) {
             return false;
         }
         let block = Granted { outside, first: kept.ports.0, last: kept.ports.1 };

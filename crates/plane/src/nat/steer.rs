@@ -12,84 +12,170 @@
 //!
 //! A frame from inside for a public address has two owners: the first translates its source, the second its destination.
 //! A forward holds its port in all threads, so that all know whose it is, and none gives the port to somebody else.
+//!
+//! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has given out: its owner
+//! is that port's. So a flow is one thread's on its whole way, see `../steer/nats.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::steer::{mix4, mix6, pick};
 
+use super::config::{Config, Forward};
 use super::icmp::quote;
 use super::outside::{Place, Space};
-use super::slot::{Address, Slot};
+use super::slot::{Address, Inside, Slot};
 use super::table::Table;
 use super::{Nat, Owner};
 use crate::address::bits;
-use crate::frame::{Fragment, Frame, Kind};
-use crate::stage::{Dir, Step};
-use crate::steer::{Way, quoted6};
+use crate::frame::{Fragment, Frame};
+use crate::stage::Step;
+use crate::steer::Way;
 
-impl Nat {
-    /// The thread that a frame belongs to on its way in `dir`. That of a later fragment for a port is its first one's.
-    pub(crate) fn owner(&self, frame: &Frame<'_>, dir: Dir) -> u8 {
-        let mixed = match (frame.kind(), dir) {
-            (Kind::V4, Dir::Outward) => self.mixed_out(frame),
-            (Kind::V4, Dir::Inward) => match self.mixed_in(frame) {
-                Ok(mixed) => mixed,
-                Err(place) => return self.table.owner(place),
-            },
-            _ => self.mixed6(frame, dir),
-        };
-        pick(mixed, self.table.share.of)
-    }
+/// A receiver of a packet of IPv4, and whom it hears.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiver {
+    pub(crate) remote: u32,
+    pub(crate) address: u32,
+    port: u16,
+    proto: u8,
+}
 
-    /// Whether a frame is a fragment whose owner follows from its packet's first one.
-    pub(crate) fn is_piece(&self, frame: &Frame<'_>, dir: Dir) -> bool {
-        if frame.kind() != Kind::V4 {
-            return frame.is_piece_of_icmp();
-        }
-        dir == Dir::Inward
-            && frame.fragment() != Fragment::Whole
-            && Space::of(frame.proto()).is_some()
-            && self.table.outside.number(frame.addresses4().1).is_some()
-    }
-
-    fn mixed_out(&self, frame: &Frame<'_>) -> u32 {
-        let ((inside, remote), proto) = match quoted(frame) {
-            Some(quote) => ((quote.dst.0, quote.src.0), quote.proto),
-            None => (frame.addresses4(), frame.proto()),
-        };
-        let config = &self.table.config;
-        if config.exclude.contains(remote) {
-            mix4(inside).wrapping_add(mix4(remote))
-        } else if Space::of(proto).is_none() && config.pairs.of(inside).is_none() {
-            mix4(remote)
-        } else {
-            mix4(inside)
-        }
-    }
-
-    fn mixed_in(&self, frame: &Frame<'_>) -> Result<u32, Place> {
-        let ((remote, own), port, proto) = match quoted(frame) {
+impl Receiver {
+    /// That of a frame; of an error, of a packet that goes the way back of the quoted one.
+    pub(crate) fn of(frame: &Frame<'_>) -> Receiver {
+        let ((remote, address), port, proto) = match quoted(frame) {
             Some(quote) => ((quote.dst.0, quote.src.0), quote.src.1, quote.proto),
             None => (frame.addresses4(), frame.ports().1, frame.proto()),
         };
-        if let Some(pair) = self.table.config.pairs.at(own) {
-            return Ok(mix4(pair.inside));
+        Receiver { remote, address, port, proto }
+    }
+
+    /// It is known by another end.
+    pub(crate) fn at(self, address: u32, port: u16) -> Receiver {
+        Receiver { address, port, ..self }
+    }
+}
+
+/// Where a packet for a receiver leads, as one NAT says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// On as it is: the receiver is none of its public ends.
+    On,
+    /// To this end, by configuration: that of a host, or a public one of a NAT before it.
+    Inside(u32, u16),
+    /// To an end that this thread knows.
+    Thread(u8),
+    /// To an end that the thread of the remote address knows.
+    Remote,
+}
+
+/// What a NAT makes of the source of a packet from inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departs {
+    /// It stays, or becomes this address, without anything being remembered.
+    As(u32),
+    /// A port of the thread of the source.
+    Host,
+    /// A public address, without a port: the thread of the remote address knows it.
+    Remote,
+}
+
+/// Both ends of a packet from inside, and its protocol; of an error, of a packet that goes the way back of the quoted one.
+pub(crate) fn sender(frame: &Frame<'_>) -> ((u32, u32), u8) {
+    match quoted(frame) {
+        Some(quote) => ((quote.dst.0, quote.src.0), quote.proto),
+        None => (frame.addresses4(), frame.proto()),
+    }
+}
+
+impl Config {
+    /// Where a packet for a receiver leads by the text alone, where so many threads share the NAT.
+    fn lead(&self, to: &Receiver, threads: u8) -> Lead {
+        if let Some(pair) = self.pairs.at(to.address) {
+            return Lead::Inside(pair.inside, to.port);
         }
-        match (self.table.outside.number(own), Space::of(proto)) {
-            (None, _) => Ok(mix4(own).wrapping_add(mix4(remote))),
-            (_, None) => Ok(mix4(remote)),
-            (Some(outside), Some(space)) => Err(Place { outside, space, port }),
+        let is_it =
+            |forward: &&Forward| forward.proto == to.proto && forward.outside == (to.address, to.port);
+        if let Some(forward) = self.forwards.iter().find(is_it) {
+            return Lead::Inside(forward.inside.0, forward.inside.1);
+        }
+        if !self.has_public(to.address) {
+            return Lead::On;
+        }
+        if Space::of(to.proto).is_none() {
+            return Lead::Remote;
+        }
+        match self.deterministic.as_ref().map(|fixed| fixed.owner(to.address, to.port)) {
+            Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), threads)),
+            _ => Lead::Thread(self.deal.map_or(0, |deal| deal.thread(to.address, to.port))),
         }
     }
 
-    fn mixed6(&self, frame: &Frame<'_>, dir: Dir) -> u32 {
-        let (inside, remote) = match (quoted6(frame), dir) {
-            (Some((src, dst)), Dir::Outward) => (dst, src),
-            _ => frame.addresses6(),
-        };
-        let is_translated = self.table.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some());
-        match dir == Dir::Outward && is_translated {
-            true => mix6(inside),
-            false => mix6(inside).wrapping_add(mix6(remote)),
+    fn has_public(&self, address: u32) -> bool {
+        self.public.iter().any(|public| (public.first..=public.last).contains(&address))
+    }
+
+    /// Whether a port of a public address is one of those that hosts are given.
+    fn gives_out(&self, address: u32, port: u16) -> bool {
+        let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
+        of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
+    }
+
+    /// Whether hosts may come to it by this address because a NAT before it translates them to it.
+    pub(super) fn is_given_before(&self, address: u32) -> bool {
+        self.before.iter().any(|nat| nat.has_public(address) || nat.pairs.at(address).is_some())
+    }
+}
+
+impl Nat {
+    /// Where a packet for a receiver leads.
+    pub(crate) fn lead(&self, to: &Receiver) -> Lead {
+        if let Some(pair) = self.table.config.pairs.at(to.address) {
+            return Lead::Inside(pair.inside, to.port);
+        }
+        match (self.table.outside.number(to.address), Space::of(to.proto)) {
+            (None, _) => Lead::On,
+            (_, None) => Lead::Remote,
+            (Some(outside), Some(space)) => self.table.lead(Place { outside, space, port: to.port }),
+        }
+    }
+
+    /// What becomes of the source of a packet between these ends.
+    pub(crate) fn departs(&self, (from, remote): (u32, u32), proto: u8) -> Departs {
+        let config = &self.table.config;
+        if config.exclude.contains(remote) {
+            return Departs::As(from);
+        }
+        match (Space::of(proto), config.pairs.of(from)) {
+            (Some(_), _) => Departs::Host,
+            (None, Some(pair)) => Departs::As(pair.outside),
+            (None, None) => Departs::Remote,
+        }
+    }
+
+    /// Whether it translates what hosts with IPv6 send to an address.
+    pub(crate) fn stands_for(&self, remote: u128) -> bool {
+        self.table.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some())
+    }
+
+    /// The address in whose place a public one stands, with all its ports; itself, where there is none.
+    pub(crate) fn paired(&self, address: u32) -> u32 {
+        self.table.config.pairs.at(address).map_or(address, |pair| pair.inside)
+    }
+
+    /// The thread that the source of a frame from inside belongs to.
+    pub(crate) fn owner_of_source(&self, frame: &Frame<'_>) -> u8 {
+        let (address, remote) = frame.addresses4();
+        self.table.owner_behind(Receiver { remote, address, port: frame.ports().0, proto: frame.proto() })
+    }
+
+    /// The thread that the destination of a frame belongs to.
+    fn owner_of_destination(&self, frame: &Frame<'_>) -> u8 {
+        let to = Receiver::of(frame);
+        match self.lead(&to) {
+            Lead::On => pick(mix4(to.address).wrapping_add(mix4(to.remote)), self.table.share.of),
+            Lead::Inside(address, port) => self.table.owner_behind(to.at(address, port)),
+            Lead::Thread(thread) => thread,
+            Lead::Remote => pick(mix4(to.remote), self.table.share.of),
         }
     }
 
@@ -100,7 +186,7 @@ impl Nat {
         }
         let owner = match step.frames[i].fragment() {
             Fragment::Later => self.thread_of_first(step, i),
-            _ => self.owner(&step.frames[i], Dir::Inward),
+            _ => self.owner_of_destination(&step.frames[i]),
         };
         if owner == self.table.share.thread {
             return false;
@@ -108,19 +194,26 @@ impl Nat {
         if step.frames[i].fragment() == Fragment::First {
             self.note_thread(step, i, owner);
         }
-        step.hand(i, owner, Way::Turned);
+        step.hand(i, owner, Way::Turned(self.number()));
         true
     }
 
     /// Asks the thread that a frame for an address of the node itself would belong to, whether a mapping awaits it, if
     /// that is another.
     pub(super) fn ask_other(&self, step: &mut Step<'_, '_>, i: usize) -> bool {
-        let owner = self.owner(&step.frames[i], Dir::Inward);
+        let owner = self.owner_of_destination(&step.frames[i]);
         let is_other = owner != self.table.share.thread;
         if is_other {
-            step.hand(i, owner, Way::Asks);
+            step.hand(i, owner, Way::Asks(self.number()));
         }
         is_other
+    }
+}
+
+impl Nat {
+    /// Its number among the NATs of the node, where several threads are the node.
+    fn number(&self) -> u8 {
+        self.table.config.before.len() as u8
     }
 }
 
@@ -129,35 +222,58 @@ fn quoted(frame: &Frame<'_>) -> Option<super::icmp::Quote> {
 }
 
 impl Table {
-    /// The thread that a port of a public address belongs to.
-    fn owner(&self, place: Place) -> u8 {
+    /// Where a port of a public address leads.
+    fn lead(&self, place: Place) -> Lead {
+        let address = self.outside.address(place.outside);
         if self.has_forwards {
             let number = self.outside.slot(place);
             if number != 0 && self.sessions[number].is_fixed() {
-                return self.owner_of(self.sessions[number].inside().address);
+                let Inside { address: [.., address], port, .. } = self.sessions[number].inside();
+                return Lead::Inside(address, port);
             }
+        }
+        let is_of_another = self.config.before.iter().any(|nat| nat.has_public(address));
+        if is_of_another && !self.config.gives_out(address, place.port) {
+            return Lead::On;
         }
         let fixed = self.config.deterministic.as_ref();
         match fixed.map(|fixed| fixed.owner_at(place.outside.into(), place.port)) {
-            Some(Owner::Subscriber(address)) => pick(mix4(address), self.share.of),
-            _ => {
-                let address = self.outside.address(place.outside);
-                self.config.deal.map_or(0, |deal| deal.thread(address, place.port))
-            }
+            Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), self.share.of)),
+            _ => Lead::Thread(self.config.deal.map_or(0, |deal| deal.thread(address, place.port))),
         }
     }
 
-    /// The thread of an inside address.
-    pub(super) fn owner_of(&self, address: Address) -> u8 {
-        let mixed = match address {
-            [0, 0, 0xffff, v4] => mix4(v4),
-            words => mix6(bits(words)),
-        };
-        pick(mixed, self.share.of)
+    /// The thread of a receiver behind this NAT.
+    fn owner_behind(&self, mut to: Receiver) -> u8 {
+        for nat in self.config.before.iter().rev() {
+            match nat.lead(&to, self.share.of) {
+                Lead::On => {}
+                Lead::Inside(address, port) => to = to.at(address, port),
+                Lead::Thread(thread) => return thread,
+                Lead::Remote => return pick(mix4(to.remote), self.share.of),
+            }
+        }
+        pick(mix4(to.address), self.share.of)
+    }
+
+    /// The thread of an inside end.
+    fn owner_of(&self, inside: &Inside) -> u8 {
+        match inside.address {
+            [0, 0, 0xffff, address] => {
+                self.owner_behind(Receiver { remote: 0, address, port: inside.port, proto: inside.proto })
+            }
+            words => pick(mix6(bits(words)), self.share.of),
+        }
+    }
+
+    /// Whether a host may have a block in this thread; whose it is that a NAT before this one speaks for, its ports say.
+    pub(super) fn may_own(&self, host: Address) -> bool {
+        let is_given = matches!(host, [0, 0, 0xffff, address] if self.config.is_given_before(address));
+        is_given || self.owner_of(&Inside { address: host, port: 0, proto: 0 }) == self.share.thread
     }
 
     /// Whether a mapping by configuration is there for another thread to use, and here only holds its port.
     pub(super) fn is_foreign(&self, slot: &Slot) -> bool {
-        self.share.of > 1 && slot.is_fixed() && self.owner_of(slot.inside().address) != self.share.thread
+        self.share.of > 1 && slot.is_fixed() && self.owner_of(&slot.inside()) != self.share.thread
     }
 }

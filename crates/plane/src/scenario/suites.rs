@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("rfc7422.txt", include_str!("../../../../tests/rfc7422.txt")),
     ("nat-static.txt", include_str!("../../../../tests/nat-static.txt")),
     ("nat-redirect.txt", include_str!("../../../../tests/nat-redirect.txt")),
+    ("nat-chain.txt", include_str!("../../../../tests/nat-chain.txt")),
     ("nat-apply.txt", include_str!("../../../../tests/nat-apply.txt")),
     ("stages-apply.txt", include_str!("../../../../tests/stages-apply.txt")),
     ("nat-regressions.txt", include_str!("../../../../tests/nat-regressions.txt")),

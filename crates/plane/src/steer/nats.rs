@@ -1,0 +1,113 @@
+//! The NATs of a node as one, for who asks whose a frame is: each says where a frame leads on its way past them, until one
+//! knows the thread.
+//!
+//! ```text
+//!  outward   host i > nat 0: port p of A, given by the thread of i > nat 1: port q of B, given by the same thread
+//!  inward    q of B > nat 1: the thread that gives q                            (by configuration: p of A, and on at nat 0)
+//! ```
+//! Invariant: what a flow is for one NAT and for the next belongs to the same thread, so that none is handed over on its way.
+
+use weir_packet::steer::{mix4, mix6};
+
+use super::{addresses, nat, quoted6};
+use crate::chain::Stage;
+use crate::frame::{Fragment, Frame, Kind};
+use crate::nat::{Departs, Lead, Receiver, has_ports_of, sender};
+use crate::stage::Dir;
+
+/// The stages that are NATs, from inside.
+#[derive(Debug, Default)]
+pub(super) struct Nats(Vec<usize>);
+
+/// Whose a frame is.
+pub(super) enum Whose {
+    Thread(u8),
+    /// To be picked by this.
+    Mixed(u32),
+}
+
+impl Nats {
+    /// Those among some stages.
+    pub(super) fn of(stages: &[Stage]) -> Nats {
+        let is_nat = |(k, stage): (usize, &Stage)| matches!(stage, Stage::Nat(_)).then_some(k);
+        Nats(stages.iter().enumerate().filter_map(is_nat).collect())
+    }
+
+    /// The stage of the NAT of this number.
+    pub(super) fn stage(&self, number: u8) -> Option<usize> {
+        self.0.get(usize::from(number)).copied()
+    }
+
+    /// Whose a frame is on its way in `dir`. That of a later fragment for a port is its first one's.
+    pub(super) fn whose(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> Whose {
+        match (frame.kind(), dir) {
+            (Kind::V4, Dir::Outward) => Whose::Mixed(self.outward(frame, stages)),
+            (Kind::V4, Dir::Inward) => self.inward(frame, stages),
+            _ => Whose::Mixed(self.of_v6((frame, dir), stages)),
+        }
+    }
+
+    fn outward(&self, frame: &Frame<'_>, stages: &[Stage]) -> u32 {
+        let ((inside, remote), proto) = sender(frame);
+        let mut from = inside;
+        for &k in &self.0 {
+            match nat(stages, k).departs((from, remote), proto) {
+                Departs::As(address) => from = address,
+                Departs::Host => return mix4(inside),
+                Departs::Remote => return mix4(remote),
+            }
+        }
+        // Where it is one-to-one, who is outside sees another address.
+        if from == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
+    }
+
+    fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Whose {
+        let mut to = Receiver::of(frame);
+        let mut is_led = false;
+        for &k in self.0.iter().rev() {
+            match nat(stages, k).lead(&to) {
+                Lead::On => {}
+                Lead::Inside(address, port) => {
+                    to = to.at(address, port);
+                    is_led = true;
+                }
+                Lead::Thread(thread) => return Whose::Thread(thread),
+                Lead::Remote => return Whose::Mixed(mix4(to.remote)),
+            }
+        }
+        match is_led {
+            true => Whose::Mixed(mix4(to.address)),
+            false => Whose::Mixed(mix4(to.address).wrapping_add(mix4(to.remote))),
+        }
+    }
+
+    fn of_v6(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u32 {
+        if dir == Dir::Inward || frame.kind() != Kind::V6 {
+            return addresses(frame);
+        }
+        let (inside, remote) = quoted6(frame).map_or(frame.addresses6(), |(src, dst)| (dst, src));
+        match self.0.iter().any(|&k| nat(stages, k).stands_for(remote)) {
+            true => mix6(inside),
+            false => mix6(inside).wrapping_add(mix6(remote)),
+        }
+    }
+
+    /// Whether a frame is a fragment whose owner follows from its packet's first one.
+    pub(super) fn is_piece(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
+        if frame.kind() != Kind::V4 {
+            return frame.is_piece_of_icmp();
+        }
+        if dir == Dir::Outward || frame.fragment() == Fragment::Whole || !has_ports_of(frame.proto()) {
+            return false;
+        }
+        let (_, mut address) = frame.addresses4();
+        for &k in self.0.iter().rev() {
+            let nat = nat(stages, k);
+            match nat.paired(address) {
+                same if same == address && nat.is_own(address) => return true,
+                inside => address = inside,
+            }
+        }
+        false
+    }
+}
