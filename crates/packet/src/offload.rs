@@ -11,6 +11,7 @@
 
 pub mod checksum;
 pub mod segment;
+mod tunnel;
 pub mod virtio;
 
 use crate::checksum::pseudo_header;
@@ -40,7 +41,13 @@ impl Transport {
     /// `None` for what is no IP, ends too early, or is a fragment: the checksum of a packet is not that of its pieces.
     #[inline]
     fn of(frame: &[u8]) -> Option<Transport> {
-        let mut kind_at = 12;
+        Transport::of_ethernet(frame, 0)
+    }
+
+    /// The same of an Ethernet frame that begins at `start`.
+    #[inline]
+    fn of_ethernet(frame: &[u8], start: usize) -> Option<Transport> {
+        let mut kind_at = start + 12;
         for _ in 0..=MAX_TAGS {
             match *frame.get(kind_at..)?.first_chunk()? {
                 [0x08, 0x00] => return Transport::behind_v4(frame, kind_at + 2),

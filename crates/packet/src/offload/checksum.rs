@@ -2,7 +2,7 @@
 //!
 //! Source: skb_checksum_help() and skb_crc32c_csum_help() of net/core/dev.c; for SCTP RFC 9260, appendix A.
 
-use super::{SCTP_CHECKSUM_AT, Transport, UDP_CHECKSUM_AT};
+use super::{SCTP_CHECKSUM_AT, Transport, UDP_CHECKSUM_AT, tunnel};
 use crate::checksum::{fold, sum};
 use crate::fields::put;
 use crate::headers::{SCTP, UDP};
@@ -39,10 +39,15 @@ pub(super) fn not_zero(checksum: u16, offset: usize) -> u16 {
 /// Finishes the checksum of a frame of which nobody says whether it is partial: it is where the field holds the sum of the
 /// pseudo header. A frame with its checksum is never changed: if the two are the same, so is what is finished.
 ///
-/// A packet in a tunnel is not looked at, nor is a fragment.
+/// So is that of a packet in a tunnel (VXLAN, Geneve, GRE, IP in IP), one tunnel deep. A fragment is not looked at.
 #[inline]
 pub fn finish_if_partial(frame: &mut [u8]) {
     let Some(transport) = Transport::of(frame) else { return };
+    if let Some(inner) = tunnel::inside(frame, &transport)
+        && looks_partial(frame, &inner)
+    {
+        finish_found(frame, &inner);
+    }
     if looks_partial(frame, &transport) {
         finish_found(frame, &transport);
     }

@@ -108,6 +108,59 @@ fn a_partial_checksum_is_finished_whether_it_is_said_or_seen() {
     }
 }
 
+/// A packet of this protocol that carries `inner`.
+fn tunnel(protocol: u8, headers: &[u8], inner: &[u8]) -> Vec<u8> {
+    let carried = [headers, inner].concat();
+    let mut ip = vec![0x45, 0];
+    ip.extend((20 + carried.len() as u16).to_be_bytes());
+    ip.extend([0, 9, 0x40, 0, 64, protocol, 0, 0, 203, 0, 113, 1, 203, 0, 113, 2]);
+    write_ipv4(&mut ip);
+    [&[2; 6][..], &[4; 6], &[8, 0], &ip, &carried].concat()
+}
+
+/// UDP for a port without a checksum, with another header behind it.
+fn udp_to(port: u16, header: &[u8], inner: &[u8]) -> Vec<u8> {
+    let bytes = (8 + header.len() + inner.len()) as u16;
+    let [[a, b], [c, d]] = [port, bytes].map(u16::to_be_bytes);
+    [&[0xc0, 0, a, b, c, d, 0, 0][..], header].concat()
+}
+
+#[test]
+fn a_partial_checksum_in_a_tunnel_is_finished() {
+    const ETHERNET: usize = 14;
+    for protocol in PARTS {
+        for is_v4 in [true, false] {
+            let inner = partial(is_v4, &[], false, protocol, b"payload");
+            let finished = whole(&inner);
+            let kind = if is_v4 { [8, 0] } else { [0x86, 0xdd] };
+            let bare = if is_v4 { 4 } else { 41 };
+            let vxlan = [8, 0, 0, 0, 0, 0, 7, 0];
+            let geneve = [1, 0, 0x65, 0x58, 0, 0, 7, 0, 0, 1, 2, 0];
+            for (name, number, headers, from) in [
+                ("VXLAN", UDP, udp_to(4789, &vxlan, &inner), 0),
+                ("Geneve", UDP, udp_to(6081, &geneve, &inner), 0),
+                ("GRE", 47, [&[0, 0][..], &kind].concat(), ETHERNET),
+                ("GRE with a key", 47, [&[0x20, 0][..], &kind, &[0, 0, 0, 7]].concat(), ETHERNET),
+                ("GRE of Ethernet", 47, vec![0, 0, 0x65, 0x58], 0),
+                ("IP in IP", bare, vec![], ETHERNET),
+            ] {
+                let mut frame = tunnel(number, &headers, &inner[from..]);
+                let expected = tunnel(number, &headers, &finished[from..]);
+                finish_if_partial(&mut frame);
+                assert_eq!(frame, expected, "{name}, {protocol}, of IPv4: {is_v4}");
+                finish_if_partial(&mut frame);
+                assert_eq!(frame, expected, "{name}: it is finished already");
+            }
+        }
+    }
+    // Of another port it is a payload like any.
+    let inner = partial(true, &[], false, TCP, b"payload");
+    let frame = tunnel(UDP, &udp_to(4788, &[8, 0, 0, 0, 0, 0, 7, 0], &inner), &inner);
+    let mut same = frame.clone();
+    finish_if_partial(&mut same);
+    assert_eq!(same, frame);
+}
+
 #[test]
 fn a_frame_with_its_checksum_is_never_changed() {
     let mut like_partial = 0;
