@@ -7,6 +7,7 @@
 //! each chunk has one owner at a time: the pool, whoever holds the [`Chunk`], or the kernel.
 
 mod file;
+mod large;
 mod memory;
 mod packet;
 mod pool;

@@ -1,8 +1,8 @@
-//! A large frame, which stands for many that a wire takes: the kernel keeps it at the socket where no slot holds it, and it is
-//! cut into chunks, as many at a time as there is room for.
+//! A large frame, which stands for many that a wire takes: the kernel keeps it at the socket where no slot holds it, or a TAP
+//! device brings it, and it is cut into chunks, as many at a time as there is room for.
 //!
 //! ```text
-//!   socket > | offloads | frame of up to 64 KB | > chunk, chunk, chunk, ...
+//!   socket, device > | offloads | frame of up to 64 KB | > chunk, chunk, chunk, ...
 //! ```
 //! One system call brings some 45 frames, where their senders fill them.
 //!
@@ -10,13 +10,13 @@
 //! as many segments as any stack would make, or not at all.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use weir_packet::offload::segment::Segments;
 use weir_packet::offload::virtio;
 
-use super::super::{Chunk, Lost, Pool};
-use super::{chunk_for, put_tag_back};
+use super::{Chunk, FRONT, Lost, Pool};
 use crate::capture::tag::{self, Tag};
 
 /// The longest frame, without what an administrator may ask for beyond it (BIG TCP).
@@ -69,6 +69,21 @@ impl LargeFrame {
         false
     }
 
+    /// Has `read` bring a frame, large or not, behind its offloads; with what it tells: how many bytes these are.
+    pub(super) fn bring(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Option<(&[u8; virtio::BYTES], &mut [u8])>> {
+        let bytes = read(&mut self.bytes)?;
+        let all = self.bytes.get_mut(..bytes).and_then(<[u8]>::split_first_chunk_mut);
+        Ok(all.map(|(offloads, frame)| (&*offloads, frame)))
+    }
+
+    /// Cuts what was brought, of so many bytes; false if it cannot be cut.
+    pub(super) fn cut_brought(&mut self, frame_bytes: usize) -> bool {
+        self.cut(virtio::BYTES + frame_bytes, None)
+    }
+
     fn cut(&mut self, all: usize, tag: Option<Tag>) -> bool {
         (self.length, self.tag) = (all, tag);
         let large = self.offloads_and_frame().and_then(|(offloads, frame)| {
@@ -107,6 +122,27 @@ impl LargeFrame {
         put_tag_back(&mut chunk, self.tag, pool);
         Some(chunk)
     }
+}
+
+/// A chunk whose frame is to be written behind [`tag::ROOM`]; `None`, which is counted, where there is none, or none so long.
+pub(super) fn chunk_for(bytes: usize, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
+    if bytes + tag::ROOM > pool.longest() {
+        lost.too_long += 1;
+        return None;
+    }
+    let Some(mut chunk) = pool.take() else {
+        lost.no_chunk += 1;
+        return None;
+    };
+    chunk.set_range(FRONT..FRONT + tag::ROOM + bytes);
+    Some(chunk)
+}
+
+/// The frame begins where it does, with its tag if it has one.
+pub(super) fn put_tag_back(chunk: &mut Chunk, tag: Option<Tag>, pool: &mut Pool) {
+    let length = tag::put_back(pool.bytes_mut(chunk), tag, u32::MAX).len();
+    let end = chunk.range().end;
+    chunk.set_range(end - length..end);
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 //! arrives as well.
 //!
 //! What the kernel has left to a driver is done here: VLAN tags go back in place, checksums are finished, large frames are
-//! cut into segments ([`large`]). It says of each frame what of that there is to do (PACKET_VNET_HDR).
+//! cut into segments (`large.rs`). It says of each frame what of that there is to do (PACKET_VNET_HDR).
 //! Source: Documentation/networking/packet_mmap.rst, net/packet/af_packet.c.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-mod large;
 mod slots;
 
 use std::io;
@@ -17,7 +16,8 @@ use weir_packet::offload::checksum::finish;
 use weir_packet::offload::virtio;
 use weir_packet::steer::Spread;
 
-use super::{Account, BATCH, CaptureError, Chunk, FRONT, Lost, Pool, Port};
+use super::large::{LargeFrame, chunk_for, put_tag_back};
+use super::{Account, BATCH, CaptureError, Chunk, Lost, Pool, Port};
 use crate::capture::fanout::Group;
 use crate::capture::tag::{self, Tag};
 use crate::capture::tap::{Tap, pending_error};
@@ -25,7 +25,6 @@ use crate::capture::{Drops, Fanout, Interface, Options};
 use crate::mapping::Mapping;
 use crate::packet::{Sender, set, set_at};
 use crate::spread;
-use large::LargeFrame;
 use slots::{Filled, Slots};
 
 /// Slots of the ring.
@@ -174,27 +173,6 @@ fn copied(
     }
     put_tag_back(&mut chunk, tag_of(filled), pool);
     Some(chunk)
-}
-
-/// A chunk whose frame is to be written behind [`tag::ROOM`]; `None`, which is counted, where there is none, or none so long.
-fn chunk_for(bytes: usize, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
-    if bytes + tag::ROOM > pool.longest() {
-        lost.too_long += 1;
-        return None;
-    }
-    let Some(mut chunk) = pool.take() else {
-        lost.no_chunk += 1;
-        return None;
-    };
-    chunk.set_range(FRONT..FRONT + tag::ROOM + bytes);
-    Some(chunk)
-}
-
-/// The frame begins where it does, with its tag if it has one.
-fn put_tag_back(chunk: &mut Chunk, tag: Option<Tag>, pool: &mut Pool) {
-    let length = tag::put_back(pool.bytes_mut(chunk), tag, u32::MAX).len();
-    let end = chunk.range().end;
-    chunk.set_range(end - length..end);
 }
 
 impl Port for Packet {

@@ -1,23 +1,36 @@
 //! A TAP device: what the machine sends by it arrives here, and what is sent here arrives at the machine. A system call
-//! for each frame.
+//! for each frame, with what of it is left to a network card (IFF_VNET_HDR): a large frame comes by one call and is cut here,
+//! and a checksum is finished here.
+//! Source: Documentation/networking/tuntap.rst, drivers/net/tun.c.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use super::{Account, BATCH, CaptureError, Chunk, FRONT, Lost, Pool, Port};
+use weir_packet::offload::checksum::finish;
+use weir_packet::offload::virtio;
+
+use super::large::LargeFrame;
+use super::{Account, BATCH, CaptureError, Chunk, Lost, Pool, Port, copied};
 use crate::capture::Interface;
 
 /// linux/if_tun.h.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
+/// What a sender may leave to us: checksums, then large frames of TCP, with congestion notification too, then of UDP, which
+/// came with Linux 6.2.
+const OFFLOADS: [libc::c_uint; 2] = [0x6f, 0x0f];
+/// Nothing is left to do with what we send.
+const WHOLE: [u8; virtio::BYTES] = [0; virtio::BYTES];
 
 /// The node's side of a TAP device.
 pub struct Tap {
     file: File,
     interface: Interface,
+    large: LargeFrame,
     received: u64,
     sent: u64,
     lost: Lost,
@@ -44,23 +57,37 @@ impl Tap {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
         // SAFETY: the kernel reads and writes one ifreq.
         let done = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &mut request) };
         if done < 0 {
             return Err(refused("making it")(io::Error::last_os_error()));
         }
-        // The machine finishes checksums and cuts segments itself, whatever an earlier owner of the device promised to do.
-        // SAFETY: an open device, and a number.
-        let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, 0) };
-        if done < 0 {
-            return Err(refused("asking for whole frames")(io::Error::last_os_error()));
-        }
+        take_offloads(&file).map_err(refused("asking for its offloads"))?;
         let interface = Interface::named(name)?;
         mac.map_or(Ok(()), |mac| interface.set_mac(mac)).map_err(refused("giving it its address"))?;
         interface.set_up().map_err(refused("setting it up"))?;
-        Ok(Tap { file, interface, received: 0, sent: 0, lost: Lost::default(), stopped: false })
+        let large = LargeFrame::default();
+        Ok(Tap { file, interface, large, received: 0, sent: 0, lost: Lost::default(), stopped: false })
     }
+}
+
+/// Has the kernel leave to us whatever we know to do.
+fn take_offloads(file: &File) -> io::Result<()> {
+    let bytes = virtio::BYTES as libc::c_int;
+    // SAFETY: an open device, and a number that lives through the call.
+    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for offloads in OFFLOADS {
+        // SAFETY: an open device, and a number.
+        if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) }
+            >= 0
+        {
+            return Ok(());
+        }
+    }
+    Err(io::Error::last_os_error())
 }
 
 impl Tap {
@@ -70,7 +97,37 @@ impl Tap {
     /// There are no descriptors left.
     pub fn sender(&self) -> io::Result<Tap> {
         let (file, interface) = (self.file.try_clone()?, self.interface.clone());
-        Ok(Tap { file, interface, received: 0, sent: 0, lost: Lost::default(), stopped: true })
+        let large = LargeFrame::default();
+        Ok(Tap { file, interface, large, received: 0, sent: 0, lost: Lost::default(), stopped: true })
+    }
+
+    /// The next frame: a chunk, or the large frame from now on. False if there is none.
+    fn take(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<bool> {
+        let mut file = &self.file;
+        let brought = match self.large.bring(|room| file.read(room)) {
+            Ok(brought) => brought,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock => Ok(false),
+                    io::ErrorKind::Interrupted => Ok(true),
+                    // It is down.
+                    _ if error.raw_os_error() == Some(libc::EIO) => Ok(false),
+                    _ => Err(error),
+                };
+            }
+        };
+        let Some((header, frame)) = brought else { return Ok(true) };
+        let bytes = frame.len();
+        let is_known = match virtio::read(header) {
+            Some(offloads) if offloads.large.is_some() => self.large.cut_brought(bytes),
+            Some(offloads) if offloads.partial.is_none_or(|partial| finish(frame, partial)) => {
+                into.extend(copied(pool, frame, &mut self.lost));
+                true
+            }
+            _ => false,
+        };
+        self.lost.unknown_offload += u64::from(!is_known);
+        Ok(true)
     }
 }
 
@@ -79,35 +136,23 @@ impl Port for Tap {
         if self.stopped {
             return Ok(());
         }
+        let before = into.len();
         for _ in 0..BATCH {
-            // Without a chunk they wait in the device's queue.
-            let Some(mut chunk) = pool.take() else { break };
-            chunk.set_range(FRONT..FRONT + pool.longest());
-            match self.file.read(pool.bytes_mut(&chunk)) {
-                Ok(bytes) => {
-                    chunk.set_range(FRONT..FRONT + bytes);
-                    into.push(chunk);
-                    self.received += 1;
-                }
-                Err(error) => {
-                    pool.give_back(chunk);
-                    match error.kind() {
-                        io::ErrorKind::WouldBlock => break,
-                        io::ErrorKind::Interrupted => {}
-                        // It is down.
-                        _ if error.raw_os_error() == Some(libc::EIO) => break,
-                        _ => return Err(error),
-                    }
-                }
+            if self.large.is_there() {
+                into.extend(self.large.next_segment(pool, &mut self.lost));
+            } else if pool.free() == 0 || !self.take(pool, into)? {
+                // Without a chunk they wait in the device's queue.
+                break;
             }
         }
+        self.received += (into.len() - before) as u64;
         Ok(())
     }
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
         for chunk in frames.drain(..) {
             // A device that is down takes none.
-            match self.file.write(pool.bytes(&chunk)) {
+            match self.file.write_vectored(&[IoSlice::new(&WHOLE), IoSlice::new(pool.bytes(&chunk))]) {
                 Ok(_) => self.sent += 1,
                 Err(_) => self.lost.no_room += 1,
             }
