@@ -13,10 +13,12 @@
 //! the same host. Large frames do not arrive: attached to a veth, an XDP program has the other end cut them.
 
 mod live;
+mod order;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use weir_packet::offload::checksum::finish_if_partial;
 
@@ -28,6 +30,7 @@ use crate::capture::{Drops, Interface, Options};
 use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Layout, Place};
 use live::Live;
+use order::Order;
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -44,6 +47,7 @@ const SEND_BYTES: i32 = 16 << 20;
 pub struct Xdp {
     queues: Vec<Queue>,
     live: Option<Live>,
+    order: Order,
     /// Why the kernel has no such way, if it should.
     no_live: Option<String>,
     attached: Arc<Attached>,
@@ -138,6 +142,7 @@ impl Xdp {
             let mut xdp = Xdp {
                 queues,
                 live,
+                order: Order::default(),
                 no_live,
                 attached: attached.clone(),
                 finishes_checksums,
@@ -298,6 +303,15 @@ impl Queue {
         0
     }
 
+    /// Whether all that was sent has left, as far as the kernel says: with a little help, since it may have stopped half way.
+    fn is_drained(&mut self, pool: &mut Pool) -> bool {
+        if self.sent.free() < ENTRIES {
+            self.push();
+        }
+        self.complete(pool);
+        self.leaving == 0
+    }
+
     /// Frames that can be handed to the kernel. Each has its place in the completion ring, too.
     fn room(&mut self, pool: &mut Pool) -> u32 {
         self.complete(pool);
@@ -343,9 +357,15 @@ impl Port for Xdp {
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
         assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
         let all = frames.len() as u64;
+        let queue = &mut self.queues[0];
         let refused = match &mut self.live {
-            Some(live) if live.suits(frames) => live.send(pool, frames),
-            _ => self.queues[0].send(pool, frames),
+            Some(live)
+                if live.can_take(frames)
+                    && self.order.goes_live(frames.len(), Instant::now(), || queue.is_drained(pool)) =>
+            {
+                live.send(pool, frames)
+            }
+            _ => queue.send(pool, frames),
         };
         self.sent += all - refused;
         self.no_room += refused;

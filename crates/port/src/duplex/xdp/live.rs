@@ -18,8 +18,6 @@ use crate::bpf::{Link, Memory, Mode, Program, object};
 use crate::capture::Interface;
 use crate::shared::{LEAVING, LEAVING_BYTES, Leave};
 
-/// From so many frames on a call is cheaper than sending them one by one.
-const WORTH: usize = 12;
 /// Frames between two looks of the receiving end, whose ring holds 256.
 const BATCH: u32 = 64;
 /// A frame that nobody receives: to a group that no bridge forwards (IEEE 802.1Q, table 8-1), of a protocol for
@@ -82,11 +80,9 @@ impl Live {
         self.usable
     }
 
-    /// Whether these frames can leave so, and had better.
-    pub(super) fn suits(&self, frames: &[Chunk]) -> bool {
-        self.usable
-            && frames.len() >= WORTH
-            && frames.iter().all(|frame| frame.range().len() <= LEAVING_BYTES)
+    /// Whether these frames can leave so.
+    pub(super) fn can_take(&self, frames: &[Chunk]) -> bool {
+        self.usable && frames.iter().all(|frame| frame.range().len() <= LEAVING_BYTES)
     }
 
     /// Sends; returns how many frames the kernel had no memory for.
