@@ -32,7 +32,7 @@ use crate::nat::{self, Event};
 use crate::own::Entry;
 use crate::plane::{Exit, Plane, stage_of};
 use crate::prefix::Prefix;
-use crate::route::{Route, Target};
+use crate::route::{Options, Route, Target};
 use crate::stage::Dir;
 use crate::time::Time;
 
@@ -51,6 +51,7 @@ pub struct Change {
     /// Addresses that each port of the right end answers for.
     translated: Vec<Vec<(u32, u32)>>,
     routes: VecDeque<RouteChange>,
+    options: Options,
     /// Next hops of the new routes.
     gateways: Vec<IpAddr>,
     /// When part of it was done, if any is.
@@ -139,7 +140,9 @@ impl Change {
         gateways.sort_unstable();
         gateways.dedup();
         let translated = new.ports[new.left..].iter().map(|_| new.translated()).collect();
-        Ok(Change { stages, gone: Vec::new(), limits: new.limits, translated, routes, gateways, begun: None })
+        let (limits, options) = (new.limits, new.options);
+        let gone = Vec::new();
+        Ok(Change { stages, gone, limits, translated, routes, options, gateways, begun: None })
     }
 
     /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
@@ -257,6 +260,7 @@ impl Plane {
 
     fn take_stages(&mut self, now: Time, change: &mut Change) {
         if let Exit::Router(router) = &mut self.exit {
+            router.options = change.options;
             for (port, addresses) in (self.left..).zip(&mut change.translated) {
                 router.answer_for(port, addresses);
             }

@@ -30,6 +30,8 @@ pub struct Config {
     pub routes: Option<Vec<Route>>,
     /// What hosts use together.
     pub(crate) limits: Limits,
+    /// What a router does with options of IPv4.
+    pub options: route::Options,
     /// What nobody outside is to foresee follows from it: set it by chance where that matters. The text does not tell.
     pub seed: u64,
     /// Which of a node's threads the plane is for. The text does not tell.
@@ -199,12 +201,14 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         again.wrong(notes, "there is a `route` already: write all routes in one".to_string());
     }
     let routes = routes.first().map(|item| route::read(item, &ports, notes));
+    let (routes, options) =
+        routes.map_or((None, route::Options::default()), |(all, options)| (Some(all), options));
     let stages: Vec<StageConfig> =
         stages.iter().filter_map(|item| stage(item, &ports, file, notes)).collect();
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
-    Config { ports, left, stages, routes, limits, seed: 0, share: Share::default() }
+    Config { ports, left, stages, routes, limits, options, seed: 0, share: Share::default() }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {

@@ -315,6 +315,13 @@ impl Frame<'_> {
         self.bytes().first().is_some_and(|first| first & 1 != 0)
     }
 
+    /// The front of an answer, up to its type: head room, and Ethernet addresses that lead back to where this one came from. A
+    /// router writes others.
+    pub(crate) fn front_of_answer(&self) -> Vec<u8> {
+        let (dst, src) = self.macs();
+        [&[0; HEAD_ROOM][..], &src, &dst].concat()
+    }
+
     /// A copy of the frame without its tags.
     pub(crate) fn untagged(&self) -> Vec<u8> {
         let (dst, src) = self.macs();
@@ -400,6 +407,18 @@ impl Frame<'_> {
     /// Where it stands in its packet, and whether more follow, as the header of IPv4 says it.
     pub(crate) fn fragment_place(&self) -> u16 {
         if self.kind == Kind::V4 { self.place4() } else { self.piece6().map_or(0, Piece::place4) }
+    }
+
+    /// Whether pieces of the packet follow behind this one.
+    pub(crate) fn more_follows(&self) -> bool {
+        match self.fragment {
+            Fragment::Whole => false,
+            Fragment::First => true,
+            Fragment::Later if self.kind == Kind::V4 => self.place4() & 0x2000 != 0,
+            Fragment::Later => extensions::walk(self.ip())
+                .and_then(|carried| carried.fragment)
+                .is_some_and(|piece| piece.more),
+        }
     }
 
     /// How many bytes of the packet's payload come before this piece of it.

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6};
 
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, Kind};
+use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind};
 
 /// What the sender is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(crate) enum Error {
     TooBig(u16),
     /// Its source says by which nodes it goes, and it cannot.
     Routed,
+    /// This byte of its header is wrong.
+    Problem(u8),
 }
 
 /// Hops that an error or a reset may go; one of them is the node itself, which sends it like a frame that came in.
@@ -52,6 +54,7 @@ impl Error {
             // RFC 1191, section 4.
             Error::TooBig(mtu) => (3, 4, u32::from(mtu)),
             Error::Routed => (3, 5, 0),
+            Error::Problem(at) => (12, 0, u32::from(at) << 24),
         }
     }
 
@@ -65,6 +68,7 @@ impl Error {
             Error::TooBig(mtu) => (2, 0, u32::from(mtu)),
             // Where there is one, the routing header is the first; the fourth byte of it says how many are left.
             Error::Routed => (4, 0, 43),
+            Error::Problem(at) => (4, 0, u32::from(at)),
         }
     }
 }
@@ -95,7 +99,7 @@ pub(crate) fn may_be_told(frame: &Frame<'_>, error: Error) -> bool {
 }
 
 /// The frame in which `source` tells the sender of `frame` what happened to it, with head room and an Ethernet header
-/// whose addresses are not known yet; `None` where no error is to be sent.
+/// that leads back; `None` where no error is to be sent.
 pub(crate) fn error(frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<Vec<u8>> {
     if !may_be_told(frame, error) {
         return None;
@@ -117,7 +121,7 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Vec<u
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&src.to_be_bytes());
     write_ipv4(&mut ip);
-    [&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x08, 0x00], &ip, &icmp].concat()
+    [&frame.front_of_answer()[..], &[0x08, 0x00], &ip, &icmp].concat()
 }
 
 fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Vec<u8> {
@@ -127,7 +131,7 @@ fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Vec<u
     let icmp = icmp(header, quoted, pseudo_header(&addresses, ICMP6, ICMP_HEADER + quoted.len()));
     let length = (icmp.len() as u16).to_be_bytes();
     let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
-    [&[0; HEAD_ROOM + ETHERNET - 2][..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat()
+    [&frame.front_of_answer()[..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat()
 }
 
 /// Header and quote; the checksum covers `pseudo` as well.
@@ -158,7 +162,7 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::PortId;
+    use crate::frame::{ETHERNET, HEAD_ROOM, PortId};
 
     const SOURCE4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
 

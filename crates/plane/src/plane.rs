@@ -149,8 +149,12 @@ impl Plane {
         self.books.entered += (batch.len() - batch.handed) as u64;
         let entries = self.admit(now, batch);
         self.pass(now, batch, entries);
-        for (_, fate) in batch.outcome() {
-            self.book(fate);
+        for i in 0..batch.len() {
+            // A NAT may have taken the tags off.
+            if matches!(batch.fates[i], Fate::Handed(_)) && !batch.frames[i].has_tags() {
+                self.tag(&mut batch.frames[i]);
+            }
+            self.book(batch.fates[i]);
         }
         self.run_own(now);
     }
@@ -374,14 +378,20 @@ impl Plane {
         for i in fresh {
             let Some(refusal) = refusals[i] else { continue };
             taken.remove(i);
-            let reason = match refusal {
-                Refusal::Source(reason) => reason,
-                Refusal::Ttl => {
-                    let back = Entry::Inward { below: 0 };
-                    self.own.report(now, &batch[i], Error::TimeExceeded, back);
-                    Drop::TtlExpired
-                }
+            let (reason, error) = match refusal {
+                Refusal::Source(reason) => (reason, None),
+                Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
+                Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
             };
+            let is_left = usize::from(batch.frames[i].port.0) < self.left;
+            let back = if is_left {
+                Entry::Inward { below: 0 }
+            } else {
+                Entry::Outward { above: self.stages.len() }
+            };
+            if let Some(error) = error {
+                self.own.report(now, &batch.frames[i], error, back);
+            }
             self.decide(batch, i, Fate::Dropped(reason));
         }
         taken
@@ -626,6 +636,7 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
     let rpf = config.ports.iter().map(|port| port.rpf).collect();
     let mut router = Router::new(links, mtus).judging(config.left, rpf);
+    router.options = config.options;
     for (n, port) in config.ports.iter().enumerate() {
         port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
     }
@@ -728,6 +739,28 @@ mod tests {
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {
             assert_eq!(passed(text, 0, tags).0, Fate::Dropped(Drop::UnknownVlan), "{text}");
+        }
+    }
+
+    /// What a bump in the wire says by itself goes back by the addresses of the frame that it answers.
+    #[test]
+    fn answers_of_a_bump_in_the_wire_have_the_addresses_of_what_they_answer_swapped() {
+        let text = "lan(198.18.0.1/24, vlan 7) filter(reject tcp, reject udp, policy accept) > wan";
+        for line in ["tcp 198.18.0.2:1 > 198.18.0.9:80 S", "udp 198.18.0.2:1 > 198.18.0.9:53"] {
+            let mut plane = Plane::new(&Config::read("n", text).expect("a node"), &[[2; 6], [4; 6]]);
+            let packet = crate::scenario::packet(line).expect("a packet");
+            let (gateway, host) = ([0x02, 1, 1, 1, 1, 1], [0x02, 7, 7, 7, 7, 7]);
+            let tag = [0x81, 0, 0, 7];
+            let mut buf = [&[0; HEAD_ROOM][..], &gateway, &host, &tag, &[8, 0], &packet].concat();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+            plane.run(Time::from_ms(1), &mut batch);
+            let all: Vec<Departure> = plane.departures().collect();
+            let [Departure { to: Leave::Port(PortId(0)), bytes }] = &all[..] else {
+                panic!("{line}: {all:?}")
+            };
+            assert_eq!(bytes[..18], [&host[..], &gateway, &tag, &[8, 0]].concat(), "{line}");
         }
     }
 }

@@ -4,18 +4,18 @@
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ACK, SYN, TCP, words};
 
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
+use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::OWN_TTL;
 
 const FIN: u8 = 0x01;
 const RST: u8 = 0x04;
 
-/// The frame with the reset, with head room and an Ethernet header whose addresses are not known yet; `None` for what
-/// is no whole segment, and for a reset.
+/// The frame with the reset, with head room and an Ethernet header that leads back; `None` for what is no whole segment, for
+/// a reset, and for what was sent to more than one host of the link.
 pub(crate) fn answer(frame: &Frame<'_>) -> Option<Vec<u8>> {
     let whole = frame.tcp().filter(|_| frame.fragment() == Fragment::Whole);
     let &[a, b, c, d, s0, s1, s2, s3, a0, a1, a2, a3, length, flags, ..] = whole?;
-    if flags & RST != 0 {
+    if flags & RST != 0 || frame.is_to_group() {
         return None;
     }
     let payload = frame.l4().len().saturating_sub(words(length >> 4));
@@ -45,5 +45,5 @@ pub(crate) fn answer(frame: &Frame<'_>) -> Option<Vec<u8>> {
     if frame.kind() == Kind::V4 {
         write_ipv4(&mut ip);
     }
-    Some([&[0; HEAD_ROOM + ETHERNET - 2][..], &ether_type, &ip, &tcp].concat())
+    Some([&frame.front_of_answer()[..], &ether_type, &ip, &tcp].concat())
 }

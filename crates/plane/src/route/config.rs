@@ -10,6 +10,7 @@
 //! | `PREFIX blackhole` | dropped in silence |
 //! | `PREFIX unreachable` | dropped, and the sender is told that nobody is there |
 //! | `PREFIX prohibit` | dropped, and the sender is told that it may not |
+//! | `options fill` | record route and timestamp of IPv4 are filled in; also `ignore`, `drop`: see `options.rs` |
 //!
 //! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports
 //! need no route.
@@ -20,6 +21,7 @@ use std::net::IpAddr;
 
 use weir_config::Notes;
 
+use super::Options;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::text::{Arg, Item};
@@ -62,10 +64,20 @@ impl fmt::Display for Route {
 /// Most next hops of a route.
 const MOST_HOPS: usize = 64;
 
-/// The routes of an item; mistakes are noted.
-pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Vec<Route> {
-    let (mut routes, mut known) = (Vec::new(), HashSet::new());
+/// The routes of an item, and what is done with options of IPv4; mistakes are noted.
+pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> (Vec<Route>, Options) {
+    let (mut routes, mut known, mut options) = (Vec::new(), HashSet::new(), Options::default());
+    item.said_once(&["options"], notes);
     for arg in &item.args {
+        if let ["options", how @ ..] = &arg.words()[..] {
+            match Options::NAMES.iter().find(|(name, _)| *how == [*name]) {
+                Some((_, wanted)) => options = *wanted,
+                None => {
+                    arg.wrong(notes, format!("`{}`: options is fill, ignore or drop", arg.words().join(" ")))
+                }
+            }
+            continue;
+        }
         match route(arg, ports) {
             Ok(route) if known.insert(route.prefix) => routes.push(route),
             Ok(Route { prefix, .. }) => {
@@ -74,7 +86,7 @@ pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Vec<Route>
             Err(text) => arg.wrong(notes, text),
         }
     }
-    routes
+    (routes, options)
 }
 
 fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {

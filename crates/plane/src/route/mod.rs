@@ -3,6 +3,7 @@
 mod blocks;
 mod config;
 mod group;
+mod options;
 mod router;
 mod source;
 pub mod v4;
@@ -10,6 +11,7 @@ pub mod v6;
 
 pub(crate) use config::read;
 pub use config::{Route, Target};
+pub use options::Options;
 pub use router::NoLink;
 pub(crate) use router::Router;
 pub(crate) use source::Refusal;

@@ -19,6 +19,7 @@ use weir_packet::neighbour;
 
 use super::config::{Route, Target};
 use super::group::Group;
+use super::options::{self, Options, Writer};
 use super::source::{Rpf, hops_of};
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::batch::{PerFrame, Set};
@@ -103,6 +104,8 @@ pub(crate) struct Router {
     pub(super) left_ports: u64,
     /// What is asked of the sources of each port's frames.
     pub(super) rpf: Vec<Rpf>,
+    /// What it does with options of IPv4.
+    pub(crate) options: Options,
 }
 
 /// No port's network holds the address of a next hop.
@@ -134,7 +137,9 @@ impl Router {
         let neighbours = Neighbours::new(links);
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
         let left_ports = 0;
-        let mut router = Router { v4, v6, nexts, groups, by_members, neighbours, mtus, left_ports, rpf };
+        let options = Options::default();
+        let mut router =
+            Router { v4, v6, nexts, groups, by_members, neighbours, mtus, left_ports, rpf, options };
         for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
             router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
         }
@@ -448,6 +453,7 @@ impl Router {
             && frame.ip().len() <= usize::from(self.mtu(port))
             && !is_of_link(frame)
             && !frame.is_to_group()
+            && !options::are_there(frame)
         {
             let link = self.neighbours.link(port);
             frame.decrement_ttl();
@@ -526,6 +532,9 @@ impl Router {
 
     /// A packet that may be too long for the link.
     fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: Entry) {
+        if options::are_there(&step.frames[i]) && !self.see_to_options(step, i, port, back) {
+            return;
+        }
         let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
         let frame = &mut step.frames[i];
         let fits = frame.ip().len() <= usize::from(mtu);
@@ -542,12 +551,43 @@ impl Router {
         step.leave(i, port);
     }
 
+    /// Does what the options of a packet ask for that leaves by a port; false if it goes no further.
+    #[cold]
+    fn see_to_options(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: Entry) -> bool {
+        let v4 = |prefix: &Prefix| match prefix.address {
+            IpAddr::V4(address) => Some(u32::from(address)),
+            IpAddr::V6(_) => None,
+        };
+        let of_port = |port: PortId| self.neighbours.link(port).addresses.iter().filter_map(v4);
+        match (self.options, of_port(port).next()) {
+            (Options::Drop, _) if options::asks_nodes(&step.frames[i]) => {
+                step.drop(i, Drop::IpOption);
+                return false;
+            }
+            (Options::Fill, Some(address)) => {
+                let ports = 0..self.mtus.len();
+                let own =
+                    |asked| ports.clone().any(|port| of_port(PortId(port as u8)).any(|own| own == asked));
+                let writer = Writer { address, own: &own, now: step.now };
+                if let Err(at) = options::fill(&mut step.frames[i], &writer) {
+                    step.refuse(i, Drop::IpOption, Error::Problem(at), back);
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
     /// A packet for a neighbour whose Ethernet address is not known.
     fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Option<Slot>, back: Entry) {
         let Some(slot) = slot else { return step.drop(i, Drop::NeighbourTable) };
         let Known { port, mac, state, .. } = self.neighbours.known(slot);
         if !matches!(state, State::Unknown | State::Asking(_)) {
             return self.send(step, i, port, mac, back);
+        }
+        if options::are_there(&step.frames[i]) && !self.see_to_options(step, i, port, back) {
+            return;
         }
         let mtu = self.mtu(port);
         let frame = &mut step.frames[i];

@@ -16,7 +16,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::router::{GROUPS, Next, Router, is_martian, is_nobody, is_of_link};
-use super::{Hop, Lpm};
+use super::{Hop, Lpm, options};
 use crate::batch::{BATCH, Frames, PerFrame, Set};
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
@@ -48,6 +48,8 @@ pub(crate) enum Refusal {
     Source(Drop),
     /// Its time to live ends here: a stage would only remember its sender, and write its address anew.
     Ttl,
+    /// Its sender says by which nodes it goes.
+    SourceRouted,
 }
 
 /// Where a hop leads.
@@ -93,6 +95,12 @@ impl Router {
             let (is_left, is_fresh) = (bit(frames[i].port) & left != 0, fresh.contains(i));
             if is_fresh {
                 refusals[i] = self.judge(&frames[i], hops[i]).map(Refusal::Source);
+                if refusals[i].is_none()
+                    && options::are_there(&frames[i])
+                    && options::is_source_routed(&frames[i])
+                {
+                    refusals[i] = Some(Refusal::SourceRouted);
+                }
             }
             let may_end = is_fresh && frames[i].ttl() <= 1;
             if is_left && refusals[i].is_none() && (left.count_ones() > 1 || may_end) {
