@@ -1,6 +1,8 @@
 //! Nodes that run: between wires in memory, and between those of the kernel.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -361,5 +363,67 @@ fn a_node_ends_when_an_interface_of_its_own_has_gone() {
         let why = running.stop().threads.expect_err("a port is gone").to_string();
         assert!(why.contains("interface n0 has vanished"), "{io}: {why}");
         drop(right);
+    }
+}
+
+/// Sends what it hears back until the other side is done.
+fn echo(listener: &TcpListener) {
+    let (mut stream, from) = listener.accept().unwrap();
+    assert_eq!(from.ip().to_string(), "198.19.0.33", "it is translated");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = vec![];
+    stream.read_to_end(&mut bytes).unwrap();
+    stream.write_all(&bytes).unwrap();
+}
+
+/// Between a TAP device and a veth, both with the offloads that the kernel gives them: large frames and partial checksums
+/// come from either side.
+#[test]
+fn a_machine_behind_a_tap_device_talks_through_a_nat_with_all_offloads() {
+    if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+        return eprintln!("skipped: needs root (network namespaces)");
+    }
+    for io in ["packet", "xdp"] {
+        let [right, node] = [(); 2].map(|()| Namespace::new().unwrap());
+        node.run(|| {
+            let ends = [("r0", 1, &right), ("n1", 2, &node)].map(|(name, n, at)| VethEnd {
+                name,
+                mac: [2, 0, 0, 0, 1, n],
+                namespace: at.fd(),
+            });
+            Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
+        });
+        let set_up = |host: &Namespace, name: &str, address: Option<(&str, &str)>| {
+            host.run(|| {
+                let mut rtnl = Rtnl::open().unwrap();
+                let index = rtnl.link(name).unwrap().ifindex;
+                rtnl.set_up(index, true).unwrap();
+                if let Some((own, gateway)) = address {
+                    rtnl.add_address(index, own.parse().unwrap(), 24).unwrap();
+                    rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway.parse().unwrap(), index).unwrap();
+                }
+            });
+        };
+        set_up(&right, "r0", Some(("198.19.0.2", "198.19.0.1")));
+        set_up(&node, "n1", None);
+        let text = format!(
+            "lan(198.18.0.1/24, on tap:t0, mac 02:00:00:00:09:01) > nat(public 198.19.0.33) > route \
+             > wan(198.19.0.1/24, on n1) run(io {io}, host none)"
+        );
+        let running = node.run(|| Opened::new(&config(&text)).unwrap().start().unwrap());
+        set_up(&node, "t0", Some(("198.18.0.2", "198.18.0.1")));
+        let listener = right.run(|| TcpListener::bind("198.19.0.2:7000").unwrap());
+        let server = std::thread::spawn(move || echo(&listener));
+        let sent: Vec<u8> = (0..2_000_000_u32).map(|n| (n / 7) as u8).collect();
+        let mut stream = node.run(|| TcpStream::connect("198.19.0.2:7000").unwrap());
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&sent).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut came = vec![];
+        stream.read_to_end(&mut came).unwrap();
+        assert!(came == sent, "{io}: {} of {} bytes, or others", came.len(), sent.len());
+        server.join().unwrap();
+        let seen = Snapshot::sum(&running.stop().threads.unwrap());
+        assert!(seen.books.balance() && seen.ports[0].received > 1000, "{io}: {seen:?}");
     }
 }

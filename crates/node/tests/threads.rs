@@ -87,6 +87,17 @@ fn echo(listener: TcpListener) {
 #[test]
 fn hosts_behind_two_threads_talk_through_a_nat() {
     need_root!();
+    talk("nat(public 192.0.2.16/30, block 512)", 1);
+}
+
+#[test]
+fn hosts_behind_two_threads_talk_through_two_nats() {
+    need_root!();
+    talk("nat(public 100.64.0.0/29, block 256) > nat(public 192.0.2.16/30, block 512)", 2);
+}
+
+/// Hosts behind these stages, so many of which are NATs, talk to one in front of them.
+fn talk(stages: &str, nats: usize) {
     for io in ["packet", "xdp"] {
         let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
         wire(&left, &node, ("l0", "n0", 0));
@@ -96,7 +107,7 @@ fn hosts_behind_two_threads_talk_through_a_nat() {
         address(&right, "r0", &["192.0.2.2".to_string()], "192.0.2.1");
         let text = format!(
             "lan(198.18.0.1/24, on n0) filter(accept outward, accept state established) \
-             > nat(public 192.0.2.16/30, block 512) > route > wan(192.0.2.1/24, on n1) \
+             > {stages} > route > wan(192.0.2.1/24, on n1) \
              run(io {io}, threads 2, host none)"
         );
         let running = start(&node, &text);
@@ -145,7 +156,7 @@ fn hosts_behind_two_threads_talk_through_a_nat() {
         assert!((0..hosts).all(|n| ends[n..].iter().step_by(hosts).all(|end| *end == ends[n])), "{ends:?}");
         assert_eq!(
             running.sessions(1000).unwrap().1.iter().filter(|line| line.starts_with("udp")).count(),
-            2 * hosts
+            (1 + nats) * hosts
         );
 
         let threads = running.stop().threads.unwrap();

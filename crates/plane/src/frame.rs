@@ -409,18 +409,6 @@ impl Frame<'_> {
         if self.kind == Kind::V4 { self.place4() } else { self.piece6().map_or(0, Piece::place4) }
     }
 
-    /// Whether pieces of the packet follow behind this one.
-    pub(crate) fn more_follows(&self) -> bool {
-        match self.fragment {
-            Fragment::Whole => false,
-            Fragment::First => true,
-            Fragment::Later if self.kind == Kind::V4 => self.place4() & 0x2000 != 0,
-            Fragment::Later => extensions::walk(self.ip())
-                .and_then(|carried| carried.fragment)
-                .is_some_and(|piece| piece.more),
-        }
-    }
-
     /// How many bytes of the packet's payload come before this piece of it.
     pub(crate) fn fragment_offset(&self) -> usize {
         usize::from(self.fragment_place() & 0x1fff) * 8
@@ -517,11 +505,6 @@ impl Frame<'_> {
             (Some((kind, _)), Kind::V6) => kind < 128,
             _ => false,
         }
-    }
-
-    /// The same, and it is in one piece: what it quotes can be judged by its checksum.
-    pub(crate) fn is_whole_icmp_error(&self) -> bool {
-        self.icmp_error() && self.fragment() == Fragment::Whole
     }
 
     /// ICMP in pieces: whether it is an error, only the first one tells.

@@ -151,8 +151,8 @@ impl Plane {
         self.pass(now, batch, entries);
         for i in 0..batch.len() {
             // A NAT may have taken the tags off.
-            if matches!(batch.fates[i], Fate::Handed(_)) && !batch.frames[i].has_tags() {
-                self.tag(&mut batch.frames[i]);
+            if matches!(batch.fates[i], Fate::Handed(_)) && !batch[i].has_tags() {
+                self.tag(&mut batch[i]);
             }
             self.book(batch.fates[i]);
         }
@@ -383,14 +383,14 @@ impl Plane {
                 Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
                 Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
             };
-            let is_left = usize::from(batch.frames[i].port.0) < self.left;
+            let is_left = usize::from(batch[i].port.0) < self.left;
             let back = if is_left {
                 Entry::Inward { below: 0 }
             } else {
                 Entry::Outward { above: self.stages.len() }
             };
             if let Some(error) = error {
-                self.own.report(now, &batch.frames[i], error, back);
+                self.own.report(now, &batch[i], error, back);
             }
             self.decide(batch, i, Fate::Dropped(reason));
         }

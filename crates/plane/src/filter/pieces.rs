@@ -14,7 +14,7 @@ use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
 use crate::own::{Entry, Own};
 use crate::stage::{ByDir, Dir, Step};
-use crate::table::pieces::{self, Packet, Room};
+use crate::table::pieces::{self, Packet, Piece, Room};
 use crate::table::shares::Host;
 
 /// The header of TCP without options.
@@ -40,6 +40,7 @@ pub(super) enum First {
 #[derive(Debug)]
 struct Held {
     port: PortId,
+    piece: Piece,
     buf: Vec<u8>,
 }
 
@@ -65,8 +66,9 @@ impl Pieces {
     /// A first piece was judged: those that waited for it go on, or go no further.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
         let (key, pieces) = (key(&step.frames[i]), &mut self.0[dir]);
-        pieces.learn(step.now, Host::of(&step.frames[i]), key, first);
-        for Held { port, buf } in pieces.take(&key) {
+        pieces.learn(step.now, Piece::of(&step.frames[i]), key, first);
+        for Held { port, piece, buf } in pieces.take(&key) {
+            pieces.pass(step.now, piece, &key);
             match first {
                 First::Passed => step.own.release(step.onward(dir), port, buf),
                 First::Refused => give_up(step, 1),
@@ -85,11 +87,11 @@ impl Pieces {
             return Later::Judged;
         }
         let (key, pieces) = (key(frame), &mut self.0[dir]);
-        match pieces.get(&key, step.now) {
+        match pieces.pass(step.now, Piece::of(frame), &key) {
             Some(First::Passed) => return Later::Passes,
             Some(First::Refused) => step.drop(i, Drop::FilterFragment),
             None => {
-                let held = Held { port: frame.port, buf: frame.copy() };
+                let held = Held { port: frame.port, piece: Piece::of(frame), buf: frame.copy() };
                 let gone = pieces.wait(step.now, Host::of(frame), key, held);
                 step.hold(i);
                 step.own.give_way(gone);
@@ -102,7 +104,7 @@ impl Pieces {
     pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
         for dir in [Dir::Outward, Dir::Inward] {
             let held = self.0[dir].take_all();
-            held.for_each(|(_, Held { port, buf })| own.release(entry(dir), port, buf));
+            held.for_each(|(_, Held { port, buf, .. })| own.release(entry(dir), port, buf));
         }
     }
 

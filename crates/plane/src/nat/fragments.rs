@@ -7,6 +7,7 @@
 //! Where a checksum of all fragments is to be made, as NAT64 must for ICMP and for UDP without one (RFC 6146,
 //! section 3.4), the first one waits as well, until all are there. What was held comes to the NAT once more, and finds
 //! what was missing.
+//! An error of ICMP for the other kind of IP goes on in one piece: its quote is cut anyway (RFC 7915, sections 4.5 and 5.5).
 //!
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded, for each direction and each host, see `table/pieces.rs`; packets that are whole never
@@ -25,7 +26,7 @@ use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::own::{Entry, Own};
 use crate::stage::{ByDir, Dir, Step};
-use crate::table::pieces::{Packet, Pieces, Room};
+use crate::table::pieces::{Packet, Piece, Pieces, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
 
@@ -47,6 +48,8 @@ pub(super) enum Change {
     ToV6 { ends: (u128, u128), bytes: usize },
     /// Another thread has it, whose it is.
     Elsewhere { thread: u8 },
+    /// It has a public address that is another box's as well, and goes there.
+    Beyond,
     /// Nothing yet: all are here, and come once more, the first one first.
     Gathered { bytes: usize },
 }
@@ -173,7 +176,7 @@ impl Change {
             Change::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes)?,
             Change::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
             Change::Gathered { .. } => unreachable!("the first fragment has made another of it"),
-            Change::Elsewhere { .. } => unreachable!("no fragment of it comes so far"),
+            Change::Elsewhere { .. } | Change::Beyond => unreachable!("no fragment of it comes so far"),
         }
         Ok(true)
     }
@@ -188,25 +191,41 @@ impl Nat {
         dir: Dir,
         translate: impl FnOnce(&mut Nat, &mut Step<'_, '_>) -> Next,
     ) -> Next {
-        let (key, from) = (key(&step.frames[i], dir), Host::of(&step.frames[i]));
+        let (key, first) = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
         let next = translate(self, step);
         let frame = &step.frames[i];
-        if matches!(next, Next::On | Next::Hairpin) && frame.kind() == Kind::V4 {
-            let change = Change::Rewritten { ends: frame.addresses4(), id: frame.id4() };
-            self.follow(step, (key, from), change);
+        match next {
+            Next::On | Next::Hairpin if frame.kind() == Kind::V4 => {
+                let change = Change::Rewritten { ends: frame.addresses4(), id: frame.id4() };
+                self.follow(step, (key, first), change);
+            }
+            // What was known by its identification was another packet.
+            Next::Drop(_) => self.fragments.of(&key).forget(&key),
+            _ => {}
+        }
+        next
+    }
+
+    /// A frame of IPv6 on its way out, which may be a first fragment.
+    pub(super) fn out_of_v6(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
+        let is_first = step.frames[i].fragment() == Fragment::First;
+        let key = is_first.then(|| key(&step.frames[i], Dir::Outward));
+        let next = self.out64(step, i, lookup);
+        if let (Next::Drop(_), Some(key)) = (&next, key) {
+            self.fragments.of(&key).forget(&key);
         }
         next
     }
 
     /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
     pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, change: Change) {
-        let (key, from) = (key(&step.frames[i], dir), Host::of(&step.frames[i]));
-        self.follow(step, (key, from), change);
+        let first = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
+        self.follow(step, first, change);
     }
 
     /// All others of its packet are changed alike: those to come, and those that came before.
-    fn follow(&mut self, step: &mut Step<'_, '_>, (key, from): (Key, Host), change: Change) {
-        self.fragments.of(&key).learn(step.now, from, key, change);
+    fn follow(&mut self, step: &mut Step<'_, '_>, (key, first): (Key, Piece), change: Change) {
+        self.fragments.of(&key).learn(step.now, first, key, change);
         let entry = step.again(key.dir);
         for Held { port, buf, .. } in self.fragments.take(&key) {
             step.own.release(entry, port, buf);
@@ -228,25 +247,46 @@ impl Nat {
 
     /// A first fragment that turns goes on in another thread, as the others of its packet will.
     pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
-        let (key, from) = (key(&step.frames[i], Dir::Inward), Host::of(&step.frames[i]));
-        self.fragments.of(&key).learn(step.now, from, key, Change::Elsewhere { thread });
+        let (key, first) = (key(&step.frames[i], Dir::Inward), Piece::of(&step.frames[i]));
+        self.fragments.of(&key).learn(step.now, first, key, Change::Elsewhere { thread });
     }
 
     /// The thread in which the first fragment of this one's packet went on.
-    pub(super) fn thread_of_first(&self, step: &Step<'_, '_>, i: usize) -> u8 {
-        match self.fragments.known(&key(&step.frames[i], Dir::Inward), step.now) {
-            Some(Change::Elsewhere { thread }) => thread,
+    pub(super) fn thread_of_first(&mut self, step: &Step<'_, '_>, i: usize) -> u8 {
+        let frame = &step.frames[i];
+        let key = key(frame, Dir::Inward);
+        match self.fragments.known(&key, step.now) {
+            Some(Change::Elsewhere { thread }) => {
+                self.fragments.of(&key).pass(step.now, Piece::of(frame), &key);
+                thread
+            }
             _ => self.table.share.thread,
         }
     }
 
+    /// Whether a frame whose source is translated goes to another box that has the same public address.
+    #[cold]
+    pub(super) fn goes_to_another_box(&mut self, step: &Step<'_, '_>, i: usize) -> bool {
+        let frame = &step.frames[i];
+        let (key, piece) = (key(frame, Dir::Inward), Piece::of(frame));
+        if frame.fragment() == Fragment::Later {
+            let is_beyond = matches!(self.fragments.known(&key, step.now), Some(Change::Beyond));
+            return is_beyond && self.fragments.of(&key).pass(step.now, piece, &key).is_some();
+        }
+        let is_for_another = self.is_for_another_box(frame);
+        if is_for_another && frame.fragment() == Fragment::First {
+            self.fragments.of(&key).learn(step.now, piece, key, Change::Beyond);
+        }
+        is_for_another
+    }
+
     /// A later fragment.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
-        let key = key(&step.frames[i], dir);
-        let change = match self.fragments.known(&key, step.now) {
+        let (key, later) = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
+        let change = match self.fragments.of(&key).pass(step.now, later, &key) {
             None => return self.wait(step, i, key),
             // The first one was refused, or was of another packet.
-            Some(Change::Gathered { .. } | Change::Elsewhere { .. }) => {
+            Some(Change::Gathered { .. } | Change::Elsewhere { .. } | Change::Beyond) => {
                 return Next::Drop(Drop::NatFragment);
             }
             Some(change @ Change::ToV6 { .. }) => return self.send6(step, i, change),
@@ -288,32 +328,37 @@ impl Nat {
         // Each but the last has whole words.
         let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
         let Some(mut first) = all.first_mut().map(Held::frame) else { return };
+        if first.icmp_error() {
+            return self.join(step, key.dir, all);
+        }
         if key.packet.proto == UDP && key.dir == Dir::Inward {
             nat64::give_checksum(&mut first, covered, bytes);
         }
-        // Of whom they all are.
-        let from = Host::of(&first);
-        self.fragments.of(&key).learn(step.now, from, key, Change::Gathered { bytes });
+        let first = Piece::of(&first);
+        self.fragments.of(&key).learn(step.now, first, key, Change::Gathered { bytes });
         let entry = step.again(key.dir);
         all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
     }
 
-    /// What its port's memory has no room for goes on as a copy.
-    #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
-    pub(super) fn apply_to_copy(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
-        let frame = &step.frames[i];
-        let port = frame.port;
-        let mut buf = frame.copy();
-        let end = buf.len();
-        buf.resize(end + nat64::LONGER, 0);
-        let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
-        longer.read(ETHERNET - 2).expect("it was read when it came");
-        match change.apply(&mut longer) {
-            Ok(has_room) => assert!(has_room, "it was made"),
-            Err(reason) => return Next::Drop(reason),
+    /// An error of ICMP whose fragments are all here comes to the NAT once more in one piece.
+    fn join(&self, step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Held>) {
+        let fragments = all.len() as u64;
+        let l4: Vec<u8> = all.iter_mut().flat_map(|held| held.frame().l4().to_vec()).collect();
+        let whole = all.first_mut().and_then(|first| Some((first.port, nat64::whole(&first.frame(), &l4)?)));
+        let lapsed = fragments - u64::from(whole.is_some());
+        step.own.lapse(lapsed);
+        (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
+        if let Some((port, buf)) = whole {
+            step.own.release(step.again(dir), port, buf);
         }
-        let buf = longer.copy();
-        self.send_on(step, i, buf)
+    }
+
+    /// What its port's memory has no room for goes on as a copy.
+    pub(super) fn apply_to_copy(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
+        match changed_copy(step.frames[i].copy(), step.frames[i].port, change) {
+            Ok(buf) => self.send_on(step, i, buf),
+            Err(reason) => Next::Drop(reason),
+        }
     }
 
     /// A frame of IPv4 becomes one of IPv6, or several: what may be cut is, if not every link carries it (RFC 7915,
@@ -321,18 +366,21 @@ impl Nat {
     pub(super) fn send6(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
         let frame = &mut step.frames[i];
         if let Some(mtu) = nat64::too_long(frame) {
-            let is_whole = frame.fragment() == Fragment::Whole;
-            let (key, from) = (key(frame, Dir::Inward), Host::of(frame));
             // Without tags.
             let (dst, src) = frame.macs();
             frame.set_ethernet(dst, src, &[]);
             let (port, later) = (frame.port, fragment::cut(frame, mtu));
-            if is_whole {
-                self.fragments.of(&key).learn(step.now, from, key, change);
-            }
             step.own.hold(later.len());
-            let entry = step.again(Dir::Inward);
-            later.into_iter().for_each(|buf| step.own.release(entry, port, buf));
+            let entry = step.onward(Dir::Inward);
+            for buf in later {
+                match changed_copy(buf, port, change) {
+                    Ok(buf) => step.own.release(entry, port, buf),
+                    Err(reason) => {
+                        step.own.lapse(1);
+                        step.drops.count(reason);
+                    }
+                }
+            }
         }
         match change.apply(&mut step.frames[i]) {
             Ok(true) => Next::On,
@@ -340,4 +388,18 @@ impl Nat {
             Err(reason) => Next::Drop(reason),
         }
     }
+}
+
+/// A frame, with head room in front, as a change makes it.
+///
+/// # Errors
+/// There is no such fragment.
+fn changed_copy(mut buf: Vec<u8>, port: PortId, change: Change) -> Result<Vec<u8>, Drop> {
+    let end = buf.len();
+    buf.resize(end + nat64::LONGER, 0);
+    let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
+    longer.read(ETHERNET - 2)?;
+    let has_room = change.apply(&mut longer)?;
+    debug_assert!(has_room, "it was made");
+    Ok(longer.copy())
 }

@@ -1,6 +1,6 @@
 //! Errors of ICMP through the NAT (RFC 5508): the packet that they quote is turned back into what the receiver of the
-//! error once sent. No error keeps a session alive or ends one. One in pieces is dropped: its checksum cannot be judged
-//! (REQ-3), and no router makes one so long (RFC 1812, section 4.3.2.3).
+//! error once sent. No error keeps a session alive or ends one. Of one in pieces the first is judged by what it quotes, and the
+//! others follow it; its checksum, which nobody can judge (REQ-3), changes by the difference, so that a wrong one stays wrong.
 //!
 //! ```text
 //!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
@@ -8,7 +8,7 @@
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use weir_packet::checksum;
+use weir_packet::checksum::{fold, sum};
 use weir_packet::fields::put;
 use weir_packet::headers::{ICMP, TCP, UDP};
 
@@ -19,7 +19,7 @@ use crate::address::mapped4;
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, adjust, adjust_udp, delta16, delta32};
 use crate::quote::{self, ERROR, Unclear};
-use crate::stage::Step;
+use crate::stage::{Dir, Step};
 
 /// A packet of IPv4 that an error quotes.
 pub(super) type Quote = quote::Quote<u32>;
@@ -31,10 +31,10 @@ enum End {
     Destination,
 }
 
-/// What a frame quotes that is an error in one piece, with the addresses of IPv4.
+/// What a frame quotes that is an error, whole or its first piece, with the addresses of IPv4.
 pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, Drop> {
     match quote::v4(frame) {
-        Ok(quote) if frame.fragment() == Fragment::Whole && quote.is_for(frame.addresses4().1) => Ok(quote),
+        Ok(quote) if quote.is_for(frame.addresses4().1) => Ok(quote),
         Ok(_) => Err(Drop::NatBadIcmp),
         Err(why) => Err(unclear(why)),
     }
@@ -58,6 +58,7 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
         (End::Destination, _) => (quote.dst, 16, 2),
     };
     let (delta, port_delta) = (delta32(old.0, address), delta16(old.1, port));
+    let before = fold(sum(l4));
     let Some((ip, inner)) = l4.split_at_mut_checked(quote.l4_at) else { return };
     let Some(ip) = ip.get_mut(ERROR..) else { return };
     put(ip, at, address.to_be_bytes());
@@ -71,7 +72,8 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
         ICMP => adjust(inner, 2, port_delta),
         _ => {}
     }
-    checksum::write(l4, 2, 0);
+    let after = fold(sum(l4));
+    adjust(l4, 2, delta16(before, after));
 }
 
 impl Nat {
@@ -102,6 +104,11 @@ impl Nat {
         let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
         requote(frame.l4_mut(), &quote, End::Destination, outside);
         frame.set_src4(outside.0);
+        if frame.fragment() == Fragment::First
+            && let Some(number) = self.table.outside.number(outside.0)
+        {
+            frame.set_id4(self.next_id(number));
+        }
         self.error_left(step, i)
     }
 
@@ -164,6 +171,9 @@ impl Nat {
             }
         };
         let inside = match inside {
+            Some(inside) if !is_v4(&inside) && frame.fragment() == Fragment::First => {
+                return self.gather_error(step, i, Dir::Inward);
+            }
             Some(inside) if !is_v4(&inside) => return self.error_back64(step, i, &quote, inside),
             inside => inside.map(|inside| (inside.address[3], inside.port)),
         };

@@ -17,6 +17,7 @@
 //! | How do hosts ask for ports themselves? | `pcp.rs`, `leases.rs` |
 //! | How does a destination lead elsewhere? | `redirect.rs` |
 //! | How is what was configured by address found? | `pairs.rs`, `ranges.rs` |
+//! | Which ports of a public address are another box's? | `shared.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `deal.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `ledger.rs` |
@@ -47,6 +48,7 @@ mod redirect;
 mod restore;
 mod scarce;
 mod sessions;
+mod shared;
 mod slot;
 mod steer;
 mod subscribers;
@@ -410,11 +412,6 @@ impl Nat {
         (!is_unicast4(src)).then_some(Next::Drop(Drop::MartianSource))
     }
 
-    /// Whether a frame from outside says that it comes from one of its addresses.
-    pub(crate) fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        frame.kind() == Packet::V4 && self.is_own(frame.addresses4().0)
-    }
-
     /// A frame with ports; what lies under its hash was looked up already.
     #[inline]
     fn out_plain(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
@@ -492,6 +489,9 @@ impl Nat {
 
     /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
     fn hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        if self.goes_to_another_box(step, i) {
+            return Next::On;
+        }
         if self.hand_hairpin(step, i) {
             return Next::Gone;
         }
@@ -649,7 +649,7 @@ impl Nat {
     fn out_special(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
         let frame = &step.frames[i];
         if frame.kind() == Packet::V6 {
-            return self.out64(step, i, lookup);
+            return self.out_of_v6(step, i, lookup);
         }
         if frame.kind() != Packet::V4 || self.table.config.exclude.contains(frame.addresses4().1) {
             return Next::On;

@@ -287,8 +287,11 @@ impl Nat {
             step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
             return Next::Gone;
         }
-        if frame.icmp_error() && is_whole {
-            return self.error_out64(step, i, prefix);
+        if frame.icmp_error() && (is_whole || is_piece) {
+            return match is_whole {
+                true => self.error_out64(step, i, prefix),
+                false => self.gather_error(step, i, Dir::Outward),
+            };
         }
         if !is_whole && !is_piece || !super::has_ports(frame) {
             return Next::Drop(Drop::NatProtocol);
@@ -368,14 +371,29 @@ impl Nat {
         self.send6(step, i, change)
     }
 
-    /// What a frame became goes on in its place.
-    pub(super) fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, buf: Vec<u8>) -> Next {
-        let port = step.frames[i].port;
-        let is_inward = buf.get(HEAD_ROOM + ETHERNET).is_some_and(|first| first >> 4 == 6);
-        let entry = step.onward(if is_inward { Dir::Inward } else { Dir::Outward });
+    /// What a frame became goes on in its place, and to a host inside if it is for a public address.
+    pub(super) fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, mut buf: Vec<u8>) -> Next {
+        let (port, end) = (step.frames[i].port, buf.len());
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
+        if let Err(reason) = frame.read(ETHERNET - 2) {
+            return Next::Drop(reason);
+        }
+        let entry = match frame.kind() {
+            Kind::V4 if self.is_own(frame.addresses4().1) => self.hairpin_entry(step, &frame),
+            Kind::V4 => step.onward(Dir::Outward),
+            _ => step.onward(Dir::Inward),
+        };
         step.hold(i);
         step.own.release(entry, port, buf);
         Next::Gone
+    }
+
+    /// The first fragment of an error, whose checksum covers all of them: it comes once more when they are in one piece.
+    pub(super) fn gather_error(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
+        match self.gathered(step, i, dir) {
+            Ok(_) => Next::Drop(Drop::NatFragment),
+            Err(next) => next,
+        }
     }
 
     /// An error of ICMPv6 from inside (RFC 7915, section 5.2).
@@ -451,6 +469,28 @@ impl Nat {
 fn is_source_routed(frame: &Frame<'_>) -> bool {
     let is_route = |option: &[u8]| matches!(option, [131 | 137, length, pointer, ..] if pointer <= length);
     options(frame.options4()).any(is_route)
+}
+
+/// The packet in one piece whose first fragment this is, with all that its fragments carried; `None` if it is too long.
+pub(super) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
+    let ip = first.ip_header();
+    let (ether_type, header) = match ip.first_chunk::<IPV6>() {
+        Some(header) if header[0] >> 4 == 6 => {
+            let (mut header, bytes) = (*header, u16::try_from(l4.len()).ok()?);
+            header[4..6].copy_from_slice(&bytes.to_be_bytes());
+            header[6] = ICMP6;
+            ([0x86, 0xdd], header.to_vec())
+        }
+        _ => {
+            let (mut header, bytes) = (ip.to_vec(), u16::try_from(ip.len() + l4.len()).ok()?);
+            put(&mut header, 2, bytes.to_be_bytes());
+            put(&mut header, 6, [0; 2]);
+            write_ipv4(&mut header);
+            ([8, 0], header)
+        }
+    };
+    let buf = packet(first, ether_type, &[&header, l4]);
+    (buf.len() <= usize::from(u16::MAX)).then_some(buf)
 }
 
 /// A frame with the Ethernet addresses of another, with room in front.

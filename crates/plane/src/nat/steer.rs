@@ -27,16 +27,17 @@ use super::table::Table;
 use super::{Nat, Owner};
 use crate::address::bits;
 use crate::frame::{Fragment, Frame};
-use crate::stage::Step;
-use crate::steer::Way;
+use crate::own::Entry;
+use crate::stage::{Dir, Step};
+use crate::steer::{Handover, Way};
 
 /// A receiver of a packet of IPv4, and whom it hears.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Receiver {
     pub(crate) remote: u32,
     pub(crate) address: u32,
-    port: u16,
-    proto: u8,
+    pub(super) port: u16,
+    pub(super) proto: u8,
 }
 
 impl Receiver {
@@ -112,12 +113,6 @@ impl Config {
 
     fn has_public(&self, address: u32) -> bool {
         self.public.iter().any(|public| (public.first..=public.last).contains(&address))
-    }
-
-    /// Whether a port of a public address is one of those that hosts are given.
-    fn gives_out(&self, address: u32, port: u16) -> bool {
-        let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
-        of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
     }
 
     /// Whether hosts may come to it by this address because a NAT before it translates them to it.
@@ -198,6 +193,16 @@ impl Nat {
         true
     }
 
+    /// Where a frame of the stage's own enters whose destination is a public address.
+    pub(super) fn hairpin_entry(&self, step: &Step<'_, '_>, frame: &Frame<'_>) -> Entry {
+        match self.owner_of_destination(frame) {
+            to if to != self.table.share.thread && self.table.share.of > 1 => {
+                Entry::Hand(Handover { to, way: Way::Turned(self.number()) })
+            }
+            _ => step.again(Dir::Inward),
+        }
+    }
+
     /// Asks the thread that a frame for an address of the node itself would belong to, whether a mapping awaits it, if
     /// that is another.
     pub(super) fn ask_other(&self, step: &mut Step<'_, '_>, i: usize) -> bool {
@@ -218,7 +223,7 @@ impl Nat {
 }
 
 fn quoted(frame: &Frame<'_>) -> Option<super::icmp::Quote> {
-    if frame.is_whole_icmp_error() { quote(frame).ok() } else { None }
+    if frame.icmp_error() { quote(frame).ok() } else { None }
 }
 
 impl Table {

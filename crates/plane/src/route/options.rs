@@ -17,6 +17,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::checksum::write_ipv4;
+use weir_packet::options::options;
 
 use crate::frame::{Frame, IPV4, Kind};
 use crate::time::Time;
@@ -72,29 +73,18 @@ fn find(header: &mut [u8], at: usize) -> Result<Option<Found<'_>>, usize> {
 /// Whether a frame has options at all, which few have.
 #[inline]
 pub(super) fn are_there(frame: &Frame<'_>) -> bool {
-    frame.kind() == Kind::V4 && frame.ip_header().len() > IPV4
-}
-
-/// The kinds of a frame's options, up to one that is broken.
-fn kinds(frame: &Frame<'_>) -> impl Iterator<Item = u8> {
-    let mut header = frame.ip_header().to_vec();
-    let mut at = IPV4;
-    std::iter::from_fn(move || {
-        let found = find(&mut header, at).ok().flatten()?;
-        at = found.at + found.bytes.len();
-        found.bytes.first().copied()
-    })
+    frame.kind() == Kind::V4 && !frame.options4().is_empty()
 }
 
 /// Whether its sender says by which nodes it goes.
 #[cold]
 pub(super) fn is_source_routed(frame: &Frame<'_>) -> bool {
-    kinds(frame).any(|kind| matches!(kind, LOOSE | STRICT))
+    options(frame.options4()).any(|option| matches!(option, [LOOSE | STRICT, ..]))
 }
 
 /// Whether nodes are asked to write themselves down in it.
 pub(super) fn asks_nodes(frame: &Frame<'_>) -> bool {
-    kinds(frame).any(|kind| matches!(kind, RECORD_ROUTE | TIMESTAMP))
+    options(frame.options4()).any(|option| matches!(option, [RECORD_ROUTE | TIMESTAMP, ..]))
 }
 
 /// Who writes, and when.

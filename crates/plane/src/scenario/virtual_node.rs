@@ -88,6 +88,23 @@ impl VirtualNode {
         VirtualNode { arrived: Some(Vec::new()), ..self }
     }
 
+    /// A frame with the tags of the port that it comes in by.
+    fn tagged(&self, port: PortId, mut frame: Vec<u8>) -> Vec<u8> {
+        let tags = self.config.as_ref().and_then(|config| config.ports.get(usize::from(port.0)));
+        let at = ETHERNET - 2;
+        frame.splice(at..at, tags.map(|port| port.tags().concat()).unwrap_or_default());
+        frame
+    }
+
+    /// A frame without tags.
+    fn untagged(mut frame: Vec<u8>) -> Vec<u8> {
+        let at = ETHERNET - 2;
+        while matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8])) {
+            frame.drain(at..at + 4);
+        }
+        frame
+    }
+
     /// What has come is a batch now.
     fn take(&mut self) {
         let arrived = self.arrived.as_mut().map(std::mem::take).unwrap_or_default();
@@ -158,6 +175,7 @@ impl VirtualNode {
     }
 
     fn leaves(&mut self, port: Option<PortId>, bytes: Vec<u8>) {
+        let bytes = Self::untagged(bytes);
         let heard = neighbour::parse(&bytes);
         let Some(port) = port else {
             // What the node has learnt from, the machine may learn from too.
@@ -169,7 +187,7 @@ impl VirtualNode {
         match heard {
             Some(Heard::Question { from, target }) => {
                 let host = Host { mac: HOSTS[usize::from(self.end(port) == End::Right)], ip: target };
-                let answer = neighbour::answer(host, from);
+                let answer = self.tagged(port, neighbour::answer(host, from));
                 self.frames(&[(port, answer)]);
             }
             Some(Heard::Answer(_)) => {}
@@ -221,7 +239,7 @@ impl Target for VirtualNode {
         let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
         let (port, host) = if end == End::Left { (PortId(0), HOSTS[0]) } else { (PortId(right), HOSTS[1]) };
         let ether_type: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
-        let frame = [&Self::mac(port), &host, &ether_type[..], packet].concat();
+        let frame = self.tagged(port, [&Self::mac(port), &host, &ether_type[..], packet].concat());
         match &mut self.arrived {
             Some(arrived) => arrived.push((port, frame)),
             None => self.frames(&[(port, frame)]),

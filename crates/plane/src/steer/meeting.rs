@@ -7,7 +7,7 @@
 
 use crate::frame::{Frame, PortId};
 use crate::stage::{ByDir, Dir};
-use crate::table::pieces::{Packet, Pieces, Room};
+use crate::table::pieces::{Packet, Piece, Pieces, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
 
@@ -18,7 +18,15 @@ fn key(frame: &Frame<'_>) -> Packet {
 /// What this thread knows of packets in pieces: the thread of each whose first has come, and copies of others with the
 /// ports that they came in by.
 #[derive(Debug)]
-pub(super) struct Meeting(ByDir<Pieces<Packet, u8, (PortId, Vec<u8>)>>);
+pub(super) struct Meeting(ByDir<Pieces<Packet, u8, Held>>);
+
+/// A copy of a piece that waits, and the port that it came in by.
+#[derive(Debug)]
+struct Held {
+    piece: Piece,
+    port: PortId,
+    buf: Vec<u8>,
+}
 
 impl Meeting {
     pub(super) fn new(room: Room) -> Meeting {
@@ -38,23 +46,29 @@ impl Meeting {
         thread: u8,
     ) -> Vec<(PortId, Vec<u8>)> {
         let key = key(frame);
-        self.0[dir].learn(now, Host::of(frame), key, thread);
-        self.0[dir].take(&key)
+        let pieces = &mut self.0[dir];
+        pieces.learn(now, Piece::of(frame), key, thread);
+        let waited = pieces.take(&key).into_iter().map(|Held { piece, port, buf }| {
+            pieces.pass(now, piece, &key);
+            (port, buf)
+        });
+        waited.collect()
     }
 
     /// The thread of a later piece.
-    pub(super) fn find(&self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> Option<u8> {
-        self.0[dir].get(&key(frame), now)
+    pub(super) fn find(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> Option<u8> {
+        self.0[dir].pass(now, Piece::of(frame), &key(frame))
     }
 
     /// Keeps a copy of a later piece whose first has not come; tells how many gave way, of which it may be one.
     pub(super) fn hold(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> u64 {
-        self.0[dir].wait(now, Host::of(frame), key(frame), (frame.port, frame.copy()))
+        let held = Held { piece: Piece::of(frame), port: frame.port, buf: frame.copy() };
+        self.0[dir].wait(now, Host::of(frame), key(frame), held)
     }
 
     /// Gives all up that wait, with the ports that they came in by.
     pub(super) fn let_go(&mut self) -> Vec<(PortId, Vec<u8>)> {
-        self.0.each().into_iter().flat_map(Pieces::take_all).map(|(_, waited)| waited).collect()
+        self.0.each().into_iter().flat_map(Pieces::take_all).map(|(_, held)| (held.port, held.buf)).collect()
     }
 
     /// Pieces that wait.

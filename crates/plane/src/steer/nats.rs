@@ -97,7 +97,10 @@ impl Nats {
         if frame.kind() != Kind::V4 {
             return frame.is_piece_of_icmp();
         }
-        if dir == Dir::Outward || frame.fragment() == Fragment::Whole || !has_ports_of(frame.proto()) {
+        if dir == Dir::Outward {
+            return frame.is_piece_of_icmp();
+        }
+        if frame.fragment() == Fragment::Whole || !has_ports_of(frame.proto()) {
             return false;
         }
         let (_, mut address) = frame.addresses4();

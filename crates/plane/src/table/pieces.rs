@@ -1,10 +1,14 @@
 //! Packets in pieces: what is known of those whose first piece has come, and the pieces of others, which wait for theirs.
 //! Memory is bounded, and so is what a host takes of it from others, see `shares.rs`.
+//!
+//! A packet is forgotten soon after all of it has come by: its identification may be that of another one then, whose later
+//! pieces may come before its first (RFC 6864, section 4.3, RFC 4963).
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use crate::extensions::MORE4;
 use crate::frame::{Frame, Kind};
 use crate::table::shares::{Host, Shares};
 use crate::time::Time;
@@ -40,6 +44,64 @@ impl Packet {
     }
 }
 
+/// How long pieces that come behind the whole packet are duplicates: a sender comes to the same identification after 65536 more
+/// packets, which are no less than 80 ms of fragments at 10 Gbit/s.
+const DUPLICATES: Duration = Duration::from_millis(50);
+
+/// A piece: of whom it is, and where in its packet it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    host: Host,
+    start: usize,
+    bytes: usize,
+    more: bool,
+}
+
+impl Piece {
+    /// That which a frame carries.
+    pub(crate) fn of(frame: &Frame<'_>) -> Piece {
+        let more = frame.fragment_place() & MORE4 != 0;
+        Piece { host: Host::of(frame), start: frame.fragment_offset(), bytes: frame.l4().len(), more }
+    }
+}
+
+/// How much of a packet has come by: the sum of its pieces, whatever their order. Where one comes twice before all have come,
+/// the sum may never be right, and the packet is remembered as long as others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    bytes: usize,
+    whole: Option<usize>,
+    /// When all had come.
+    done: Option<Time>,
+}
+
+impl Seen {
+    /// One more piece.
+    fn add(&mut self, now: Time, piece: Piece) {
+        self.bytes = self.bytes.saturating_add(piece.bytes);
+        if !piece.more {
+            self.whole = Some(piece.start + piece.bytes);
+        }
+        if self.whole == Some(self.bytes) {
+            self.done = Some(now);
+        }
+    }
+
+    /// Whether what comes now is of another packet.
+    fn is_over(&self, now: Time) -> bool {
+        self.done.is_some_and(|done| now - done > DUPLICATES)
+    }
+}
+
+/// A packet whose first piece has come.
+#[derive(Debug)]
+struct Known<V> {
+    since: Time,
+    number: u64,
+    seen: Seen,
+    what: V,
+}
+
 /// How many packets in pieces are remembered, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
@@ -52,7 +114,7 @@ pub(crate) struct Room {
 /// What is known of packets whose first piece has come, and the pieces of others, of one direction.
 #[derive(Debug)]
 pub(crate) struct Pieces<K, V, P> {
-    known: HashMap<K, (Time, u64, V)>,
+    known: HashMap<K, Known<V>>,
     /// Of whom they are, each by the number that it is known by.
     order: Shares<K>,
     waiting: Shares<(K, P)>,
@@ -81,22 +143,34 @@ impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
         self.waiting.set_most(room.waiting);
     }
 
-    /// The first piece of a packet came from a host.
-    pub(crate) fn learn(&mut self, now: Time, host: Host, key: K, what: V) {
+    /// The first piece of a packet came, whatever was known by its key.
+    pub(crate) fn learn(&mut self, now: Time, first: Piece, key: K, what: V) {
         self.forget(&key);
-        let number = self.order.push(now, host, key);
-        self.known.insert(key, (now, number, what));
+        let number = self.order.push(now, first.host, key);
+        let mut seen = Seen::default();
+        seen.add(now, first);
+        self.known.insert(key, Known { since: now, number, seen, what });
         while let Some((_, key)) = self.order.displace() {
             self.known.remove(&key);
         }
     }
 
+    /// What is known for a later piece, which goes on by it.
+    pub(crate) fn pass(&mut self, now: Time, later: Piece, key: &K) -> Option<V> {
+        let what = self.get(key, now)?;
+        if let Some(known) = self.known.get_mut(key) {
+            known.seen.add(now, later);
+        }
+        Some(what)
+    }
+
     pub(crate) fn get(&self, key: &K, now: Time) -> Option<V> {
-        self.known.get(key).filter(|known| now - known.0 <= KNOWN).map(|known| known.2)
+        let is_it = |known: &&Known<V>| now - known.since <= KNOWN && !known.seen.is_over(now);
+        self.known.get(key).filter(is_it).map(|known| known.what)
     }
 
     pub(crate) fn forget(&mut self, key: &K) {
-        if let Some((_, number, _)) = self.known.remove(key) {
+        if let Some(Known { number, .. }) = self.known.remove(key) {
             self.order.remove(number);
         }
     }

@@ -1,0 +1,68 @@
+//! Public addresses that other boxes have as well, each with ports of its own (RFC 6346; MAP, RFC 7597): what such a box sends
+//! is no frame of an impostor, and what is for its ports is not for a host behind this NAT.
+//!
+//! An address is shared where the text gives it some ports alone: `public 192.0.2.1 ports 2048-3071`. Then a frame is of this
+//! NAT by its port, and one whose port nobody can tell, such as a later fragment, may be of another box.
+
+use super::area::LOW;
+use super::config::Config;
+use super::outside::Space;
+use super::{Nat, has_ports};
+use crate::frame::{Fragment, Frame, Kind};
+use crate::nat::Receiver;
+
+impl Config {
+    /// Whether other boxes have ports of a public address.
+    fn is_shared(&self, address: u32) -> bool {
+        let mut ranges = self.ranges(address).peekable();
+        if ranges.peek().is_none() || self.pairs.at(address).is_some() {
+            return false;
+        }
+        let mut next = u32::from(LOW);
+        for range in ranges {
+            if u32::from(*range.start()) > next {
+                return true;
+            }
+            next = next.max(u32::from(*range.end()) + 1);
+        }
+        next <= u32::from(u16::MAX)
+    }
+
+    /// The ports of a public address, in order.
+    fn ranges(&self, address: u32) -> impl Iterator<Item = &std::ops::RangeInclusive<u16>> {
+        let of_it = self.public.iter().filter(move |public| (public.first..=public.last).contains(&address));
+        of_it.flat_map(|public| &public.ports)
+    }
+
+    /// Whether a port of a public address is one of those that hosts are given.
+    pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
+        self.ranges(address).any(|ports| ports.contains(&port))
+    }
+
+    /// Whether an end of a shared address is that of another box.
+    fn is_of_another(&self, address: u32, port: u16, proto: u8) -> bool {
+        let is_it =
+            |forward: &super::config::Forward| forward.outside == (address, port) && forward.proto == proto;
+        self.is_shared(address) && !self.gives_out(address, port) && !self.forwards.iter().any(is_it)
+    }
+}
+
+impl Nat {
+    /// Whether a frame from outside says that it comes from one of its ends.
+    pub(crate) fn is_impostor(&self, frame: &Frame<'_>) -> bool {
+        if frame.kind() != Kind::V4 || !self.is_own(frame.addresses4().0) {
+            return false;
+        }
+        let ((address, _), (port, _), config) = (frame.addresses4(), frame.ports(), &self.table.config);
+        match has_ports(frame) && frame.fragment() != Fragment::Later {
+            true => !config.is_of_another(address, port, frame.proto()),
+            false => !config.is_shared(address),
+        }
+    }
+
+    /// Whether a frame that goes to a public address, and is no later fragment, is for another box.
+    pub(super) fn is_for_another_box(&self, frame: &Frame<'_>) -> bool {
+        let to = Receiver::of(frame);
+        Space::of(to.proto).is_some() && self.table.config.is_of_another(to.address, to.port, to.proto)
+    }
+}
