@@ -1,0 +1,50 @@
+//! Flows that share a bottleneck, packet by packet, in virtual time. Pure: no clock, no I/O, no unsafe; the same scenario
+//! gives the same outcome, bit by bit.
+//!
+//! ```text
+//!            +- bottleneck --------------+      +- path of a group --------+
+//! senders -> | weir_queue, link's rate   | ---> | rtt / 2, loss, reordering | ---> receivers
+//!    ^       +---------------------------+      +---------------------------+          |
+//!    +--------------------------- rtt / 2, nothing is lost ----------------------------+
+//! ```
+//! ```
+//! use weir_queue::{Config, Time};
+//! use weir_sim::{Buffer, Group, Scenario, cc::Name};
+//!
+//! let rtt = Time::from_ms(20);
+//! let groups = vec![Group::new(1, Name::Cubic, rtt), Group::new(1, Name::Bbr3, rtt)];
+//! let queue = Config::named("pie").unwrap();
+//! let outcome = Scenario::new(queue, 10_000_000, Buffer::Bdp(2.0), groups, Time::from_s(5)).run().unwrap();
+//! assert!(outcome.utilisation > 0.8 && outcome.jain > 0.5);
+//! ```
+//!
+//! # What is real
+//! The queues are those of `weir-queue`, with limits exact to the byte and departures on an exact clock. Senders have a
+//! scoreboard, RACK with a tail loss probe, a retransmission timer, PRR, pacing by segment, delivery rate samples; each
+//! congestion control follows its RFC or draft, which its file names.
+//!
+//! # What is a model
+//! - All segments have one size. Hosts have no qdisc, no TSO or GSO bursts, no CPU time, unlimited receive windows.
+//! - A segment reaches the queue when it is sent: all delay is behind the bottleneck. ACKs take no capacity, are never lost,
+//!   and each says all that is new (unlimited SACK blocks, DSACK, counts of CE as in AccECN).
+//! - No handshake, no end: a flow sends from its start until the simulation ends.
+//! - Recoveries that were not necessary are recognized by DSACK only (no F-RTO, no timestamps).
+//! - BBR has no ECN. Version 2 is its rules on version 3's engine; version 1 has no detection of policers.
+//! - A packet in service keeps the rate that the link had at its start.
+#![forbid(unsafe_code)]
+
+pub mod cc;
+mod event;
+mod meter;
+mod outcome;
+mod path;
+mod receiver;
+mod run;
+mod scenario;
+mod segment;
+mod sender;
+mod supply;
+mod world;
+
+pub use outcome::{FlowOutcome, FlowSeries, GroupOutcome, Outcome, Series, Sojourn, jain};
+pub use scenario::{Buffer, Group, Impairment, Loss, Rate, Scenario, ScenarioError};

@@ -1,0 +1,87 @@
+//! The way of a group's segments behind the bottleneck, and of their ACKs back: fixed delays that lose nothing, then the
+//! impairments that the scenario asks for.
+
+use std::collections::VecDeque;
+
+use weir_queue::Time;
+use weir_rng::Rng;
+
+use crate::scenario::{Group, Impairment, Loss};
+use crate::segment::{AckMessage, Arrival, Due};
+
+/// What becomes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is in the line.
+    Queued,
+    /// It is overtaken and arrives then.
+    Late(Time),
+    Lost,
+}
+
+/// Two lines, one for each direction; each is in the order of time.
+#[derive(Debug)]
+pub(crate) struct Path {
+    forward: Time,
+    back: Time,
+    pub(crate) impairment: Impairment,
+    in_burst: bool,
+    rng: Rng,
+    pub(crate) segments: VecDeque<Due<Arrival>>,
+    pub(crate) acks: VecDeque<Due<AckMessage>>,
+}
+
+impl Path {
+    pub(crate) fn new(group: &Group, seed: u64) -> Path {
+        let forward = group.rtt / 2;
+        Path {
+            forward,
+            back: group.rtt - forward,
+            impairment: group.impairment,
+            in_burst: false,
+            rng: Rng::new(seed),
+            segments: VecDeque::new(),
+            acks: VecDeque::new(),
+        }
+    }
+
+    fn loses(&mut self) -> bool {
+        match self.impairment.loss {
+            None => false,
+            Some(Loss::Random(p)) => self.rng.unit() < p,
+            Some(Loss::Burst { enters, leaves }) => {
+                let p = if self.in_burst { leaves } else { enters };
+                self.in_burst ^= self.rng.unit() < p;
+                self.in_burst
+            }
+        }
+    }
+
+    /// A segment has left the link at `at`.
+    pub(crate) fn send(&mut self, arrival: Arrival, at: Time) -> Fate {
+        if self.loses() {
+            return Fate::Lost;
+        }
+        let mut at = at + self.forward;
+        let Impairment { jitter, reorder, reorder_by, .. } = self.impairment;
+        if jitter > Time::ZERO {
+            at += Time::from_ps((self.rng.unit() * jitter.ps() as f64) as u64);
+        }
+        if reorder > 0.0 && self.rng.unit() < reorder {
+            return Fate::Late(at + reorder_by);
+        }
+        let at = self.segments.back().map_or(at, |last| at.max(last.at));
+        self.segments.push_back(Due { at, what: arrival });
+        Fate::Queued
+    }
+
+    /// The receiver sends an ACK at `now`.
+    pub(crate) fn acknowledge(&mut self, ack: AckMessage, now: Time) {
+        let mut at = now + self.back;
+        let every = self.impairment.ack_every.ps();
+        if every > 0 {
+            at = Time::from_ps(at.ps().div_ceil(every) * every);
+        }
+        self.acks.push_back(Due { at, what: ack });
+    }
+}

@@ -1,0 +1,276 @@
+//! What is simulated.
+
+use serde::{Deserialize, Serialize};
+use weir_queue::ppv::marker;
+use weir_queue::{Config, ConfigError, Time};
+
+use crate::cc::Name;
+
+/// A size of the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Buffer {
+    /// Bytes.
+    Bytes(u64),
+    /// Milliseconds at the link's (first) rate.
+    Ms(f64),
+    /// Bandwidth-delay products, of the link's (first) rate and the longest round trip without queues.
+    Bdp(f64),
+}
+
+/// The link's rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rate {
+    /// Constant, in bits/s.
+    BitsPerS(u64),
+    /// From when on which rate, in s and bits/s; the first at 0. A packet keeps the rate of its start.
+    Trace(Vec<(Time, u64)>),
+}
+
+impl Rate {
+    /// The rate at the start, in bits/s.
+    pub fn first(&self) -> u64 {
+        match self {
+            Rate::BitsPerS(rate) => *rate,
+            Rate::Trace(steps) => steps.first().map_or(0, |step| step.1),
+        }
+    }
+}
+
+/// Losses behind the queue, on the way to the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// Each segment with this probability.
+    Random(f64),
+    /// Gilbert's model: a burst begins with `enters` and ends with `leaves`, per segment; in a burst all is lost.
+    Burst {
+        /// Probability that a burst begins.
+        enters: f64,
+        /// Probability that it ends.
+        leaves: f64,
+    },
+}
+
+/// What happens to segments behind the queue, beside the delay.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Impairment {
+    /// Losses; none by default.
+    pub loss: Option<Loss>,
+    /// Up to so much more delay, uniform; the order is kept.
+    pub jitter: Time,
+    /// Share of segments that are overtaken, 0 to 1 ..
+    pub reorder: f64,
+    /// .. because they take so much longer.
+    pub reorder_by: Time,
+    /// ACKs come in groups, at multiples of this time.
+    pub ack_every: Time,
+}
+
+/// Flows of one kind, on paths of one delay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// How many.
+    pub flows: u32,
+    /// Their congestion control.
+    pub cc: Name,
+    /// Round trip without queues: half of it behind the bottleneck, half back.
+    pub rtt: Time,
+    /// When the first one starts.
+    #[serde(default)]
+    pub start: Time,
+    /// The others start within this time, at random.
+    #[serde(default)]
+    pub spread: Time,
+    /// Reno and CUBIC use ECN (RFC 3168). DCTCP and Prague always do, BBR never does.
+    #[serde(default)]
+    pub ecn: bool,
+    /// The receiver sends an ACK for so many segments; 2 by default.
+    #[serde(default = "two")]
+    pub delayed_ack: u32,
+    /// From when on the application has how many bits/s; empty: always more.
+    #[serde(default)]
+    pub application: Vec<(Time, f64)>,
+    /// How values are set, if the queue needs them.
+    #[serde(default)]
+    pub marker: marker::Config,
+    /// Losses, jitter, reordering.
+    #[serde(default)]
+    pub impairment: Impairment,
+}
+
+fn two() -> u32 {
+    2
+}
+
+impl Group {
+    /// Flows that start together and always have data.
+    pub fn new(flows: u32, cc: Name, rtt: Time) -> Group {
+        Group {
+            flows,
+            cc,
+            rtt,
+            start: Time::ZERO,
+            spread: Time::ZERO,
+            ecn: false,
+            delayed_ack: 2,
+            application: Vec::new(),
+            marker: marker::Config::default(),
+            impairment: Impairment::default(),
+        }
+    }
+}
+
+/// A bottleneck and its flows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The queue.
+    pub queue: Config,
+    /// The link's rate.
+    pub rate: Rate,
+    /// Size of the buffer. A packet in service is outside of it.
+    pub buffer: Buffer,
+    /// The flows.
+    pub groups: Vec<Group>,
+    /// Time that is simulated.
+    pub duration: Time,
+    /// Figures count from here on; the series has all.
+    #[serde(default)]
+    pub warm_up: Time,
+    /// Length of an interval of the series.
+    #[serde(default = "tenth")]
+    pub interval: Time,
+    /// Bytes of a full segment as the link counts them; 1514 with the Ethernet header.
+    #[serde(default = "frame")]
+    pub segment_bytes: u32,
+    /// Of these, payload of TCP.
+    #[serde(default = "payload")]
+    pub payload_bytes: u32,
+    /// All that is random follows from it.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn tenth() -> Time {
+    Time::from_ms(100)
+}
+
+fn frame() -> u32 {
+    1514
+}
+
+fn payload() -> u32 {
+    1448
+}
+
+/// A scenario that makes no sense; the text says what is wrong, and what is right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// A setting of the queue.
+    #[error("queue: {0}")]
+    Queue(#[from] ConfigError),
+    /// A setting of the scenario.
+    #[error("{0}")]
+    Scenario(String),
+}
+
+impl Scenario {
+    /// Flows through `queue`, for `duration`.
+    pub fn new(
+        queue: Config,
+        rate_bits_per_s: u64,
+        buffer: Buffer,
+        groups: Vec<Group>,
+        duration: Time,
+    ) -> Scenario {
+        Scenario {
+            queue,
+            rate: Rate::BitsPerS(rate_bits_per_s),
+            buffer,
+            groups,
+            duration,
+            warm_up: Time::ZERO,
+            interval: tenth(),
+            segment_bytes: frame(),
+            payload_bytes: payload(),
+            seed: 0,
+        }
+    }
+
+    /// The longest round trip without queues.
+    pub fn longest_rtt(&self) -> Time {
+        self.groups.iter().map(|group| group.rtt).max().unwrap_or_default()
+    }
+
+    /// The buffer in bytes.
+    pub fn buffer_bytes(&self) -> u64 {
+        let bytes_per_s = self.rate.first() as f64 / 8.0;
+        match self.buffer {
+            Buffer::Bytes(bytes) => bytes,
+            Buffer::Ms(ms) => (ms / 1e3 * bytes_per_s).round() as u64,
+            Buffer::Bdp(times) => (times * self.longest_rtt().secs() * bytes_per_s).round() as u64,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ScenarioError> {
+        let wrong = |what: String| Err(ScenarioError::Scenario(what));
+        if self.groups.iter().all(|group| group.flows == 0) {
+            return wrong("there are no flows: give at least one group a flow".into());
+        }
+        if self.buffer_bytes() < u64::from(self.segment_bytes) {
+            let (bytes, segment) = (self.buffer_bytes(), self.segment_bytes);
+            return wrong(format!("a buffer of {bytes} bytes holds no segment of {segment}: make it larger"));
+        }
+        if self.interval < Time::from_us(100)
+            || self.duration < self.interval
+            || self.duration <= self.warm_up
+        {
+            return wrong(
+                "interval must be 1e-4 s or more, duration no shorter than it and longer than warm-up".into(),
+            );
+        }
+        if self.payload_bytes == 0 || self.payload_bytes > self.segment_bytes {
+            return wrong("payload-bytes must be 1 to segment-bytes".into());
+        }
+        if let Rate::Trace(steps) = &self.rate {
+            let sorted = steps.windows(2).all(|pair| pair[0].0 < pair[1].0);
+            let starts = steps.first().is_some_and(|step| step.0 == Time::ZERO);
+            if !sorted || !starts || steps.iter().any(|step| step.1 == 0) {
+                return wrong(
+                    "a trace starts at 0 s, its times rise, and all rates are above 0 bit/s".into(),
+                );
+            }
+        }
+        self.groups.iter().enumerate().try_for_each(|(i, group)| group.check(i + 1))
+    }
+}
+
+impl Group {
+    fn check(&self, number: usize) -> Result<(), ScenarioError> {
+        let wrong = |what: &str| Err(ScenarioError::Scenario(format!("group {number}: {what}")));
+        if self.rtt < Time::from_us(10) {
+            return wrong("rtt must be 1e-5 s or more");
+        }
+        if self.delayed_ack == 0 {
+            return wrong("delayed-ack must be 1 or more segments");
+        }
+        let share = |p: f64| (0.0..=1.0).contains(&p);
+        let likely = match self.impairment.loss {
+            None => true,
+            Some(Loss::Random(p)) => share(p),
+            Some(Loss::Burst { enters, leaves }) => share(enters) && share(leaves),
+        };
+        if !likely || !share(self.impairment.reorder) {
+            return wrong("probabilities of loss and reordering are 0 to 1");
+        }
+        let rising = self.application.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !rising || self.application.iter().any(|step| !step.1.is_finite() || step.1 < 0.0) {
+            return wrong("the application's times rise, and its rates are 0 bit/s or more");
+        }
+        Ok(self.marker.check()?)
+    }
+}
