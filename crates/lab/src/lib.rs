@@ -25,8 +25,6 @@ pub mod rig;
 pub mod rigs;
 pub mod run;
 pub mod run_data;
-pub mod search;
-pub mod stats;
 pub mod store;
 mod tables;
 pub mod time;
@@ -34,3 +32,5 @@ pub mod trend;
 mod view;
 
 pub use weir_rng as rng;
+
+pub use weir_measure::{search, stats};

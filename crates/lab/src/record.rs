@@ -19,12 +19,10 @@ pub use cost::{Cost, CpuUse, Departures, Noise};
 pub use detail::{Detail, Details};
 pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
-pub use result::{
-    Comparison, DatedLoss, Figure, GoalResult, GoalValue, PointResult, ProcedureResult, RateInterval,
-    Statistic,
-};
+pub use result::{Comparison, DatedLoss, Figure, GoalResult, PointResult, ProcedureResult, Statistic};
 pub use stream::{Ipdv, Latency, LossEvent, Stream};
 pub use trial::{Broadcasts, LedgerLine, Owner, Purpose, Trial, Verdict};
+pub use weir_measure::search::{GoalValue, RateInterval};
 
 /// One execution of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use crate::record::RateInterval;
+use crate::search::RateInterval;
 
 /// A valid trial.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@
 //! ```
 
 use super::{Counted, Invalid, Irregular, invalid};
-use crate::record::GoalValue;
+use crate::search::GoalValue;
 
 /// How close the bounds must come: the wider of the two.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use crate::record::GoalValue;
-
 mod bracket;
 pub mod burst;
 pub mod classic;
@@ -17,9 +15,11 @@ mod irregular;
 pub mod mlr;
 pub mod rfc2544;
 pub mod sim;
+mod value;
 
 pub use invalid::Invalid;
 pub use irregular::Irregular;
+pub use value::{GoalValue, RateInterval};
 
 /// Answers the question "what happens at this load for this long?".
 pub trait Measurer {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::interval::{End, Evidence, Seen, Sought};
 use super::{Counted, GoalOutcome, Invalid, Irregular, Measured, Stop, invalid, parameter};
-use crate::record::{GoalValue, RateInterval};
+use crate::search::{GoalValue, RateInterval};
 use classify::{Target, Trial};
 use grid::{Grid, Steps};
 use selector::{Candidate, Field, Selector, Stage};

@@ -1,0 +1,8 @@
+//! How a rate is found from trials, and how sure a figure is: searches and statistics. Pure: a search asks a
+//! [`search::Measurer`] for trials and never sees a clock, a socket or a file, so that the same code drives real frames and
+//! simulated devices.
+
+pub mod search;
+pub mod stats;
+
+pub use weir_rng as rng;
