@@ -231,6 +231,7 @@ pub(crate) fn run(id: i64) -> Run {
         },
         deviations: vec!["Trials last 1 s, RFC 2544 asks for 60 s.".into()],
         resumed: Vec::new(),
+        uuid: format!("00000000-0000-4000-8000-{id:012}"),
     }
 }
 

@@ -29,6 +29,9 @@ pub use weir_measure::search::{GoalValue, RateInterval};
 pub struct Run {
     /// Number in the store, from 1.
     pub id: i64,
+    /// The same in every store: a random UUID (RFC 9562, version 4).
+    #[serde(default)]
+    pub uuid: String,
     /// Name of the plan (`quick`) or of its file without the ending.
     pub plan: String,
     /// The question that the plan asks, in one sentence.

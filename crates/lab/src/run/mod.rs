@@ -8,6 +8,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use uuid::Uuid;
 use weir_load::{LoadError, TesterKind};
 use weir_port::capture::{CaptureError, Rung};
 use weir_testbed::device::DeviceError;
@@ -223,6 +224,7 @@ fn begin(plan: &Plan, options: &Options) -> Run {
         },
         deviations: plan.experiment.deviations(),
         resumed: Vec::new(),
+        uuid: Uuid::new_v4().to_string(),
     }
 }
 

@@ -16,7 +16,8 @@ use serde_json::{Map, Value as Json};
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// Entry i changes the schema from format i to i + 1 (`PRAGMA user_version`).
-pub(super) const MIGRATIONS: [&str; 1] = ["
+pub(super) const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE runs (
         id       INTEGER PRIMARY KEY AUTOINCREMENT,
         plan     TEXT NOT NULL,
@@ -56,7 +57,14 @@ pub(super) const MIGRATIONS: [&str; 1] = ["
         rest        TEXT NOT NULL,
         UNIQUE (point_id, idx)
     ) STRICT;
-"];
+",
+    // Runs are known by more than their place in one file.
+    "
+    UPDATE runs SET rest = json_set(rest, '$.uuid', lower(printf('%s-%s-4%s-%s%s-%s',
+        hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
+        substr('89AB', 1 + (random() & 3), 1), substr(hex(randomblob(2)), 2), hex(randomblob(6)))));
+",
+];
 
 /// Ends a run that is still running.
 pub(super) const END_RUN: &str =

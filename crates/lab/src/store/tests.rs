@@ -2,6 +2,7 @@ use weir_disk::faults::{self, Fault, Writer};
 
 use super::*;
 use crate::fixture;
+use crate::record::{Capture, Detection, Purpose};
 
 /// A directory of its own for one test, removed afterwards.
 struct Dir(PathBuf);
@@ -293,4 +294,32 @@ fn nothing_that_was_reported_is_missing_wherever_the_end_came() {
         });
         assert!(changes > 8, "{fault:?}: {changes}");
     }
+}
+
+/// A file as version 0.1.0 wrote it, from its dump.
+#[test]
+fn records_of_0_1_0_are_read_whole() {
+    let dir = Dir::new("0.1.0");
+    std::fs::create_dir_all(dir.file().parent().unwrap()).unwrap();
+    let dump = include_str!("../../tests/data/records-0.1.0.sql");
+    rusqlite::Connection::open(dir.file()).unwrap().execute_batch(dump).unwrap();
+    let store = Store::open(&dir.file()).unwrap();
+    let runs = store.runs().unwrap();
+    let plans: Vec<_> = runs.iter().map(|run| run.plan.as_str()).collect();
+    assert_eq!(plans, ["a", "capture", "peers-detect"]);
+    let uuids: BTreeSet<_> = runs.iter().map(|run| uuid::Uuid::parse_str(&run.uuid).unwrap()).collect();
+    assert_eq!(uuids.len(), 3, "each has one of its own");
+    assert!(
+        uuids.iter().all(|uuid| uuid.get_version_num() == 4 && uuid.get_variant() == uuid::Variant::RFC4122)
+    );
+    let data = [1, 2, 3].map(|id| store.run_data(id).unwrap());
+    let trials =
+        |data: &RunData| data.points.iter().flat_map(|point| point.trials.clone()).collect::<Vec<_>>();
+    assert!(trials(&data[0]).iter().any(|trial| trial.sent > 0 && trial.purpose == Purpose::Procedure));
+    assert!(trials(&data[1]).iter().all(|trial| trial.detail::<Capture>().is_some()));
+    assert!(trials(&data[2]).iter().all(|trial| trial.detail::<Detection>().is_some()));
+    assert!(store.damaged().is_empty(), "{:?}", store.damaged());
+    drop(store);
+    let again = Store::open(&dir.file()).unwrap();
+    assert_eq!(again.runs().unwrap(), runs, "a file is brought up to date once");
 }
