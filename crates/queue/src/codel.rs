@@ -13,8 +13,10 @@ use crate::{Bottleneck, OnEct, Queue};
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Sojourn that is always accepted.
+    #[serde(rename = "target_s")]
     pub target: Time,
     /// How long the sojourn must stay above it: about the largest round trip.
+    #[serde(rename = "interval_s")]
     pub interval: Time,
     /// What is done to ECN-capable packets.
     pub on_ect: OnEct,

@@ -24,15 +24,19 @@ use crate::{Bottleneck, ConfigError, Queue};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Delay of the classic queue to be held.
+    /// Delay of the classic queue that is aimed at.
+    #[serde(rename = "target_s")]
     pub target: Time,
     /// Largest round trip that the controller is stable for.
+    #[serde(rename = "rtt_max_s")]
     pub rtt_max: Time,
     /// Coupling factor.
     pub k: f64,
     /// Sojourn at which the ramp of the low-latency queue begins.
+    #[serde(rename = "ramp_min_s")]
     pub ramp_min: Time,
     /// Length of the ramp.
+    #[serde(rename = "ramp_s")]
     pub ramp: Time,
     /// No ramp while no more packets than these are in the low-latency queue, the one at its head included.
     pub ramp_packets: u64,
@@ -63,11 +67,11 @@ impl Default for Config {
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.weight_classic == 0 || self.weight_classic >= self.weight_of {
-            return Err(ConfigError("dualpi2: weight-classic must be above 0 and below weight-of".into()));
+            return Err(ConfigError("dualpi2: weight_classic must be above 0 and below weight_of".into()));
         }
         if self.target.min(self.rtt_max / 3) < Time::from_us(1) {
             return Err(ConfigError(
-                "dualpi2: target must be at least 1e-6 s, rtt-max three times that".into(),
+                "dualpi2: target_s must be at least 1e-6, rtt_max_s three times that".into(),
             ));
         }
         if self.k.is_nan() || self.k <= 0.0 {

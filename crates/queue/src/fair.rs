@@ -39,7 +39,7 @@ impl Config {
             return Err(ConfigError("flow queues: queues must be 1 to 65536".into()));
         }
         if self.quantum_bytes == 0 || self.batch == 0 {
-            return Err(ConfigError("flow queues: quantum-bytes and batch must be above 0".into()));
+            return Err(ConfigError("flow queues: quantum_bytes and batch must be above 0".into()));
         }
         Ok(())
     }

@@ -16,13 +16,14 @@ use crate::{Bottleneck, ConfigError, Queue};
 
 /// What is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Threshold {
     /// More than so many bytes are queued.
     Bytes(u64),
     /// More than this share of the limit is queued, 0 to 1.
     Share(f64),
-    /// The head has waited longer.
+    /// The head has waited longer, in s.
+    #[serde(rename = "sojourn_s")]
     Sojourn(Time),
 }
 
@@ -31,10 +32,12 @@ pub enum Threshold {
 #[serde(default, deny_unknown_fields)]
 pub struct Adaptation {
     /// Time above the threshold that halves the interval.
+    #[serde(rename = "tau_s")]
     pub tau: Time,
     /// Weight of time above against time below the threshold.
     pub alpha: f64,
     /// Largest sum: the shortest interval is `interval / (1 + max / tau)`.
+    #[serde(rename = "max_s")]
     pub max: Time,
 }
 
@@ -51,6 +54,7 @@ pub struct Config {
     /// What is too much; half of the limit by default.
     pub threshold: Threshold,
     /// How long the threshold is ignored after a drop: about two round trips.
+    #[serde(rename = "interval_s")]
     pub interval: Time,
     /// How the interval follows the load; without it, GSP is the basic one.
     pub adapt: Option<Adaptation>,
@@ -73,7 +77,7 @@ impl Config {
             ConfigError::share("gsp: threshold", share)?;
         }
         match self.adapt {
-            Some(adapt) if adapt.tau == Time::ZERO => Err(ConfigError("gsp: tau must be above 0 s".into())),
+            Some(adapt) if adapt.tau == Time::ZERO => Err(ConfigError("gsp: tau_s must be above 0".into())),
             _ => Ok(()),
         }
     }

@@ -44,11 +44,14 @@ pub struct Config {
     pub variant: Variant,
     /// Source of the delay.
     pub delay: Delay,
-    /// Delay to be held (QDELAY_REF).
+    /// Delay that is aimed at (QDELAY_REF).
+    #[serde(rename = "target_s")]
     pub target: Time,
     /// Time between two steps of the controller (T_UPDATE).
+    #[serde(rename = "update_s")]
     pub update: Time,
     /// A burst of this length after an idle time passes unharmed (MAX_BURST).
+    #[serde(rename = "burst_s")]
     pub burst: Time,
     /// Weight of the deviation from the target, in Hz.
     pub alpha_hz: f64,
@@ -86,10 +89,10 @@ impl Config {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::share("pie: mark-below", self.mark_below)?;
-        ConfigError::share("pie: wake-share", self.wake_share)?;
+        ConfigError::share("pie: mark_below", self.mark_below)?;
+        ConfigError::share("pie: wake_share", self.wake_share)?;
         if self.update < Time::from_us(1) {
-            return Err(ConfigError("pie: update must be at least 1e-6 s".into()));
+            return Err(ConfigError("pie: update_s must be at least 1e-6".into()));
         }
         Ok(())
     }

@@ -47,6 +47,7 @@ pub struct Config {
     /// How the distance of drops is drawn.
     pub spacing: Spacing,
     /// Adaptive RED changes `max_p` once in this time. Without it `max_p` stays.
+    #[serde(rename = "adapt_s")]
     pub adapt: Option<Time>,
 }
 
@@ -71,14 +72,14 @@ impl Config {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::share("red: max-p", self.max_p)?;
+        ConfigError::share("red: max_p", self.max_p)?;
         if let Some(weight) = self.weight {
             ConfigError::share("red: weight", weight)?;
         }
         if let (Some(min), Some(max)) = (self.min_bytes, self.max_bytes)
             && min >= max
         {
-            return Err(ConfigError(format!("red: min-bytes {min} must be below max-bytes {max}")));
+            return Err(ConfigError(format!("red: min_bytes {min} must be below max_bytes {max}")));
         }
         Ok(())
     }

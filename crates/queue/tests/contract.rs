@@ -160,14 +160,17 @@ fn settings_survive_a_file_and_wrong_ones_are_rejected() {
         assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), *config, "{name}: {text}");
     });
     assert_eq!(serde_json::from_str::<Config>(r#"{"kind":"pie"}"#).unwrap(), Config::named("pie").unwrap());
+    for text in [r#"{"kind":"pie","target":1}"#, r#"{"kind":"pie","target_s":-1}"#, r#"{"kind":"pi"}"#] {
+        assert!(serde_json::from_str::<Config>(text).is_err(), "{text} is read");
+    }
     for (text, says) in [
-        (r#"{"kind":"pie","update":0}"#, "pie: update must be at least 1e-6 s"),
-        (r#"{"kind":"red","max_p":1.5}"#, "red: max-p is 1.5: it must be 0 to 1"),
-        (r#"{"kind":"red","min_bytes":9,"max_bytes":9}"#, "red: min-bytes 9 must be below max-bytes 9"),
+        (r#"{"kind":"pie","update_s":0}"#, "pie: update_s must be at least 1e-6"),
+        (r#"{"kind":"red","max_p":1.5}"#, "red: max_p is 1.5: it must be 0 to 1"),
+        (r#"{"kind":"red","min_bytes":9,"max_bytes":9}"#, "red: min_bytes 9 must be below max_bytes 9"),
         (r#"{"kind":"cake","queues":4}"#, "cake: queues must be a multiple of 8, 8 to 65536"),
         (
             r#"{"kind":"dualpi2","weight_classic":16}"#,
-            "dualpi2: weight-classic must be above 0 and below weight-of",
+            "dualpi2: weight_classic must be above 0 and below weight_of",
         ),
         (r#"{"kind":"gsp","threshold":{"share":2.0}}"#, "gsp: threshold is 2: it must be 0 to 1"),
     ] {

@@ -11,7 +11,7 @@ use crate::segment::{AckMessage, Arrival, Due};
 
 /// What becomes of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Sent {
     /// It is in the line.
     Queued,
     /// It is overtaken and arrives then.
@@ -58,9 +58,9 @@ impl Path {
     }
 
     /// A segment has left the link at `at`.
-    pub(crate) fn send(&mut self, arrival: Arrival, at: Time) -> Fate {
+    pub(crate) fn send(&mut self, arrival: Arrival, at: Time) -> Sent {
         if self.loses() {
-            return Fate::Lost;
+            return Sent::Lost;
         }
         let mut at = at + self.forward;
         let Impairment { jitter, reorder, reorder_by, .. } = self.impairment;
@@ -68,11 +68,11 @@ impl Path {
             at += Time::from_ps((self.rng.unit() * jitter.ps() as f64) as u64);
         }
         if reorder > 0.0 && self.rng.unit() < reorder {
-            return Fate::Late(at + reorder_by);
+            return Sent::Late(at + reorder_by);
         }
         let at = self.segments.back().map_or(at, |last| at.max(last.at));
         self.segments.push_back(Due { at, what: arrival });
-        Fate::Queued
+        Sent::Queued
     }
 
     /// The receiver sends an ACK at `now`.

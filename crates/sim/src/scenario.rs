@@ -8,7 +8,7 @@ use crate::cc::Name;
 
 /// A size of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Buffer {
     /// Bytes.
     Bytes(u64),
@@ -20,7 +20,7 @@ pub enum Buffer {
 
 /// The link's rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Rate {
     /// Constant, in bits/s.
     BitsPerS(u64),
@@ -40,7 +40,7 @@ impl Rate {
 
 /// Losses behind the queue, on the way to the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Loss {
     /// Each segment with this probability.
     Random(f64),
@@ -60,12 +60,15 @@ pub struct Impairment {
     /// Losses; none by default.
     pub loss: Option<Loss>,
     /// Up to so much more delay, uniform; the order is kept.
+    #[serde(rename = "jitter_s")]
     pub jitter: Time,
     /// Share of segments that are overtaken, 0 to 1 ..
     pub reorder: f64,
     /// .. because they take so much longer.
+    #[serde(rename = "reorder_by_s")]
     pub reorder_by: Time,
     /// ACKs come in groups, at multiples of this time.
+    #[serde(rename = "ack_every_s")]
     pub ack_every: Time,
 }
 
@@ -78,12 +81,13 @@ pub struct Group {
     /// Their congestion control.
     pub cc: Name,
     /// Round trip without queues: half of it behind the bottleneck, half back.
+    #[serde(rename = "rtt_s")]
     pub rtt: Time,
     /// When the first one starts.
-    #[serde(default)]
+    #[serde(default, rename = "start_s")]
     pub start: Time,
     /// The others start within this time, at random.
-    #[serde(default)]
+    #[serde(default, rename = "spread_s")]
     pub spread: Time,
     /// Reno and CUBIC use ECN (RFC 3168). DCTCP and Prague always do, BBR never does.
     #[serde(default)]
@@ -137,12 +141,13 @@ pub struct Scenario {
     /// The flows.
     pub groups: Vec<Group>,
     /// Time that is simulated.
+    #[serde(rename = "duration_s")]
     pub duration: Time,
     /// Figures count from here on; the series has all.
-    #[serde(default)]
+    #[serde(default, rename = "warm_up_s")]
     pub warm_up: Time,
     /// Length of an interval of the series.
-    #[serde(default = "tenth")]
+    #[serde(default = "tenth", rename = "interval_s")]
     pub interval: Time,
     /// Bytes of a full segment as the link counts them; 1514 with the Ethernet header.
     #[serde(default = "frame")]
@@ -230,11 +235,12 @@ impl Scenario {
             || self.duration <= self.warm_up
         {
             return wrong(
-                "interval must be 1e-4 s or more, duration no shorter than it and longer than warm-up".into(),
+                "interval_s must be 1e-4 or more, duration_s no shorter than it and longer than warm_up_s"
+                    .into(),
             );
         }
         if self.payload_bytes == 0 || self.payload_bytes > self.segment_bytes {
-            return wrong("payload-bytes must be 1 to segment-bytes".into());
+            return wrong("payload_bytes must be 1 to segment_bytes".into());
         }
         if let Rate::Trace(steps) = &self.rate {
             let sorted = steps.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -253,10 +259,10 @@ impl Group {
     fn check(&self, number: usize) -> Result<(), ScenarioError> {
         let wrong = |what: &str| Err(ScenarioError::Scenario(format!("group {number}: {what}")));
         if self.rtt < Time::from_us(10) {
-            return wrong("rtt must be 1e-5 s or more");
+            return wrong("rtt_s must be 1e-5 or more");
         }
         if self.delayed_ack == 0 {
-            return wrong("delayed-ack must be 1 or more segments");
+            return wrong("delayed_ack must be 1 or more segments");
         }
         let share = |p: f64| (0.0..=1.0).contains(&p);
         let likely = match self.impairment.loss {

@@ -7,7 +7,7 @@ use weir_rng::Rng;
 use crate::event::{Event, Timers};
 use crate::meter::{FlowMeter, Histogram, LinkMeter};
 use crate::outcome::{FlowSeries, Series};
-use crate::path::{Fate, Path};
+use crate::path::{Path, Sent};
 use crate::receiver::Receiver;
 use crate::scenario::{Rate, Scenario, ScenarioError};
 use crate::segment::{AckMessage, Arrival, Data};
@@ -291,8 +291,8 @@ impl World {
         flow.meter.last_departure = self.now;
         flow.departed_in_interval += 1;
         let arrival = Arrival { data: packet.payload, ecn: packet.ecn };
-        let fate = self.paths[flow.group as usize].send(arrival, self.link_free);
-        if let Fate::Late(at) = fate {
+        let sent = self.paths[flow.group as usize].send(arrival, self.link_free);
+        if let Sent::Late(at) = sent {
             self.late.push(arrival);
             self.timers.set(at, Event::Late(self.late.len() as u32 - 1));
         }

@@ -60,8 +60,8 @@ fn a_scenario_and_its_outcome_survive_a_file() {
     let scenario = scenario(Config::named("fq-codel").unwrap(), Name::Bbr3);
     let text = serde_json::to_string(&scenario).unwrap();
     assert_eq!(serde_json::from_str::<Scenario>(&text).unwrap(), scenario);
-    let short = r#"{"queue": {"kind": "pie"}, "rate": {"bits-per-s": 1000000}, "buffer": {"bdp": 1.0}, "duration": 1,
-        "groups": [{"flows": 1, "cc": "cubic", "rtt": 0.1}]}"#;
+    let short = r#"{"queue": {"kind": "pie"}, "rate": {"bits_per_s": 1000000}, "buffer": {"bdp": 1.0}, "duration_s": 1,
+        "groups": [{"flows": 1, "cc": "cubic", "rtt_s": 0.1}]}"#;
     let outcome = serde_json::from_str::<Scenario>(short).unwrap().run().unwrap();
     assert_eq!(outcome.buffer_bytes, 12_500);
     assert!(serde_json::to_string(&outcome).unwrap().contains("\"utilisation\""));
@@ -152,8 +152,8 @@ fn wrong_scenarios_are_rejected_with_a_remedy() {
     };
     check(|s| s.groups.clear(), "there are no flows: give at least one group a flow");
     check(|s| s.buffer = Buffer::Bytes(9), "a buffer of 9 bytes holds no segment of 1514: make it larger");
-    check(|s| s.groups[1].rtt = Time::ZERO, "group 2: rtt must be 1e-5 s or more");
-    check(|s| s.groups[0].delayed_ack = 0, "group 1: delayed-ack must be 1 or more segments");
+    check(|s| s.groups[1].rtt = Time::ZERO, "group 2: rtt_s must be 1e-5 or more");
+    check(|s| s.groups[0].delayed_ack = 0, "group 1: delayed_ack must be 1 or more segments");
     check(|s| s.rate = Rate::BitsPerS(0), "a buffer of 0 bytes holds no segment of 1514: make it larger");
     let trace = "a trace starts at 0 s, its times rise, and all rates are above 0 bit/s";
     check(|s| s.rate = Rate::Trace(vec![(Time::ZERO, 9_000_000), (Time::ZERO, 1)]), trace);

@@ -42,8 +42,10 @@ pub struct Config {
     /// Queues of flows, a multiple of 8.
     pub queues: u32,
     /// COBALT's target.
+    #[serde(rename = "target_s")]
     pub target: Time,
     /// COBALT's interval.
+    #[serde(rename = "interval_s")]
     pub interval: Time,
 }
 
@@ -67,7 +69,7 @@ impl Config {
             return Err(ConfigError("cake: queues must be a multiple of 8, 8 to 65536".into()));
         }
         if self.rate_bits_per_s == Some(0) {
-            return Err(ConfigError("cake: rate-bits-per-s must be above 0".into()));
+            return Err(ConfigError("cake: rate_bits_per_s must be above 0".into()));
         }
         Ok(())
     }

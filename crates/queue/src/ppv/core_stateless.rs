@@ -19,11 +19,14 @@ use crate::{Bottleneck, ConfigError, Queue};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoreStatelessConfig {
-    /// Delay to be held.
+    /// Delay that is aimed at.
+    #[serde(rename = "target_s")]
     pub target: Time,
     /// Time between two thresholds.
+    #[serde(rename = "update_s")]
     pub update: Time,
     /// Arrivals of this time are looked at.
+    #[serde(rename = "window_s")]
     pub window: Time,
 }
 
@@ -37,7 +40,7 @@ impl CoreStatelessConfig {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.update < Time::from_us(1) || self.window < self.update {
             return Err(ConfigError(
-                "core-stateless: update must be 1e-6 s or more, window no shorter".into(),
+                "core-stateless: update_s must be 1e-6 or more, window_s no shorter".into(),
             ));
         }
         Ok(())

@@ -17,6 +17,7 @@ pub enum Config {
     /// A ladder of token buckets from 10 kbit/s to 10 Gbit/s, 30 of them a decade.
     Ladder {
         /// What a bucket can hold, as a time at its rate: about the buffer's delay.
+        #[serde(rename = "depth_s")]
         depth: Time,
         /// This flow gets so many times the share of a flow of weight 1.
         weight: f64,
@@ -24,6 +25,7 @@ pub enum Config {
     /// A bandwidth between 0 and the flow's rate is drawn for each packet.
     Random {
         /// The rate is that of about this time.
+        #[serde(rename = "window_s")]
         window: Time,
         /// This flow gets so many times the share of a flow of weight 1.
         weight: f64,
@@ -44,7 +46,7 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         let (Config::Ladder { depth: time, weight } | Config::Random { window: time, weight }) = self;
         if !weight.is_finite() || *weight <= 0.0 || *time == Time::ZERO {
-            return Err(ConfigError("marker: weight, depth and window must be above 0".into()));
+            return Err(ConfigError("marker: weight, depth_s and window_s must be above 0".into()));
         }
         Ok(())
     }

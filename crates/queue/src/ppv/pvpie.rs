@@ -19,6 +19,7 @@ pub struct PvPieConfig {
     /// The controller; only its probability is used.
     pub pie: pie::Config,
     /// Arrivals of this time are compared.
+    #[serde(rename = "window_s")]
     pub window: Time,
 }
 
