@@ -214,6 +214,40 @@ mod tests {
     }
 
     #[test]
+    fn after_an_overflow_time_below_the_threshold_counts_only_when_the_queue_was_empty_and_full_again() {
+        let config =
+            Config { threshold: Threshold::Bytes(2000), interval: Time::from_s(9), ..Config::adaptive() };
+        let mut queue = Gsp::new(config, &Bottleneck { limit_bytes: 4000, bits_per_s: 1, seed: 0 });
+        let mut ms = 0;
+        // an arrival 100 ms after the last, with so many packets in the queue; the sum after it, in ms
+        for (packets, cycle, sum_ms) in [
+            (0, Cycle::Clear, 0),
+            (3, Cycle::Clear, 200),
+            (1, Cycle::Clear, 100),
+            (4, Cycle::Overflow, 300),
+            (1, Cycle::Overflow, 300),
+            (3, Cycle::Overflow, 500),
+            (1, Cycle::Overflow, 500),
+            (0, Cycle::Drained, 500),
+            (1, Cycle::Drained, 500),
+            (3, Cycle::Clear, 700),
+            (1, Cycle::Clear, 600),
+        ] {
+            while queue.backlog().packets > packets {
+                queue.take(Time::from_ms(ms));
+            }
+            while queue.backlog().packets < packets {
+                queue.buffer.push(Packet::new(1000, 0, 0));
+                queue.ledger.queued(1000);
+            }
+            ms += 100;
+            queue.offer(Packet::new(1000, 0, 0), Time::from_ms(ms));
+            let got_ms = (queue.cumulated_s * 1e3).round() as u64;
+            assert_eq!((queue.cycle, got_ms), (cycle, sum_ms), "{packets} packets at {ms} ms");
+        }
+    }
+
+    #[test]
     fn thresholds_are_bytes_shares_and_sojourns() {
         for (threshold, first) in [
             (Threshold::Bytes(10_000), 11),

@@ -28,7 +28,22 @@ pub enum Rate {
     Trace(Vec<(Time, u64)>),
 }
 
+/// Flows of a scenario, at most.
+const MOST_FLOWS: u64 = 100_000;
+/// Samples of all flows: three numbers each, so 1.2 GB.
+const MOST_SAMPLES: u64 = 50_000_000;
+/// 10 Tbit/s.
+const MOST_BITS_PER_S: u64 = 10_000_000_000_000;
+
 impl Rate {
+    fn all(&self) -> impl Iterator<Item = u64> {
+        let (constant, steps) = match self {
+            Rate::BitsPerS(rate) => (Some(*rate), &[][..]),
+            Rate::Trace(steps) => (None, &steps[..]),
+        };
+        constant.into_iter().chain(steps.iter().map(|step| step.1))
+    }
+
     /// The rate at the start, in bits/s.
     pub fn first(&self) -> u64 {
         match self {
@@ -211,6 +226,10 @@ impl Scenario {
         self.groups.iter().map(|group| group.rtt).max().unwrap_or_default()
     }
 
+    fn flows(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.flows)).sum()
+    }
+
     /// The buffer in bytes.
     pub fn buffer_bytes(&self) -> u64 {
         let bytes_per_s = self.rate.first() as f64 / 8.0;
@@ -239,17 +258,26 @@ impl Scenario {
                     .into(),
             );
         }
+        let samples = (self.duration.ps() / self.interval.ps()).saturating_mul(self.flows());
+        if self.flows() > MOST_FLOWS || samples > MOST_SAMPLES {
+            return wrong(format!(
+                "{} flows and {samples} samples are too many: at most {MOST_FLOWS} flows, and {MOST_SAMPLES} samples \
+                 (flows times duration_s over interval_s)",
+                self.flows()
+            ));
+        }
         if self.payload_bytes == 0 || self.payload_bytes > self.segment_bytes {
             return wrong("payload_bytes must be 1 to segment_bytes".into());
         }
         if let Rate::Trace(steps) = &self.rate {
             let sorted = steps.windows(2).all(|pair| pair[0].0 < pair[1].0);
             let starts = steps.first().is_some_and(|step| step.0 == Time::ZERO);
-            if !sorted || !starts || steps.iter().any(|step| step.1 == 0) {
-                return wrong(
-                    "a trace starts at 0 s, its times rise, and all rates are above 0 bit/s".into(),
-                );
+            if !sorted || !starts {
+                return wrong("a trace starts at 0 s, and its times rise".into());
             }
+        }
+        if !self.rate.all().all(|rate| (1..=MOST_BITS_PER_S).contains(&rate)) {
+            return wrong(format!("rates are 1 to {MOST_BITS_PER_S} bit/s"));
         }
         self.groups.iter().enumerate().try_for_each(|(i, group)| group.check(i + 1))
     }

@@ -143,6 +143,74 @@ fn bursts_of_losses_are_repaired() {
 }
 
 #[test]
+fn senders_that_know_ecn_are_marked_and_lose_nothing() {
+    for name in ["red", "ared", "codel", "fq-codel", "dualpi2", "core-stateless", "gsp"] {
+        let queue = Config::named(name).unwrap();
+        for cc in [Name::Reno, Name::Cubic] {
+            let group = Group { ecn: true, ..Group::new(4, cc, Time::from_ms(20)) };
+            let mut scenario =
+                Scenario::new(queue, 20_000_000, Buffer::Ms(300.0), vec![group], Time::from_s(20));
+            scenario.warm_up = Time::from_s(5);
+            let outcome = scenario.run().unwrap();
+            let (what, group) = (format!("{name}, {}", cc.text()), &outcome.groups[0]);
+            assert!(group.marks > 0.0 && group.loss < 0.001, "{what}: {group:?}");
+            assert!(outcome.utilisation > 0.75 && outcome.jain > 0.9, "{what}: {:.3}", outcome.utilisation);
+        }
+    }
+}
+
+#[test]
+fn any_scenario_keeps_the_contract() {
+    let mut rng = weir_rng::Rng::new(11);
+    let queues = Config::catalogue();
+    for case in 0..150 {
+        let (name, queue) = queues[rng.below(queues.len())];
+        let mut groups: Vec<Group> = (0..1 + rng.below(3))
+            .map(|_| {
+                let rtt = Time::from_us(50 + rng.below(80_000) as u64);
+                let mut group = Group::new(1 + rng.below(6) as u32, Name::ALL[rng.below(7)], rtt);
+                group.ecn = rng.below(2) == 0;
+                group.delayed_ack = 1 + rng.below(4) as u32;
+                group.start = Time::from_ms(rng.below(500) as u64);
+                group.impairment.jitter = Time::from_us(rng.below(2) as u64 * 900);
+                group.impairment.reorder = rng.unit() * 0.02 * rng.below(2) as f64;
+                group.impairment.reorder_by = Time::from_us(rng.below(30_000) as u64);
+                group.impairment.ack_every = Time::from_us(rng.below(2) as u64 * 5000);
+                group
+            })
+            .collect();
+        if rng.below(3) == 0 {
+            groups[0].impairment.loss = Some(Loss::Random(rng.unit() * 0.3));
+        }
+        if rng.below(4) == 0 {
+            groups[0].application =
+                vec![(Time::ZERO, 2e6), (Time::from_ms(900), 0.0), (Time::from_ms(1500), 5e6)];
+        }
+        let buffer = Buffer::Bytes(1514 + rng.below(300_000) as u64);
+        let rate = 500_000 + rng.below(30_000_000) as u64;
+        let scenario = Scenario { seed: case, ..Scenario::new(queue, rate, buffer, groups, Time::from_s(3)) };
+        let outcome = scenario.run().unwrap_or_else(|error| panic!("case {case}: {error}"));
+        let counters = outcome.queue;
+        let queued = counters.offered.bytes
+            - counters.taken.bytes
+            - counters.dropped.iter().map(|tally| tally.bytes).sum::<u64>();
+        let what = format!("case {case}, {name}");
+        assert!(queued <= outcome.buffer_bytes, "{what}");
+        assert_eq!(Some(&queued), outcome.series.queue_bytes.last(), "{what}");
+        for flow in &outcome.flows {
+            let most = flow.throughput_bits_per_s * 1448.0 / 1514.0 + 1.0;
+            assert!(flow.goodput_bits_per_s <= most, "{what}: more arrived than left: {flow:?}");
+        }
+        // one packet may be in service at the end
+        assert!(
+            outcome.utilisation <= 1.0 + 1514.0 * 8.0 / (3.0 * rate as f64),
+            "{what}: {}",
+            outcome.utilisation
+        );
+    }
+}
+
+#[test]
 fn wrong_scenarios_are_rejected_with_a_remedy() {
     let good = || scenario(Config::named("fifo").unwrap(), Name::Reno);
     let check = |change: fn(&mut Scenario), says: &str| {
@@ -155,8 +223,14 @@ fn wrong_scenarios_are_rejected_with_a_remedy() {
     check(|s| s.groups[1].rtt = Time::ZERO, "group 2: rtt_s must be 1e-5 or more");
     check(|s| s.groups[0].delayed_ack = 0, "group 1: delayed_ack must be 1 or more segments");
     check(|s| s.rate = Rate::BitsPerS(0), "a buffer of 0 bytes holds no segment of 1514: make it larger");
-    let trace = "a trace starts at 0 s, its times rise, and all rates are above 0 bit/s";
+    let trace = "a trace starts at 0 s, and its times rise";
     check(|s| s.rate = Rate::Trace(vec![(Time::ZERO, 9_000_000), (Time::ZERO, 1)]), trace);
+    let rates = "rates are 1 to 10000000000000 bit/s";
+    check(|s| s.rate = Rate::Trace(vec![(Time::ZERO, 9_000_000), (Time::from_s(1), 0)]), rates);
+    check(|s| (s.rate, s.buffer) = (Rate::BitsPerS(u64::MAX), Buffer::Bytes(9000)), rates);
+    let many = "3 flows and 30000000000 samples are too many: at most 100000 flows, and 50000000 samples (flows times \
+                duration_s over interval_s)";
+    check(|s| (s.duration, s.interval) = (Time::from_s(1_000_000), Time::from_us(100)), many);
     let loss = "group 1: probabilities of loss and reordering are 0 to 1";
     check(|s| s.groups[0].impairment.loss = Some(Loss::Random(1.5)), loss);
 }
