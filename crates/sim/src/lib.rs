@@ -28,7 +28,7 @@
 //! - A segment reaches the queue when it is sent: all delay is behind the bottleneck. ACKs take no capacity, are never lost,
 //!   and each says all that is new (unlimited SACK blocks, DSACK, counts of CE as in AccECN).
 //! - No handshake, no end: a flow sends from its start until the simulation ends.
-//! - Recoveries that were not necessary are recognized by DSACK only (no F-RTO, no timestamps).
+//! - Recoveries that were not necessary are recognized, and undone, by DSACK only (no F-RTO, no timestamps).
 //! - BBR has no ECN. Version 2 is its rules on version 3's engine; version 1 has no detection of policers.
 //! - A packet in service keeps the rate that the link had at its start.
 #![forbid(unsafe_code)]
@@ -47,4 +47,4 @@ mod supply;
 mod world;
 
 pub use outcome::{FlowOutcome, FlowSeries, GroupOutcome, Outcome, Series, Sojourn, jain};
-pub use scenario::{Buffer, Group, Impairment, Loss, Rate, Scenario, ScenarioError};
+pub use scenario::{Buffer, Group, Impairment, Loss, Policer, Rate, Scenario, ScenarioError};

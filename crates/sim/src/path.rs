@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use weir_queue::Time;
 use weir_rng::Rng;
 
-use crate::scenario::{Group, Impairment, Loss};
+use crate::scenario::{Group, Impairment, Loss, Policer};
 use crate::segment::{AckMessage, Arrival, Due};
 
 /// What becomes of a segment.
@@ -19,6 +19,27 @@ pub(crate) enum Sent {
     Lost,
 }
 
+/// The tokens of a policer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    /// Bytes that are missing until it is full.
+    missing: f64,
+    last: Time,
+}
+
+impl Bucket {
+    fn passes(&mut self, policer: &Policer, bytes: u32, now: Time) -> bool {
+        let earned = (now - self.last).secs() * policer.bits_per_s / 8.0;
+        self.last = now;
+        self.missing = (self.missing - earned).max(0.0);
+        let passes = self.missing + f64::from(bytes) <= policer.burst_bytes;
+        if passes {
+            self.missing += f64::from(bytes);
+        }
+        passes
+    }
+}
+
 /// Two lines, one for each direction; each is in the order of time.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -26,6 +47,7 @@ pub(crate) struct Path {
     back: Time,
     pub(crate) impairment: Impairment,
     in_burst: bool,
+    bucket: Bucket,
     rng: Rng,
     pub(crate) segments: VecDeque<Due<Arrival>>,
     pub(crate) acks: VecDeque<Due<AckMessage>>,
@@ -39,6 +61,7 @@ impl Path {
             back: group.rtt - forward,
             impairment: group.impairment,
             in_burst: false,
+            bucket: Bucket::default(),
             rng: Rng::new(seed),
             segments: VecDeque::new(),
             acks: VecDeque::new(),
@@ -57,9 +80,10 @@ impl Path {
         }
     }
 
-    /// A segment has left the link at `at`.
-    pub(crate) fn send(&mut self, arrival: Arrival, at: Time) -> Sent {
-        if self.loses() {
+    /// A segment of `bytes` has left the link at `at`.
+    pub(crate) fn send(&mut self, arrival: Arrival, bytes: u32, at: Time) -> Sent {
+        let policed = self.impairment.policer.is_some_and(|policer| !self.bucket.passes(&policer, bytes, at));
+        if policed || self.loses() {
             return Sent::Lost;
         }
         let mut at = at + self.forward;

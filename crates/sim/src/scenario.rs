@@ -68,6 +68,16 @@ pub enum Loss {
     },
 }
 
+/// A token bucket that drops what it has no tokens for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policer {
+    /// Tokens of a second, in bits.
+    pub bits_per_s: f64,
+    /// Tokens that the bucket holds, in bytes; it is full at the start.
+    pub burst_bytes: f64,
+}
+
 /// What happens to segments behind the queue, beside the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -82,6 +92,8 @@ pub struct Impairment {
     /// .. because they take so much longer.
     #[serde(rename = "reorder_by_s")]
     pub reorder_by: Time,
+    /// What exceeds a rate is dropped.
+    pub policer: Option<Policer>,
     /// ACKs come in groups, at multiples of this time.
     #[serde(rename = "ack_every_s")]
     pub ack_every: Time,
@@ -300,6 +312,13 @@ impl Group {
         };
         if !likely || !share(self.impairment.reorder) {
             return wrong("probabilities of loss and reordering are 0 to 1");
+        }
+        if self
+            .impairment
+            .policer
+            .is_some_and(|policer| !(policer.bits_per_s > 0.0 && policer.burst_bytes >= 0.0))
+        {
+            return wrong("a policer's bits_per_s must be above 0, its burst_bytes 0 or more");
         }
         let rising = self.application.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if !rising || self.application.iter().any(|step| !step.1.is_finite() || step.1 < 0.0) {

@@ -291,7 +291,7 @@ impl World {
         flow.meter.last_departure = self.now;
         flow.departed_in_interval += 1;
         let arrival = Arrival { data: packet.payload, ecn: packet.ecn };
-        let sent = self.paths[flow.group as usize].send(arrival, self.link_free);
+        let sent = self.paths[flow.group as usize].send(arrival, packet.bytes, self.link_free);
         if let Sent::Late(at) = sent {
             self.late.push(arrival);
             self.timers.set(at, Event::Late(self.late.len() as u32 - 1));

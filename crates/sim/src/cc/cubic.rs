@@ -19,6 +19,8 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 pub struct Cubic {
     cwnd: f64,
     ssthresh: f64,
+    /// Window and threshold before the last reduction by a loss.
+    undo: (f64, f64),
     w_max: f64,
     prior_cwnd: f64,
     epoch: Option<Epoch>,
@@ -41,6 +43,7 @@ impl Cubic {
         Cubic {
             cwnd: INITIAL,
             ssthresh: f64::INFINITY,
+            undo: (0.0, 0.0),
             w_max: 0.0,
             prior_cwnd: 0.0,
             epoch: None,
@@ -115,12 +118,20 @@ impl CongestionControl for Cubic {
     }
 
     fn on_recovery(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.reduce();
     }
 
     fn on_timeout(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.reduce();
         self.cwnd = 1.0;
+    }
+
+    fn on_spurious(&mut self, _connection: &Connection) {
+        self.cwnd = self.cwnd.max(self.undo.0);
+        self.ssthresh = self.ssthresh.max(self.undo.1);
+        self.epoch = None;
     }
 
     fn cwnd(&self) -> f64 {

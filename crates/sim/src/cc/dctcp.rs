@@ -48,12 +48,14 @@ impl Marks {
 pub struct Dctcp {
     cwnd: f64,
     ssthresh: f64,
+    /// Window and threshold before the last reduction by a loss.
+    undo: (f64, f64),
     marks: Marks,
 }
 
 impl Dctcp {
     pub(crate) fn new() -> Dctcp {
-        Dctcp { cwnd: INITIAL, ssthresh: f64::INFINITY, marks: Marks::new() }
+        Dctcp { cwnd: INITIAL, ssthresh: f64::INFINITY, undo: (0.0, 0.0), marks: Marks::new() }
     }
 
     fn reduce(&mut self, share: f64) {
@@ -73,12 +75,19 @@ impl CongestionControl for Dctcp {
     }
 
     fn on_recovery(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.reduce(0.5);
     }
 
     fn on_timeout(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.reduce(0.5);
         self.cwnd = 1.0;
+    }
+
+    fn on_spurious(&mut self, _connection: &Connection) {
+        self.cwnd = self.cwnd.max(self.undo.0);
+        self.ssthresh = self.ssthresh.max(self.undo.1);
     }
 
     fn cwnd(&self) -> f64 {

@@ -16,13 +16,15 @@ const VIRTUAL_S: f64 = 0.025;
 pub struct Prague {
     cwnd: f64,
     ssthresh: f64,
+    /// Window and threshold before the last reduction by a loss.
+    undo: (f64, f64),
     srtt_s: f64,
     marks: Marks,
 }
 
 impl Prague {
     pub(crate) fn new() -> Prague {
-        Prague { cwnd: INITIAL, ssthresh: f64::INFINITY, srtt_s: 0.0, marks: Marks::new() }
+        Prague { cwnd: INITIAL, ssthresh: f64::INFINITY, undo: (0.0, 0.0), srtt_s: 0.0, marks: Marks::new() }
     }
 
     fn reduce(&mut self, share: f64) {
@@ -44,12 +46,19 @@ impl CongestionControl for Prague {
     }
 
     fn on_recovery(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.reduce(0.5);
     }
 
     fn on_timeout(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.reduce(0.5);
         self.cwnd = 1.0;
+    }
+
+    fn on_spurious(&mut self, _connection: &Connection) {
+        self.cwnd = self.cwnd.max(self.undo.0);
+        self.ssthresh = self.ssthresh.max(self.undo.1);
     }
 
     fn cwnd(&self) -> f64 {

@@ -9,13 +9,15 @@ use super::{Ack, ClassicEcn, CongestionControl, Connection, INITIAL, SMALLEST};
 pub struct Reno {
     cwnd: f64,
     ssthresh: f64,
+    /// Window and threshold before the last reduction by a loss.
+    undo: (f64, f64),
     ecn: Ecn,
     classic: ClassicEcn,
 }
 
 impl Reno {
     pub(crate) fn new(ecn: Ecn) -> Reno {
-        Reno { cwnd: INITIAL, ssthresh: f64::INFINITY, ecn, classic: ClassicEcn::default() }
+        Reno { cwnd: INITIAL, ssthresh: f64::INFINITY, undo: (0.0, 0.0), ecn, classic: ClassicEcn::default() }
     }
 
     fn halve(&mut self) {
@@ -46,12 +48,19 @@ impl CongestionControl for Reno {
     }
 
     fn on_recovery(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.halve();
     }
 
     fn on_timeout(&mut self, _connection: &Connection) {
+        self.undo = (self.cwnd, self.ssthresh);
         self.halve();
         self.cwnd = 1.0;
+    }
+
+    fn on_spurious(&mut self, _connection: &Connection) {
+        self.cwnd = self.cwnd.max(self.undo.0);
+        self.ssthresh = self.ssthresh.max(self.undo.1);
     }
 
     fn cwnd(&self) -> f64 {

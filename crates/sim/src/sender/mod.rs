@@ -287,6 +287,9 @@ impl Sender {
         if message.duplicate {
             self.duplicates += 1;
             self.rack.duplicate();
+            if self.repair == Repair::None {
+                self.undo_if_spurious(now);
+            }
         }
         if let Some(rtt) = rtt {
             self.rtt.sample(rtt);
@@ -471,5 +474,74 @@ impl Sender {
         self.repair = Repair::Timeout(self.next);
         self.next_send = now;
         self.arm(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::Name;
+
+    fn ack(next: u64, beyond: Option<u64>) -> AckMessage {
+        AckMessage { flow: 0, next, beyond, duplicate: false, ce: 0 }
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::from_ms(ms)
+    }
+
+    /// A sender that has sent its first ten segments at 0 ms.
+    fn sender(cc: Name) -> Sender {
+        let mut sender = Sender::new(cc.build(Ecn::NotEct, 1), Supply::default());
+        for seq in 0..10 {
+            assert_eq!(sender.send(sender.next_send), Ok(seq));
+        }
+        sender.next_send = Time::ZERO;
+        assert_eq!(sender.send(ms(1)), Err(Idle::Window));
+        sender
+    }
+
+    #[test]
+    fn a_lost_segment_is_sent_again_when_three_later_ones_have_arrived() {
+        let mut sender = sender(Name::Reno);
+        for (seq, lost) in [(1, 0), (2, 0), (3, 1)] {
+            sender.acked(&ack(0, Some(seq)), ms(100));
+            assert_eq!(sender.counts.lost, lost, "after segment {seq}");
+        }
+        assert_eq!(sender.send(ms(100)), Ok(0));
+        assert_eq!((sender.counts.recoveries, sender.counts.retransmitted), (1, 1));
+    }
+
+    #[test]
+    fn a_recovery_that_was_not_necessary_is_undone() {
+        for cc in [Name::Reno, Name::Cubic, Name::Dctcp, Name::Prague, Name::Bbr3] {
+            let mut sender = sender(cc);
+            let before = sender.cc.cwnd();
+            for seq in 1..=3 {
+                sender.acked(&ack(0, Some(seq)), ms(100));
+            }
+            assert_eq!(sender.send(ms(100)), Ok(0));
+            // the first transmission arrives after all, then the second one
+            sender.acked(&ack(4, None), ms(110));
+            sender.acked(&ack(10, None), ms(111));
+            sender.acked(&AckMessage { duplicate: true, ..ack(10, None) }, ms(200));
+            assert!(sender.cc.cwnd() >= before, "{}: {} after {before}", cc.text(), sender.cc.cwnd());
+        }
+    }
+
+    #[test]
+    fn a_tail_is_probed_then_the_timer_expires() {
+        let mut sender = sender(Name::Reno);
+        sender.acked(&ack(2, None), ms(100));
+        // two round trips and 2 ms: the probe sends new data
+        assert_eq!(sender.deadline(), ms(302));
+        assert!(sender.timer(ms(301)).is_none() && sender.counts.probes == 0);
+        assert_eq!(sender.timer(ms(302)), Some(10));
+        // 100 ms, and four times its variance of 50 ms
+        assert_eq!(sender.deadline(), ms(302 + 300));
+        assert!(sender.timer(ms(602)).is_none());
+        assert_eq!((sender.counts.probes, sender.counts.timeouts), (1, 1));
+        assert_eq!((sender.in_flight(), sender.send(ms(602))), (0, Ok(2)));
+        assert_eq!(sender.deadline(), ms(602 + 600), "it backs off");
     }
 }

@@ -1,10 +1,10 @@
-//! The test cases of the appendix of draft-ietf-ccwg-bbr, in the order of the draft. Not here: token bucket policers.
+//! The test cases of the appendix of draft-ietf-ccwg-bbr, in the order of the draft.
 
 use weir_queue::{Config, Time};
 
 use super::super::{Ack, CongestionControl, Connection, Lost, Name, RateSample};
 use super::{Bbr3, RULES, State};
-use crate::scenario::{Buffer, Group, Loss, Scenario};
+use crate::scenario::{Buffer, Group, Loss, Policer, Scenario};
 use crate::world::World;
 
 const LINK: u64 = 50_000_000;
@@ -283,6 +283,22 @@ fn a_tenth_of_the_bandwidth_is_found() {
     let shortterm = bed.until_that(|bbr| bbr.model.bw() < 2.0 * less, "adapted by the short-term bound");
     assert!(shortterm < Time::from_s(3), "{} s", shortterm.secs());
     bed.until_that(|bbr| bbr.model.max_bw() < 1.1 * less, "at the new bandwidth");
+}
+
+#[test]
+fn a_policer_is_obeyed() {
+    let mut group = Group::new(1, Name::Bbr3, RTT);
+    group.impairment.policer = Some(Policer { bits_per_s: LINK as f64 / 5.0, burst_bytes: 100_000.0 });
+    let mut bed = Bed::new(Buffer::Bdp(4.0), group);
+    bed.until_that(|bbr| bbr.model.inflight_shortterm.is_finite(), "bounded by losses");
+    bed.run_s(10);
+    let before = (bed.world.flows[0].receiver.delivered(), bed.world.flows[0].sender.counts.sent);
+    bed.run_s(30);
+    let arrived = (bed.world.flows[0].receiver.delivered() - before.0) as f64 / 30.0;
+    let sent = (bed.world.flows[0].sender.counts.sent - before.1) as f64 / 30.0;
+    let share = arrived / segments_per_s(LINK / 5);
+    assert!(share > 0.75 && share < 1.01, "{share:.3} of the policer's rate arrive");
+    assert!(sent / arrived < 1.15, "{:.3} lost", 1.0 - arrived / sent);
 }
 
 /// Where the unit cases below begin: a connection with this much in flight.
