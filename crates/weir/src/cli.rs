@@ -9,6 +9,8 @@ use clap_complete::Shell;
 
 mod capture;
 mod detect;
+#[cfg(test)]
+mod documents;
 mod frames;
 mod machine;
 mod node;

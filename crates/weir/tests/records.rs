@@ -1,103 +1,17 @@
 //! What is made from kept runs: comparisons, trends, exports. The store is filled here, so that nothing is measured.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
-use weir_lab::record::{Point, PointResult, Run, RunState};
-use weir_lab::store::Store;
 
+mod kept;
 mod watchdog;
 
-/// A store of its own, gone after the test.
-struct Kept {
-    folder: PathBuf,
-    store: Store,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // A folder that stays in /tmp is no reason to fail.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-impl Kept {
-    fn new() -> Kept {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-records-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        let store = Store::open(&folder.join("records.db")).expect("a store");
-        Kept { folder, store }
-    }
-
-    /// A complete run of the plan `small` with a rate of about `fps` at one point, on day `day` of a month.
-    fn run(&self, day: u32, fps: f64) {
-        let id = self.store.begin_run(&run(day)).expect("kept");
-        let point = self.store.add_point(&point(id)).expect("kept");
-        self.store.finish_point(point, &result(fps)).expect("kept");
-        self.store.finish_run(id, RunState::Complete, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
-    }
-
-    fn weir(&self, line: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(line.split_whitespace()).env("WEIR_STORE", self.folder.join("records.db"));
-        watchdog::output(command.current_dir(&self.folder)).expect("weir starts")
-    }
-
-    /// What a command says on standard output, and its exit code.
-    fn said(&self, line: &str) -> (String, Option<i32>) {
-        let output = self.weir(line);
-        (String::from_utf8(output.stdout).expect("text").replace('\u{202f}', " "), output.status.code())
-    }
-}
-
-// Records are made from JSON: fields that are added later have their defaults.
-
-fn run(day: u32) -> Run {
-    serde_json::from_value(json!({
-        "id": 0, "plan": "small", "question": "How fast?", "plan_toml": "question = \"How fast?\"\n",
-        "started": format!("2026-03-{day:02}T10:00:00Z"), "finished": null, "state": "running", "seed": 1,
-        "version": "0.1.0", "deviations": [],
-        "machine": {
-            "cpu": "Example 9000", "cpus": 2, "kernel": "6.18", "os": "Debian", "memory_bytes": 1 << 30, "facts": [],
-        },
-        "tester": { "generator": "xdp-live-frames", "receiver": "xdp", "cpus": [0], "limits": [] },
-    }))
-    .expect("a record")
-}
-
-fn point(run_id: i64) -> Point {
-    serde_json::from_value(json!({
-        "id": 0, "run_id": run_id, "index": 0, "settings": [["dut", "kernel-forward"], ["frame_bytes", "64"]],
-        "dut": "kernel-forward", "frame": "64", "frame_bytes_mean": 64.0, "cpus": [1], "cpus_shared": [],
-        "line_fps": null, "result": null,
-    }))
-    .expect("a record")
-}
-
-fn result(fps: f64) -> PointResult {
-    let value = |factor: f64| {
-        let fps = fps * factor;
-        json!({ "fps": fps, "lower_fps": fps, "upper_fps": fps * 1.005, "irregular": null, "trials": 30, "trial_s": 30.0 })
-    };
-    let repetitions = [0.99, 0.995, 1.0, 1.004, 1.01].map(value);
-    serde_json::from_value(json!({
-        "search": "mlrsearch",
-        "goals": [{
-            "goal": "NDR", "parameters": [["loss ratio", "0 %"]],
-            "repetitions": repetitions,
-            "fps_median": fps, "fps_interval": [fps * 0.99, fps * 1.01],
-        }],
-    }))
-    .expect("a record")
-}
+use kept::Kept;
 
 #[test]
 fn runs_are_compared_and_a_slower_one_can_fail() {
-    let kept = Kept::new();
+    let kept = Kept::new("small");
     for (day, fps) in [(1, 400e3), (2, 401e3), (3, 360e3)] {
         kept.run(day, fps);
     }
@@ -125,7 +39,7 @@ fn runs_are_compared_and_a_slower_one_can_fail() {
 
 #[test]
 fn a_trend_tells_where_the_level_changed() {
-    let kept = Kept::new();
+    let kept = Kept::new("small");
     (1..=16).for_each(|day| {
         kept.run(day, if day <= 8 { 400e3 } else { 360e3 } + f64::from(day * 37 % 10) * 200.0)
     });
@@ -143,7 +57,7 @@ fn a_trend_tells_where_the_level_changed() {
 
 #[test]
 fn a_run_is_exported_in_each_format() {
-    let kept = Kept::new();
+    let kept = Kept::new("small");
     kept.run(1, 400e3);
     for (format, expected) in [
         ("csv", "run,plan,point,trial,dut"),
@@ -190,7 +104,7 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
     if !fs::read_to_string("/proc/self/status").expect("readable").contains("\nUid:\t0\t") {
         return eprintln!("skipped: this needs root (links of others)");
     }
-    let kept = Kept::new();
+    let kept = Kept::new("small");
     kept.run(1, 1e6);
     let (victim, link) = (kept.folder.join("victim"), kept.folder.join("link"));
     fs::write(&victim, "precious").expect("room");
@@ -212,7 +126,7 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
 
 #[test]
 fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
-    let kept = Kept::new();
+    let kept = Kept::new("small");
     (1..=3).for_each(|day| kept.run(day, 1e6));
     let db = rusqlite::Connection::open(kept.folder.join("records.db")).expect("a database");
     db.execute("UPDATE runs SET rest = 'no json' WHERE id = 2", ()).expect("changed");
