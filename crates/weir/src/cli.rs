@@ -51,7 +51,10 @@ Exit codes:
   4    compared, and a point has a verdict that --fail-on names
   130  interrupted; what was measured is kept
 
-Start with:  weir run quick";
+Examples:
+  weir run quick           measure: a first answer in two minutes
+  weir doctor              what this machine can measure
+  weir plan list           all plans";
 
 impl Cli {
     /// Reads a command line, of which the first word is the program.
@@ -88,7 +91,7 @@ pub(crate) enum Command {
     /// csv: one line per trial. figures: one line per rate or other figure, as CSV. jsonl: one JSON object per line, each with its kind. prometheus: text format for
     /// the textfile collector of node_exporter. markdown, latex: the tables that the RFCs ask for.
     Export(Export),
-    /// Say per point whether later runs are faster or slower than the first, or that it cannot be told
+    /// Say for each point whether later runs are faster or slower than the first, or that no difference is shown
     ///
     /// Points are matched by their settings; a setting that each run has a single value of may differ. The ratio of
     /// the medians has an interval from the repetitions; verdicts are corrected for the number of points (Holm).
@@ -112,20 +115,20 @@ pub(crate) enum Command {
     /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the far end and
     /// `weir receive` beside `weir generate`, on the same interface.
     Receive(Receive),
-    /// Watch an interface for attacks: who receives or sends more than the configured or the learned
+    /// Watch an interface for attacks: hosts that receive or send more than a configured or learned limit
     ///
-    /// Each host of the watched networks is counted in both directions. An attack is told when it starts, while it goes
-    /// on, and when it ends, with what its frames have in common; a script, a web service or a BGP daemon can be told,
-    /// too. Rates are those of one second, and the first event has the attack's true rate.
+    /// Each host of the watched networks is counted in both directions. An attack is reported when it starts, while it
+    /// continues, and when it ends, with what its frames have in common; it can also be reported to a script, a web service or
+    /// a BGP daemon. Rates are those of one second, and the first event has the attack's true rate.
     Detect(Detect),
-    /// Capture frames of any kind: to files, to counters, with books that close
+    /// Capture frames of any kind to files, or count them, and account for each of them
     ///
-    /// Auto takes the best way that the interface and this process's privileges allow, and says which and why. All
+    /// `--rung auto` takes the fastest method that the interface and the privileges allow, and says which and why. All
     /// privileges are given up once everything is open.
     Capture(Box<Capture>),
     /// Count the frames that arrive at an interface: one line per second
     Pps(Pps),
-    /// Try what the RFCs ask of a node that translates, and print who keeps it
+    /// Try the requirements that the RFCs have for a NAT, and print which are met
     ///
     /// Each requirement is a scenario: packets in, packets out, dropped with a reason. All of them run against weir's
     /// own node in virtual time, and those that are possible from outside against a box over its wires.
@@ -133,23 +136,24 @@ pub(crate) enum Command {
     /// Measure parts of weir itself
     #[command(subcommand)]
     Bench(Bench),
-    /// Run a network node: forwarding, filter, NAT, as a text says
+    /// Run a network node (router, filter, NAT) that a text file describes
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Print the complete set-up of a box that is to be measured, to paste there
+    /// Print the complete configuration of an external device that is to be measured, to paste there
     Setup(Setup),
-    /// Say what this machine can measure and what is in the way
+    /// Say what this machine can measure, and what prevents it
     Doctor(Doctor),
     /// Plant faults on a wire and see whether each is named, and nothing else
     ///
     /// Loss from 1e-2 to 1e-6, bursts of loss, reordering, duplicates, corruption, delay, standstills; then a tester
-    /// that gets no CPU, and a second run beside it. At last the latency through a device that adds a known delay. It
-    /// tells whether results of this machine can be believed.
+    /// that gets no CPU, and a second run beside it. At last the latency through a device that adds a known delay. The
+    /// result says whether measurements on this machine can be trusted.
     Check(Check),
     /// Be the far end of a tester on two hosts: started over SSH by `weir run`, see `far` in `weir plan options`
     #[command(hide = true)]
     PortAgent,
     /// Undo what a killed run left behind
+    #[command(after_help = "Example:\n  weir clean")]
     Clean(Store),
     /// Write the completions of a shell
     #[command(after_help = "Example:\n  weir completions bash > /etc/bash_completion.d/weir")]

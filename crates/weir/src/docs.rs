@@ -3,10 +3,24 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::cli::Cli;
+
+/// Exit codes beside 0, 1 and 2, by command; what they mean is in the help of `weir`.
+const CODES: &[(&str, &[&str])] = &[
+    ("weir", &["3", "4", "130"]),
+    ("weir-run", &["3", "130"]),
+    ("weir-compare", &["4"]),
+    ("weir-generate", &["130"]),
+    ("weir-receive", &["130"]),
+    ("weir-capture", &["130"]),
+    ("weir-pps", &["130"]),
+    ("weir-detect", &["130"]),
+    ("weir-check", &["130"]),
+];
 
 /// The completions of `shell`. They are gathered first, since clap panics where they cannot be written.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
@@ -17,19 +31,131 @@ pub(crate) fn completions(shell: Shell) -> Vec<u8> {
 
 /// Writes the man page of weir.
 pub(crate) fn man_page(out: &mut impl Write) -> io::Result<()> {
-    clap_mangen::Man::new(Cli::command()).render(out)
+    render(&built(), out)
 }
 
 /// Writes the man pages of weir and all its commands into a folder, which is made if it is not there.
 pub(crate) fn man_pages(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(Cli::command(), folder)
+    each(&built(), &mut |command| {
+        let mut page = Vec::new();
+        render(command, &mut page)?;
+        std::fs::write(folder.join(format!("{}.1", name(command))), page)
+    })
+}
+
+/// The command line with the full names of all commands.
+fn built() -> Command {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+/// A command and all that are below it, but for hidden ones.
+fn each(command: &Command, visit: &mut impl FnMut(&Command) -> io::Result<()>) -> io::Result<()> {
+    visit(command)?;
+    command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set() && below.get_name() != "help")
+        .try_for_each(|below| each(below, visit))
+}
+
+/// `weir-plan-check`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+/// The sections of man-pages(7), of which clap_mangen knows the first ones only.
+fn render(command: &Command, out: &mut impl Write) -> io::Result<()> {
+    let source = concat!("weir ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).source(source);
+    man.render_title(out)?;
+    man.render_name_section(out)?;
+    man.render_synopsis_section(out)?;
+    man.render_description_section(out)?;
+    man.render_options_section(out)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(out)?;
+    }
+    let help = Help::of(command);
+    section(out, "EXIT STATUS", &exit_status(command, &help))?;
+    section(out, "NOTES", &help.notes)?;
+    section(out, "EXAMPLES", &examples(command, &help))
+}
+
+/// Lines that stand as they are.
+fn section(out: &mut impl Write, title: &str, lines: &[String]) -> io::Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, ".SH {title}\n.nf")?;
+    for line in lines {
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        let is_request = line.starts_with(['.', '\'']);
+        writeln!(out, "{}{line}", if is_request { "\\&" } else { "" })?;
+    }
+    writeln!(out, ".fi")
+}
+
+/// What stands below the options in the help of a command.
+#[derive(Default)]
+struct Help {
+    examples: Vec<String>,
+    exit: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Help {
+    fn of(command: &Command) -> Help {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let mut help = Help::default();
+        for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+            let lines = paragraph.lines().map(str::to_string);
+            match paragraph.lines().next().unwrap_or_default() {
+                "Example:" | "Examples:" => help.examples.extend(lines.skip(1)),
+                "Exit codes:" => help.exit.extend(lines.skip(1)),
+                _ if paragraph.contains("exit code") => help.exit.extend(lines),
+                _ => help.notes.extend(lines),
+            }
+        }
+        help
+    }
+}
+
+/// Its own examples, or those of the commands below it.
+fn examples(command: &Command, help: &Help) -> Vec<String> {
+    if !help.examples.is_empty() {
+        return help.examples.clone();
+    }
+    command.get_subcommands().flat_map(|below| examples(below, &Help::of(below))).collect()
+}
+
+/// The codes with which a command ends, and what it says of them itself.
+fn exit_status(command: &Command, help: &Help) -> Vec<String> {
+    let all = Help::of(&Cli::command()).exit;
+    let own = CODES.iter().find(|(of, _)| *of == name(command)).map_or(&[][..], |(_, codes)| *codes);
+    let is_own = |line: &&String| {
+        let code = line.split_whitespace().next().unwrap_or_default();
+        ["0", "1", "2"].contains(&code) || own.contains(&code)
+    };
+    let mut lines: Vec<String> = all.iter().filter(is_own).cloned().collect();
+    if command.get_name() != "weir" && !help.exit.is_empty() {
+        lines.push(String::new());
+        lines.extend(help.exit.iter().cloned());
+    }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::ValueEnum;
+
+    fn page(command: &Command) -> String {
+        let mut page = Vec::new();
+        render(command, &mut page).unwrap();
+        String::from_utf8(page).unwrap()
+    }
 
     #[test]
     fn completions_name_the_commands() {
@@ -39,11 +165,38 @@ mod tests {
     }
 
     #[test]
+    fn each_page_has_examples_and_exit_status() {
+        let mut names = Vec::new();
+        each(&built(), &mut |command| {
+            let page = page(command);
+            let name = name(command);
+            for text in [".SH NAME\n", ".SH EXAMPLES\n.nf\n  weir ", ".SH EXIT STATUS\n.nf\n  0    done\n"] {
+                assert!(page.contains(text), "{name}: `{text}` is not in:\n{page}");
+            }
+            assert!(page.contains(&format!(".TH {name} 1")) && !page.contains("EXTRA"), "{page}");
+            names.push(name.to_string());
+            Ok(())
+        })
+        .unwrap();
+        for (name, _) in CODES {
+            assert!(names.iter().any(|known| known == name), "{name} is no command");
+        }
+        assert!(!names.iter().any(|name| name.contains("agent") || name.contains("help")), "{names:?}");
+    }
+
+    #[test]
+    fn a_page_has_the_codes_of_its_command() {
+        let all = built();
+        let of = |name: &str| page(all.find_subcommand(name).unwrap());
+        assert!(page(&all).contains("\n  130  interrupted"), "{}", page(&all));
+        assert!(of("compare").contains("\n  4    compared") && !of("compare").contains("130"));
+        let check = of("check");
+        assert!(check.contains("The exit code is 0 if each fault was named"), "{check}");
+        assert!(of("run").contains("\n  weir run rfc2544 \\-\\-short "), "{}", of("run"));
+    }
+
+    #[test]
     fn man_pages_are_written() {
-        let mut page = Vec::new();
-        man_page(&mut page).unwrap();
-        let page = String::from_utf8(page).unwrap();
-        assert!(page.contains(".TH weir 1") && page.contains("Exit codes"), "{page}");
         let folder = std::env::temp_dir().join(format!("weir-man-{}", std::process::id()));
         man_pages(&folder).unwrap();
         for name in ["weir.1", "weir-run.1", "weir-plan-check.1"] {

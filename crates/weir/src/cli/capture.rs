@@ -26,8 +26,8 @@ Examples:
   weir capture -i eth1 --stats --duration 60
   weir capture -i eth1 --json --prometheus 127.0.0.1:9104
 
-At the end it says where all frames went: offered = captured + drops by name + unexplained. Lost frames are told in the
-file, too: at the gap, and in the statistics of each interface, of which every queue has one.")]
+At the end it says where all frames went: offered = captured + drops by reason + unexplained. Lost frames are also noted in
+the file: at the gap, and in the statistics of each interface, of which every queue has one.")]
 pub(crate) struct Capture {
     /// Interface to capture from; can be given more than once
     #[arg(short, long = "interface", value_name = "IF", required = true)]
@@ -53,7 +53,7 @@ pub(crate) struct Capture {
     /// Write nothing until the trigger, then begin with the frames of this time before it
     #[arg(long, value_name = "TIME", requires_all = ["write", "trigger"], value_parser = seconds)]
     pub(crate) ring_before: Option<Duration>,
-    /// What sets the writing off: signal (SIGUSR1), 'pps>100k' or 'bps>1G', rates being those of a second
+    /// What starts the writing: signal (SIGUSR1), 'pps>100k' or 'bps>1G', rates being those of a second
     #[arg(long, value_name = "TRIGGER", requires = "ring_before")]
     pub(crate) trigger: Option<Trigger>,
     /// Memory for frames that wait for the disk or the trigger
@@ -84,7 +84,7 @@ pub(crate) struct Capture {
     /// Show each second: rates and drops per queue, protocols, sizes, who sends most
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Write a line of JSON per second to standard output, and the books as the last one
+    /// Write a line of JSON per second to standard output, and where all frames went as the last one
     #[arg(long)]
     pub(crate) json: bool,
     /// Answer at this address with the counters in Prometheus' text format

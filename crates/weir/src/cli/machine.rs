@@ -44,6 +44,10 @@ pub(crate) struct Setup {
 /// `weir doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Examples:
+  weir doctor
+  weir doctor --json
+
 Each line is ok, weaker (measures, but less well) or missing, with the remedy.
 The exit code is 0 if the plan quick can run here, and 1 if not.")]
 pub(crate) struct Doctor {
@@ -96,10 +100,10 @@ pub(crate) struct Check {
 Examples:
   weir conformance                          weir's own node
   weir conformance --against kernel         and the NAT of this kernel, in namespaces
-  weir conformance --against box.toml       and the box that this plan describes as external: it translates to its
-                                            address on side b
+  weir conformance --against box.toml       and the external device of this plan, which translates to its address on
+                                            side b
 
-The exit code is 0 if weir's own node keeps all of it, and 3 if not.")]
+The exit code is 0 if weir's own node meets all requirements, and 3 if not.")]
 pub(crate) struct Conformance {
     /// A second column: `kernel`, or a plan with a section [external]
     #[arg(long, value_name = "BOX")]
@@ -117,9 +121,8 @@ pub(crate) struct Conformance {
 pub(crate) enum Bench {
     /// What a frame costs in weir's node: forwarding, filters, translation; in memory, on one core
     ///
-    /// Clocks are reference clocks (TSC); the spread is that of 15 rounds. `walk` is what a load from as much memory as
-    /// the row's tables take costs, each told by the one before: on a machine whose caches are shared a row says
-    /// something together with its walk only.
+    /// Cycles are reference cycles (TSC); the spread is that of 15 rounds. `walk` is the cost of a dependent load in as much
+    /// memory as the tables of the row take: on a machine whose caches are shared, compare a row with its walk.
     #[command(after_help = "\
 Examples:
   weir bench plane                          all rows, about three minutes

@@ -10,13 +10,13 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `weir node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// Say all that is wrong with the file of a node, each mistake with its line and what to do about it
+    /// Report all mistakes in the file of a node, each with its line and remedy
     #[command(after_help = "Example:\n  weir node check home.node")]
     Check {
         /// The file
         file: PathBuf,
     },
-    /// Run a node until Ctrl-C; then what is on its way leaves, and the books are closed
+    /// Run a node until Ctrl-C; then frames in the node leave, and where all frames went is printed
     Run(NodeRun),
     /// Ask a node that runs
     Show(NodeShow),
@@ -25,7 +25,7 @@ pub(crate) enum NodeCommand {
     /// Rules, pools, routes, filters and NATs may differ; a stage that stays keeps what it knows. Ports, and how the node is run,
     /// change only when it begins anew.
     Apply(NodeApply),
-    /// Say whose a port is that follows from an address (RFC 7422), or which ports a host has
+    /// Print the subscriber of a deterministic port (RFC 7422), or the ports of a subscriber
     #[command(
         after_help = "Examples:\n  weir node owner carrier.node 192.0.2.1:2001\n  weir node owner carrier.node 100.64.0.7"
     )]
@@ -59,11 +59,11 @@ A file is the node's text and, where the defaults are not right, how it is run:
   run(io packet, cpu 2-3, wait poll, host tap0)
 
 A port is on an interface: eth0, or by name xdp:eth0 (the default, AF_XDP), packet:eth0 (AF_PACKET); or on tap:tap0 or
-pcapng:IN:OUT. No offload need be switched off: checksums and segments that a sender leaves to its network card are done.
+pcapng:IN:OUT. No offload need be switched off: checksums and segments that a sender leaves to its network card are done by the node.
 In tunnels (VXLAN, GRE) AF_XDP sees neither, AF_PACKET no segments: there `ethtool -K IF tx off tso off gso off` at the
 sender, if that is on this host.
-A thread on each CPU has its own queue of each port and its own sessions; what comes to the wrong one is handed over.
-What is for the node itself goes to the stack of the machine. Root becomes nobody once all is open.")]
+A thread on each CPU has its own queue of each port and its own sessions; a frame that arrives at another is handed over.
+Packets for the node itself go to the stack of the machine. Root becomes nobody once all is open.")]
 pub(crate) struct NodeRun {
     /// The file of the node
     pub(crate) file: PathBuf,
@@ -75,19 +75,18 @@ pub(crate) struct NodeRun {
     /// Answer HTTP requests for /metrics here, in Prometheus' text format
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) prometheus: Option<SocketAddr>,
-    /// Append to this file what the NATs of the node write down, one JSON object per line (names of RFC 8158): who had
-    /// which ports when
+    /// Append the log of the NATs to this file, one JSON object per line (names of RFC 8158): who had which ports when
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Keep in this file who has which block of a NAT's ports, and begin from what it says: after a crash hosts have their
-    /// blocks again, and nobody has one that was somebody else's until it has rested (RFC 6888 REQ-8). Beside it is
-    /// FILE.spare, for the time in which it is written anew
+    /// Keep the assignment of port blocks in this file, and restore it at the start: after a crash hosts have their blocks
+    /// again, and no block is given to another host before its hold time has passed (RFC 6888 REQ-8). FILE.spare is used
+    /// while FILE is rewritten
     #[arg(long, value_name = "FILE")]
     pub(crate) blocks: Option<PathBuf>,
     /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,
-    /// Write the books at the end as one JSON object
+    /// Write where all frames went as one JSON object, at the end
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -114,15 +113,15 @@ pub(crate) struct NodeShow {
 pub(crate) enum Shown {
     /// Where all frames are, and those of each port
     Counters,
-    /// Frames that went no further, by reason
+    /// Dropped frames, by reason
     Drops,
     /// Sessions of NAT and filter
     Sessions,
     /// Routes as the file says them
     Routes,
-    /// Rules of the filters, and how many frames each held for
+    /// Rules of the filters, and how many frames each matched
     Rules,
-    /// Frames that rules have written down since they were last shown
+    /// Frames that rules have logged since this was last shown
     Log,
 }
 

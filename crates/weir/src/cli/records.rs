@@ -30,6 +30,7 @@ impl FromStr for RunId {
 
 /// `weir list`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir list\n  weir list --store paper.db --json")]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) store: Store,
@@ -115,12 +116,12 @@ Examples:
   weir compare 3 last --across kernel
   weir compare 3 last --fail-on slower --json > compared.json")]
 pub(crate) struct Compare {
-    /// Numbers of the runs, or `last`: each later one is divided by the first
+    /// Numbers of the runs, or `last`: each later one is compared with the first
     #[arg(value_name = "ID|last", required = true, num_args = 2..)]
     pub(crate) runs: Vec<RunId>,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// What may differ between the runs because it is what they are to tell
+    /// What may differ between the runs, because it is what is compared
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) across: Vec<AcrossKind>,
     /// End with exit code 4 if a point has this verdict

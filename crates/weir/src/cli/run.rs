@@ -22,7 +22,7 @@ pub(crate) struct Run {
     /// Plan that ships with weir (see `weir plan list`) or path of a plan (see `weir plan options`)
     #[arg(value_name = "NAME|FILE", required_unless_present = "resume")]
     pub(crate) plan: Option<String>,
-    /// Go on with a run that was interrupted, killed or has failed; what it has measured is not measured again
+    /// Continue a run that was interrupted, killed or has failed; finished trials are not repeated
     #[arg(long, value_name = "ID|last", conflicts_with_all = ["plan", "sets", "short", "seed"])]
     pub(crate) resume: Option<RunId>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     /// No progress, no notes: only the results, and errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Tell each trial as it is kept
+    /// Report each trial as it is kept
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
@@ -73,7 +73,7 @@ impl Sets {
 /// `weir plan`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
-    /// Tell all mistakes of a plan, each with its line and remedy
+    /// Report all mistakes of a plan, each with its line and remedy
     #[command(after_help = "Example:\n  weir plan check mine.toml --set traffic.ip=[4,6]")]
     Check {
         /// Plan that ships with weir or path of a plan
@@ -83,6 +83,7 @@ pub(crate) enum PlanCommand {
         sets: Sets,
     },
     /// List the plans that ship with weir, with their questions
+    #[command(after_help = "Example:\n  weir plan list")]
     List,
     /// Print the text of a plan that ships with weir, to start one's own from
     #[command(after_help = "Example:\n  weir plan show quick > mine.toml")]
