@@ -9,7 +9,7 @@ mod pages;
 
 /// Programs beside weir that readers are asked to run.
 const OTHERS: &[&str] =
-    &["./test", "cp", "ethtool", "ip", "jq", "mkdir", "mount", "tcpdump", "tee", "unshare"];
+    &["./test", "cargo", "cp", "ethtool", "ip", "jq", "mkdir", "mount", "tcpdump", "tee", "unshare"];
 
 #[test]
 fn commands_of_documents_are_understood() {
