@@ -84,6 +84,11 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
         0
     }
 
+    /// Does it need neither frames nor privileges, since all is simulated?
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
     /// Where it departs from the procedure that it uses, one sentence each.
     fn deviations(&self) -> Vec<String> {
         Vec::new()

@@ -87,6 +87,11 @@ impl PointData {
         Measures::ALL.into_iter().find(|m| m.name() == value)
     }
 
+    /// Is it a device under test, or the tester before it? Others have sections of their own.
+    pub(crate) fn is_device(&self) -> bool {
+        self.setting(MEASURES).is_none()
+    }
+
     /// Trials that say something about the device: all but the warm-up.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|t| t.purpose != Purpose::WarmUp)

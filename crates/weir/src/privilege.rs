@@ -25,6 +25,13 @@ pub(crate) struct Means {
     pub(crate) limits: Vec<String>,
 }
 
+impl Means {
+    /// Of a run that sends nothing.
+    pub(crate) fn none() -> Means {
+        Means { tester: TesterKind::Packet, limits: Vec::new() }
+    }
+}
+
 /// Finds out, and enters a user namespace where that is needed. Call it before any thread is started.
 pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
     let mut limits = Vec::new();

@@ -148,6 +148,10 @@ impl State {
 }
 
 fn place(point: &Point) -> String {
+    if point.frame.is_empty() {
+        let settings = point.settings.iter().filter(|(name, _)| name != "measures");
+        return settings.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
+    }
     let cpus = match point.cpus.len() {
         0 => String::new(),
         1 => ", 1 CPU".to_string(),
@@ -165,8 +169,21 @@ fn result_line(point: &Point, result: &PointResult, (trials, not_valid): (usize,
         n => format!(", {n} not valid"),
     };
     let goals: Vec<String> = result.goals.iter().map(goal).collect();
-    let goals = if goals.is_empty() { result.search.clone() } else { goals.join(", ") };
-    format!("{}: {goals} ({trials} trials{doubts})", place(point))
+    let found = if goals.is_empty() { figures(result) } else { goals };
+    let found = if found.is_empty() { result.search.clone() } else { found.join(", ") };
+    format!("{}: {found} ({trials} trials{doubts})", place(point))
+}
+
+/// The first figures of a point for whose rate nobody searched.
+fn figures(result: &PointResult) -> Vec<String> {
+    let figures = result.procedures.iter().flat_map(|procedure| &procedure.figures);
+    let known = figures.filter_map(|figure| Some((&figure.name, figure.value?, &figure.unit)));
+    known
+        .take(2)
+        .map(|(name, value, unit)| {
+            format!("{name} {value:.3} {}", unit.replace("ratio", "")).trim_end().into()
+        })
+        .collect()
 }
 
 fn trial_line(trial: &Trial) -> String {

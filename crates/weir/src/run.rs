@@ -26,7 +26,8 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
     if !arguments.no_report {
         check_folder(arguments.report.as_deref().unwrap_or(Path::new("report")))?;
     }
-    let means = privilege::obtain(arguments.tester)?;
+    let is_simulated = new_plan.as_ref().is_some_and(|plan| plan.experiment.is_simulated());
+    let means = if is_simulated { privilege::Means::none() } else { privilege::obtain(arguments.tester)? };
     let stop = stop_flag()?;
     let store = records::open(&arguments.store)?;
     let undone = clean::undo(&store)?;

@@ -2,9 +2,11 @@
 //! geometry, which every distribution has; all text is plain ASCII.
 
 use super::{facts, title};
+use crate::report;
+use crate::report::block::{Block, Part};
 use crate::run_data::RunData;
 use crate::tables::{self, Sheet};
-use crate::view::Comparison;
+use crate::view::{Comparison, Table};
 
 const HEAD: &str = r"\documentclass[a4paper,10pt]{article}
 \usepackage[T1]{fontenc}
@@ -22,20 +24,48 @@ pub fn latex(data: &RunData) -> String {
     let all = Comparison::new(std::slice::from_ref(data));
     let facts: String = facts(data).iter().map(|fact| format!("{}\n\n", escape(fact))).collect();
     let sheets: String = tables::sheets(&all).iter().map(sheet).collect();
-    format!("{HEAD}\\section*{{{}}}\n{facts}{sheets}\\end{{document}}\n", escape(&title(data)))
+    let parts: String = report::parts(data).map(|part| section(&part)).collect();
+    format!("{HEAD}\\section*{{{}}}\n{facts}{sheets}{parts}\\end{{document}}\n", escape(&title(data)))
+}
+
+fn section(part: &Part) -> String {
+    let blocks: String = part.blocks.iter().map(block).collect();
+    format!("\\subsection*{{{}}}\n{blocks}", escape(&part.heading))
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Heading(text) => format!("\\subsubsection*{{{}}}\n", escape(text)),
+        Block::Sentence(text) | Block::Note(text) => format!("{}\\par\n", escape(text)),
+        Block::Bullets(items) => items.iter().map(|item| format!("{}\\par\n", escape(item))).collect(),
+        Block::Table(own) => table(own, ""),
+        Block::Folded(heading, blocks) => {
+            let blocks: String = blocks.iter().map(self::block).collect();
+            format!("\\subsubsection*{{{}}}\n{blocks}", escape(heading))
+        }
+        // Drawings are for pages.
+        Block::Drawing { .. } | Block::Wide(..) => String::new(),
+    }
 }
 
 fn sheet(sheet: &Sheet) -> String {
-    let columns: String =
-        (0..sheet.table.head().len()).map(|i| if sheet.table.is_numeric(i) { 'r' } else { 'l' }).collect();
     let cites = if sheet.cites.is_empty() { String::new() } else { format!(" ({})", sheet.cites) };
-    let rows: String = sheet.table.rows().iter().map(|row| line(row)).collect();
     let notes: String = sheet.notes.iter().map(|note| format!("{}\\par\n", escape(note))).collect();
+    format!("\\subsection*{{{}}}\n{}", escape(&(sheet.title.clone() + &cites)), table(&sheet.table, &notes))
+}
+
+/// With what stands below it, in small letters; empty without rows.
+fn table(table: &Table, notes: &str) -> String {
+    if table.is_empty() {
+        return String::new();
+    }
+    let columns: String =
+        (0..table.head().len()).map(|i| if table.is_numeric(i) { 'r' } else { 'l' }).collect();
+    let rows: String = table.rows().iter().map(|row| line(row)).collect();
     format!(
-        "\\subsection*{{{}}}\n{{\\scriptsize\n\\begin{{longtable}}{{{columns}}}\n\\toprule\n{}\\midrule\n\\endhead\n\
+        "{{\\scriptsize\n\\begin{{longtable}}{{{columns}}}\n\\toprule\n{}\\midrule\n\\endhead\n\
          {rows}\\bottomrule\n\\end{{longtable}}\n{notes}}}\n",
-        escape(&(sheet.title.clone() + &cites)),
-        line(sheet.table.head())
+        line(table.head())
     )
 }
 

@@ -1,30 +1,57 @@
 //! The tables of the RFCs as Markdown.
 
 use super::{facts, title};
+use crate::report;
+use crate::report::block::{Block, Part};
 use crate::run_data::RunData;
 use crate::tables::{self, Sheet};
-use crate::view::Comparison;
+use crate::view::{Comparison, Table};
 
 /// A document with a table per procedure.
 pub fn markdown(data: &RunData) -> String {
     let all = Comparison::new(std::slice::from_ref(data));
     let facts: String = facts(data).iter().map(|fact| format!("- {}\n", escape(fact))).collect();
     let sheets: String = tables::sheets(&all).iter().map(sheet).collect();
-    format!("# {}\n\n{facts}{sheets}", escape(&title(data)))
+    let parts: String = report::parts(data).map(|part| section(&part)).collect();
+    format!("# {}\n\n{facts}{sheets}{parts}", escape(&title(data)))
+}
+
+fn section(part: &Part) -> String {
+    let blocks: String = part.blocks.iter().map(block).collect();
+    format!("\n## {}\n{blocks}", escape(&part.heading))
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Heading(text) => format!("\n### {}\n", escape(text)),
+        Block::Sentence(text) | Block::Note(text) => format!("\n{}\n", escape(text)),
+        Block::Bullets(items) => {
+            items.iter().map(|item| format!("\n- {}", escape(item))).collect::<String>() + "\n"
+        }
+        Block::Table(own) => table(own),
+        Block::Folded(heading, blocks) => {
+            format!("\n### {}\n{}", escape(heading), blocks.iter().map(self::block).collect::<String>())
+        }
+        // A text has no drawings.
+        Block::Drawing { .. } | Block::Wide(..) => String::new(),
+    }
 }
 
 fn sheet(sheet: &Sheet) -> String {
-    let numeric = |i: usize| if sheet.table.is_numeric(i) { "---:" } else { "---" };
-    let rule: Vec<_> = (0..sheet.table.head().len()).map(numeric).collect();
-    let rows: String = sheet.table.rows().iter().map(|row| line(row)).collect();
     let cites = if sheet.cites.is_empty() { String::new() } else { format!(" ({})", sheet.cites) };
     let notes: String = sheet.notes.iter().map(|note| format!("\n{}\n", escape(note))).collect();
-    format!(
-        "\n## {}\n\n{}|{}|\n{rows}{notes}",
-        escape(&(sheet.title.clone() + &cites)),
-        line(sheet.table.head()),
-        rule.join("|")
-    )
+    format!("\n## {}\n{}{notes}", escape(&(sheet.title.clone() + &cites)), table(&sheet.table))
+}
+
+/// Empty without rows.
+fn table(table: &Table) -> String {
+    if table.is_empty() {
+        return String::new();
+    }
+    let numeric = |i: usize| if table.is_numeric(i) { "---:" } else { "---" };
+    let rule: Vec<_> = (0..table.head().len()).map(numeric).collect();
+    let rows: String = table.rows().iter().map(|row| line(row)).collect();
+    format!("\n{}|{}|\n{rows}", line(table.head()), rule.join("|"))
 }
 
 fn line(cells: &[String]) -> String {

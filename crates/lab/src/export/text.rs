@@ -2,7 +2,7 @@
 
 use crate::record::Run;
 use crate::report::faults::{self, Kind};
-use crate::report::{is_shown, parts, turns};
+use crate::report::{parts, turns};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
 use crate::view::format::{or_dash, si, time_ns};
@@ -46,9 +46,8 @@ pub fn show(data: &RunData) -> String {
     );
     let all = Comparison::new(std::slice::from_ref(data));
     let points = points(&all);
-    // The first table has the throughput already, and some rigs have tables of their own.
-    let shown = |sheet: &Sheet| sheet.name == "throughput" || is_shown(&sheet.name, all.runs);
-    let sheets = tables::sheets(&all).into_iter().filter(|sheet| !shown(sheet));
+    // The first table has the throughput already.
+    let sheets = tables::sheets(&all).into_iter().filter(|sheet| sheet.name != "throughput");
     let first = [points, turns(&all)].into_iter().filter(|table| !table.is_empty());
     let tables: Vec<String> = first
         .map(|table| table.text())

@@ -267,8 +267,8 @@ fn each_mistake_has_its_line_and_remedy() {
         ("[dut]", "repeat = 2\n[dut]", "p:2: repeat: is a section: write [repeat]"),
         (
             "[dut]",
-            "experiment = \"other\"\n[dut]",
-            "p:2: experiment: `other` is no experiment: use throughput, peers-generator, capture, peers-capture, peers-detect, sleep",
+            "experiment = \"throughputs\"\n[dut]",
+            "p:2: experiment: `throughputs` is no experiment: did you mean `throughput`?",
         ),
         (
             "[dut]",

@@ -74,7 +74,10 @@ impl Block {
             Block::Sentence(text) => paragraph(text),
             Block::Bullets(items) => bullets(items),
             Block::Table(table) => table.html(),
-            Block::Drawing { drawings, caption } => figure("pair", drawings, caption, &Table::default()),
+            Block::Drawing { drawings, caption } => {
+                let class = if drawings.len() > 2 { "multiples" } else { "pair" };
+                figure(class, drawings, caption, &Table::default())
+            }
             Block::Wide(drawing, caption) => {
                 figure("", std::slice::from_ref(drawing), caption, &Table::default())
             }

@@ -13,6 +13,7 @@ mod columns;
 mod cost;
 pub(crate) mod faults;
 pub(crate) mod flame;
+pub(crate) mod heat;
 mod latency;
 mod ledger;
 mod lines;
@@ -61,11 +62,6 @@ fn rigs(runs: &[RunData]) -> String {
 /// The sections of a run, from the rig that it is of.
 pub(crate) fn parts(data: &RunData) -> impl Iterator<Item = block::Part> {
     crate::rigs::all().flat_map(|rig| rig.parts(data))
-}
-
-/// Does a rig show these figures in a section of its own?
-pub(crate) fn is_shown(procedure: &str, runs: &[RunData]) -> bool {
-    runs.iter().flat_map(parts).any(|part| part.id == procedure)
 }
 
 fn title(runs: &[RunData]) -> String {

@@ -21,11 +21,7 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
             &(sheet.table.html() + &sheet.notes.iter().map(|n| note(n)).collect::<String>()),
         )
     });
-    let own = |name: &str| super::is_shown(name, all.runs);
-    let procedures = by_procedure(all)
-        .into_iter()
-        .filter(|(name, _)| !own(name))
-        .map(|(name, found)| procedure(name, &found));
+    let procedures = by_procedure(all).into_iter().map(|(name, found)| procedure(name, &found));
     loads.chain(procedures).collect()
 }
 

@@ -1,6 +1,7 @@
 //! All rigs: a folder and a line each. None uses another one; what several need is the [engine](crate::run)'s, or that of
 //! [trials with frames](crate::frames).
 
+pub mod buffers;
 pub mod capture;
 pub mod capture_peers;
 pub mod detect_peers;
@@ -17,6 +18,7 @@ const ALL: &[&dyn Rig] = &[
     &capture::CaptureRig,
     &capture_peers::CapturePeersRig,
     &detect_peers::DetectPeersRig,
+    &buffers::BuffersRig,
     #[cfg(test)]
     &sleep::SleepRig,
 ];

@@ -199,11 +199,6 @@ pub fn mark_dead_runs(store: &Store) -> Result<Vec<i64>, StoreError> {
 }
 
 fn begin(plan: &Plan, options: &Options) -> Run {
-    let receiver = match options.tester {
-        TesterKind::Xdp => "xdp",
-        TesterKind::Packet => "af-packet",
-    };
-    let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1));
     Run {
         id: 0,
         plan: plan.name.clone(),
@@ -216,17 +211,32 @@ fn begin(plan: &Plan, options: &Options) -> Run {
         version: env!("CARGO_PKG_VERSION").to_string(),
         process: this_process(),
         machine: machine::gather(),
-        tester: Tester {
-            generator: generator_name(options.tester).into(),
-            receiver: receiver.into(),
-            cpus: cpus.map(|c| c.tester).unwrap_or_default(),
-            limits: options.tester_limits.clone(),
-        },
+        tester: tester(plan, options),
         deviations: plan.experiment.deviations(),
         resumed: Vec::new(),
         uuid: Uuid::new_v4().to_string(),
     }
 }
+
+fn tester(plan: &Plan, options: &Options) -> Tester {
+    if plan.experiment.is_simulated() {
+        return Tester { generator: SIMULATED.into(), receiver: SIMULATED.into(), ..Tester::default() };
+    }
+    let receiver = match options.tester {
+        TesterKind::Xdp => "xdp",
+        TesterKind::Packet => "af-packet",
+    };
+    let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1));
+    Tester {
+        generator: generator_name(options.tester).into(),
+        receiver: receiver.into(),
+        cpus: cpus.map(|c| c.tester).unwrap_or_default(),
+        limits: options.tester_limits.clone(),
+    }
+}
+
+/// Generator and receiver of a run without frames.
+const SIMULATED: &str = "simulated";
 
 fn generator_name(tester: TesterKind) -> &'static str {
     match tester {

@@ -66,7 +66,10 @@ fn obstacle(run: &Run, options: &Options) -> Option<String> {
         RunState::Interrupted | RunState::Failed => differs("weir", &run.version, env!("CARGO_PKG_VERSION"))
             .or_else(|| differs("the processor", &then.cpu, &now.cpu))
             .or_else(|| differs("the kernel", &then.kernel, &now.kernel))
-            .or_else(|| differs("the tester", &run.tester.generator, super::generator_name(options.tester))),
+            .or_else(|| match run.tester.generator.as_str() {
+                super::SIMULATED => None,
+                generator => differs("the tester", generator, super::generator_name(options.tester)),
+            }),
     }
 }
 

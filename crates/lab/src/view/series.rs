@@ -50,7 +50,7 @@ impl<'a> Comparison<'a> {
         let mut found: Vec<(usize, usize, Series<'a>)> = Vec::new();
         for (run_index, data) in runs.iter().enumerate() {
             // What measures a part of the tester has a section of its own.
-            for point in data.points.iter().filter(|p| p.measures().is_none()) {
+            for point in data.points.iter().filter(|p| p.is_device()) {
                 let name = name(point, &varying);
                 let base = bases.iter().position(|b| *b == name).unwrap_or_else(|| {
                     bases.push(name.clone());
@@ -118,7 +118,7 @@ fn name(point: &PointData, varying: &[&str]) -> String {
 
 /// Names of the settings that differ between points, without those that only repeat device or frame size.
 fn varying(runs: &[RunData]) -> Vec<&str> {
-    let points = || runs.iter().flat_map(|r| &r.points).filter(|p| p.measures().is_none()).map(|p| &p.point);
+    let points = || runs.iter().flat_map(|r| &r.points).filter(|p| p.is_device()).map(|p| &p.point);
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in points().flat_map(|p| &p.settings) {
         if !names.contains(&name.as_str()) {

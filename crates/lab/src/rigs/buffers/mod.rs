@@ -1,0 +1,61 @@
+//! The rig `buffers`: flows that share a bottleneck, simulated packet by packet; how full the link is, how fair the flows share
+//! it, and how long packets wait, by queue management and size of the buffer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Rig};
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod plan;
+mod report;
+mod run;
+
+pub use plan::{Buffers, Mix, Rtts};
+
+/// The rig.
+pub(super) struct BuffersRig;
+
+impl Rig for BuffersRig {
+    fn name(&self) -> &'static str {
+        "buffers"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("buffers", include_str!("../../../../../plans/buffers.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("buffers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for Buffers {
+    fn estimate(&self) -> Duration {
+        Buffers::estimate(self)
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_cells()
+    }
+}
