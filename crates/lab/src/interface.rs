@@ -37,6 +37,14 @@ pub fn check_ready(link: &Link) -> Result<()> {
     Ok(())
 }
 
+/// Waits for an interface that was able to send and receive until an XDP program was attached.
+///
+/// # Errors
+/// It still cannot after 10 s.
+pub fn wait_until_ready(name: &str) -> Result<()> {
+    check_ready(&Rtnl::open()?.link_after_reset(name)?)
+}
+
 /// Refuses an interface of which the frames have no header of Ethernet, such as a tunnel.
 pub fn check_ethernet(link: &Link) -> Result<()> {
     if !link.ethernet {

@@ -25,7 +25,7 @@ pub use memory::{Memory, MemoryEnd};
 pub use packet::Packet;
 pub use pool::{Chunk, FRONT, Pool};
 pub use tap::Tap;
-pub use xdp::{Xdp, takes_redirected};
+pub use xdp::{Redirectable, Xdp, takes_redirected};
 
 /// Most frames that one call hands on.
 pub const BATCH: usize = 64;

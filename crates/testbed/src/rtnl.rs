@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,11 @@ use crate::netlink::{Attrs, Message, Reply, Socket, c_text, u32_at, u64_at};
 
 /// A link-layer address.
 pub type Mac = [u8; 6];
+
+/// A network card has its carrier again after so long.
+const RESET: Duration = Duration::from_secs(10);
+/// Time between two looks at it.
+const LOOK: Duration = Duration::from_millis(5);
 
 const CREATE: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 /// What an interface keeps while it is down may be there already.
@@ -226,6 +232,22 @@ impl Rtnl {
         let what = format!("look up interface {name}");
         let replies = self.socket.get(&what, message)?;
         replies.iter().find_map(read_link).ok_or(Error::Input(format!("{what}: the kernel sent no link")))
+    }
+
+    /// Looks an interface up, and waits up to 10 s for its carrier: many drivers reset their network card when an XDP program is
+    /// attached or detached. Who cannot do without a carrier looks whether there is one.
+    ///
+    /// # Errors
+    /// As of [`Rtnl::link`].
+    pub fn link_after_reset(&mut self, name: &str) -> Result<Link> {
+        let deadline = Instant::now() + RESET;
+        loop {
+            let link = self.link(name)?;
+            if link.carrier || Instant::now() > deadline {
+                return Ok(link);
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Looks an interface up by its number, which stays when it is renamed.

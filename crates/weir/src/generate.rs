@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
-use weir_lab::interface::{check_mtu, check_not_default_route, check_ready};
+use weir_lab::interface::{check_mtu, check_not_default_route, check_ready, wait_until_ready};
 use weir_load::counts::{Load, StreamCounts, Traffic};
 use weir_load::generate::Generator;
 use weir_load::xdp::{IdleLoopback, MAX_FRAME_BYTES};
 use weir_load::{Control, TesterKind};
 use weir_packet::flow::{Direction, FlowSpec, IpVersion};
 use weir_packet::frame::Ends;
-use weir_port::duplex::takes_redirected;
+use weir_port::duplex::Redirectable;
 use weir_testbed::ethtool;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Link, LinkStats};
@@ -38,7 +38,7 @@ pub(crate) fn send(arguments: &cli::Generate, out: &mut impl Write) -> Result<Ou
     check_mtu(&link, arguments.frame.max(), "--frame")?;
     let load = load(arguments, &link)?;
     let mut notes = Vec::new();
-    let kind = choose_kind(arguments, &link, &mut notes)?;
+    let (kind, _redirectable) = choose_kind(arguments, &link, &mut notes)?;
     let stop = run::stop_flag()?;
     let mut generator = Generator::new(kind, link.ifindex, traffic(arguments, &link))?;
     // Its loopback interface is the slot's place, so it lives as long as the generator sends.
@@ -91,31 +91,36 @@ fn load(arguments: &cli::Generate, link: &Link) -> Result<Load> {
     Ok(Load { fps, max_frames: arguments.count, ..Load::full_speed(duration) })
 }
 
-/// Which generator; where it is known that XDP frames would vanish, another one or an error.
-fn choose_kind(arguments: &cli::Generate, link: &Link, notes: &mut Vec<String>) -> Result<TesterKind> {
+/// Which generator, and what has the driver take its frames while it sends; where they would vanish, another one or an
+/// error.
+fn choose_kind(
+    arguments: &cli::Generate,
+    link: &Link,
+    notes: &mut Vec<String>,
+) -> Result<(TesterKind, Option<Redirectable>)> {
     let kind = interface::tester_kind(arguments.tester, notes)?;
     let wanted = arguments.tester == cli::TesterKind::Xdp;
     if kind == TesterKind::Packet {
-        return Ok(kind);
+        return Ok((kind, None));
     }
     if arguments.frame.max() > MAX_FRAME_BYTES && !wanted {
         notes.push(format!("Frames of {} bytes are sent through a packet socket.", arguments.frame));
-        return Ok(TesterKind::Packet);
+        return Ok((TesterKind::Packet, None));
     }
-    // Where it is not known the counters will show it.
-    if !matches!(takes_redirected(&link.name), Ok(Some(false))) {
-        return Ok(kind);
+    if let Some(redirectable) = Redirectable::make(&link.name)? {
+        wait_until_ready(&link.name)?;
+        return Ok((kind, Some(redirectable)));
     }
     let name = &link.name;
     let why = format!(
-        "{name} does not take the frames of an XDP program now: if it is a veth, start `weir receive` on its peer \
-         first, or switch GRO on there (`ethtool -K PEER gro on`) and set {name} down and up"
+        "the driver of {name} does not take the frames of an XDP program: if it is a veth, start `weir receive` on its \
+         peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set {name} down and up"
     );
     if wanted {
         bail!("{why}; or use --tester packet");
     }
     notes.push(format!("A packet socket in place of XDP: {why}."));
-    Ok(TesterKind::Packet)
+    Ok((TesterKind::Packet, None))
 }
 
 fn traffic(arguments: &cli::Generate, link: &Link) -> Traffic {

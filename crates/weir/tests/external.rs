@@ -16,10 +16,13 @@ use weir_testbed::rtnl::Rtnl;
 
 mod home;
 mod outside;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod pair;
 mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
 use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
+use pair::bridge;
 
 /// What a plan through the box has in common.
 const PLAN: &str = r#"
@@ -217,6 +220,20 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
         );
     }
     lab.refused(&["box.toml"], "use direction = \"forward\"");
+}
+
+#[test]
+fn where_the_driver_has_no_xdp_packet_sockets_measure() {
+    let ports = PLAN.replace("\"eth1\", \"eth2\"", "\"bridge1\", \"bridge2\"");
+    let Some(lab) = Lab::new(&[("box.toml", &ports)]) else { return };
+    bridge(&lab.tester, "bridge1", "eth1");
+    bridge(&lab.tester, "bridge2", "eth2");
+    lab.in_box(&lab.setup(""));
+    let record = lab.run(&["box.toml", "--tester", "xdp"]);
+    let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
+    let (sent, lost) = (trial["sent"].as_u64().unwrap(), trial["lost"].as_u64().unwrap());
+    assert!(sent > 100 && lost < sent / 2, "what XDP sends there vanishes: {trial}");
+    assert!(notes(&record).contains("no XDP in the driver on bridge1 and bridge2"), "{}", notes(&record));
 }
 
 #[test]

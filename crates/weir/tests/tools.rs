@@ -11,7 +11,7 @@ mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
-use pair::{Pair, set_up};
+use pair::{Pair, bridge, set_up};
 use weir::{Started, WEIR, refused};
 
 /// A `weir receive` that counts already.
@@ -55,6 +55,23 @@ fn all_frames_are_counted_once() {
             assert_eq!(got["groups"].as_array().unwrap().len(), 2, "{what}");
         }
     }
+}
+
+#[test]
+fn where_the_driver_has_no_xdp_a_packet_socket_sends() {
+    let Some(pair) = Pair::new() else { return };
+    bridge(&pair.here, "bridge", "a");
+    let receiving = receiving(&pair.there, "receive -i b --count 100 --duration 20 --json");
+    let output = weir::run(&pair.here, "generate -i bridge --count 100 --rate 10k --json");
+    assert!(output.status.success(), "{output:?}");
+    let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&sent["tester"], &sent["sent"]), (&"packet".into(), &100.into()), "{sent}");
+    assert_eq!(counted(receiving)["received"].as_u64(), Some(100), "what XDP sends there vanishes");
+    refused(
+        &pair.here,
+        "generate -i bridge --count 1 --tester xdp",
+        "of bridge does not take the frames of an XDP program",
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_load::counts::{Counts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
-use weir_load::{LoadError, Tester, TesterKind};
+use weir_load::{Tester, TesterKind};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_port::bpf::Mode;
 use weir_port::duplex::takes_redirected;
@@ -96,35 +96,43 @@ pub(crate) fn open_tester(
     notes: &mut Vec<String>,
 ) -> std::result::Result<Tester, RunError> {
     let interfaces = |mode| seat.ifindex.map(|ifindex| Interface { ifindex, mode, pass: true });
-    let names = seat.names.join(" and ");
     if wanted == TesterKind::Xdp {
-        // Where it is not known we try: drivers with XDP nearly always can.
-        if seat.names.iter().any(|name| matches!(takes_redirected(name), Ok(Some(false)))) {
-            notes.push(format!(
-                "Frames go through AF_PACKET sockets: {names} do not take the frames of an XDP program (on a veth, \
-                 its peer needs GRO)."
-            ));
-        } else {
-            let mut why = None;
-            for (mode, note) in [(Mode::Native, None), (Mode::Generic, Some("generic"))] {
-                match Tester::new(TesterKind::Xdp, interfaces(mode), traffic.clone(), None) {
-                    Ok(mut tester) => {
-                        seat.idle.run(|| tester.hold_slot(IdleLoopback(1)))?;
-                        notes.push(format!(
-                            "Frames are received by {} XDP on {names}.",
-                            note.unwrap_or("native (the driver's)")
-                        ));
-                        return Ok(tester);
-                    }
-                    Err(error) => why = why.or(Some(error)),
+        let names = seat.names.join(" and ");
+        match Tester::new(TesterKind::Xdp, interfaces(Mode::Native), traffic.clone(), None) {
+            Ok(mut tester) => match takes_no_frames(seat)? {
+                None => {
+                    seat.idle.run(|| tester.hold_slot(IdleLoopback(1)))?;
+                    notes.push(format!("Frames are received by native (the driver's) XDP on {names}."));
+                    return Ok(tester);
                 }
+                Some(name) => notes.push(format!(
+                    "Frames go through AF_PACKET sockets: {name} does not take the frames of an XDP program (on a veth, \
+                     its peer needs GRO)."
+                )),
+            },
+            // What an XDP program redirects to a driver without XDP vanishes without a count.
+            Err(error) => {
+                notes.push(format!(
+                    "Frames go through AF_PACKET sockets: no XDP in the driver on {names} ({error})."
+                ));
             }
-            let why = why.map_or_else(String::new, |error: LoadError| error.to_string());
-            notes.push(format!("Frames go through AF_PACKET sockets: no XDP on {names} ({why})."));
         }
     }
     refuse_forwarding(&seat.names, traffic.ends[0].ip)?;
     Ok(Tester::new(TesterKind::Packet, interfaces(Mode::Generic), traffic.clone(), None)?)
+}
+
+/// The interface whose driver does not take redirected frames, with the tester's programs attached: before that most
+/// network cards take none. Returns when they have a carrier, which many lose for seconds while a program is attached.
+fn takes_no_frames<'a>(seat: &'a Seat<'_>) -> Result<Option<&'a str>> {
+    for name in &seat.names {
+        interface::wait_until_ready(name)?;
+        // Where it is not known we try: drivers with XDP nearly always can.
+        if matches!(takes_redirected(name), Ok(Some(false))) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Through packet sockets, the kernel sees the test frames too, and must not send them on.

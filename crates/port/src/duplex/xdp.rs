@@ -23,7 +23,7 @@ use std::time::Instant;
 use weir_packet::offload::checksum::finish_if_partial;
 
 use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port};
-use crate::bpf::{Program, object};
+use crate::bpf::{BpfError, Link, Mode, Program, object};
 use crate::capture::attached::Attached;
 use crate::capture::tap::pending_error;
 use crate::capture::{Drops, Interface, Options};
@@ -80,6 +80,34 @@ pub fn takes_redirected(interface: &str) -> Result<Option<bool>, CaptureError> {
         None => Live::open(&interface)?.map(|live| live.is_usable()),
         told => told,
     })
+}
+
+/// Has the driver of an interface take the frames that XDP programs redirect to it, for as long as this is there.
+pub struct Redirectable(#[expect(dead_code, reason = "dropping it detaches the program")] Option<Link>);
+
+impl Redirectable {
+    /// Most network cards take such frames only while a program is attached to them: where that helps, one is that passes
+    /// all frames on. Many drivers take the link down for some seconds for it. `None`: the driver takes none even so, or has no
+    /// XDP.
+    ///
+    /// # Errors
+    /// No such interface, or no permission to load programs.
+    pub fn make(interface: &str) -> Result<Option<Redirectable>, CaptureError> {
+        if takes_redirected(interface)? == Some(true) {
+            return Ok(Some(Redirectable(None)));
+        }
+        let index = Interface::named(interface)?.index;
+        let pass = Program::load("program that passes frames on", object::PASS, &[])?;
+        let link = match pass.attach(index, Mode::Native) {
+            Ok(link) => Some(link),
+            // Somebody else's program is there.
+            Err(BpfError::Attach { source, .. }) if source.raw_os_error() == Some(libc::EBUSY) => None,
+            Err(_) => return Ok(None),
+        };
+        // Before Linux 6.3 a driver that has XDP is believed to.
+        let takes = takes_redirected(interface)? != Some(false);
+        Ok(takes.then_some(Redirectable(link)))
+    }
 }
 
 impl Xdp {

@@ -45,7 +45,8 @@ impl NearEnd {
     /// # Errors
     /// It is not there, or the kernel refuses.
     pub fn open(name: &str, addresses: &[IpAddr], here: &Namespace) -> Result<NearEnd> {
-        let link = here.run(|| Rtnl::open()?.link(name))?;
+        // The programs of the point before may have been detached just now.
+        let link = here.run(|| Rtnl::open()?.link_after_reset(name))?;
         let hosts = addresses.iter().map(|&ip| Host { mac: link.mac, ip }).collect();
         let responder = Responder::start(here, link.ifindex, hosts)?;
         let port = Port {

@@ -1,5 +1,7 @@
 //! Two namespaces with a veth pair between them.
 
+use std::process::Command;
+
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
@@ -35,4 +37,18 @@ pub(crate) fn set_up(namespace: &Namespace, name: &str, up: bool) {
         let ifindex = rtnl.link(name).unwrap().ifindex;
         rtnl.set_up(ifindex, up).unwrap();
     });
+}
+
+/// A bridge on top of an interface, whose driver has no XDP.
+#[allow(dead_code, reason = "few tests need one")]
+pub(crate) fn bridge(namespace: &Namespace, name: &str, over: &str) {
+    for line in [
+        format!("link add {name} type bridge forward_delay 0"),
+        format!("link set dev {over} master {name}"),
+        format!("link set dev {name} up"),
+    ] {
+        let ip = || Command::new("ip").args(line.split(' ')).output();
+        let output = namespace.run(ip).expect("iproute2 is there");
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
 }
