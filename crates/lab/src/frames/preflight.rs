@@ -17,6 +17,10 @@ use crate::run::preflight::Unfit;
 const FRAMES: u64 = 100;
 const FPS: f64 = 10_000.0;
 const LONGEST: Duration = Duration::from_secs(1);
+/// On a machine that is busy with something else, tester or receiver may get no time in a trial as short as this, or in the
+/// moment after it.
+const TRIALS: usize = 3;
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// Tries each kind of device once. Machines of their own are not touched.
 pub(crate) fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Unfit> {
@@ -46,10 +50,12 @@ pub fn device(spec: &PointSpec, tester: TesterKind) -> Result<(), RunError> {
     let settings = Settings { tester, seed: 1, limits: Limits::default(), external: None, tsc_hz: None };
     let mut journal = Journal::in_dir(&journal::default_dir());
     let mut setup = Setup::build(spec, &settings, &Faults::default(), &mut journal)?;
-    let load = Load { max_frames: Some(FRAMES), ..Load::steady(FPS, LONGEST) };
+    let load = Load { max_frames: Some(FRAMES), drain: Some(DRAIN), ..Load::steady(FPS, LONGEST) };
     let stop = AtomicBool::new(false);
-    match setup.out_of_turn(&load, &Control::new(&stop, &|_, _| {}))? {
-        0 => Err(RunError::NothingPasses(FRAMES)),
-        _ => Ok(()),
+    for _ in 0..TRIALS {
+        if setup.out_of_turn(&load, &Control::new(&stop, &|_, _| {}))? > 0 {
+            return Ok(());
+        }
     }
+    Err(RunError::NothingPasses(FRAMES))
 }
