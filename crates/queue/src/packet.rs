@@ -73,13 +73,13 @@ pub struct Packet<T> {
 }
 
 impl<T> Packet<T> {
-    /// A packet of one flow that does not know ECN.
+    /// A packet of a flow that has both of its hosts for itself and does not know ECN.
     pub fn new(bytes: u32, flow: u32, payload: T) -> Packet<T> {
         Packet {
             bytes,
             flow,
             source: flow,
-            destination: 0,
+            destination: flow,
             ecn: Ecn::NotEct,
             value: 0,
             arrival: Time::ZERO,
