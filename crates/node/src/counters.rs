@@ -17,8 +17,7 @@ pub struct Snapshot {
     pub batches: u64,
     /// Times that the thread slept.
     pub sleeps: u64,
-    /// Frames for the machine that were more at once than it is given, and own ones for which there was no memory; the
-    /// books have them as local and as left.
+    /// Frames of the node's own for which there was no memory; the books have them as left.
     pub withheld: u64,
     /// What threads were to hear of neighbours and had no room for; they ask again.
     pub unheard: u64,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{BlockChange, Change, Count, Event, Kept, Past};
+use weir_plane::{BlockChange, Change, Count, Cursor, Event, Kept, Past};
 use weir_port::thread;
 
 use crate::backend::OpenError;
@@ -273,12 +273,24 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn sessions(&self, most: usize) -> Result<(u64, Vec<String>), NodeError> {
-        let of_threads = self.ask(move |worker| {
-            let plane = &worker.plane;
-            (u64::from(plane.nat_usage().sessions) + u64::from(plane.connections()), plane.sessions(most))
-        })?;
-        let live = of_threads.iter().map(|(live, _)| live).sum();
-        Ok((live, of_threads.into_iter().flat_map(|(_, shown)| shown).take(most).collect()))
+        let live = |worker: &mut Worker| {
+            u64::from(worker.plane.nat_usage().sessions) + u64::from(worker.plane.connections())
+        };
+        let live = self.ask(live)?.iter().sum();
+        let mut shown = Vec::new();
+        for thread in &self.threads {
+            // A piece between two batches; it is put in words here.
+            let mut from = Some(Cursor::default());
+            while let Some(at) = from.filter(|_| shown.len() < most) {
+                let piece = thread.ask(move |worker| worker.plane.sessions(at));
+                for (some, next) in answers(vec![piece])? {
+                    shown.extend(some.iter().map(ToString::to_string));
+                    from = next;
+                }
+            }
+        }
+        shown.truncate(most);
+        Ok((live, shown))
     }
 
     /// What its NATs wrote down since the last call, in the order of time, and how many events there was no room for, ever.

@@ -2,7 +2,7 @@
 
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Signature};
-use weir_packet::neighbour::{Heard, Host, answer, parse};
+use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 use weir_plane::scenario::packet;
 use weir_plane::{Config, Drop, Plane, Share, Time};
 use weir_port::bpf::now_ns;
@@ -151,6 +151,26 @@ fn what_finds_no_room_is_dropped_and_counted() {
     assert!(seen.handed > 10 && full > 400, "{seen:?}");
     assert_eq!((seen.entered, seen.left + full), (1000, 1000), "{seen:?}");
     assert_eq!(rig.left(1).len() as u64, seen.left);
+}
+
+#[test]
+fn a_flood_of_questions_leaves_room_for_frames() {
+    let text = "lan(198.18.0.1/16) filter(accept outward, accept state established) \
+                > route(default via 192.0.2.2) > wan(192.0.2.1/24, neighbour 192.0.2.2 02:00:00:00:cc:01)";
+    let mut rig = Rig::new(text, 2, 8000);
+    for n in 0..40_u32 {
+        for host in 0..6 {
+            let from = Host { mac: [2, 1, 0, 0, n as u8, host], ip: [198, 18, 1 + host, n as u8].into() };
+            assert!(rig.wires[0][0].send(&question(from, [198, 18, 0, 1].into())));
+        }
+        assert!(rig.wires[0][0].send(&frame(2 + n, true, 100)));
+    }
+    // The other thread is busy in the meantime.
+    while rig.workers[0].turn().expect("it works") {}
+    rig.settle();
+    let seen = rig.counted().books;
+    assert_eq!((rig.left(1).len(), seen.drops[Drop::HandoverFull]), (40, 0), "{seen:?}");
+    assert!(seen.handed > 5, "{seen:?}");
 }
 
 #[test]

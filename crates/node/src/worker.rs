@@ -32,8 +32,6 @@ const SHOW_NS: u64 = 10_000_000;
 const SHOW_IDLE_NS: u64 = 1_000_000;
 /// Batches that a port is asked for in one turn: frames cost less when many leave together.
 pub(crate) const IN_TURN: usize = 4;
-/// Most frames for the machine of one batch: each costs as much as passing a hundred on.
-const MOST_LOCAL: usize = 32;
 /// How often a thread asks its ports whether they are still there.
 const CHECK: Duration = Duration::from_secs(1);
 /// How long a drain goes on while frames still arrive.
@@ -55,6 +53,8 @@ pub(crate) struct Worker {
     /// When the node began.
     start_ns: u64,
     now: Time,
+    /// More is due in the plane than was done.
+    is_behind: bool,
     /// Frames that leave, by port.
     out: Vec<Vec<Chunk>>,
     /// Frames of the present batch, and how each came.
@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     local: Vec<Vec<Chunk>>,
     batches: u64,
     sleeps: u64,
-    /// Frames for the machine that were more than it takes, and own ones for which no chunk was free.
+    /// Frames of the node's own for which no chunk was free.
     withheld: u64,
     /// When the ports were last asked whether they are still there.
     checked: Time,
@@ -147,6 +147,7 @@ impl Worker {
             wait,
             start_ns,
             now: Time::default(),
+            is_behind: false,
             arrived: Vec::with_capacity(BATCH),
             ways: Vec::with_capacity(BATCH),
             batches: 0,
@@ -182,7 +183,7 @@ impl Worker {
             if self.now - self.checked > CHECK {
                 self.check()?;
             }
-            if idle && self.wait == Wait::Sleep {
+            if idle && self.wait == Wait::Sleep && !self.is_behind {
                 self.sleep()?;
             }
         }
@@ -238,7 +239,13 @@ impl Worker {
             self.now = Time::from_ns(now_ns() - self.start_ns);
         }
         let now = self.now;
-        self.guarded(|plane| plane.tick(now));
+        let mut more = false;
+        self.guarded(|plane| more = plane.tick(now));
+        self.is_behind = more;
+        // Before the questions leave whose answers others may get.
+        for news in self.plane.news() {
+            self.exchange.tell(&news);
+        }
         self.depart()?;
         self.exchange.landed();
         self.exchange.flush();
@@ -307,9 +314,6 @@ impl Worker {
                 Fate::Live => unreachable!("each frame has a fate behind the plane"),
             }
         }
-        for news in self.plane.news() {
-            self.exchange.tell(&news);
-        }
         if any_local { self.leave_to_machine() } else { Ok(()) }
     }
 
@@ -373,10 +377,6 @@ impl Worker {
     fn leave_to_machine(&mut self) -> io::Result<()> {
         for (port, local) in self.ports.iter_mut().zip(&mut self.local).filter(|(_, local)| !local.is_empty())
         {
-            while local.len() > MOST_LOCAL {
-                self.withheld += 1;
-                self.pool.give_back(local.pop().expect("there are more"));
-            }
             match &mut self.host {
                 Machine::Kernel => port.leave_to_machine(&mut self.pool, local)?,
                 Machine::Tap(tap) => tap.send(&mut self.pool, local)?,

@@ -34,7 +34,7 @@ impl Stage {
         }
     }
 
-    fn tick(&mut self, step: &mut Step<'_, '_>) {
+    fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         match self {
             Stage::Filter(filter) => filter.tick(step),
             Stage::Nat(nat) => nat.tick(step),
@@ -77,15 +77,17 @@ pub(crate) struct Through {
     pub(crate) inward: Set,
 }
 
-/// Lets time pass at each stage: a bounded piece of what is due is done.
-pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut Drops) {
+/// Lets time pass at each stage: a bounded piece of what is due is done. True: there is more.
+pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut Drops) -> bool {
+    let mut more = false;
     let fates = &mut PerFrame::all(Fate::Live);
     let mut step = Step { now, frames: Frames(&mut []), own, drops, fates, turned: Set::EMPTY, stage: 0 };
     for (k, stage) in stages.iter_mut().enumerate() {
         (step.stage, step.own.at_work) = (k, Some(k));
-        stage.tick(&mut step);
+        more |= stage.tick(&mut step);
     }
     step.own.at_work = None;
+    more
 }
 
 /// Leads a batch through the stages.

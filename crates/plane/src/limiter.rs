@@ -10,18 +10,14 @@
 //! `icmp_msgs_burst`). Hosts share places by a hash that nobody outside foresees.
 
 use crate::frame::Frame;
-use crate::table::allowance::Allowance;
-use crate::table::secret::Secret;
+use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::shares::Host;
 use crate::time::Time;
 
-const PER_S: u64 = 1000;
-const BURST: u64 = 50;
-const OF_HOST_PER_S: u64 = 50;
-const OF_HOST_BURST: u64 = 10;
+const RATES: Rates =
+    Rates { of_host: Rate { burst: 10, per_s: 50 }, of_all: Rate { burst: 50, per_s: 1000 }, threads: 1 };
 /// Places for hosts.
 const PLACES: usize = 1024;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// What is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +29,8 @@ pub(crate) enum Said {
 /// What hosts and all together may still be told, by what is said.
 #[derive(Debug)]
 pub(crate) struct Limiter {
-    secret: Secret,
-    all: [Allowance; 2],
-    hosts: Vec<[Allowance; 2]>,
-    /// So many threads share what all may be told.
-    parts: u64,
+    too_big: Quota,
+    all_else: Quota,
 }
 
 impl Default for Limiter {
@@ -48,22 +41,15 @@ impl Default for Limiter {
 
 impl Limiter {
     /// All is allowed; the places of hosts follow from `seed`.
-    pub(crate) fn new(seed: u64, parts: u8) -> Limiter {
-        let hosts = vec![Default::default(); PLACES];
-        Limiter { secret: Secret::new(seed), all: Default::default(), hosts, parts: parts.into() }
+    pub(crate) fn new(seed: u64, threads: u8) -> Limiter {
+        let quota = || Quota::new(seed, PLACES, Rates { threads, ..RATES });
+        Limiter { too_big: quota(), all_else: quota() }
     }
 
     /// Whether the sender of a frame may be told so at `now`; if so, it counts.
     pub(crate) fn allows(&mut self, now: Time, frame: &Frame<'_>, said: Said) -> bool {
-        let Host(host) = Host::of(frame);
-        let place = &mut self.hosts[self.secret.hash(host, 0) as usize % PLACES];
-        // First the host: what it has used up costs others nothing.
-        place[said as usize].once_more(now, SECOND_NS / OF_HOST_PER_S, OF_HOST_BURST)
-            && self.all[said as usize].once_more(
-                now,
-                SECOND_NS / PER_S * self.parts,
-                BURST.div_ceil(self.parts),
-            )
+        let quota = if said == Said::TooBig { &mut self.too_big } else { &mut self.all_else };
+        quota.allows(now, Host::of(frame))
     }
 }
 

@@ -8,8 +8,14 @@
 //! |---|---|---|
 //! | `fragments N` | fragments that wait for their first one, in each direction at each stage that needs it | 256 |
 //! | `fragmented-packets N` | packets whose first fragment has come, likewise | 4096 |
+//! | `unresolved N` | neighbours that are asked about and have not answered, at each port in each direction | 1024 |
+//! | `questions N` | neighbours that are asked for per second, likewise | 1000 |
+//! | `local-neighbours N` | ARP and neighbour discovery for the machine that the node runs on, frames per second | 1000 |
+//! | `local-routing N` | what routing protocols tell it, from the link of a port, and from elsewhere | 40000 |
+//! | `local-icmp N` | all other ICMP for it | 1000 |
+//! | `local N` | all else for it | 40000 |
 //!
-//! Where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
+//! For one host there is a quarter of each rate. Of what is not a rate: where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
 //! Threads share each limit. What a NAT or a filter limits beside stands in their arguments.
 
 use std::ops::RangeInclusive;
@@ -18,6 +24,7 @@ use weir_config::{Notes, did_you_mean};
 
 use crate::steer::Share;
 use crate::table::pieces::Room;
+use crate::table::quota::Rates;
 use crate::text::{Arg, Item};
 
 /// What there is of each, for all threads together.
@@ -25,13 +32,32 @@ use crate::text::{Arg, Item};
 pub(crate) struct Limits {
     fragments: u32,
     fragmented_packets: u32,
+    unresolved: u32,
+    questions: u32,
+    local_neighbours: u32,
+    local_routing: u32,
+    local_icmp: u32,
+    local: u32,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { fragments: 256, fragmented_packets: 4096 }
+        Limits {
+            fragments: 256,
+            fragmented_packets: 4096,
+            unresolved: 1024,
+            questions: 1000,
+            local_neighbours: 1000,
+            local_routing: 40_000,
+            local_icmp: 1000,
+            local: 40_000,
+        }
     }
 }
+
+/// What may come at once, as a part of a second's.
+const QUESTIONS_AT_ONCE: u32 = 4;
+const LOCAL_AT_ONCE: u32 = 32;
 
 /// A limit that can be set.
 struct Setting {
@@ -47,6 +73,12 @@ const SETTINGS: &[Setting] = &[
         range: 1..=10_000_000,
         of: |limits| &mut limits.fragmented_packets,
     },
+    Setting { name: "unresolved", range: 1..=100_000, of: |limits| &mut limits.unresolved },
+    Setting { name: "questions", range: 1..=1_000_000, of: |limits| &mut limits.questions },
+    Setting { name: "local-neighbours", range: 1..=10_000_000, of: |limits| &mut limits.local_neighbours },
+    Setting { name: "local-routing", range: 1..=10_000_000, of: |limits| &mut limits.local_routing },
+    Setting { name: "local-icmp", range: 1..=10_000_000, of: |limits| &mut limits.local_icmp },
+    Setting { name: "local", range: 1..=10_000_000, of: |limits| &mut limits.local },
 ];
 
 impl Limits {
@@ -76,6 +108,22 @@ impl Limits {
         let wrong = || format!("{name} takes a number from {} to {}", range.start(), range.end());
         *of(self) = number.ok_or_else(wrong)?;
         Ok(())
+    }
+
+    /// Neighbours that a thread asks about at a time.
+    pub(crate) fn unresolved(&self, share: Share) -> usize {
+        share.part(self.unresolved) as usize
+    }
+
+    /// How often threads ask for one more.
+    pub(crate) fn questions(&self, share: Share) -> Rates {
+        Rates::quarters(self.questions, QUESTIONS_AT_ONCE, share)
+    }
+
+    /// How often threads give the machine a frame: about neighbours, of routing protocols, of ICMP, and all else.
+    pub(crate) fn local(&self, share: Share) -> [Rates; 4] {
+        [self.local_neighbours, self.local_routing, self.local_icmp, self.local]
+            .map(|per_s| Rates::quarters(per_s, LOCAL_AT_ONCE, share))
     }
 
     /// Room for packets in pieces in a thread.

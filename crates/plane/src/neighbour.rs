@@ -8,6 +8,9 @@
 //! Invariant: a neighbour that is asked about, reachable, stale or probed has one deadline; frames wait for those
 //! that are asked about alone.
 
+mod asked;
+mod news;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -18,9 +21,14 @@ use weir_packet::neighbour::{self, Heard, Host};
 use crate::drops::{Drop, Drops};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
+use crate::limits::Limits;
 use crate::own::{Entry, Own};
 use crate::prefix::Prefix;
+use crate::steer::{News, Share};
 use crate::time::Time;
+pub(crate) use asked::Asker;
+use asked::{AskedFor, Place};
+use news::Gossip;
 
 /// Between two questions (RFC 4861, section 10, RETRANS_TIMER).
 const RETRANSMIT: Duration = Duration::from_secs(1);
@@ -34,7 +42,7 @@ const DELAY: Duration = Duration::from_secs(5);
 const FORGET: Duration = Duration::from_secs(600);
 /// Frames that wait for one neighbour (RFC 4861, section 7.2.2: a small number, the newest).
 const MOST_WAITING: usize = 8;
-/// Frames that wait for any.
+/// Frames that wait for any; beyond, one waits for each.
 const MOST_HELD: usize = 1024;
 /// Neighbours.
 const MOST: usize = 1 << 17;
@@ -97,6 +105,8 @@ struct Neighbour {
     deadline: Time,
     /// Routes that lead to it: it is kept while there are any.
     routes: u32,
+    /// Its place among those that are asked about because somebody sent them something.
+    asked: Option<Place>,
     waiting: VecDeque<Waiting>,
 }
 
@@ -106,11 +116,24 @@ pub(crate) struct Neighbours {
     links: Vec<Link>,
     slots: Vec<Neighbour>,
     free: Vec<Slot>,
+    /// Free as soon as all have seen that their neighbours are no more.
+    freed: Vec<Slot>,
     by_address: HashMap<(PortId, IpAddr), Slot>,
     deadlines: BTreeSet<(Time, Slot)>,
+    /// By port, how many there are, and those that are stale.
+    of_ports: Vec<OfPort>,
+    asked: AskedFor,
+    gossip: Gossip,
     held: usize,
     /// Neighbours whose state or Ethernet address changed.
     changed: Vec<Slot>,
+}
+
+/// Neighbours of a port.
+#[derive(Debug, Default)]
+struct OfPort {
+    all: usize,
+    stale: BTreeSet<(Time, Slot)>,
 }
 
 /// What of a neighbour matters to those that send to it.
@@ -127,15 +150,37 @@ impl Neighbours {
         for link in links.iter_mut().filter(|link| link.addresses.iter().any(|a| a.address.is_ipv6())) {
             link.addresses.push(link_local(link.mac));
         }
+        let (ports, limits, share) = (links.len(), Limits::default(), Share::default());
         Neighbours {
             links,
+            of_ports: (0..ports).map(|_| OfPort::default()).collect(),
+            asked: AskedFor::new(ports, &limits, share, 0),
+            gossip: Gossip::new(ports, share),
             slots: Vec::new(),
             free: Vec::new(),
+            freed: Vec::new(),
             by_address: HashMap::with_capacity(MOST),
             deadlines: BTreeSet::new(),
             held: 0,
             changed: Vec::new(),
         }
+    }
+
+    /// The same for a thread of a node with these limits.
+    pub(crate) fn limited(self, limits: &Limits, share: Share, seed: u64) -> Neighbours {
+        let ports = self.links.len();
+        let asked = AskedFor::new(ports, limits, share, seed);
+        Neighbours { asked, gossip: Gossip::new(ports, share), ..self }
+    }
+
+    /// Other limits.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.asked.limit(limits);
+    }
+
+    /// What the other threads of the node are to hear since the last call.
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
+        self.gossip.drain()
     }
 
     /// The port whose network holds an address.
@@ -166,7 +211,7 @@ impl Neighbours {
         if let Some(slot) = self.find(port, ip) {
             return Some(slot);
         }
-        if self.by_address.len() == MOST {
+        if self.by_address.len() >= MOST && !self.make_room() {
             return None;
         }
         let new = Neighbour {
@@ -176,6 +221,7 @@ impl Neighbours {
             state: State::Unknown,
             deadline: Time::default(),
             routes: 0,
+            asked: None,
             waiting: VecDeque::new(),
         };
         let slot = match self.free.pop() {
@@ -189,8 +235,50 @@ impl Neighbours {
             }
         };
         self.by_address.insert((port, ip), slot);
+        self.of_ports[usize::from(port.0)].all += 1;
         self.changed.push(slot);
         Some(slot)
+    }
+
+    /// The neighbour with this address, which somebody has sent something; a new one is to be asked about.
+    ///
+    /// # Errors
+    /// Its sender has had the node ask for too many, or there are too many neighbours.
+    pub(crate) fn demand(
+        &mut self,
+        now: Time,
+        (port, ip): (PortId, IpAddr),
+        asker: Asker,
+        (own, drops): (&mut Own, &mut Drops),
+    ) -> Result<Slot, Drop> {
+        if let Some(slot) = self.find(port, ip) {
+            return Ok(slot);
+        }
+        if !self.asked.may_ask(now, port, asker) {
+            return Err(Drop::NeighbourRate);
+        }
+        let slot = self.slot(port, ip).ok_or(Drop::NeighbourTable)?;
+        self.slots[slot.0 as usize].asked = self.asked.push(now, (port, slot), asker);
+        while let Some(other) = self.asked.displace(port, asker.dir) {
+            self.slots[other.0 as usize].asked = None;
+            let waiting = std::mem::take(&mut self.slots[other.0 as usize].waiting);
+            self.held -= waiting.len();
+            own.lapse(waiting.len() as u64);
+            waiting.iter().for_each(|_| drops.count(Drop::NeighbourLimit));
+            self.enter(other, State::Unknown, None);
+            self.forget(other);
+        }
+        Ok(slot)
+    }
+
+    /// Forgets the neighbour that nobody has used for longest, of the port that has most; false if there is none.
+    fn make_room(&mut self) -> bool {
+        let Some(most) = self.of_ports.iter().max_by_key(|port| port.all) else { return false };
+        let is_free = |slot: &Slot| self.slots[slot.0 as usize].routes == 0;
+        let Some(slot) = most.stale.iter().map(|(_, slot)| *slot).find(is_free) else { return false };
+        self.enter(slot, State::Unknown, None);
+        self.forget(slot);
+        true
     }
 
     /// The neighbour with this address, if there is one.
@@ -217,6 +305,15 @@ impl Neighbours {
     /// One more route leads to it.
     pub(crate) fn pin(&mut self, slot: Slot) {
         self.slots[slot.0 as usize].routes += 1;
+        self.asked_no_more(slot);
+    }
+
+    /// It is not among those any more that are asked about because somebody sent them something.
+    fn asked_no_more(&mut self, slot: Slot) {
+        let neighbour = &mut self.slots[slot.0 as usize];
+        if let Some(place) = neighbour.asked.take() {
+            self.asked.remove(neighbour.port, place);
+        }
     }
 
     /// One route less leads to it.
@@ -230,7 +327,12 @@ impl Neighbours {
 
     /// Neighbours that changed since the last call.
     pub(crate) fn changed(&mut self) -> Option<Slot> {
-        self.changed.pop()
+        let changed = self.changed.pop();
+        if changed.is_none() {
+            // Nobody takes one for another any more.
+            self.free.append(&mut self.freed);
+        }
+        changed
     }
 
     /// Frames that wait.
@@ -247,7 +349,7 @@ impl Neighbours {
         let waiting = &mut self.slots[slot.0 as usize].waiting;
         waiting.push_back(frame);
         self.held += 1;
-        if waiting.len() > MOST_WAITING || self.held > MOST_HELD {
+        while waiting.len() > MOST_WAITING || self.held > MOST_HELD && waiting.len() > 1 {
             waiting.pop_front();
             self.held -= 1;
             own.lapse(1);
@@ -262,31 +364,46 @@ impl Neighbours {
         }
     }
 
-    /// Understands a frame about neighbours that came in by `port`, and answers it; false if it was a question for
-    /// somebody else.
-    pub(crate) fn hear(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) -> bool {
-        let Heard::Question { from, target } = heard else {
-            self.overhear(port, heard, now, own);
-            return true;
+    /// Understands a frame about neighbours, and answers it; false if it was a question for somebody else.
+    pub(crate) fn hear(&mut self, frame: &Frame<'_>, heard: Heard, now: Time, own: &mut Own) -> bool {
+        let port = frame.port;
+        let (from, is_answered) = match heard {
+            Heard::Question { from, target } => (from, self.answers(port, target)),
+            Heard::Answer(from) => (from, true),
         };
-        let answers = self.answers(port, target);
-        if answers {
+        if let Heard::Question { target, .. } = heard
+            && is_answered
+        {
             let answer = neighbour::answer(Host { mac: self.link(port).mac, ip: target }, from);
             self.say(port, &answer, own);
         }
-        self.overhear(port, heard, now, own);
-        answers
+        let is_new = self.note(port, heard, now, own) && !from.ip.is_unspecified();
+        if self.gossip.is_worth_it(now, (port, from.ip), is_new) {
+            self.gossip.tell(port, || frame.untagged());
+        }
+        is_answered
     }
 
-    /// Learns from a frame about neighbours that came in by `port`, and leaves the answer to whoever received it.
+    /// Learns from what another thread of the node has heard and answered, or asks.
     pub(crate) fn overhear(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) {
         match heard {
+            Heard::Question { from, target } if from.mac == self.link(port).mac => {
+                self.gossip.wait_for(now, (port, target));
+            }
+            _ => _ = self.note(port, heard, now, own),
+        }
+    }
+
+    /// Learns from what was heard at `port`; tells whether it is new.
+    fn note(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) -> bool {
+        match heard {
             Heard::Question { from, target } => {
+                let is_known = self.find(port, from.ip).is_some();
                 // Who asks us will be talked to; of others only what is known is kept true (RFC 826).
                 if self.answers(port, target) && self.is_host(port, from) {
                     self.slot(port, from.ip);
                 }
-                self.learn(port, from, false, now, own);
+                self.learn(port, from, false, now, own) || !is_known
             }
             Heard::Answer(from) => self.learn(port, from, true, now, own),
         }
@@ -311,13 +428,16 @@ impl Neighbours {
             && link.addresses.iter().any(|own| own.contains(host.ip) && own.address != host.ip)
     }
 
-    fn learn(&mut self, port: PortId, host: Host, answer: bool, now: Time, own: &mut Own) {
-        let Some(&slot) = self.by_address.get(&(port, host.ip)) else { return };
+    /// Learns the Ethernet address of a host; true if nothing, or another one, was known of it.
+    fn learn(&mut self, port: PortId, host: Host, answer: bool, now: Time, own: &mut Own) -> bool {
+        let Some(&slot) = self.by_address.get(&(port, host.ip)) else { return true };
         let neighbour = &mut self.slots[slot.0 as usize];
         if neighbour.state == State::Static || host.mac[0] & 1 != 0 || host.mac == [0; 6] {
-            return;
+            return false;
         }
         let same = neighbour.mac == host.mac;
+        // What it has asked for itself is no news.
+        let is_new = !same && neighbour.mac != [0; 6];
         let asked = matches!(neighbour.state, State::Asking(_) | State::Probing(_) | State::Delay);
         neighbour.mac = host.mac;
         if answer && (asked || same) {
@@ -326,6 +446,7 @@ impl Neighbours {
             self.enter(slot, State::Stale, Some(now + FORGET));
         }
         self.release(slot, own);
+        is_new
     }
 
     /// Lets those go that waited for the neighbour.
@@ -338,14 +459,15 @@ impl Neighbours {
         }
     }
 
-    /// Does what is due at `now`, a bounded part of it.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
+    /// Does what is due at `now`, a bounded part of it; true if there is more.
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) -> bool {
         for _ in 0..PER_TICK {
             match self.deadlines.first() {
                 Some(&(deadline, slot)) if deadline <= now => self.due(slot, now, own, drops),
-                _ => return,
+                _ => return false,
             }
         }
+        true
     }
 
     fn due(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
@@ -391,12 +513,20 @@ impl Neighbours {
     }
 
     fn enter(&mut self, slot: Slot, state: State, deadline: Option<Time>) {
+        if !matches!(state, State::Asking(_)) {
+            self.asked_no_more(slot);
+        }
         let neighbour = &mut self.slots[slot.0 as usize];
+        let of_port = &mut self.of_ports[usize::from(neighbour.port.0)];
         self.deadlines.remove(&(neighbour.deadline, slot));
+        of_port.stale.remove(&(neighbour.deadline, slot));
         neighbour.state = state;
         if let Some(deadline) = deadline {
             neighbour.deadline = deadline;
             self.deadlines.insert((deadline, slot));
+            if state == State::Stale {
+                of_port.stale.insert((deadline, slot));
+            }
         }
         self.changed.push(slot);
     }
@@ -404,19 +534,22 @@ impl Neighbours {
     fn forget(&mut self, slot: Slot) {
         let Neighbour { port, ip, .. } = self.slots[slot.0 as usize];
         if self.by_address.remove(&(port, ip)).is_some() {
-            self.free.push(slot);
+            self.of_ports[usize::from(port.0)].all -= 1;
+            self.freed.push(slot);
             self.changed.push(slot);
         }
     }
 
     /// Sends a question: to the neighbour where its Ethernet address is known, else to all.
-    fn ask(&self, slot: Slot, own: &mut Own) {
+    fn ask(&mut self, slot: Slot, own: &mut Own) {
         let Known { port, ip, mac, state } = self.known(slot);
         let link = self.link(port);
         let usable = |own: &&Prefix| own.address.is_ipv4() == ip.is_ipv4();
         let mut sources = link.addresses.iter().filter(usable);
         let Some(source) = sources.clone().find(|own| own.contains(ip)).or(sources.next()) else { return };
         let mut question = neighbour::question(Host { mac: link.mac, ip: source.address }, ip);
+        // The answer may come to any of them.
+        self.gossip.tell(port, || question.clone());
         if matches!(state, State::Delay | State::Probing(_)) {
             question[..6].copy_from_slice(&mac);
         }

@@ -241,6 +241,86 @@ fn a_given_neighbour_is_not_asked_and_does_not_change() {
     assert_eq!(net.seen(), "1:1, 1:2");
 }
 
+/// A frame of IPv4 from a host outside to an address inside.
+fn scan(from: u8, to: u32) -> Vec<u8> {
+    let ends = Ends::v4(HOST, MACS[1]);
+    let flow =
+        Flow { src: 0xc613_0000 | u32::from(from), dst: 0xc612_0000 + to, sport: 7, dport: 2, group: 0 };
+    ends.frame(&flow, 64, Signature::default())
+}
+
+#[test]
+fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
+    let node = "lan(198.18.0.1/16) route > wan(198.19.0.1/16) limits(unresolved 20, questions 100)";
+    let mut net = Net::new(node);
+    // A quarter of a quarter of the rate at once, and the rest of what others have left.
+    let fates: Vec<Fate> = (0..30).map(|n| net.frame(0, 1, &scan(6, 1000 + n))).collect();
+    let held = fates.iter().filter(|fate| **fate == Fate::Held).count();
+    assert_eq!((held, fates[29]), (7, Fate::Dropped(Drop::NeighbourRate)));
+    // One more every 40 ms.
+    (0..30).for_each(|n| _ = net.frame(100 + 40 * n, 1, &scan(6, 2000 + n as u32)));
+    let drops = net.plane.books().drops;
+    assert_eq!((drops[Drop::NeighbourLimit], net.plane.books().held), (17, 20));
+    net.seen();
+    // Another host's is not among them, whoever asks next.
+    assert_eq!(net.frame(1300, 1, &scan(7, 9)), Fate::Held);
+    (0..9).for_each(|n| _ = net.frame(1340 + 40 * n, 1, &scan(6, 3000 + n as u32)));
+    net.seen();
+    let asked = question(host(MACS[0], "198.18.0.1"), [198, 18, 0, 9].into());
+    let Some(Heard::Question { from, .. }) = parse(&asked) else { panic!("a question") };
+    net.frame(1700, 0, &answer(host(HOST, "198.18.0.9"), from));
+    assert_eq!(net.seen(), "0:7", "what waited for it goes on");
+    // Whoever has answered stays, however many are asked about.
+    (0..500).for_each(|n| _ = net.frame(2000 + 40 * n, 1, &scan(6, 5000 + n as u32)));
+    assert_eq!(net.frame(22_000, 1, &scan(7, 9)), Fate::Out(PortId(0)));
+}
+
+#[test]
+fn too_long_a_frame_leaves_no_neighbour_behind() {
+    let mut net = Net::new("lan(198.18.0.1/16, mtu 576) route > wan(198.19.0.1/16)");
+    let ends = Ends::v4(HOST, MACS[1]);
+    for n in 0..100 {
+        let flow = Flow { src: 0xc613_0006, dst: 0xc612_1000 + n, sport: 7, dport: 2, group: 0 };
+        let mut frame = ends.frame(&flow, 1000, Signature::default());
+        // Not to be cut.
+        frame[20] |= 0x40;
+        weir_packet::checksum::write_ipv4(&mut frame[14..34]);
+        assert_eq!(net.frame(n.into(), 1, &frame), Fate::Dropped(Drop::TooBig));
+    }
+    assert_eq!(net.seen(), "1:ask 198.19.0.6", "nobody but who is to be told");
+}
+
+/// What a thread of two tells the other one, of a flood of questions and of what that one waits for.
+#[test]
+fn threads_tell_each_other_what_they_wait_for_and_little_else() {
+    let config = |thread| {
+        let config = Config::read("n", NODE).expect("a node");
+        Config { share: crate::Share { thread, of: 2 }, ..config }
+    };
+    let mut threads =
+        [0, 1].map(|thread| Net { plane: Plane::new(&config(thread), &MACS), left: Vec::new() });
+    for n in 0..5000_u32 {
+        let from = [198, 18, 0, 2 + (n % 250) as u8].map(|byte| byte.to_string()).join(".");
+        let mac = [2, 0, 0, 0, (n >> 8) as u8, n as u8];
+        threads[0].frame(u64::from(n) / 50, 0, &question(host(mac, &from), "198.18.0.1".parse().unwrap()));
+    }
+    let told = threads[0].plane.news().count();
+    assert!((64..=64 + 100 / 5).contains(&told), "{told} of 5000 in 100 ms");
+    // The other one asks, and the answer comes to this one while the flood goes on.
+    assert_eq!(threads[1].frame(101, 0, &packet(1)), Fate::Held);
+    let asks: Vec<_> = threads[1].plane.news().collect();
+    assert_eq!(asks.len(), 1);
+    threads[0].plane.overhear(Time::from_ms(101), &asks[0]);
+    for _ in 0..3 {
+        threads[0].frame(101, 1, &reply("198.19.0.2", HOST));
+    }
+    let told: Vec<_> = threads[0].plane.news().collect();
+    assert!(told.iter().any(|news| news.frame == reply("198.19.0.2", HOST)), "{told:?}");
+    threads[1].plane.overhear(Time::from_ms(102), &told[0]);
+    threads[1].depart();
+    assert!(threads[1].seen().ends_with("1:1"), "what waited goes on");
+}
+
 #[test]
 fn tags_are_on_questions_and_on_what_waited() {
     let mut net =

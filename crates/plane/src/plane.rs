@@ -21,6 +21,7 @@ use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::icmp::Error;
 use crate::limits::Limits;
+use crate::local::Local;
 use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::{Entry, Own, OwnFrame};
@@ -39,9 +40,9 @@ pub struct Plane {
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
     pub(crate) own: Own,
+    local: Local,
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
-    news: Vec<News>,
     pub(crate) books: Books,
     /// What is left to tell of stages that a panic ended.
     pub(crate) past: Past,
@@ -136,8 +137,8 @@ impl Plane {
             stages,
             exit: exit(config, macs),
             own: Own::new(config.ports.iter().map(own_addresses).collect(), config.seed, config.share.of),
+            local: Local::new(&config.limits, config.share, config.seed),
             departures: Vec::new(),
-            news: Vec::new(),
             books: Books::default(),
             past: Past::default(),
         }
@@ -159,14 +160,16 @@ impl Plane {
         self.run_own(now);
     }
 
-    /// Time has passed: a bounded piece of what is due is done.
-    pub fn tick(&mut self, now: Time) {
-        chain::tick(&mut self.stages, now, &mut self.own, &mut self.books.drops);
+    /// Time has passed: a bounded piece of what is due is done. True: there is more, for another call as soon as there is
+    /// nothing else to do.
+    pub fn tick(&mut self, now: Time) -> bool {
+        let mut more = chain::tick(&mut self.stages, now, &mut self.own, &mut self.books.drops);
         self.steering.tick(now, &mut self.own, &mut self.books.drops);
         if let Exit::Router(router) = &mut self.exit {
-            router.tick(now, &mut self.own, &mut self.books.drops);
+            more |= router.tick(now, &mut self.own, &mut self.books.drops);
         }
         self.run_own(now);
+        more
     }
 
     /// Frames of the node's own that leave since the last call.
@@ -174,9 +177,13 @@ impl Plane {
         self.departures.drain(..)
     }
 
-    /// What it has heard of neighbours since the last call, where other threads of the node are to hear it.
+    /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
     pub fn news(&mut self) -> impl Iterator<Item = News> {
-        self.news.drain(..)
+        let news = match &mut self.exit {
+            Exit::Router(router) => Some(router.news()),
+            Exit::Across => None,
+        };
+        news.into_iter().flatten()
     }
 
     /// Hears what another thread of the node has heard of neighbours.
@@ -207,19 +214,6 @@ impl Plane {
                 let usage = nat.usage();
                 all.sessions += usage.sessions;
                 all.bytes += usage.bytes;
-            }
-        }
-        all
-    }
-
-    /// The first mappings and sessions of NAT and connections of filters, at most `most`, in words.
-    pub fn sessions(&self, most: usize) -> Vec<String> {
-        let mut all = Vec::new();
-        for stage in &self.stages {
-            let left = most - all.len();
-            match stage {
-                Stage::Nat(nat) => all.extend(nat.shown(left)),
-                Stage::Filter(filter) => all.extend(filter.shown(left)),
             }
         }
         all
@@ -309,6 +303,10 @@ impl Plane {
             }
         }
         self.steering.limit(limits);
+        self.local.limit(limits);
+        if let Exit::Router(router) = &mut self.exit {
+            router.limit(limits);
+        }
     }
 
     fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
@@ -466,25 +464,33 @@ impl Plane {
             Kind::V4 => None,
             Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
             Kind::Other => Some(Fate::Dropped(Drop::NoProtocol)),
-            _ => {
-                let heard = router.hear(frame, now, &mut self.own);
-                if heard.is_some() && self.steering.share.of > 1 {
-                    self.news.push(News { port: frame.port, frame: frame.untagged() });
-                }
-                match heard {
-                    Some(true) => Some(Fate::Local),
-                    Some(false) => Some(Fate::Dropped(Drop::NotForUs)),
-                    None if frame.kind() == Kind::Arp => Some(Fate::Dropped(Drop::NoProtocol)),
-                    None => Some(Fate::Local),
-                }
-            }
+            _ => match router.hear(frame, now, &mut self.own) {
+                Some(true) => Some(Fate::Local),
+                Some(false) => Some(Fate::Dropped(Drop::NotForUs)),
+                None if frame.kind() == Kind::Arp => Some(Fate::Dropped(Drop::NoProtocol)),
+                None => Some(Fate::Local),
+            },
         }
     }
 
     /// The chain, and where those leave that came through it.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         self.lead(now, batch, entries);
+        self.spare_machine(now, batch);
         self.filters_mut().for_each(|filter| filter.settle(&batch.fates));
+    }
+
+    /// The machine is given no more than it may be.
+    fn spare_machine(&mut self, now: Time, batch: &mut Batch<'_>) {
+        for i in 0..batch.len() {
+            if batch.fates[i] != Fate::Local {
+                continue;
+            }
+            let is_near = matches!(&self.exit, Exit::Router(router) if router.is_near(&batch[i]));
+            if let Some(reason) = self.local.refuses(now, &batch[i], is_near) {
+                self.decide(batch, i, Fate::Dropped(reason));
+            }
+        }
     }
 
     fn lead(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
@@ -635,7 +641,8 @@ fn exit(config: &Config, macs: &[Mac]) -> Exit {
     let links = config.ports.iter().zip(macs).map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
     let rpf = config.ports.iter().map(|port| port.rpf).collect();
-    let mut router = Router::new(links, mtus).judging(config.left, rpf);
+    let router = Router::new(links, mtus).judging(config.left, rpf);
+    let mut router = router.limited(&config.limits, config.share, config.seed);
     router.options = config.options;
     for (n, port) in config.ports.iter().enumerate() {
         port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));

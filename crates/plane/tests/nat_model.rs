@@ -326,7 +326,7 @@ struct Rig {
 impl Rig {
     /// Takes all away that is over.
     fn take_away(&mut self, now_ms: u64) {
-        (0..20).for_each(|_| self.plane.tick(Time::from_ms(now_ms)));
+        (0..20).for_each(|_| _ = self.plane.tick(Time::from_ms(now_ms)));
     }
 
     /// What leaves, if it leaves by the other side.

@@ -7,6 +7,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use weir_packet::neighbour::{Host, question};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
 
 /// Numbers, the same from the same seed.
@@ -24,7 +25,7 @@ impl Dice {
     }
 }
 
-/// What a flood sends next, and where it comes in.
+/// What a flood sends next, and where it comes in: a packet, or `arp HOST > ADDRESS`.
 type Flood = fn(&mut Dice) -> (End, String);
 
 /// Frames of a flood before each packet of the honest host, and the time that passes with them.
@@ -44,7 +45,11 @@ struct Street {
 
 impl Street {
     fn new(text: &str, threads: u8, flood: Flood, what: &str) -> Street {
-        let mut node = VirtualNode::of_threads(threads);
+        let nobody_at =
+            ["198.18.128.0/17", "198.19.128.0/17", "2001:db8:1:0:8000::/65", "2001:db8:2:0:8000::/65"];
+        let nobody_at = nobody_at.map(|network| network.parse().expect("a network"));
+        let mut node =
+            nobody_at.into_iter().fold(VirtualNode::of_threads(threads), VirtualNode::with_nobody_at);
         node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
         Street { node, flood, dice: Dice(7), at: Duration::ZERO, what: format!("{what}, {threads} threads") }
     }
@@ -53,8 +58,13 @@ impl Street {
     fn send(&mut self, end: End, line: &str) -> Vec<String> {
         for n in 0..BETWEEN {
             let (end, line) = (self.flood)(&mut self.dice);
-            let bytes = packet(&line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
-            self.node.send(self.at + STEP * n / BETWEEN, end, &bytes);
+            let at = self.at + STEP * n / BETWEEN;
+            match line.strip_prefix("arp ").and_then(|ends| ends.split_once(" > ")) {
+                Some((from, target)) => self.node.send_frame(at, end, &arp(from, target)),
+                None => {
+                    self.node.send(at, end, &packet(&line).unwrap_or_else(|wrong| panic!("{line}: {wrong}")))
+                }
+            }
         }
         self.at += STEP;
         self.node.wait(self.at);
@@ -99,6 +109,34 @@ impl Street {
             assert_eq!(self.send(end, &again(&first)).len(), 2, "{}: {:?}", self.what, self.node.drops());
         }
     }
+}
+
+/// The frame in which somebody asks for an address of IPv4, under an Ethernet address that follows from its own.
+fn arp(from: &str, target: &str) -> Vec<u8> {
+    let from: Ipv4Addr = from.parse().expect("an address");
+    let [a, b, c, d] = from.octets();
+    question(Host { mac: [2, 1, a, b, c, d], ip: from.into() }, target.parse().expect("an address"))
+}
+
+/// Hosts at either end reach some at the other that nobody has talked to yet.
+fn meet(street: &mut Street, round: u32) {
+    let (from, to) = (100 + round, 150 + round);
+    street.pass(End::Left, &format!("udp 198.18.0.200:1 > 198.19.0.{to}:53"));
+    street.pass(End::Right, &format!("udp 198.19.0.200:1 > 198.18.0.{from}:53"));
+    street.pass(End::Left, &format!("udp [2001:db8:1::200]:1 > [2001:db8:2::{to}]:53"));
+    // And those that have been talked to, again.
+    street.pass(End::Right, "udp [2001:db8:2::200]:1 > [2001:db8:1::200]:53");
+    street.pass(End::Right, "udp 198.19.0.200:1 > 198.18.0.200:53");
+}
+
+/// Neighbours and others speak with the node itself: BGP, OSPF, a login, a ping.
+fn visit(street: &mut Street, round: u32) {
+    let id = 1 + round;
+    street.pass(End::Right, &format!("tcp 198.19.0.200:50000 > 198.19.0.1:179 A seq {id} ack 1 len 1000"));
+    street.pass(End::Right, "proto/89 198.19.0.200 > 224.0.0.5 len 44");
+    street.pass(End::Left, &format!("tcp 198.18.0.200:50000 > 198.18.0.1:22 A seq {id} ack 1 len 10"));
+    street.pass(End::Left, &format!("icmp echo 198.18.0.200 > 198.18.0.1 id {id}"));
+    street.pass(End::Left, &format!("icmp reply 198.18.0.200 > 198.18.0.1 id {id}"));
 }
 
 /// The ends of a packet as a line describes it.
@@ -149,6 +187,73 @@ fn a_flood_takes_nothing_from_others() {
             (0..ROUNDS).for_each(|round| street.talk(round));
         }
     }
+}
+
+const ROUTER: &str = "lan(198.18.0.1/16, 2001:db8:1::1/64) > route(default via 198.19.0.200) > \
+                      wan(198.19.0.1/16, 2001:db8:2::1/64)";
+
+/// Runs each row, by one thread and by several.
+fn check(rows: &[(&str, Flood)], honest: fn(&mut Street, u32)) {
+    for (what, flood) in rows {
+        for threads in [1, 3] {
+            let mut street = Street::new(ROUTER, threads, *flood, what);
+            (0..ROUNDS).for_each(|round| honest(&mut street, round));
+        }
+    }
+}
+
+#[test]
+fn who_scans_a_network_hides_no_neighbour() {
+    check(
+        &[
+            ("a network inside, from outside", |dice| {
+                (
+                    End::Right,
+                    format!("udp 198.19.0.66:1 > 198.18.{}.{}:53", 128 + dice.roll(128), dice.roll(255)),
+                )
+            }),
+            ("a network outside, from inside", |dice| {
+                (
+                    End::Left,
+                    format!("udp 198.18.0.66:1 > 198.19.{}.{}:53", 128 + dice.roll(128), dice.roll(255)),
+                )
+            }),
+            ("a network of IPv6 inside, from outside", |dice| {
+                let (a, b) = (0x8000 + dice.roll(0x8000), dice.roll(0xffff));
+                (End::Right, format!("udp [2001:db8:2::66]:1 > [2001:db8:1:0:{a:x}:{b:x}::9]:53"))
+            }),
+            ("a network of IPv6 inside, from addresses that are made up outside", |dice| {
+                let (from, a) = (dice.roll(0xffff), 0x8000 + dice.roll(0x8000));
+                (End::Right, format!("udp [2001:db8:2:0:{from:x}::6]:1 > [2001:db8:1:0:{a:x}::9]:53"))
+            }),
+            ("questions under addresses that are made up", |dice| {
+                let (a, b) = (128 + dice.roll(128), 1 + dice.roll(250));
+                (End::Left, format!("arp 198.18.{a}.{b} > 198.18.0.1"))
+            }),
+        ],
+        meet,
+    );
+}
+
+#[test]
+fn a_flood_to_the_node_itself_keeps_nobody_else_from_it() {
+    check(
+        &[
+            ("datagrams", |dice| {
+                (End::Right, format!("udp 198.19.0.66:1 > 198.19.0.1:{}", 1000 + dice.roll(9)))
+            }),
+            ("datagrams from inside", |_| (End::Left, "udp 198.18.0.66:1 > 198.18.0.1:53".to_string())),
+            ("connections to BGP from far away", |dice| {
+                (
+                    End::Right,
+                    format!("tcp 192.0.2.{}:{} > 198.19.0.1:179 S", dice.roll(250), 1 + dice.roll(60_000)),
+                )
+            }),
+            ("answers of ICMP", |_| (End::Right, "icmp reply 198.19.0.66 > 198.19.0.1 id 7".to_string())),
+            ("questions", |dice| (End::Left, format!("arp 198.18.0.66 > 198.18.0.{}", dice.roll(2)))),
+        ],
+        visit,
+    );
 }
 
 /// Where addresses are made up, nobody tells one outside from another: inside nobody notices.

@@ -46,12 +46,14 @@ use crate::limits::Limits;
 use crate::own::{Entry, Own};
 use crate::port::Port;
 use crate::reset;
+use crate::sessions::Piece;
 use crate::stage::{Dir, Step};
 use crate::steer::Share;
 use crate::text::{Arg, Item};
 use crate::time::Time;
 
 pub(crate) use self::ruleset::Change;
+pub(crate) use self::state::Connection;
 
 /// What a text says of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -264,17 +266,16 @@ impl Filter {
         }
     }
 
-    /// Does what is due.
-    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) {
+    /// Does what is due; true if there is more.
+    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         self.pieces.expire(step);
-        if let Some(connections) = &mut self.connections {
-            connections.tick(step.now);
-        }
+        self.connections.as_mut().is_some_and(|connections| connections.tick(step.now))
     }
 
-    /// The first connections that are remembered, at most `most`, in words.
-    pub(crate) fn shown(&self, most: usize) -> Vec<String> {
-        self.connections.as_ref().map_or(Vec::new(), |connections| connections.shown(most))
+    /// Connections that are remembered from this number on, so many at most.
+    pub(crate) fn shown(&self, from: u32) -> Piece<Connection> {
+        let none = || Piece { records: Vec::new(), next: None };
+        self.connections.as_ref().map_or_else(none, |connections| connections.shown(from))
     }
 
     /// Whether it remembers connections.

@@ -17,6 +17,7 @@
 //! begun nothing: it is forgotten as soon as its sender has been told.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::fmt;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
@@ -26,6 +27,7 @@ use crate::address::{address_of, words6};
 use crate::batch::{BATCH, Fate, PerFrame, Set};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::quote;
+use crate::sessions::Piece;
 use crate::stage::Step;
 use crate::table::arena::Arena;
 use crate::table::index::Index;
@@ -188,28 +190,35 @@ impl Entry {
             && self.track.flags & KIND == flow.kind
     }
 
-    fn shown(&self) -> String {
-        let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
-        let (low, high) = (end(self.low, self.ports >> 16), end(self.high, self.ports & 0xffff));
-        let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
-        let (from, to) = if begun_by_low { (low, high) } else { (high, low) };
-        let name = match self.track.flags & KIND {
-            KIND_TCP => "tcp",
-            KIND_UDP => "udp",
-            KIND_ICMP => "icmp",
-            KIND_ICMP6 => "icmp6",
-            KIND_SCTP => "sctp",
-            _ => return format!("protocol {} {} > {}", self.ports & 0xff, from.ip(), to.ip()),
-        };
-        let answered = if self.track.flags & ANSWERED != 0 { "answered" } else { "not answered" };
-        format!("{name} {from} > {to} {answered}")
-    }
-
     /// Who of the two sent a frame of this flow.
     #[inline]
     fn side(&self, flow: &Flow) -> Side {
         let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
         if flow.from_low == begun_by_low { Side::Inside } else { Side::Outside }
+    }
+}
+
+/// A connection as it was when it was looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connection(Entry);
+
+impl fmt::Display for Connection {
+    /// Who began it first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Entry { low, high, ports, track, .. } = self.0;
+        let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
+        let (low, high) = (end(low, ports >> 16), end(high, ports & 0xffff));
+        let (from, to) = if track.flags & BEGUN_BY_LOW != 0 { (low, high) } else { (high, low) };
+        let name = match track.flags & KIND {
+            KIND_TCP => "tcp",
+            KIND_UDP => "udp",
+            KIND_ICMP => "icmp",
+            KIND_ICMP6 => "icmp6",
+            KIND_SCTP => "sctp",
+            _ => return write!(f, "protocol {} {} > {}", ports & 0xff, from.ip(), to.ip()),
+        };
+        let answered = if track.flags & ANSWERED != 0 { "answered" } else { "not answered" };
+        write!(f, "{name} {from} > {to} {answered}")
     }
 }
 
@@ -285,11 +294,11 @@ impl Connections {
         self.live
     }
 
-    /// The first of them, at most `most`, in words: who began it first.
-    pub(crate) fn shown(&self, most: usize) -> Vec<String> {
-        let live = (1..self.entries.len()).map(|number| &self.entries[number]);
-        let live = live.filter(|entry| entry.track.flags & KIND != 0);
-        live.take(most).map(Entry::shown).collect()
+    /// Those from this number on, so many at most.
+    pub(crate) fn shown(&self, from: u32) -> Piece<Connection> {
+        let is_live = |entry: &Entry| entry.track.flags & KIND != 0;
+        let one = |number: u32| Some(self.entries[number]).filter(is_live).map(Connection);
+        Piece::of(from.max(1)..self.entries.len(), one)
     }
 
     /// Memory taken, in bytes.
@@ -453,8 +462,8 @@ impl Connections {
         }
     }
 
-    /// Takes away what is over, a bounded piece of it.
-    pub(crate) fn tick(&mut self, now: Time) {
+    /// Takes away what is over, a bounded piece of it; true if there is more to look at.
+    pub(crate) fn tick(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         for number in self.hand.walk(tick, self.entries.len()).into_iter().flatten() {
             let entry = &self.entries[number];
@@ -463,6 +472,7 @@ impl Connections {
             }
             self.remove(number);
         }
+        self.hand.is_behind()
     }
 
     /// Gives up a connection that nobody has answered, of a few the oldest; false if there is none among them.

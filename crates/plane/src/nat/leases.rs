@@ -119,14 +119,15 @@ impl Table {
         }
     }
 
-    /// Ends leases whose time is over, a piece of them.
-    pub(super) fn end_leases(&mut self, now: Time) {
+    /// Ends leases whose time is over, a piece of them; true if there are more.
+    pub(super) fn end_leases(&mut self, now: Time) -> bool {
         for _ in 0..AT_A_TIME {
             match self.leases.due.first() {
                 Some(&(until, inside)) if until <= now => self.end_lease(now, &inside),
-                _ => break,
+                _ => return false,
             }
         }
+        true
     }
 
     /// Whether an inside end has a lease.

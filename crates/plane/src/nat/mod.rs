@@ -49,6 +49,7 @@ mod restore;
 mod scarce;
 mod sessions;
 mod shared;
+mod shown;
 mod slot;
 mod steer;
 mod subscribers;
@@ -57,11 +58,11 @@ mod unsolicited;
 mod words;
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
-use crate::address::{address_of, mapped4};
+use crate::address::mapped4;
 use crate::batch::{PerFrame, Set};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
@@ -85,8 +86,8 @@ use ledger::Ledger;
 pub use log::{Event, What};
 use outside::{Place, Space};
 pub use restore::Kept;
-use sessions::Sessions;
-use slot::{Inside, Kind, Remote, Slot};
+pub(crate) use shown::Mapped;
+use slot::{Inside, Kind, Remote};
 pub(crate) use steer::{Departs, Lead, Receiver, sender};
 use table::{Arrival, Flow, Table};
 use unsolicited::Unsolicited;
@@ -219,13 +220,14 @@ impl Nat {
         }
     }
 
-    /// Lets time pass: sessions end, held fragments are given up, late answers are sent.
-    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) {
-        self.table.expire(step.now);
+    /// Lets time pass: sessions end, held fragments are given up, late answers are sent. True: there is more to do.
+    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
+        let more = self.table.expire(step.now);
         let lapsed = self.fragments.expire(step.now);
         step.own.lapse(lapsed);
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
         self.answer_unsolicited(step);
+        more
     }
 
     /// Whether there is room for a change.
@@ -270,45 +272,6 @@ impl Nat {
     /// What it holds.
     pub(crate) fn usage(&self) -> Usage {
         Usage { sessions: self.table.sessions.live() - self.table.foreign, bytes: self.table.bytes() }
-    }
-
-    /// The first mappings and sessions, at most `most`: protocol, inside end, outside end, remote end.
-    #[expect(clippy::indexing_slicing, reason = "a redirected session has the number of its redirect")]
-    pub(crate) fn shown(&self, most: usize) -> Vec<String> {
-        let sessions = &self.table.sessions;
-        let all = (1..sessions.numbers())
-            .map(|number| &sessions[number])
-            .filter(|slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot));
-        let shown = |slot: &Slot| {
-            let (Inside { address, port, proto }, remote) = (slot.inside(), slot.remote());
-            let inside = SocketAddr::new(address_of(address), port);
-            // A further session has the outside end of its mapping.
-            let slot = match slot.kind() {
-                Kind::Session => {
-                    let hash = Sessions::hash(&self.table.secret, &slot.inside());
-                    &sessions[sessions.mapping(hash, &slot.inside())]
-                }
-                _ => slot,
-            };
-            let [outside, far] =
-                [self.table.outside.address(slot.outside), remote.address].map(Ipv4Addr::from);
-            let name = match proto {
-                weir_packet::headers::TCP => "tcp".to_string(),
-                weir_packet::headers::UDP => "udp".to_string(),
-                weir_packet::headers::ICMP => "icmp".to_string(),
-                other => other.to_string(),
-            };
-            let (at, to) = (slot.outside_port, remote.port);
-            match slot.kind() {
-                Kind::Redirected => {
-                    let (server, by) = self.table.redirects[usize::from(slot.dependents)].server;
-                    let server = Ipv4Addr::from(server);
-                    format!("{name} {inside} as {outside}:{at} with {server}:{by} for {far}:{to}")
-                }
-                _ => format!("{name} {inside} as {outside}:{at} with {far}:{to}"),
-            }
-        };
-        all.take(most).map(shown).collect()
     }
 
     /// What happened since the last call, and how many events there was no room for, ever.

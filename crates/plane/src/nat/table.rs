@@ -541,13 +541,13 @@ impl Table {
         mapping != 0 && self.session_of(now, mapping, remote) != 0
     }
 
-    /// Ends what is too old, a piece of it.
-    pub(crate) fn expire(&mut self, now: Time) {
+    /// Ends what is too old, a piece of it; true if there is more.
+    pub(crate) fn expire(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         if !self.awaited.is_empty() {
             self.place_forwards(now);
         }
-        self.end_leases(now);
+        let more_leases = self.end_leases(now);
         for number in self.hand.walk(tick, self.sessions.numbers()).into_iter().flatten() {
             let slot = &self.sessions[number];
             if self.ages.over(slot.track.class, slot.seen, tick) {
@@ -555,11 +555,14 @@ impl Table {
             }
         }
         for _ in 0..BLOCKS_AT_A_TIME {
-            let Some((owner, id)) = self.pool.rested(tick) else { break };
+            let Some((owner, id)) = self.pool.rested(tick) else {
+                return more_leases || self.hand.is_behind();
+            };
             let block = self.pool.release(id, &mut self.subscribers[owner].holding);
             self.log_block(now, What::BlockReleased, owner, block);
             self.subscribers.forget_idle(&self.secret, owner);
         }
+        true
     }
 
     /// A session is over. A mapping ends with its last session.

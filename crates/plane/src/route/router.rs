@@ -27,11 +27,13 @@ use crate::drops::{Drop, Drops};
 use crate::fragment;
 use crate::frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::icmp::{self, Error};
-use crate::neighbour::{Known, Link, Neighbours, Slot, State, Waiting};
+use crate::limits::Limits;
+use crate::neighbour::{Asker, Known, Link, Neighbours, Slot, State, Waiting};
 use crate::own::{Entry, Own};
 use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
 use crate::stage::{Dir, Step};
-use crate::steer::News;
+use crate::steer::{News, Share};
+use crate::table::shares::Host;
 use crate::time::Time;
 
 /// What a hop means.
@@ -158,6 +160,21 @@ impl Router {
     /// Judges the sources of frames as the ports say, of which so many are at the left end.
     pub(crate) fn judging(self, left: usize, rpf: Vec<Rpf>) -> Router {
         Router { left_ports: 1_u64.checked_shl(left as u32).map_or(u64::MAX, |bit| bit - 1), rpf, ..self }
+    }
+
+    /// The same for a thread of a node with these limits.
+    pub(crate) fn limited(self, limits: &Limits, share: Share, seed: u64) -> Router {
+        Router { neighbours: self.neighbours.limited(limits, share, seed), ..self }
+    }
+
+    /// What hosts use together is limited otherwise from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.neighbours.limit(limits);
+    }
+
+    /// What the other threads of the node are to hear of neighbours since the last call.
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
+        self.neighbours.news()
     }
 
     /// The port of a neighbour's hop.
@@ -396,16 +413,17 @@ impl Router {
         }
     }
 
-    /// Does what is due at `now`.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
-        self.neighbours.tick(now, own, drops);
+    /// Does what is due at `now`, a bounded part of it; true if there is more.
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) -> bool {
+        let more = self.neighbours.tick(now, own, drops);
         self.settle();
+        more
     }
 
     /// Understands a frame about neighbours; `None` if it is none.
     pub(crate) fn hear(&mut self, frame: &Frame<'_>, now: Time, own: &mut Own) -> Option<bool> {
         let heard = neighbour::parse(&frame.untagged())?;
-        let answered = self.neighbours.hear(frame.port, heard, now, own);
+        let answered = self.neighbours.hear(frame, heard, now, own);
         self.settle();
         Some(answered)
     }
@@ -416,6 +434,16 @@ impl Router {
             self.neighbours.overhear(news.port, heard, now, own);
             self.settle();
         }
+    }
+
+    /// Whether a packet says that it comes from a host on the link of its port.
+    pub(crate) fn is_near(&self, frame: &Frame<'_>) -> bool {
+        let from: IpAddr = match frame.kind() {
+            Kind::V4 => Ipv4Addr::from(frame.addresses4().0).into(),
+            Kind::V6 => std::net::Ipv6Addr::from(frame.addresses6().0).into(),
+            _ => return true,
+        };
+        self.neighbours.link(frame.port).addresses.iter().any(|own| own.contains(from))
     }
 
     /// The Ethernet address of a port.
@@ -499,11 +527,17 @@ impl Router {
                 self.settle();
                 self.send(step, i, port, mac, back);
             }
-            Some(Next::Unresolved) => self.wait(step, i, Some(Slot(hop.0 - NEIGHBOURS)), back),
+            Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), back),
+            Some(Next::Connected(port)) if self.is_too_long(&step.frames[i], port) => {
+                step.refuse(i, Drop::TooBig, Error::TooBig(self.mtu(port)), back);
+            }
             Some(Next::Connected(port)) => {
-                let destination = destination(&step.frames[i]);
-                let slot = self.neighbours.slot(port, destination);
-                self.wait(step, i, slot, back);
+                let frame = &step.frames[i];
+                let (asker, to) = (Asker { host: Host::of(frame), dir }, (port, destination(frame)));
+                match self.neighbours.demand(step.now, to, asker, (step.own, step.drops)) {
+                    Ok(slot) => self.wait(step, i, slot, back),
+                    Err(reason) => step.drop(i, reason),
+                }
             }
         }
     }
@@ -536,11 +570,11 @@ impl Router {
             return;
         }
         let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
-        let frame = &mut step.frames[i];
-        let fits = frame.ip().len() <= usize::from(mtu);
-        if !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame)) {
+        if self.is_too_long(&step.frames[i], port) {
             return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);
         }
+        let frame = &mut step.frames[i];
+        let fits = frame.ip().len() <= usize::from(mtu);
         frame.decrement_ttl();
         frame.set_ethernet(mac, link.mac, &link.tags);
         if !fits {
@@ -579,9 +613,14 @@ impl Router {
         true
     }
 
+    /// Whether a packet is longer than a link carries, and not to be cut.
+    fn is_too_long(&self, frame: &Frame<'_>, port: PortId) -> bool {
+        let fits = frame.ip().len() <= usize::from(self.mtu(port));
+        !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame))
+    }
+
     /// A packet for a neighbour whose Ethernet address is not known.
-    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Option<Slot>, back: Entry) {
-        let Some(slot) = slot else { return step.drop(i, Drop::NeighbourTable) };
+    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Slot, back: Entry) {
         let Known { port, mac, state, .. } = self.neighbours.known(slot);
         if !matches!(state, State::Unknown | State::Asking(_)) {
             return self.send(step, i, port, mac, back);
@@ -590,11 +629,10 @@ impl Router {
             return;
         }
         let mtu = self.mtu(port);
-        let frame = &mut step.frames[i];
-        if frame.ip().len() > usize::from(mtu) && (frame.kind() == Kind::V6 || fragment::forbidden(frame)) {
+        if self.is_too_long(&step.frames[i], port) {
             return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);
         }
-        let link = self.neighbours.link(port);
+        let (frame, link) = (&mut step.frames[i], self.neighbours.link(port));
         frame.decrement_ttl();
         frame.set_ethernet([0; 6], link.mac, &link.tags);
         let later = match frame.ip().len() > usize::from(mtu) {

@@ -13,6 +13,8 @@ use crate::batch::{BATCH, Batch, Fate};
 use crate::config::Config;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::plane::{Books, Departure, Leave, Plane};
+use crate::prefix::Prefix;
+use crate::sessions::Cursor;
 use crate::steer::{Share, Way};
 use crate::time::Time;
 
@@ -32,6 +34,8 @@ pub struct VirtualNode {
     config: Option<Config>,
     now: Duration,
     left: Vec<(End, Vec<u8>)>,
+    /// Networks of which nobody answers.
+    nobody_at: Vec<Prefix>,
     /// Frames that have come and are no batch yet; `None` where each is a batch of its own.
     arrived: Option<Vec<(PortId, Vec<u8>)>>,
 }
@@ -58,6 +62,7 @@ impl VirtualNode {
             config: None,
             now: Duration::ZERO,
             left: Vec::new(),
+            nobody_at: Vec::new(),
             arrived: None,
         }
     }
@@ -71,7 +76,31 @@ impl VirtualNode {
 
     /// Mappings, sessions and connections, by thread.
     pub fn sessions(&self) -> Vec<Vec<String>> {
-        self.planes.iter().map(|plane| plane.sessions(usize::MAX)).collect()
+        let of = |plane: &Plane| {
+            let (mut all, mut from) = (Vec::new(), Some(Cursor::default()));
+            while let Some(at) = from {
+                let (some, next) = plane.sessions(at);
+                all.extend(some.iter().map(ToString::to_string));
+                from = next;
+            }
+            all
+        };
+        self.planes.iter().map(of).collect()
+    }
+
+    /// The same, in whose networks nobody has an address of this one.
+    pub fn with_nobody_at(mut self, network: Prefix) -> VirtualNode {
+        self.nobody_at.push(network);
+        self
+    }
+
+    /// A frame comes in at an end, Ethernet header first.
+    pub fn send_frame(&mut self, at: Duration, end: End, frame: &[u8]) {
+        if at > self.now {
+            self.wait(at);
+        }
+        let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
+        self.frames(&[(PortId(if end == End::Left { 0 } else { right }), frame.to_vec())]);
     }
 
     fn mac(port: PortId) -> Mac {
@@ -152,15 +181,23 @@ impl VirtualNode {
                 _ => {}
             }
         }
-        for news in self.planes[*thread].news().collect::<Vec<_>>() {
-            let others = self.planes.iter_mut().enumerate().filter(|(other, _)| other != thread);
-            others.for_each(|(_, plane)| plane.overhear(now, &news));
-        }
         self.depart(waiting);
+    }
+
+    /// Threads hear what others tell of neighbours.
+    fn tell(&mut self) {
+        let now = Time::default() + self.now;
+        for thread in 0..self.planes.len() {
+            for news in self.planes[thread].news().collect::<Vec<_>>() {
+                let others = self.planes.iter_mut().enumerate().filter(|(other, _)| *other != thread);
+                others.for_each(|(_, plane)| plane.overhear(now, &news));
+            }
+        }
     }
 
     /// What the planes say of their own leaves, or waits for another thread.
     fn depart(&mut self, waiting: &mut VecDeque<Bunch>) {
+        self.tell();
         let departures: Vec<_> =
             self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>()).collect();
         for Departure { to, bytes } in departures {
@@ -185,6 +222,8 @@ impl VirtualNode {
             return;
         };
         match heard {
+            Some(Heard::Question { target, .. })
+                if self.nobody_at.iter().any(|network| network.contains(target)) => {}
             Some(Heard::Question { from, target }) => {
                 let host = Host { mac: HOSTS[usize::from(self.end(port) == End::Right)], ip: target };
                 let answer = self.tagged(port, neighbour::answer(host, from));
@@ -197,7 +236,7 @@ impl VirtualNode {
 
     fn tick(&mut self) {
         let now = Time::default() + self.now;
-        self.planes.iter_mut().for_each(|plane| plane.tick(now));
+        self.planes.iter_mut().for_each(|plane| while plane.tick(now) {});
         let mut waiting = VecDeque::new();
         self.depart(&mut waiting);
         self.lead(waiting);
@@ -237,9 +276,12 @@ impl Target for VirtualNode {
             self.wait(at);
         }
         let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
-        let (port, host) = if end == End::Left { (PortId(0), HOSTS[0]) } else { (PortId(right), HOSTS[1]) };
-        let ether_type: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
-        let frame = self.tagged(port, [&Self::mac(port), &host, &ether_type[..], packet].concat());
+        let port = if end == End::Left { PortId(0) } else { PortId(right) };
+        let (ether_type, source): ([u8; 2], _) =
+            if packet[0] >> 4 == 4 { ([8, 0], 12..16) } else { ([0x86, 0xdd], 20..24) };
+        // Each host has an Ethernet address of its own.
+        let host = [&[2, 0xcc], packet.get(source).unwrap_or(&[0; 4])].concat();
+        let frame = self.tagged(port, [&Self::mac(port), &host[..], &ether_type, packet].concat());
         match &mut self.arrived {
             Some(arrived) => arrived.push((port, frame)),
             None => self.frames(&[(port, frame)]),

@@ -5,7 +5,7 @@
 //! | Where do records lie? | `arena.rs` |
 //! | How are they found by a hash? | `index.rs`; which hash nobody can foresee: `secret.rs` |
 //! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
-//! | How often may something happen? | `allowance.rs` |
+//! | How often may something happen? | `allowance.rs`; for each host: `quota.rs` |
 //! | Who gives way where all want more than there is? | `shares.rs` |
 //! | What became of a packet's first piece, and which pieces wait for it? | `pieces.rs` |
 
@@ -13,6 +13,7 @@ pub(crate) mod allowance;
 pub(crate) mod arena;
 pub(crate) mod index;
 pub(crate) mod pieces;
+pub(crate) mod quota;
 pub(crate) mod secret;
 pub(crate) mod shares;
 pub(crate) mod tcp;

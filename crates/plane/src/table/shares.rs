@@ -18,7 +18,8 @@ use crate::time::Time;
 /// Who has no more counts as one who has as many.
 const A_FEW: usize = 8;
 
-/// A sender: an address of IPv4, or a /64 of IPv6, all of whose addresses one host can have.
+/// A sender: an address of IPv4, or a /64 of IPv6, all of whose addresses one host can have; and by which Ethernet address
+/// its frames come, which tells hosts of a link apart that have a /64 together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Host(pub(crate) [u32; 4]);
 
@@ -26,10 +27,21 @@ impl Host {
     /// Who sent a frame.
     #[inline]
     pub(crate) fn of(frame: &Frame<'_>) -> Host {
-        match frame.kind() {
-            Kind::V4 => Host(mapped4(frame.addresses4().0)),
-            _ => Host(words6(frame.addresses6().0 >> 64 << 64)),
-        }
+        let Host([_, _, high, low]) = Host::station(frame);
+        // Mixed, since there are Ethernet addresses that follow from those of IPv4.
+        let station = (u64::from(high) << 32 | u64::from(low)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let [a, b, c, d] = match frame.kind() {
+            Kind::V4 => mapped4(frame.addresses4().0),
+            _ => words6(frame.addresses6().0 >> 64 << 64),
+        };
+        Host([a, b, c ^ (station >> 32) as u32, d ^ station as u32])
+    }
+
+    /// Who sent a frame on its link.
+    #[inline]
+    pub(crate) fn station(frame: &Frame<'_>) -> Host {
+        let (_, [a, b, c, d, e, f]) = frame.macs();
+        Host([0, 1, u32::from_be_bytes([0, 0, a, b]), u32::from_be_bytes([c, d, e, f])])
     }
 }
 

@@ -115,7 +115,7 @@ impl Ages {
 
 /// Time in which the hand comes to each slot once, if the node is run often enough.
 const ROUND: Duration = Duration::from_secs(8);
-/// Slots that a call looks at, at most; a call by an idle loop is to be repeated while it finds more to do.
+/// Slots that a call looks at, at most; who is idle calls again as long as the hand is behind.
 const MOST: u32 = 256;
 /// Slots that a call looks at, at least: a small table is walked whole each time.
 const LEAST: u32 = 16;
@@ -125,15 +125,24 @@ const LEAST: u32 = 16;
 pub(crate) struct Hand {
     at: u32,
     last: Tick,
+    /// Slots that it should have looked at by now, beside.
+    behind: u32,
 }
 
 impl Hand {
+    /// Whether it should have looked at more slots by now.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind > 0
+    }
+
     /// The slots to look at now, of `slots`: a piece up to the end, and a piece from the beginning.
     pub(crate) fn walk(&mut self, now: Tick, slots: u32) -> [std::ops::Range<u32>; 2] {
         let passed = now.since(self.last).min(Tick::count(ROUND));
         self.last = now;
         let share = (u64::from(slots) * u64::from(passed)).div_ceil(u64::from(Tick::count(ROUND))) as u32;
-        let count = share.clamp(LEAST, MOST).min(slots);
+        let due = self.behind.saturating_add(share).min(slots);
+        let count = due.clamp(LEAST, MOST).min(slots);
+        self.behind = due.saturating_sub(count);
         let from = if self.at < slots { self.at } else { 0 };
         let to = (from + count).min(slots);
         let rest = count - (to - from);

@@ -131,7 +131,7 @@ fn no_frame_breaks_a_node_whose_stages_come_and_go() {
             assert!(plane.books().balance(), "seed {seed}, {n}, {config:?}: {:?}", plane.books());
         }
         // What waits anywhere has an end.
-        (0..8).for_each(|n| plane.tick(Time::from_ms(150_000 + n * 1000)));
+        (0..8).for_each(|n| _ = plane.tick(Time::from_ms(150_000 + n * 1000)));
         assert_eq!(plane.books().held, 0, "seed {seed}");
     }
 }

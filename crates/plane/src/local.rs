@@ -1,0 +1,139 @@
+//! Frames for the machine that the node runs on: each costs as much as passing a hundred on, so that each kind of them has a
+//! rate of its own, and each sender a part of that. Who floods the node's addresses takes nothing from its routing, nor
+//! from what its neighbours tell it.
+//!
+//! | kind | frames | of whom a sender is |
+//! |---|---|---|
+//! | neighbours | ARP, neighbour discovery, router discovery | an Ethernet address |
+//! | routing | BGP, OSPF, BFD, RIP, PIM, VRRP, LDP, IGMP; from the link by itself | an address, or a /64, with an Ethernet address |
+//! | ICMP | all other ICMP | likewise |
+//! | rest | all else | likewise |
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+
+use crate::drops::Drop;
+use crate::frame::{Frame, Kind};
+use crate::limits::Limits;
+use crate::steer::Share;
+use crate::table::quota::Quota;
+use crate::table::shares::Host;
+use crate::time::Time;
+
+/// Places for senders.
+const PLACES: usize = 1024;
+const BGP: u16 = 179;
+const LDP: u16 = 646;
+/// RIP, RIPng, LDP, BFD: of one hop, its echoes, of several hops.
+const ROUTING_UDP: [u16; 6] = [520, 521, LDP, 3784, 3785, 4784];
+/// IGMP, EIGRP, OSPF, PIM, VRRP.
+const ROUTING: [u8; 5] = [2, 88, 89, 103, 112];
+
+/// What kind of frame it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Neighbours,
+    Routing,
+    Icmp,
+    Rest,
+}
+
+impl Class {
+    fn of(frame: &Frame<'_>) -> Class {
+        let (sport, dport) = frame.ports();
+        match (frame.kind(), frame.proto()) {
+            (Kind::V4 | Kind::V6, ICMP | ICMP6) => match frame.icmp() {
+                Some((133..=137, _)) if frame.kind() == Kind::V6 => Class::Neighbours,
+                _ => Class::Icmp,
+            },
+            (Kind::V4 | Kind::V6, TCP) if [BGP, LDP].iter().any(|port| [sport, dport].contains(port)) => {
+                Class::Routing
+            }
+            (Kind::V4 | Kind::V6, UDP) if ROUTING_UDP.contains(&dport) => Class::Routing,
+            (Kind::V4 | Kind::V6, proto) if ROUTING.contains(&proto) => Class::Routing,
+            (Kind::V4 | Kind::V6, _) => Class::Rest,
+            _ => Class::Neighbours,
+        }
+    }
+}
+
+/// What the machine may still be given.
+#[derive(Debug)]
+pub(crate) struct Local {
+    neighbours: Quota,
+    routing: Quota,
+    /// Of hosts on the link of the port: nobody far away takes from them.
+    routing_near: Quota,
+    icmp: Quota,
+    rest: Quota,
+    share: Share,
+}
+
+impl Local {
+    pub(crate) fn new(limits: &Limits, share: Share, seed: u64) -> Local {
+        let [neighbours, routing, icmp, rest] =
+            limits.local(share).map(|rates| move || Quota::new(seed, PLACES, rates));
+        Local {
+            neighbours: neighbours(),
+            routing: routing(),
+            routing_near: routing(),
+            icmp: icmp(),
+            rest: rest(),
+            share,
+        }
+    }
+
+    /// Other limits.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        let [neighbours, routing, icmp, rest] = limits.local(self.share);
+        self.neighbours.set_rates(neighbours);
+        self.routing.set_rates(routing);
+        self.routing_near.set_rates(routing);
+        self.icmp.set_rates(icmp);
+        self.rest.set_rates(rest);
+    }
+
+    /// Why the machine is not given a frame, if it is not; `is_near`: it comes from a host on the link of its port.
+    pub(crate) fn refuses(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Option<Drop> {
+        let class = Class::of(frame);
+        let (quota, reason) = match class {
+            Class::Neighbours => (&mut self.neighbours, Drop::LocalNeighbours),
+            Class::Routing if is_near => (&mut self.routing_near, Drop::LocalRouting),
+            Class::Routing => (&mut self.routing, Drop::LocalRouting),
+            Class::Icmp => (&mut self.icmp, Drop::LocalIcmp),
+            Class::Rest => (&mut self.rest, Drop::LocalRest),
+        };
+        let from = if class == Class::Neighbours { Host::station(frame) } else { Host::of(frame) };
+        (!quota.allows(now, from)).then_some(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{HEAD_ROOM, PortId};
+    use crate::scenario::packet;
+
+    #[test]
+    fn kinds_of_frames() {
+        for (line, class) in [
+            ("tcp 198.18.0.2:179 > 198.18.0.1:50000 A", Class::Routing),
+            ("tcp [2001:db8::2]:50000 > [2001:db8::1]:179 S", Class::Routing),
+            ("tcp 198.18.0.2:50000 > 198.18.0.1:22 S", Class::Rest),
+            ("udp 198.18.0.2:50000 > 198.18.0.1:3784", Class::Routing),
+            ("udp 198.18.0.2:3784 > 198.18.0.1:53", Class::Rest),
+            ("proto/89 198.18.0.2 > 224.0.0.5 len 44", Class::Routing),
+            ("proto/47 198.18.0.2 > 198.18.0.1 len 44", Class::Rest),
+            ("icmp reply 198.18.0.2 > 198.18.0.1 id 7", Class::Icmp),
+            ("icmp echo [2001:db8::2] > [2001:db8::1] id 7", Class::Icmp),
+        ] {
+            let kind: [u8; 2] = if line.contains('[') { [0x86, 0xdd] } else { [8, 0] };
+            let packet = packet(line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
+            let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, &packet].concat();
+            let end = buf.len();
+            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+            frame.read(12).expect("readable");
+            assert_eq!(Class::of(&frame), class, "{line}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Mappings and sessions for people to see, a piece of them at a time.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use weir_packet::headers::{ICMP, TCP, UDP};
+
+use super::Nat;
+use super::sessions::Sessions;
+use super::slot::{Inside, Kind, Slot};
+use crate::address::address_of;
+use crate::sessions::Piece;
+
+/// An address of IPv4 with a port.
+type End = (u32, u16);
+
+/// A mapping or session as it was when it was looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mapped {
+    inside: Inside,
+    outside: End,
+    far: End,
+    /// The server in whose place the far end is, where it is redirected.
+    server: Option<End>,
+}
+
+impl Nat {
+    /// Mappings and sessions from this number on, so many at most.
+    pub(crate) fn shown(&self, from: u32) -> Piece<Mapped> {
+        let is_shown = |slot: &&Slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot);
+        let one =
+            |number: u32| Some(&self.table.sessions[number]).filter(is_shown).map(|slot| self.mapped(slot));
+        Piece::of(from.max(1)..self.table.sessions.numbers(), one)
+    }
+
+    fn mapped(&self, slot: &Slot) -> Mapped {
+        let (inside, remote) = (slot.inside(), slot.remote());
+        let server = match slot.kind() {
+            Kind::Redirected => self.table.redirects.get(usize::from(slot.dependents)).map(|to| to.server),
+            _ => None,
+        };
+        // A further session has the outside end of its mapping.
+        let slot = match slot.kind() {
+            Kind::Session => {
+                let hash = Sessions::hash(&self.table.secret, &inside);
+                &self.table.sessions[self.table.sessions.mapping(hash, &inside)]
+            }
+            _ => slot,
+        };
+        let outside = (self.table.outside.address(slot.outside), slot.outside_port);
+        Mapped { inside, outside, far: (remote.address, remote.port), server }
+    }
+}
+
+impl fmt::Display for Mapped {
+    /// Protocol, inside end, outside end, remote end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inside { address, port, proto } = self.inside;
+        match proto {
+            TCP => f.write_str("tcp")?,
+            UDP => f.write_str("udp")?,
+            ICMP => f.write_str("icmp")?,
+            other => write!(f, "{other}")?,
+        }
+        let end = |(address, port): End| format!("{}:{port}", Ipv4Addr::from(address));
+        write!(f, " {} as {}", SocketAddr::new(address_of(address), port), end(self.outside))?;
+        match self.server {
+            Some(server) => write!(f, " with {} for {}", end(server), end(self.far)),
+            None => write!(f, " with {}", end(self.far)),
+        }
+    }
+}

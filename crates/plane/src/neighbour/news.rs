@@ -1,0 +1,97 @@
+//! What the threads of a node tell each other of neighbours: what others have asked for, and what has changed. Whoever
+//! floods a link with news takes no more than a small part of the way between threads.
+//!
+//! ```text
+//! a thread asks for X > the others pass on what they hear of X, once
+//! a thread hears what is new to it > told, so many times per second
+//! ```
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::frame::PortId;
+use crate::steer::{News, Share};
+use crate::table::allowance::Allowance;
+use crate::time::Time;
+
+/// How long another thread waits for an answer; it asks again in the meantime.
+const WANTED: Duration = Duration::from_secs(2);
+/// Neighbours that other threads wait for.
+const MOST_WANTED: usize = 1 << 16;
+/// What nobody asked for, of a port: so many at once, and one more each so often.
+const UNASKED: (u64, u64) = (64, 5_000_000);
+
+type Which = (PortId, IpAddr);
+
+/// What a thread and the others tell each other.
+#[derive(Debug)]
+pub(super) struct Gossip {
+    /// Without others there is nobody to tell.
+    has_others: bool,
+    to_tell: Vec<News>,
+    /// Until when others wait for an answer, and how many do.
+    wanted: HashMap<Which, (Time, u32)>,
+    /// In the order of time; who is asked for again stands here again.
+    order: VecDeque<(Time, Which)>,
+    /// What nobody asked for, by port.
+    unasked: Vec<Allowance>,
+}
+
+impl Gossip {
+    pub(super) fn new(ports: usize, share: Share) -> Gossip {
+        Gossip {
+            has_others: share.of > 1,
+            to_tell: Vec::new(),
+            wanted: HashMap::new(),
+            order: VecDeque::new(),
+            unasked: vec![Allowance::default(); ports],
+        }
+    }
+
+    /// What is to be told to the others since the last call.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = News> {
+        self.to_tell.drain(..)
+    }
+
+    /// The others are told, whatever it is: `frame` returns it without tags.
+    pub(super) fn tell(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
+        if self.has_others {
+            self.to_tell.push(News { port, frame: frame() });
+        }
+    }
+
+    /// Whether the others are to hear of this neighbour: if one of them waits for that, or it is new and nobody tells
+    /// too much that is.
+    pub(super) fn is_worth_it(&mut self, now: Time, (port, ip): Which, is_new: bool) -> bool {
+        if !self.has_others {
+            return false;
+        }
+        if let Some((until, waiting)) = self.wanted.get_mut(&(port, ip))
+            && *until >= now
+            && *waiting > 0
+        {
+            *waiting -= 1;
+            return true;
+        }
+        let (burst, interval_ns) = UNASKED;
+        let unasked = self.unasked.get_mut(usize::from(port.0));
+        is_new && unasked.is_some_and(|unasked| unasked.once_more(now, interval_ns, burst))
+    }
+
+    /// Another thread waits for an answer of this one.
+    pub(super) fn wait_for(&mut self, now: Time, which: Which) {
+        while self.order.len() >= MOST_WANTED || self.order.front().is_some_and(|(until, _)| *until < now) {
+            if let Some((until, old)) = self.order.pop_front()
+                && self.wanted.get(&old).is_some_and(|wanted| wanted.0 == until)
+            {
+                self.wanted.remove(&old);
+            }
+        }
+        let until = now + WANTED;
+        let wanted = self.wanted.entry(which).or_insert((until, 0));
+        *wanted = (until, wanted.1.saturating_add(1));
+        self.order.push_back((until, which));
+    }
+}
