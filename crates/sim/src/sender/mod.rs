@@ -513,6 +513,19 @@ mod tests {
     }
 
     #[test]
+    fn after_reordering_a_loss_is_believed_a_quarter_of_a_round_trip_later() {
+        let mut sender = sender(Name::Reno);
+        sender.acked(&ack(0, Some(1)), ms(100));
+        sender.acked(&ack(2, None), ms(100));
+        for seq in 3..=6 {
+            sender.acked(&ack(2, Some(seq)), ms(100));
+        }
+        assert_eq!((sender.counts.lost, sender.deadline()), (0, ms(125)));
+        sender.timer(ms(125));
+        assert_eq!((sender.counts.lost, sender.counts.recoveries), (1, 1));
+    }
+
+    #[test]
     fn a_recovery_that_was_not_necessary_is_undone() {
         for cc in [Name::Reno, Name::Cubic, Name::Dctcp, Name::Prague, Name::Bbr3] {
             let mut sender = sender(cc);

@@ -380,3 +380,28 @@ fn a_limited_refill_does_not_lower_the_estimate() {
     bbr.on_ack(&Ack { delivered: 4, ce: 0, rtt: Some(RTT), rate }, &connection(4));
     assert_eq!((bbr.model.max_bw(), bbr.state), (before, State::Up));
 }
+
+#[test]
+fn a_plateau_is_three_rounds_of_less_than_a_quarter_more() {
+    let mut bbr = Bbr3::new(RULES, 1);
+    let ack = |delivery_rate: f64, is_app_limited: bool| Ack {
+        delivered: 1,
+        ce: 0,
+        rtt: None,
+        rate: RateSample { delivery_rate, is_app_limited, ..RateSample::default() },
+    };
+    for (rate, limited, round_start, count, full) in [
+        (100.0, false, true, 0, false),
+        (124.0, false, true, 1, false),
+        (125.0, false, true, 0, false),
+        (150.0, false, true, 1, false),
+        (150.0, false, false, 1, false),
+        (150.0, true, true, 1, false),
+        (156.0, false, true, 2, false),
+        (130.0, false, true, 3, true),
+    ] {
+        bbr.round_start = round_start;
+        bbr.check_full_bw(&ack(rate, limited));
+        assert_eq!((bbr.full_bw_count, bbr.full_bw_now), (count, full), "{rate}");
+    }
+}
