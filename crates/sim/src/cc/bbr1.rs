@@ -305,3 +305,23 @@ impl CongestionControl for Bbr1 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn flows_begin_the_cycle_in_any_phase_but_the_one_that_drains() {
+        let phases: BTreeSet<usize> = (0..200)
+            .map(|seed| {
+                let mut bbr = Bbr1::new(seed);
+                bbr.enter_probe_bw(Time::ZERO);
+                assert_eq!(bbr.pacing_gain, CYCLE[bbr.phase]);
+                bbr.phase
+            })
+            .collect();
+        assert_eq!(phases.into_iter().collect::<Vec<_>>(), [0, 2, 3, 4, 5, 6, 7]);
+    }
+}
