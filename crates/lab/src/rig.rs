@@ -79,8 +79,8 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
     /// Upper bound of the trial time. Repeated noisy trials, building test beds and measuring the wire are not counted.
     fn estimate(&self) -> Duration;
 
-    /// Points with a device under test; 0 if all are measured in the same rounds.
-    fn devices(&self) -> usize {
+    /// How many points it measures one after another; 0 where all are measured in the same rounds.
+    fn points(&self) -> usize {
         0
     }
 

@@ -116,8 +116,11 @@ fn run(command: Command) -> Result<Outcome> {
 
 fn check_plan(name: &str, sets: &Sets, out: &mut impl Write) -> Result<()> {
     let plan = sets.load(name)?;
-    let (points, time) = (plan.points().len(), time::in_words(plan.estimate()));
-    Ok(writeln!(out, "{name} is valid: {points} points, at most {time} of trials")?)
+    let points = match plan.experiment.points() {
+        0 => String::new(),
+        n => format!("{n} points, "),
+    };
+    Ok(writeln!(out, "{name} is valid: {points}at most {} of trials", time::in_words(plan.estimate()))?)
 }
 
 fn list_plans(out: &mut impl Write) -> Result<()> {

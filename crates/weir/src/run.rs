@@ -130,7 +130,7 @@ pub(crate) fn write_report(runs: &[RunData], path: Option<&Path>) -> Result<Path
 
 fn announce(plan: &Plan) {
     let estimate = time::in_words(plan.estimate());
-    let points = match plan.points().len() {
+    let points = match plan.experiment.points() {
         // An experiment without a device under test.
         0 => String::new(),
         n => format!("{n} points, "),

@@ -51,6 +51,10 @@ impl Experiment for Buffers {
         Buffers::estimate(self)
     }
 
+    fn points(&self) -> usize {
+        self.cells().len()
+    }
+
     fn is_simulated(&self) -> bool {
         true
     }

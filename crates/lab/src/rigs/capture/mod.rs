@@ -56,6 +56,10 @@ impl Experiment for Ladder {
         Ladder::estimate(self)
     }
 
+    fn points(&self) -> usize {
+        self.steps().len()
+    }
+
     fn preflight(&self, _: TesterKind) -> Result<(), Unfit> {
         let mut tried = Vec::new();
         for step in self.steps() {

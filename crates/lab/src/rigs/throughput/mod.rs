@@ -55,11 +55,11 @@ impl Rig for ThroughputRig {
 
 impl Experiment for Throughput {
     fn estimate(&self) -> Duration {
-        self.points().iter().map(|point| self.estimate_at(point)).sum()
+        Throughput::points(self).iter().map(|point| self.estimate_at(point)).sum()
     }
 
-    fn devices(&self) -> usize {
-        self.points().len()
+    fn points(&self) -> usize {
+        Throughput::points(self).len()
     }
 
     fn deviations(&self) -> Vec<String> {
@@ -67,11 +67,11 @@ impl Experiment for Throughput {
     }
 
     fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {
-        preflight::devices(&self.points(), tester)
+        preflight::devices(&Throughput::points(self), tester)
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
-        run.of(self).all_points(&self.points())
+        run.of(self).all_points(&Throughput::points(self))
     }
 }
 
