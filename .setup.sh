@@ -159,7 +159,7 @@ is_fresh() {
 build_weir() {
     local log status=0
     log=$(mktemp)
-    build env CARGO_TERM_COLOR=never cargo build --release -p weir --target-dir "$target" 2>&1 |
+    build env CARGO_TERM_COLOR=never cargo build --locked --release -p weir --target-dir "$target" 2>&1 |
         show_build "$log" || status=$?
     if [ "$status" -ne 0 ]; then
         cat "$log" >&2
