@@ -256,6 +256,70 @@ fn a_flood_to_the_node_itself_keeps_nobody_else_from_it() {
     );
 }
 
+/// A host inside finds out how long packets may be, and by which way they go.
+fn discover(street: &mut Street, round: u32) {
+    for (line, told) in [
+        (format!("udp 198.18.0.200:{round} > 198.19.0.200:53 len 1450 df"), "icmp unreachable/4 "),
+        (format!("udp 198.18.0.200:{round} > 198.19.0.200:53 ttl 1"), "icmp exceeded"),
+    ] {
+        let answer = street.pass(End::Left, &line);
+        assert!(answer.starts_with(told), "{}: {line}: {answer}", street.what);
+    }
+}
+
+#[test]
+fn who_is_told_of_much_keeps_nobody_from_being_told() {
+    let text = ROUTER.replace("/16, 2001:db8:2::1/64)", "/16, 2001:db8:2::1/64, mtu 1400)");
+    let rows: [(&str, Flood); 3] = [
+        ("packets whose time ends here", |_| {
+            (End::Left, "udp 198.18.0.66:1 > 198.19.0.200:53 ttl 1".to_string())
+        }),
+        ("packets that are too long", |_| {
+            (End::Left, "udp 198.18.0.66:1 > 198.19.0.200:53 len 1450 df".to_string())
+        }),
+        ("packets without a way, from outside", |dice| {
+            (End::Right, format!("udp 198.19.0.66:1 > 198.19.0.200:{} ttl 1", 1 + dice.roll(99)))
+        }),
+    ];
+    for (what, flood) in rows {
+        let mut street = Street::new(&text, 1, flood, what);
+        (0..ROUNDS).for_each(|round| discover(&mut street, round));
+    }
+}
+
+/// Tables that a flood fills in a tenth of a second.
+const SMALL_FILTER: &str = "filter(connections 2000, accept outward, accept state established, accept state related, \
+                            accept inward udp to port 9, accept inward tcp to port 80)";
+const SMALL_NAT: &str = "nat(public 192.0.2.0/28, sessions 2000, subscriber-calls 100, forward tcp 192.0.2.1:80 to 198.18.0.66:80)";
+
+#[test]
+fn a_table_that_is_full_takes_whoever_is_honest() {
+    let rows: &[(&str, &str, Flood)] = &[
+        ("connections from outside that nobody answers", SMALL_NAT, |dice| {
+            (End::Right, format!("tcp {}:{} > 192.0.2.1:80 S", dice.address(), 1 + dice.roll(60_000)))
+        }),
+        ("connections from inside that nobody answers", SMALL_NAT, |dice| {
+            (End::Left, format!("tcp 198.18.0.66:{} > {}:80 S", 1 + dice.roll(60_000), dice.address()))
+        }),
+        ("datagrams from a host inside", SMALL_NAT, |dice| {
+            (End::Left, format!("udp 198.18.0.66:{} > {}:53", 1 + dice.roll(60_000), dice.address()))
+        }),
+        ("datagrams from anywhere outside, by a filter", SMALL_FILTER, |dice| {
+            (End::Right, format!("udp {}:{} > 198.18.0.66:9", dice.address(), 1 + dice.roll(60_000)))
+        }),
+        ("connections from anywhere outside, by a filter", SMALL_FILTER, |dice| {
+            (End::Right, format!("tcp {}:{} > 198.18.0.66:80 S", dice.address(), 1 + dice.roll(60_000)))
+        }),
+        ("datagrams from a host inside, by a filter", SMALL_FILTER, |dice| {
+            (End::Left, format!("udp 198.18.0.66:{} > {}:53", 1 + dice.roll(60_000), dice.address()))
+        }),
+    ];
+    for (what, node, flood) in rows {
+        let mut street = Street::new(node, 1, *flood, what);
+        (0..2 * ROUNDS).for_each(|round| street.talk(round));
+    }
+}
+
 /// Where addresses are made up, nobody tells one outside from another: inside nobody notices.
 #[test]
 fn a_flood_from_addresses_that_are_made_up_stays_on_its_side() {

@@ -1,12 +1,14 @@
 //! Who gives way in a full table, so that one who floods it starves nobody else.
 //!
 //! ```text
-//! full > of a few sessions: one that was never open, or is over     > the oldest gives way
+//! full > of a few sessions: one that was never open, or is over, but
+//!                           not for who fills the table with others  > the oldest gives way
 //!                           else one of a host with much more       > the oldest gives way, unless it is an open connection
 //!                           else                                    > the new one is refused
 //! ```
 //! What others outside begin has a limit of its own for each host, beyond which only those calls are refused.
 
+use super::sessions::Sessions;
 use super::slot::{Inside, Kind};
 use super::table::Table;
 use crate::drops::Drop;
@@ -19,6 +21,9 @@ const LOOKED_AT: u32 = 16;
 /// Who has as many keeps them all, however full the table is; who has more than these and twice as many as who asks does not.
 const A_FEW: u32 = 16;
 
+/// Who has one session of so many fills the table.
+const MUCH_OF_ALL: u32 = 16;
+
 /// What may give way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
@@ -26,6 +31,15 @@ enum Worth {
     NotOpen,
     /// Of a host that has much more than the one who asks.
     OfTheRicher,
+}
+
+/// Who wants one more session.
+struct Newcomer<'a> {
+    inside: &'a Inside,
+    /// Sessions that its host has.
+    sessions: u32,
+    /// The mapping that it may be about to join, which must not end, has so many further sessions.
+    dependents: u16,
 }
 
 impl Table {
@@ -43,12 +57,18 @@ impl Table {
     /// Ends a session that is worth less than a new one of this inside end; false if none of a few is.
     #[cold]
     fn make_room(&mut self, now: Time, inside: &Inside) -> bool {
-        let host = self.subscribers.find(&self.secret, inside.address);
-        let own = if host == 0 { 0 } else { self.subscribers[host].sessions };
+        let joined = self.sessions.mapping(Sessions::hash(&self.secret, inside), inside);
+        let host = match joined {
+            0 => self.subscribers.find(&self.secret, inside.address),
+            // Those of all configured mappings are one host's.
+            _ => self.sessions[joined].subscriber,
+        };
+        let sessions = if joined == 0 && host == 0 { 0 } else { self.subscribers[host].sessions };
+        let newcomer = Newcomer { inside, sessions, dependents: self.sessions[joined].dependents };
         let mut found: Option<(Worth, u32)> = None;
         for _ in 0..LOOKED_AT {
             self.victim = if self.victim + 1 < self.sessions.numbers() { self.victim + 1 } else { 1 };
-            let Some(worth) = self.worth(self.victim, own, inside) else { continue };
+            let Some(worth) = self.worth(self.victim, &newcomer) else { continue };
             let seen = self.sessions[self.victim].seen;
             let is_less = |&(other, number): &(Worth, u32)| {
                 let age = seen.since(self.sessions[number].seen) as i32;
@@ -63,25 +83,33 @@ impl Table {
         true
     }
 
-    /// What a session is worth to whom a host gives way that has `own` sessions; `None`: it stays.
-    fn worth(&self, number: u32, own: u32, inside: &Inside) -> Option<Worth> {
+    /// What a session is worth beside who wants one more; `None`: it stays.
+    fn worth(&self, number: u32, newcomer: &Newcomer<'_>) -> Option<Worth> {
         let slot = &self.sessions[number];
+        // Without further sessions a mapping that was not configured would end.
+        let is_further = slot.kind() == Kind::Session;
+        let is_needed = slot.inside() == *newcomer.inside && !(is_further && newcomer.dependents > 1);
         let ends_here = match slot.kind() {
             Kind::Free => false,
             // With further sessions it would only be known by fewer ends.
             Kind::Mapping => slot.dependents == 0,
             _ => true,
         };
-        // Whoever is about to join a mapping needs that.
-        if !ends_here || slot.is_fixed() || self.is_foreign(slot) || slot.inside() == *inside {
+        if !ends_here || is_needed || slot.is_fixed() && !is_further || self.is_foreign(slot) {
             return None;
         }
+        let of_host = self.subscribers[slot.subscriber].sessions;
         match slot.track.class {
-            Class::TcpOpening | Class::TcpClosing | Class::TcpReset => Some(Worth::NotOpen),
+            Class::TcpOpening | Class::TcpClosing | Class::TcpReset => {
+                // Who fills the table takes nothing from one who has much less.
+                let fills = newcomer.sessions.saturating_mul(MUCH_OF_ALL) > self.sessions.live();
+                let has_more = newcomer.sessions > of_host.saturating_mul(2).saturating_add(A_FEW);
+                (!(fills && has_more)).then_some(Worth::NotOpen)
+            }
             Class::TcpEstablished | Class::Lasting => None,
             _ => {
-                let enough = own.saturating_mul(2).saturating_add(A_FEW);
-                (self.subscribers[slot.subscriber].sessions > enough).then_some(Worth::OfTheRicher)
+                let enough = newcomer.sessions.saturating_mul(2).saturating_add(A_FEW);
+                (of_host > enough).then_some(Worth::OfTheRicher)
             }
         }
     }
