@@ -72,7 +72,7 @@ impl Source {
             obstacles.extend(interface::poll_obstacle(link));
         }
         let granted = queues.first().map(|queue| queue.granted());
-        if granted.as_ref().is_some_and(|granted| granted.method.contains("generic XDP")) {
+        if is_generic(&queues) {
             obstacles.push(format!(
                 "the driver of {} has no XDP, and in the kernel's receive path {rung} is no faster than a ring: leave \
                  out --rung",
@@ -108,6 +108,9 @@ fn best(rtnl: &mut Rtnl, link: &Link, wanted: &Wanted) -> Result<Opened, SourceE
         }
         let start = interface::counters(rtnl, link)?;
         match open(rung, link, wanted) {
+            Ok(queues) if is_generic(&queues) => {
+                why.push(format!("not {rung}: the driver of {} has no XDP", link.name));
+            }
             Ok(queues) => {
                 let why = if why.is_empty() { "the best way there is".to_string() } else { why.join("; ") };
                 return Ok((rung, start, queues, why));
@@ -125,12 +128,17 @@ fn best(rtnl: &mut Rtnl, link: &Link, wanted: &Wanted) -> Result<Opened, SourceE
     Err(last.expect("at least one way takes no frames away, and was tried"))
 }
 
+/// Are frames taken by an XDP program in the kernel's receive path, for want of one in the driver?
+fn is_generic(queues: &[Box<dyn Queue>]) -> bool {
+    queues.first().is_some_and(|queue| queue.granted().method.contains("generic XDP"))
+}
+
 /// From the best on. AF_XDP is one on hardware only: a virtual interface has frames copied in either way, and a capture
-/// that takes them away surprises.
+/// that takes them away surprises. Before Linux 6.13 an interface that is down has no fan-out.
 fn preferred(link: &Link, sockets: u16) -> Vec<Rung> {
-    let rings = if sockets > 1 { [Rung::RingFanout, Rung::Fanout] } else { [Rung::Ring, Rung::RecvMmsg] };
     let xdp = link.kind.is_none().then_some(Rung::Xdp);
-    xdp.into_iter().chain(rings).collect()
+    let several = [Rung::RingFanout, Rung::Fanout].into_iter().filter(|_| sockets > 1);
+    xdp.into_iter().chain(several).chain([Rung::Ring, Rung::RecvMmsg]).collect()
 }
 
 fn open(rung: Rung, link: &Link, wanted: &Wanted) -> Result<Vec<Box<dyn Queue>>, SourceError> {
