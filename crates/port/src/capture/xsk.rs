@@ -194,8 +194,8 @@ fn rest(frames: u64, time: Duration, entries: u64) -> Option<Duration> {
 
 /// A measurement that took no longer than this is good enough, ns.
 const GOOD_NS: u64 = 500;
-/// Most measurements. Where a clock is slow to read and others take the CPU meanwhile, few are not enough: an emulated machine
-/// was off by milliseconds after three.
+/// Most measurements. Where a clock is slow to read and others take the CPU meanwhile, as in an emulated machine, each of a few
+/// may be interrupted.
 const MEASUREMENTS: usize = 100;
 
 /// What to add to CLOCK_MONOTONIC for the time since 1970: measured until a measurement is good, else the quickest one counts.
