@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! node lan > filter(...) > wan
+//! threads 3                               if it has more than one; batches come to them in turn
 //! 100ms 0 0200...  1 0200...          a batch: milliseconds after the one before, then port and frame of each
 //! ```
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use weir_plane::scenario::described;
-use weir_plane::{Batch, Config, Fate, Frame, HEAD_ROOM, Leave, Plane, PortId, Time};
+use weir_plane::{
+    BATCH, Batch, Books, Config, Fate, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Time, Way,
+};
 
 /// Frames that arrive together.
 #[derive(Debug, Clone, Default)]
@@ -23,16 +27,38 @@ pub(crate) struct Arrivals {
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) node: String,
+    pub(crate) threads: u8,
     pub(crate) batches: Vec<Arrivals>,
 }
 
 /// A node under test.
 pub(crate) struct Bench {
-    plane: Plane,
+    /// By thread.
+    planes: Vec<Plane>,
+    /// The thread that the next batch comes to.
+    next: usize,
+    config: Config,
     /// Tags of its ports.
     pub(crate) tags: [Vec<[u8; 4]>; 2],
     now: Time,
 }
+
+/// A frame on its way to a thread.
+struct Coming {
+    port: PortId,
+    way: Way,
+    bytes: Vec<u8>,
+    /// The frame that somebody sent, if its packet was sound and the node has not made another of it.
+    sound: Option<Vec<u8>>,
+    /// How many threads had it before.
+    hops: u32,
+}
+
+/// What waits for its thread.
+type Waiting = VecDeque<(usize, Vec<Coming>)>;
+
+/// More threads than any frame comes to: each says once whose it is.
+const MOST_HOPS: u32 = 8;
 
 /// Packets that left, by their port.
 pub(crate) type Left = Vec<(usize, Vec<u8>)>;
@@ -41,22 +67,64 @@ pub(crate) fn mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0xaa, port as u8]
 }
 
+/// A node's text, if so many threads can share it.
+fn read(node: &str, threads: u8) -> Option<Config> {
+    let config = Config::read("n", node).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    config.may_share(threads).is_ok().then_some(config)
+}
+
+/// What a thread has of a node.
+fn part(config: &Config, thread: u8, of: u8) -> Config {
+    let mut config = config.clone();
+    config.share = Share { thread, of };
+    config
+}
+
+/// As many of so many threads as can share a node.
+pub(crate) fn fitting(node: &str, threads: u8) -> u8 {
+    (1..=threads).rev().find(|&threads| read(node, threads).is_some()).unwrap_or(1)
+}
+
 impl Bench {
-    pub(crate) fn new(node: &str) -> Bench {
-        let config = Config::read("n", node).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        let plane = Plane::new(&config, &[mac(0), mac(1)]);
-        Bench { plane, tags: [0, 1].map(|port| config.ports[port].tags()), now: Time::default() }
+    /// A node of so many threads, which can share it.
+    pub(crate) fn new(node: &str, threads: u8) -> Bench {
+        let config = read(node, threads).expect("a node that can be shared").shared_by(threads);
+        let of_thread = |thread| Plane::new(&part(&config, thread, threads), &[mac(0), mac(1)]);
+        let tags = [0, 1].map(|port| config.ports[port].tags());
+        Bench { planes: (0..threads).map(of_thread).collect(), next: 0, config, tags, now: Time::default() }
+    }
+
+    /// Becomes what another text says; false if its threads cannot.
+    pub(crate) fn change(&mut self, node: &str) -> bool {
+        let threads = self.planes.len() as u8;
+        let Some(config) = read(node, threads) else { return false };
+        let config = config.instead_of(&self.config, threads);
+        if config.may_share(threads).is_err() {
+            return false;
+        }
+        for (thread, plane) in (0..).zip(&mut self.planes) {
+            let part = part(&config, thread, threads);
+            match plane.apply(self.now, &self.config, &part) {
+                Ok(_) => {}
+                // What threads have dealt out to each other does not change.
+                Err(_) if threads > 1 && thread == 0 => return false,
+                Err(wrong) => panic!("thread {thread} of {threads} refuses what it may become: {wrong}"),
+            }
+        }
+        self.config = config;
+        true
     }
 
     /// Bytes in front of the packet of a frame, by port.
-    fn header(&self, port: usize) -> usize {
-        14 + 4 * self.tags[port].len()
+    fn header(&self, port: PortId) -> usize {
+        14 + 4 * self.tags[usize::from(port.0)].len()
     }
 
-    /// Sends frames, and tells what left.
+    /// Sends frames, at most 64, and tells what left.
     ///
     /// # Errors
-    /// What the node did that no node may do: panic, lose a frame, make a wrong packet out of a right one.
+    /// What the node did that no node may do: panic, lose a frame, make a wrong packet out of a right one, send a frame
+    /// from thread to thread for ever.
     pub(crate) fn send(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
         catch_unwind(AssertUnwindSafe(|| self.try_send(arrivals))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -66,38 +134,121 @@ impl Bench {
 
     fn try_send(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
         self.now = self.now + arrivals.after;
-        let in_front = |(_, bytes): &(usize, Vec<u8>)| [&[0; HEAD_ROOM][..], bytes].concat();
-        let mut buffers: Vec<Vec<u8>> = arrivals.frames.iter().map(in_front).collect();
-        let mut batch = Batch::default();
-        for (buf, &(port, _)) in buffers.iter_mut().zip(&arrivals.frames) {
-            let end = buf.len();
-            batch.push(Frame::new(buf, HEAD_ROOM, end, PortId(port as u8)));
-        }
-        self.plane.run(self.now, &mut batch);
-        let mut left = Left::new();
-        for ((frame, fate), (port, sent)) in batch.outcome().zip(&arrivals.frames) {
-            let Fate::Out(to) = fate else { continue };
-            let to = usize::from(to.0);
-            let packet = frame.bytes().get(self.header(to)..).ok_or("a frame left without its header")?;
-            let was_sound = sent.split_at_checked(self.header(*port)).is_some_and(|(header, packet)| {
+        let coming = |(port, bytes): &(usize, Vec<u8>)| {
+            let port = PortId(*port as u8);
+            let is_sound = bytes.split_at_checked(self.header(port)).is_some_and(|(header, packet)| {
                 (header.ends_with(&[8, 0]) || header.ends_with(&[0x86, 0xdd])) && is_sound(packet)
             });
-            if let (true, Err(wrong)) = (was_sound, described(packet)) {
-                return Err(format!("{wrong}: {packet:02x?} out of {sent:02x?}"));
+            Coming {
+                port,
+                way: Way::Wire,
+                bytes: bytes.clone(),
+                sound: is_sound.then(|| bytes.clone()),
+                hops: 0,
             }
-            left.push((to, packet.to_vec()));
-        }
-        self.plane.tick(self.now);
-        for departure in self.plane.departures().collect::<Vec<_>>() {
-            if let Leave::Port(PortId(port)) = departure.to {
-                let at = self.header(usize::from(port));
-                let packet = departure.bytes.get(at..).ok_or("a frame of its own without its header")?;
-                left.push((usize::from(port), packet.to_vec()));
-            }
-        }
-        let books = self.plane.books();
-        if books.balance() { Ok(left) } else { Err(format!("frames are missing: {books:?}")) }
+        };
+        let (mut waiting, mut left) = (Waiting::new(), Left::new());
+        waiting.push_back((self.next, arrivals.frames.iter().map(coming).collect()));
+        self.next = (self.next + 1) % self.planes.len();
+        self.lead(&mut waiting, &mut left)?;
+        self.planes.iter_mut().for_each(|plane| _ = plane.tick(self.now));
+        self.depart(&mut waiting, &mut left)?;
+        self.lead(&mut waiting, &mut left)?;
+        let books = self.books();
+        let all = self.planes.iter().all(|plane| plane.books().balance()) && books.handed == books.taken;
+        if all { Ok(left) } else { Err(format!("frames are missing: {books:?}")) }
     }
+
+    /// Leads frames through the threads until none waits.
+    fn lead(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
+        while let Some((thread, coming)) = waiting.pop_front() {
+            debug_assert!(coming.len() <= BATCH);
+            self.pass(thread, &coming, waiting, left)?;
+        }
+        Ok(())
+    }
+
+    fn pass(
+        &mut self,
+        thread: usize,
+        coming: &[Coming],
+        waiting: &mut Waiting,
+        left: &mut Left,
+    ) -> Result<(), String> {
+        let in_front = |coming: &Coming| [&[0; HEAD_ROOM][..], &coming.bytes].concat();
+        let mut buffers: Vec<Vec<u8>> = coming.iter().map(in_front).collect();
+        let mut batch = Batch::default();
+        for (buf, coming) in buffers.iter_mut().zip(coming) {
+            let end = buf.len();
+            let frame = Frame::new(buf, HEAD_ROOM, end, coming.port);
+            match coming.way {
+                Way::Wire => batch.push(frame),
+                way => batch.push_handed(frame, way),
+            }
+        }
+        self.planes[thread].run(self.now, &mut batch);
+        for ((frame, fate), came) in batch.outcome().zip(coming) {
+            match fate {
+                Fate::Out(to) => {
+                    let packet =
+                        frame.bytes().get(self.header(to)..).ok_or("a frame left without its header")?;
+                    if let (Some(sent), Err(wrong)) = (&came.sound, described(packet)) {
+                        return Err(format!("{wrong}: {packet:02x?} out of {sent:02x?}"));
+                    }
+                    left.push((to.0.into(), packet.to_vec()));
+                }
+                Fate::Handed(to) if came.hops == MOST_HOPS => {
+                    return Err(format!("it goes from thread to thread, to {to:?}: {:02x?}", came.bytes));
+                }
+                Fate::Handed(to) => {
+                    hand(waiting, to, frame.port, frame.bytes(), (came.sound.clone(), came.hops + 1));
+                }
+                _ => {}
+            }
+        }
+        for news in self.planes[thread].news().collect::<Vec<_>>() {
+            let others = self.planes.iter_mut().enumerate().filter(|(other, _)| *other != thread);
+            others.for_each(|(_, plane)| plane.overhear(self.now, &news));
+        }
+        self.depart(waiting, left)
+    }
+
+    /// What the planes have made leaves, or waits for another thread.
+    fn depart(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
+        let departures = self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>());
+        for departure in departures.collect::<Vec<_>>() {
+            let bytes = &departure.bytes;
+            match departure.to {
+                Leave::Port(port) => {
+                    let packet =
+                        bytes.get(self.header(port)..).ok_or("a frame of its own without its header")?;
+                    left.push((port.0.into(), packet.to_vec()));
+                }
+                Leave::Machine => {}
+                Leave::Thread(to, port) => hand(waiting, to, port, bytes, (None, 0)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What all threads have counted.
+    pub(crate) fn books(&self) -> Books {
+        let mut all = Books::default();
+        self.planes.iter().for_each(|plane| all.add(&plane.books()));
+        all
+    }
+}
+
+/// A frame waits for another thread.
+fn hand(
+    waiting: &mut Waiting,
+    to: Handover,
+    port: PortId,
+    bytes: &[u8],
+    (sound, hops): (Option<Vec<u8>>, u32),
+) {
+    let coming = Coming { port, way: to.way, bytes: bytes.to_vec(), sound, hops };
+    waiting.push_back((to.to.into(), vec![coming]));
 }
 
 /// Whether a packet is right as far as somebody looks at its checksums. Behind extension headers of IPv6 nobody does, but
@@ -113,7 +264,7 @@ pub(crate) fn is_sound(packet: &[u8]) -> bool {
 impl Case {
     /// What goes wrong in it.
     pub(crate) fn run(&self) -> Result<(), String> {
-        let mut bench = Bench::new(&self.node);
+        let mut bench = Bench::new(&self.node, self.threads);
         self.batches.iter().try_for_each(|arrivals| bench.send(arrivals).map(drop))
     }
 
@@ -127,7 +278,8 @@ impl Case {
                 .map(|(n, frame)| Arrivals { after: after(n), frames: vec![frame.clone()] })
                 .collect::<Vec<_>>()
         };
-        let single = Case { node: self.node.clone(), batches: self.batches.iter().flat_map(alone).collect() };
+        let batches = self.batches.iter().flat_map(alone).collect();
+        let single = Case { node: self.node.clone(), threads: self.threads, batches };
         if single.run().is_err() {
             best = single;
         }
@@ -154,6 +306,9 @@ impl Case {
     /// As a file keeps it.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("node {}\n", self.node);
+        if self.threads > 1 {
+            let _ = writeln!(text, "threads {}", self.threads);
+        }
         for Arrivals { after, frames } in &self.batches {
             let _ = write!(text, "{}ms", after.as_millis());
             for (port, bytes) in frames {
@@ -167,8 +322,10 @@ impl Case {
 
     /// Reads it back; lines that begin with `#` say why it is kept.
     pub(crate) fn read(text: &str) -> Option<Case> {
-        let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).peekable();
         let node = lines.next()?.strip_prefix("node ")?.to_string();
+        let threads = lines.next_if(|line| line.starts_with("threads "));
+        let threads = threads.map_or(Some(1), |line| line.strip_prefix("threads ")?.parse().ok())?;
         let hex = |text: &str| {
             let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
             (0..text.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>()
@@ -182,6 +339,6 @@ impl Case {
             }
             Some(Arrivals { after, frames })
         };
-        Some(Case { node, batches: lines.map(batch).collect::<Option<_>>()? })
+        Some(Case { node, threads, batches: lines.map(batch).collect::<Option<_>>()? })
     }
 }

@@ -9,10 +9,8 @@ mod search;
 
 use std::time::Duration;
 
-use case::{is_sound, mac};
+use case::{Arrivals, Bench, fitting, mac};
 use frames::Dice;
-use weir_plane::scenario::described;
-use weir_plane::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 /// Nodes of every stage.
 const NODES: &[&str] = &[
@@ -29,44 +27,25 @@ const NODES: &[&str] = &[
     "node nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
 ];
 
-/// A frame to a port, and whether its packet is sound.
-fn frame(dice: &mut Dice, port: usize) -> (Vec<u8>, bool) {
-    let addresses = [mac(port), [2, 0, 0, 0, 0xcc, 1]].concat().try_into().expect("twelve bytes");
-    let frame = frames::frame(dice, addresses);
-    let sound = frame.get(14..).is_some_and(is_sound);
-    (frame, sound)
+/// So many frames, at most, that arrive together some time after those before.
+fn arrivals(dice: &mut Dice, after_ms: usize, most: usize) -> Arrivals {
+    let after = Duration::from_millis(after_ms as u64);
+    let frames = (0..1 + dice.roll(most)).map(|_| {
+        let port = dice.roll(2);
+        let addresses = [mac(port), [2, 0, 0, 0, 0xcc, 1]].concat().try_into().expect("twelve bytes");
+        (port, frames::frame(dice, addresses))
+    });
+    Arrivals { after, frames: frames.collect() }
 }
 
-fn check(text: &str, seed: u64, batches: usize) {
-    let config = Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let mut plane = Plane::new(&config, &[mac(0), mac(1)]);
-    let mut dice = Dice(seed);
-    let mut now = Time::default();
-    for _ in 0..batches {
-        now = now + Duration::from_millis(dice.roll(400) as u64);
-        let ports: Vec<usize> = (0..1 + dice.roll(64)).map(|_| dice.roll(2)).collect();
-        let mut frames: Vec<(Vec<u8>, bool)> = ports.iter().map(|&port| frame(&mut dice, port)).collect();
-        let sound: Vec<bool> = frames.iter().map(|(_, sound)| *sound).collect();
-        frames.iter_mut().for_each(|(bytes, _)| drop(bytes.splice(0..0, [0; HEAD_ROOM])));
-        let mut batch = Batch::default();
-        for ((bytes, _), &port) in frames.iter_mut().zip(&ports) {
-            let end = bytes.len();
-            batch.push(Frame::new(bytes, HEAD_ROOM, end, PortId(port as u8)));
-        }
-        plane.run(now, &mut batch);
-        for ((frame, fate), sound) in batch.outcome().zip(sound) {
-            if let (Fate::Out(port), true) = (fate, sound) {
-                let header = if text.contains("vlan") && port == PortId(1) { 18 } else { 14 };
-                if let Err(wrong) = described(&frame.bytes()[header..]) {
-                    panic!("{text}\nseed {seed}: {wrong}: {:02x?}", frame.bytes());
-                }
-            }
-        }
-        plane.tick(now);
-        for departure in plane.departures() {
-            assert!(departure.bytes.len() >= 14, "{text}\nseed {seed}: {departure:?}");
-        }
-        assert!(plane.books().balance(), "{text}\nseed {seed}: {:?}", plane.books());
+fn check(text: &str, seed: u64, threads: u8) {
+    let (mut bench, mut dice) = (Bench::new(text, threads), Dice(seed));
+    for _ in 0..200 {
+        let after_ms = dice.roll(400);
+        let arrivals = arrivals(&mut dice, after_ms, 64);
+        bench
+            .send(&arrivals)
+            .unwrap_or_else(|wrong| panic!("{text}\nseed {seed}, {threads} threads: {wrong}"));
     }
 }
 
@@ -76,8 +55,9 @@ fn seeds() -> u64 {
 
 #[test]
 fn no_frame_breaks_a_node() {
-    for seed in 1..=seeds() {
-        NODES.iter().for_each(|text| check(text, seed, 200));
+    for (seed, text) in (1..=seeds()).flat_map(|seed| NODES.iter().map(move |text| (seed, text))) {
+        check(text, seed, 1);
+        check(text, seed, fitting(text, 3));
     }
 }
 
@@ -86,16 +66,15 @@ pub(crate) const STAGES: &[&str] = &[
     "filter(accept udp to port 1024-65535, accept state established,related, accept outward)",
     "filter(reject tcp flags syn/syn, count x udp, policy accept)",
     "nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64, udp-timeout 120s)",
-    "nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
+    "nat(public 192.0.2.1 ports 1040-1047, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
     "filter(log 1/9 udp, drop proto 47, policy accept)",
     "nat(public 198.18.9.0/30, forward tcp 198.18.9.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.3)",
 ];
 
 /// A text with some of them, in the order in which they stand above.
-fn some_stages(dice: &mut Dice, ends: (&str, &str)) -> Config {
+fn some_stages(dice: &mut Dice, ends: (&str, &str)) -> String {
     let some: Vec<&str> = STAGES.iter().copied().filter(|_| dice.roll(2) == 0).collect();
-    let text = format!("{} {} {}", ends.0, some.join(" > "), ends.1);
-    Config::read("n", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    [&[ends.0], &some[..], &[ends.1]].concat().join(" > ")
 }
 
 #[test]
@@ -104,34 +83,24 @@ fn no_frame_breaks_a_node_whose_stages_come_and_go() {
         ("lan(198.18.0.1/16, 2001:db8:1::1/64)", "route > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280)");
     for seed in 1..=seeds() {
         let ends = if seed % 2 == 0 { router } else { ("lan", "wan") };
-        let mut dice = Dice(seed);
-        let mut config = some_stages(&mut dice, ends);
-        let mut plane = Plane::new(&config, &[mac(0), mac(1)]);
+        let threads = if seed % 4 < 2 { 1 } else { 2 };
+        let (mut dice, mut changes) = (Dice(seed), 0);
+        let mut bench = Bench::new(&[ends.0, ends.1].join(" > "), threads);
         for n in 0..600 {
-            let now = Time::default() + Duration::from_millis(n * 200);
             if dice.roll(8) == 0 {
-                let other = some_stages(&mut dice, ends);
-                plane.apply(now, &config, &other).expect("other stages");
-                config = other;
+                changes += u32::from(bench.change(&some_stages(&mut dice, ends)));
             }
-            let mut frames: Vec<(usize, Vec<u8>)> = (0..1 + dice.roll(32))
-                .map(|_| {
-                    let port = dice.roll(2);
-                    (port, [&[0; HEAD_ROOM], &frame(&mut dice, port).0[..]].concat())
-                })
-                .collect();
-            let mut batch = Batch::default();
-            for (port, bytes) in &mut frames {
-                let end = bytes.len();
-                batch.push(Frame::new(bytes, HEAD_ROOM, end, PortId(*port as u8)));
-            }
-            plane.run(now, &mut batch);
-            plane.tick(now);
-            plane.departures().for_each(drop);
-            assert!(plane.books().balance(), "seed {seed}, {n}, {config:?}: {:?}", plane.books());
+            let arrivals = arrivals(&mut dice, 200, 32);
+            bench
+                .send(&arrivals)
+                .unwrap_or_else(|wrong| panic!("seed {seed}, {threads} threads, {n}: {wrong}"));
         }
+        assert!(changes > 10, "seed {seed}: only {changes} changes");
         // What waits anywhere has an end.
-        (0..8).for_each(|n| _ = plane.tick(Time::from_ms(150_000 + n * 1000)));
-        assert_eq!(plane.books().held, 0, "seed {seed}");
+        for _ in 0..8 {
+            let after = Duration::from_secs(4);
+            bench.send(&Arrivals { after, frames: Vec::new() }).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+        assert_eq!(bench.books().held, 0, "seed {seed}");
     }
 }

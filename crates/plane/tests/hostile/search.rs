@@ -1,4 +1,4 @@
-//! Nodes of every combination of stages under crafted packets, for as long as is asked for: `HOSTILE_S=3600 cargo test
+//! Nodes of every combination of stages, of one thread and of several, under crafted packets, for as long as is asked for: `HOSTILE_S=3600 cargo test
 //! --release -p weir-plane --test hostile crafted` searches an hour. What fails is made short and written to a file of
 //! `target/tmp`; once it is mended it is kept in `corpus`, which is run each time.
 
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::STAGES;
-use super::case::{Arrivals, Bench, Case, mac};
+use super::case::{Arrivals, Bench, Case, fitting, mac};
 use super::craft::Craft;
 
 /// What nodes begin and end with: a bump in the wire, with tags, and routers.
@@ -45,8 +45,10 @@ fn node(seed: u64) -> String {
 /// Sends crafted packets to a node; what failed and how, if something did.
 fn search(seed: u64) -> Option<(Case, String)> {
     let node = node(seed);
-    let mut bench = Bench::new(&node);
-    let mut case = Case { node, batches: Vec::new() };
+    // Every other node has one thread, the others as many as can share it.
+    let threads = fitting(&node, [1, 2, 1, 5][seed as usize / STAGES.len() % 4]);
+    let mut bench = Bench::new(&node, threads);
+    let mut case = Case { node, threads, batches: Vec::new() };
     let mut craft = Craft::new(seed * 7919 + 1);
     for _ in 0..BATCHES {
         let after = Duration::from_millis(craft.dice().roll(12) as u64 * craft.dice().roll(200) as u64);
