@@ -106,6 +106,8 @@ pub(crate) fn run(
         outward = outward.or(entries.outward[k]);
         if !outward.is_empty() {
             (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
+            #[cfg(feature = "faults")]
+            crate::faults::strike(&step, outward);
             outward = stage.run(&mut step, Dir::Outward, outward).without(step.turned);
             entries.inward[k] = entries.inward[k].or(step.turned);
         }

@@ -13,6 +13,8 @@ mod change;
 mod config;
 mod drops;
 mod extensions;
+#[cfg(feature = "faults")]
+pub mod faults;
 mod filter;
 mod fragment;
 mod frame;

@@ -170,6 +170,53 @@ fn end_with_words(node: &mut street::Running<'_>) -> (bool, String) {
 }
 
 #[test]
+fn a_panic_costs_its_batch_and_not_the_node() {
+    need_root!();
+    for (io, threads) in WAYS {
+        let street = Street::for_threads(threads, &[LEFT4], &[RIGHT4]);
+        let state = street.folder.join("state");
+        let mut command = Command::new(WEIR);
+        // Nobody, as whom it would go on, may write nothing there.
+        command.env("XDG_STATE_HOME", &state).args(["node", "run", "--keep-privileges", "--json"]);
+        command.arg(street.file(&format!("{NAT}run(io {io}, threads {threads})")));
+        let mut node = street.run_command(command);
+        let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        let client = street.left.run(|| UdpSocket::bind("198.18.0.2:4000").unwrap());
+        let send = |bytes: &[u8]| client.send_to(bytes, "192.0.2.2:9").unwrap();
+        let arrives = |expected: &[u8]| {
+            let mut bytes = [0; 64];
+            let length = peer.recv_from(&mut bytes).unwrap().0;
+            assert_eq!(&bytes[..length], expected, "{io}, {threads} threads");
+        };
+        for n in 1..=3 {
+            send(b"before");
+            arrives(b"before");
+            send(weir_plane::faults::DATAGRAM);
+            let deadline = Instant::now() + PATIENCE;
+            while street.show("counters")["panics"] != n {
+                assert!(Instant::now() < deadline, "{io}: {}", street.show("counters"));
+                std::thread::yield_now();
+            }
+            send(b"behind");
+            arrives(b"behind");
+        }
+        echo_over_tcp(&street, 300_000);
+        let kept = || std::fs::read_dir(state.join("weir")).map_or(0, Iterator::count);
+        let deadline = Instant::now() + PATIENCE;
+        while kept() < 3 && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(kept(), 3, "{io}: a file with the frames of each");
+        let (is_well, words) = end_with_words(&mut node);
+        let is_about_it =
+            |line: &&str| line.contains("has panicked") && line.contains("stage 1 (nat) has begun anew");
+        let said = words.lines().filter(is_about_it).count();
+        assert!(is_well && said == 3, "{io}, {threads} threads: {words}");
+    }
+}
+
+#[test]
 fn a_node_passes_frames_though_no_event_can_be_written() {
     need_root!();
     let street = Street::new();
