@@ -14,6 +14,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::{fold, pseudo_header, sum, write_ipv4};
+use crate::fields::be16;
 use crate::flow::{Flow, IpVersion};
 use crate::headers::{SYN, TCP, UDP};
 use crate::size::FCS_BYTES;
@@ -294,7 +295,7 @@ fn signature(above_ip: &[u8], transport: Transport) -> Option<Signature> {
     let mut rest = &mut bytes[..];
     for &(offset, n) in transport.signature_at() {
         let (piece, others) = rest.split_at_mut(n);
-        piece.copy_from_slice(above_ip.get(offset..offset + n)?);
+        piece.copy_from_slice(above_ip.get(offset..)?.get(..n)?);
         rest = others;
     }
     Signature::from_bytes(&bytes)
@@ -328,7 +329,7 @@ pub fn reflect(frame: &mut [u8]) {
 
 /// IP version, transport, and IP length in bytes, header included, of a frame with UDP or TCP.
 fn ip_header(frame: &[u8]) -> Option<(IpVersion, Transport, usize)> {
-    let be16 = |at: usize| Some(usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])));
+    let be16 = |at: usize| be16(frame, at).map(usize::from);
     let transport = |at: usize| match *frame.get(at)? {
         UDP => Some(Transport::Udp),
         TCP => Some(Transport::Syn),
@@ -336,7 +337,7 @@ fn ip_header(frame: &[u8]) -> Option<(IpVersion, Transport, usize)> {
     };
     match be16(12)? {
         0x0800 if *frame.get(14)? == 0x45 => Some((IpVersion::V4, transport(23)?, be16(16)?)),
-        0x86dd => Some((IpVersion::V6, transport(20)?, be16(18)? + 40)),
+        0x86dd => Some((IpVersion::V6, transport(20)?, be16(18)?.saturating_add(40))),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //! Whatever a sender says of a frame, what is read of its headers decides; lengths are those of frames and of fields of 16
 //! bits, whose sums are far from the end of a usize.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 pub mod checksum;
 pub mod segment;
@@ -37,6 +37,7 @@ struct Transport {
     end: usize,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "places in a frame, and lengths of 16 bits")]
 impl Transport {
     /// `None` for what is no IP, ends too early, or is a fragment: the checksum of a packet is not that of its pieces.
     #[inline]

@@ -4,7 +4,9 @@
 //!  IPv6, next 60 | 60, next 44 | 44, next 17 | UDP
 //! ```
 //! Behind the header of a later fragment stands the middle of something: the walk ends there.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
+
+use weir_packet::headers::extension_bytes;
 
 use crate::frame::IPV6;
 
@@ -52,7 +54,7 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
             break;
         }
         let &[next, words, a, b, id @ ..] = ip.get(carried.at..)?.first_chunk::<8>()?;
-        let mut bytes = (usize::from(words) + 1) * 8;
+        let mut bytes = extension_bytes(words);
         match carried.proto {
             FRAGMENT => {
                 let place = u16::from_be_bytes([a, b]);
@@ -63,7 +65,7 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
             ROUTING => carried.is_routed |= b != 0,
             _ => {}
         }
-        (carried.proto, carried.at) = (next, carried.at + bytes);
+        (carried.proto, carried.at) = (next, carried.at.saturating_add(bytes));
     }
     (carried.is_end() && carried.at <= ip.len()).then_some(carried)
 }

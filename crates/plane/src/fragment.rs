@@ -1,5 +1,5 @@
 //! Cuts an IPv4 packet that is longer than the next link carries (RFC 791, section 3.2, RFC 1812, section 4.2.2.7).
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::write_ipv4;
 use weir_packet::options::options;
@@ -21,14 +21,18 @@ pub(crate) fn forbidden(frame: &Frame<'_>) -> bool {
 pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
     let (ethernet, place) = (frame.ethernet().to_vec(), frame.place4());
     let (&header, options) = (frame.header4(), frame.options4().to_vec());
-    let first_bytes = (usize::from(mtu) - frame.ip_header().len()) & !7;
+    // Fragments but the last carry eights of bytes; a link that is shorter than any has one of them in each.
+    let room = |header: usize| (usize::from(mtu).saturating_sub(header) & !7).max(8);
+    let first_bytes = room(frame.ip_header().len());
     let later_options = copied_options(&options);
-    let later_bytes = (usize::from(mtu) - IPV4 - later_options.len()) & !7;
+    let later_bytes = room(IPV4.saturating_add(later_options.len()));
     let Some((_, rest)) = frame.l4().split_at_checked(first_bytes) else { return Vec::new() };
     let later = rest.chunks(later_bytes);
-    let last = later.len() - 1;
+    let last = later.len().saturating_sub(1);
     let later = later.enumerate().map(|(n, part)| {
-        let offset = (place & PLACE) + ((first_bytes + n * later_bytes) / 8) as u16;
+        // No fragment that was read ends behind the longest packet, so that its pieces have places as well.
+        let offset = (place & PLACE)
+            .saturating_add((first_bytes.saturating_add(n.saturating_mul(later_bytes)) / 8) as u16);
         let more = if n < last { MORE } else { place & MORE };
         let header = header_for(header, &later_options, part.len(), offset | more);
         [&[0; HEAD_ROOM], &ethernet[..], &header, part].concat()
@@ -44,9 +48,9 @@ pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
 
 /// The header of a fragment with so many bytes behind it.
 fn header_for(mut header: [u8; IPV4], options: &[u8], payload_bytes: usize, place: u16) -> Vec<u8> {
-    let bytes = IPV4 + options.len();
+    let bytes = IPV4.saturating_add(options.len());
     header[0] = 0x40 | (bytes / 4) as u8;
-    header[2..4].copy_from_slice(&((bytes + payload_bytes) as u16).to_be_bytes());
+    header[2..4].copy_from_slice(&(bytes.saturating_add(payload_bytes) as u16).to_be_bytes());
     header[6..8].copy_from_slice(&place.to_be_bytes());
     let mut header = [&header[..], options].concat();
     write_ipv4(&mut header);

@@ -21,6 +21,7 @@ use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
 use crate::drops::Drop;
 use crate::extensions::{self, Piece};
+use crate::icmp::{self, Query};
 
 /// Number of a port of the node, in the order of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -473,21 +474,19 @@ impl Frame<'_> {
         }
     }
 
-    /// A query of ICMP or its answer, which has an identifier: echo, timestamp, information, address mask (RFC 792, 950).
+    /// What a query of ICMP is that has an identifier, or an answer to one.
+    fn query(&self) -> Option<Query> {
+        self.icmp().and_then(|(kind, _)| icmp::query(self.proto, kind))
+    }
+
+    /// A query of ICMP or its answer, which has an identifier.
     pub fn icmp_query(&self) -> bool {
-        match (self.icmp(), self.kind) {
-            (Some((kind, _)), Kind::V4) => matches!(kind, 0 | 8 | 13..=18),
-            (Some((kind, _)), Kind::V6) => matches!(kind, 128 | 129),
-            _ => false,
-        }
+        self.query().is_some()
     }
 
     /// An answer to a query of ICMP.
     pub(crate) fn icmp_answer(&self) -> bool {
-        match self.kind {
-            Kind::V4 => matches!(self.icmp(), Some((0 | 14 | 16 | 18, _))),
-            _ => matches!(self.icmp(), Some((129, _))),
-        }
+        self.query() == Some(Query::Answer)
     }
 
     /// An echo, or the answer to one.

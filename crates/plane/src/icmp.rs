@@ -2,7 +2,7 @@
 //!
 //! Never about an error, a later fragment, what went to or came from a group or nobody (RFC 1812, section 4.3.2.7,
 //! RFC 4443, section 2.4 e), and no faster than `limiter.rs` allows.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,6 +10,22 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6};
 
 use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind};
+
+/// A message of ICMP with an identifier, which is that of the one who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Query {
+    Question,
+    Answer,
+}
+
+/// Which of the two a type of ICMP is: echo, timestamp, information, address mask (RFC 792, RFC 950, RFC 4443).
+pub(crate) fn query(proto: u8, kind: u8) -> Option<Query> {
+    match (proto, kind) {
+        (ICMP, 8 | 13 | 15 | 17) | (ICMP6, 128) => Some(Query::Question),
+        (ICMP, 0 | 14 | 16 | 18) | (ICMP6, 129) => Some(Query::Answer),
+        _ => None,
+    }
+}
 
 /// What the sender is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +131,7 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Vec<u
     let (src, _) = frame.addresses4();
     let quoted = frame.ip().get(..MOST_V4 - IPV4 - ICMP_HEADER).unwrap_or(frame.ip());
     let icmp = icmp(header, quoted, 0);
-    let total = ((IPV4 + icmp.len()) as u16).to_be_bytes();
+    let total = (IPV4.saturating_add(icmp.len()) as u16).to_be_bytes();
     // Never cut, so that its identification means nothing (RFC 6864, section 4.1).
     let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, OWN_TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     ip[12..16].copy_from_slice(&source.octets());
@@ -128,7 +144,8 @@ fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Vec<u
     let sender = Ipv6Addr::from(frame.addresses6().0);
     let quoted = frame.ip().get(..MOST_V6 - IPV6 - ICMP_HEADER).unwrap_or(frame.ip());
     let addresses = [source.octets(), sender.octets()].concat();
-    let icmp = icmp(header, quoted, pseudo_header(&addresses, ICMP6, ICMP_HEADER + quoted.len()));
+    let icmp =
+        icmp(header, quoted, pseudo_header(&addresses, ICMP6, ICMP_HEADER.saturating_add(quoted.len())));
     let length = (icmp.len() as u16).to_be_bytes();
     let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
     [&frame.front_of_answer()[..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat()
@@ -160,6 +177,7 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
 mod tests {
     use super::*;
     use crate::frame::{ETHERNET, HEAD_ROOM, PortId};

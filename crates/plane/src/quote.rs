@@ -5,13 +5,14 @@
 //! ```
 //! The error's own checksum is right, unless it came in pieces, and so is that of the quoted IPv4 header (RFC 5508
 //! REQ-3). Options and extension headers are passed over. An error about an error is none (RFC 1122, section 3.2.2).
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::{fold, pseudo_header, sum};
-use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
 use crate::extensions;
 use crate::frame::{Fragment, Frame, IPV4, IPV6};
+use crate::icmp::{Query, query};
 
 /// Header of an error, in front of what it quotes.
 pub(crate) const ERROR: usize = 8;
@@ -48,7 +49,7 @@ fn ports(proto: u8, l4: &[u8; LEAST]) -> Result<(u16, u16), Unclear> {
     let [a, b, c, d, e, f, ..] = *l4;
     match (proto, a) {
         (TCP | UDP | SCTP, _) => Ok((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))),
-        (ICMP, 0 | 8 | 13..=18) | (ICMP6, 128 | 129) => {
+        (ICMP | ICMP6, kind) if query(proto, kind).is_some() => {
             let id = u16::from_be_bytes([e, f]);
             Ok((id, id))
         }
@@ -70,7 +71,7 @@ pub(crate) fn v4(frame: &Frame<'_>) -> Result<Quote<u32>, Unclear> {
     let icmp = frame.l4();
     let ip = icmp.get(ERROR..).ok_or(Unclear::Broken)?;
     let header = ip.first_chunk::<IPV4>().ok_or(Unclear::Broken)?;
-    let header_bytes = usize::from(header[0] & 15) * 4;
+    let header_bytes = words(header[0] & 15);
     let is_header = header[0] >> 4 == 4 && header_bytes >= IPV4;
     let (all, l4) = ip.split_at_checked(header_bytes).filter(|_| is_header).ok_or(Unclear::Broken)?;
     let l4 = l4.first_chunk::<LEAST>().ok_or(Unclear::Broken)?;
@@ -86,10 +87,10 @@ pub(crate) fn v4(frame: &Frame<'_>) -> Result<Quote<u32>, Unclear> {
     let (src, dst) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
     Ok(Quote {
         proto: header[9],
-        l4_at: ERROR + header_bytes,
+        l4_at: ERROR.saturating_add(header_bytes),
         src: (src, sport),
         dst: (dst, dport),
-        is_answer: header[9] == ICMP && matches!(l4[0], 0 | 14 | 16 | 18),
+        is_answer: query(header[9], l4[0]) == Some(Query::Answer),
     })
 }
 
@@ -117,10 +118,10 @@ pub(crate) fn v6(frame: &Frame<'_>) -> Result<Quote<u128>, Unclear> {
     let (src, dst) = ends.split_at(16);
     Ok(Quote {
         proto: carried.proto,
-        l4_at: ERROR + carried.at,
+        l4_at: ERROR.saturating_add(carried.at),
         src: (address(src), sport),
         dst: (address(dst), dport),
-        is_answer: carried.proto == ICMP6 && l4[0] == 129,
+        is_answer: query(carried.proto, l4[0]) == Some(Query::Answer),
     })
 }
 

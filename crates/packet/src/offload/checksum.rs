@@ -66,7 +66,7 @@ fn looks_partial(frame: &[u8], transport: &Transport) -> bool {
     if protocol == UDP && field == 0 {
         return false;
     }
-    let pseudo = fold(transport.pseudo_header(frame, end - at));
+    let pseudo = fold(transport.pseudo_header(frame, end.saturating_sub(at)));
     // Both are zero in ones' complement.
     field == pseudo || (field == 0 && pseudo == 0xffff)
 }

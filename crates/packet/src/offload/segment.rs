@@ -33,6 +33,7 @@ pub struct Segments {
     next: usize,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "places in a frame, and at most 8192 segments of 16 bits")]
 impl Segments {
     /// `None` where the frame is not what it is said to be, the packet is in a tunnel, or it stands for more than [`MOST`].
     pub fn of(frame: &[u8], large: Large) -> Option<Segments> {

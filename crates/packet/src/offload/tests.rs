@@ -1,5 +1,7 @@
 //! What a stack would have done is compared with what is done here.
 
+#![expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
+
 use std::num::NonZeroU16;
 
 use super::checksum::{Partial, finish, finish_if_partial};

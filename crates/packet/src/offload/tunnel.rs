@@ -9,7 +9,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Transport;
-use crate::headers::UDP;
+use crate::headers::{UDP, words};
 
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
@@ -43,16 +43,18 @@ pub(super) fn inside(frame: &[u8], outer: &Transport) -> Option<Transport> {
 #[cold]
 fn behind_vxlan(frame: &[u8], outer: &Transport) -> Option<Transport> {
     const HAS_NUMBER: u8 = 0x08;
-    match frame.get(outer.at + 8..outer.end)?.first_chunk()? {
-        [HAS_NUMBER, _, _, _, _, _, _, 0] => Transport::of_ethernet(frame.get(..outer.end)?, outer.at + 16),
+    match frame.get(outer.at.saturating_add(8)..outer.end)?.first_chunk()? {
+        [HAS_NUMBER, _, _, _, _, _, _, 0] => {
+            Transport::of_ethernet(frame.get(..outer.end)?, outer.at.saturating_add(16))
+        }
         _ => None,
     }
 }
 
 #[cold]
 fn behind_geneve(frame: &[u8], outer: &Transport) -> Option<Transport> {
-    let &[first, _, a, b] = frame.get(outer.at + 8..outer.end)?.first_chunk()?;
-    let at = outer.at + 16 + usize::from(first & 0x3f) * 4;
+    let &[first, _, a, b] = frame.get(outer.at.saturating_add(8)..outer.end)?.first_chunk()?;
+    let at = outer.at.saturating_add(16).saturating_add(words(first & 0x3f));
     if first >> 6 == 0 { behind(frame, outer, at, u16::from_be_bytes([a, b])) } else { None }
 }
 
@@ -60,9 +62,10 @@ fn behind_geneve(frame: &[u8], outer: &Transport) -> Option<Transport> {
 fn behind_gre(frame: &[u8], outer: &Transport) -> Option<Transport> {
     let &[flags, version, a, b] = frame.get(outer.at..outer.end)?.first_chunk()?;
     // Checksum, key, sequence number: four bytes each. Version 1 is that of PPTP.
-    let fields = [0x80, 0x20, 0x10].iter().filter(|&flag| flags & flag != 0).count();
+    let fields = words([0x80, 0x20, 0x10].iter().map(|flag| u8::from(flags & flag != 0)).sum());
     let is_plain = flags & 0x4f == 0 && version == 0;
-    if is_plain { behind(frame, outer, outer.at + 4 + 4 * fields, u16::from_be_bytes([a, b])) } else { None }
+    let at = outer.at.saturating_add(4).saturating_add(fields);
+    if is_plain { behind(frame, outer, at, u16::from_be_bytes([a, b])) } else { None }
 }
 
 fn behind(frame: &[u8], outer: &Transport, at: usize, ether_type: u16) -> Option<Transport> {

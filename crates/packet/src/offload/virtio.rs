@@ -66,6 +66,7 @@ pub fn read(header: &[u8; BYTES]) -> Option<Offloads> {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
 mod tests {
     use super::*;
 

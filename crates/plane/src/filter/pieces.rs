@@ -6,7 +6,7 @@
 //! ```
 //! Memory is bounded, for each direction and each host, see `table/pieces.rs`. Where no rule asks for what only a first piece
 //! has, none is held. A piece that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::headers::TCP;
 

@@ -12,7 +12,7 @@
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded, for each direction and each host, see `table/pieces.rs`; packets that are whole never
 //! come here.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::ops::Range;
 
@@ -304,7 +304,7 @@ impl Nat {
     fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, key: Key) -> Next {
         let frame = &step.frames[i];
         let (start, more) = (frame.fragment_offset(), frame.fragment_place() & MORE4 != 0);
-        let part = start..start + frame.l4().len();
+        let part = start..start.saturating_add(frame.l4().len());
         let held = Held { port: frame.port, part, more, buf: frame.copy() };
         let gone = self.fragments.of(&key).wait(step.now, Host::of(frame), key, held);
         step.hold(i);
@@ -396,7 +396,7 @@ impl Nat {
 /// There is no such fragment.
 fn changed_copy(mut buf: Vec<u8>, port: PortId, change: Change) -> Result<Vec<u8>, Drop> {
     let end = buf.len();
-    buf.resize(end + nat64::LONGER, 0);
+    buf.resize(end.saturating_add(nat64::LONGER), 0);
     let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
     longer.read(ETHERNET - 2)?;
     let has_room = change.apply(&mut longer)?;

@@ -6,7 +6,7 @@
 //!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
 //!  outward  ICMP  inside > remote  { remote > inside:i } becomes   X' > remote     { remote > X':x' }
 //! ```
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::{fold, sum};
 use weir_packet::fields::put;
@@ -67,8 +67,8 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
         put(inner, port_at, port.to_be_bytes());
     }
     match quote.proto {
-        TCP => adjust(inner, 16, delta + port_delta),
-        UDP => adjust_udp(inner, delta + port_delta),
+        TCP => adjust(inner, 16, delta.saturating_add(port_delta)),
+        UDP => adjust_udp(inner, delta.saturating_add(port_delta)),
         ICMP => adjust(inner, 2, port_delta),
         _ => {}
     }

@@ -12,7 +12,7 @@
 //! With the well-known prefix, packets of addresses that are not global are dropped, outer addresses of errors among them
 //! (RFC 6052, section 3.1). Who wants to reach private hosts takes a prefix of their own, or 64:ff9b:1::/96, which is there
 //! for that (RFC 8215).
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -72,6 +72,7 @@ impl Prefix64 {
     }
 
     /// The address of IPv6 that stands for one of IPv4: it follows the prefix, but for the bits 64 to 71, which are left out.
+    #[expect(clippy::arithmetic_side_effects, reason = "a length of RFC 6052 is 96 at most")]
     pub(crate) fn embed(self, address: u32) -> u128 {
         let behind = u128::from(address) << (96 - self.len);
         match self.len {
@@ -82,6 +83,7 @@ impl Prefix64 {
 
     /// The address of IPv4 that one of IPv6 stands for.
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "a length of RFC 6052 is 96 at most")]
     pub(crate) fn extract(self, address: u128) -> Option<u32> {
         if (address ^ self.bits) >> (128 - self.len) != 0 {
             return None;
@@ -126,7 +128,8 @@ fn readdress(l4: &mut [u8], proto: u8, old: u64, new: u64) {
 fn header4(traffic: (u8, u8), bytes: usize, proto: u8, place: (u16, u16), ends: (u32, u32)) -> [u8; IPV4] {
     let mut header = [0; IPV4];
     header[..2].copy_from_slice(&[0x45, traffic.0]);
-    header[2..4].copy_from_slice(&u16::try_from(IPV4 + bytes).unwrap_or(u16::MAX).to_be_bytes());
+    header[2..4]
+        .copy_from_slice(&u16::try_from(IPV4.saturating_add(bytes)).unwrap_or(u16::MAX).to_be_bytes());
     header[4..6].copy_from_slice(&place.0.to_be_bytes());
     header[6..8].copy_from_slice(&place.1.to_be_bytes());
     header[8..10].copy_from_slice(&[traffic.1, proto]);
@@ -191,7 +194,7 @@ pub(super) fn to_v4(
     // What may be cut needs an identification; what is longer than every link carries was never to be cut.
     let place = match frame.piece6() {
         Some(piece) => (id, piece.place4()),
-        None if IPV4 + bytes <= ALWAYS_FITS => (id, 0),
+        None if IPV4.saturating_add(bytes) <= ALWAYS_FITS => (id, 0),
         None => (0, 0x4000),
     };
     if frame.fragment() != Fragment::Later {
@@ -216,10 +219,10 @@ pub(super) fn give_checksum(frame: &mut Frame<'_>, covered: u64, bytes: usize) {
 
 /// Where a packet of IPv4 that may be cut would become longer than every link carries: the longest that does not.
 pub(super) fn too_long(frame: &Frame<'_>) -> Option<u16> {
-    let (header, bytes) = (frame.ip().len() - frame.l4().len(), frame.l4().len());
+    let (header, bytes) = (frame.ip_header().len(), frame.l4().len());
     let extension = if frame.fragment() == Fragment::Whole { 0 } else { FRAGMENT };
-    let is_long = IPV6 + extension + bytes > MOST_V6;
-    (is_long && !frame.keeps_whole()).then_some((MOST_V6 - IPV6 - FRAGMENT + header) as u16)
+    let is_long = IPV6.saturating_add(extension).saturating_add(bytes) > MOST_V6;
+    (is_long && !frame.keeps_whole()).then_some((MOST_V6 - IPV6 - FRAGMENT).saturating_add(header) as u16)
 }
 
 /// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it. The transport of the whole
@@ -251,7 +254,7 @@ pub(super) fn to_v6(frame: &mut Frame<'_>, ends: (u128, u128), whole_bytes: usiz
     let [a, b] = (place << 3 | u16::from(place & MORE4 != 0)).to_be_bytes();
     let [c, d] = frame.id4().to_be_bytes();
     let piece = [proto6, 0, a, b, 0, 0, c, d];
-    let header = header6(traffic, bytes + FRAGMENT, FRAGMENT_HEADER, ends);
+    let header = header6(traffic, bytes.saturating_add(FRAGMENT), FRAGMENT_HEADER, ends);
     frame.replace_header(&[&header[..], &piece].concat()).map(|()| true)
 }
 
@@ -482,7 +485,7 @@ pub(super) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
             ([0x86, 0xdd], header.to_vec())
         }
         _ => {
-            let (mut header, bytes) = (ip.to_vec(), u16::try_from(ip.len() + l4.len()).ok()?);
+            let (mut header, bytes) = (ip.to_vec(), u16::try_from(ip.len().saturating_add(l4.len())).ok()?);
             put(&mut header, 2, bytes.to_be_bytes());
             put(&mut header, 6, [0; 2]);
             write_ipv4(&mut header);
@@ -608,8 +611,8 @@ fn kind6(
                 mtu => mtu.into(),
             };
             // Of the links of the node the shorter one counts, too (RFC 7915, section 4.2).
-            let here = u32::from(mtus.inside).min(u32::from(mtus.outside) + 20);
-            (2, 0, (mtu + 20).min(here).max(1280))
+            let here = u32::from(mtus.inside).min(u32::from(mtus.outside).saturating_add(20));
+            (2, 0, mtu.saturating_add(20).min(here).max(1280))
         }
         (3, 9 | 10 | 13 | 15) => (1, 1, 0),
         (3, 0 | 1 | 5..=8 | 11 | 12) => (1, 0, 0),
@@ -662,6 +665,7 @@ fn kind4([kind, code, _, _, a, b, c, d]: [u8; ERROR], mtus: Mtus) -> Option<(u8,
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
 mod tests {
     use super::*;
     use crate::batch::Fate;

@@ -9,7 +9,7 @@
 //! MAP, PEER and ANNOUNCE, for TCP and UDP of hosts with IPv4, each for itself; no option is understood, and nobody chooses
 //! an external port. What has no room for a header gets no answer. After the node began anew its epoch is 0, so that hosts
 //! ask again.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::Ipv4Addr;
 
@@ -96,7 +96,7 @@ fn options(mut rest: &[u8]) -> Result<(), Error> {
             return Err(Error::UnsupportedOption);
         }
         let [a, b, ..] = length else { return Err(Error::MalformedOption) };
-        let bytes = 4 + usize::from(u16::from_be_bytes([*a, *b])).next_multiple_of(4);
+        let bytes = usize::from(u16::from_be_bytes([*a, *b])).next_multiple_of(4).saturating_add(4);
         rest = rest.get(bytes..).ok_or(Error::MalformedOption)?;
     }
     Ok(())
@@ -171,6 +171,7 @@ impl Nat {
             return Ok(Granted { lifetime_s: 0, outside: None });
         }
         let lifetime_s = asked_s.clamp(LEAST_S, MOST_S);
+        #[expect(clippy::arithmetic_side_effects, reason = "a day at most")]
         let until = now + std::time::Duration::from_secs(lifetime_s.into());
         let number = self.table.lease(now, Wish { inside, nonce, until, is_open: opcode == MAP })?;
         let slot = &self.table.sessions[number];

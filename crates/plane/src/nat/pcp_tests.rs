@@ -1,5 +1,7 @@
 //! Requests as hosts send them, through a whole plane, and packets from outside to what they got.
 
+#![expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
+
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::fields::{be16, be32};
 use weir_packet::headers::UDP;
