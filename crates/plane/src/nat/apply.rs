@@ -124,6 +124,7 @@ impl Table {
     /// Takes another configuration; the old one is left in `change`.
     pub(crate) fn apply(&mut self, now: Time, change: &mut Change) {
         std::mem::swap(&mut self.config, &mut change.config);
+        self.note_given();
         self.pool.apply(&self.config.ports);
         self.ages = Ages::new(&self.config.timeouts);
         self.was_private |= change.config.mapping == Dependence::AddressAndPort;

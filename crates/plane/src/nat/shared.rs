@@ -4,18 +4,46 @@
 //! An address is shared where the text gives it some ports alone: `public 192.0.2.1 ports 2048-3071`. Then a frame is of this
 //! NAT by its port, and one whose port nobody can tell, such as a later fragment, may be of another box.
 
+use std::ops::RangeInclusive;
+
 use super::area::LOW;
-use super::config::Config;
+use super::config::{Config, Forward};
 use super::outside::Space;
+use super::table::Table;
 use super::{Nat, has_ports};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::nat::Receiver;
 
 impl Config {
+    /// Whether a port of a public address is one of those that hosts are given.
+    pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
+        let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
+        of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
+    }
+}
+
+impl Table {
+    /// More public addresses and ports that hosts are given: those of earlier texts may have sessions yet.
+    pub(super) fn note_given(&mut self) {
+        for public in &self.config.public {
+            if !self.given.contains(public) {
+                self.given.push(public.clone());
+            }
+        }
+    }
+
+    /// The ports of a public address that hosts are or were given, in order.
+    fn given_of(&self, address: u32) -> Vec<&RangeInclusive<u16>> {
+        let of_it = self.given.iter().filter(|public| (public.first..=public.last).contains(&address));
+        let mut all: Vec<_> = of_it.flat_map(|public| &public.ports).collect();
+        all.sort_unstable_by_key(|ports| *ports.start());
+        all
+    }
+
     /// Whether other boxes have ports of a public address.
     fn is_shared(&self, address: u32) -> bool {
-        let mut ranges = self.ranges(address).peekable();
-        if ranges.peek().is_none() || self.pairs.at(address).is_some() {
+        let ranges = self.given_of(address);
+        if ranges.is_empty() || self.config.pairs.at(address).is_some() {
             return false;
         }
         let mut next = u32::from(LOW);
@@ -28,22 +56,11 @@ impl Config {
         next <= u32::from(u16::MAX)
     }
 
-    /// The ports of a public address, in order.
-    fn ranges(&self, address: u32) -> impl Iterator<Item = &std::ops::RangeInclusive<u16>> {
-        let of_it = self.public.iter().filter(move |public| (public.first..=public.last).contains(&address));
-        of_it.flat_map(|public| &public.ports)
-    }
-
-    /// Whether a port of a public address is one of those that hosts are given.
-    pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
-        self.ranges(address).any(|ports| ports.contains(&port))
-    }
-
     /// Whether an end of a shared address is that of another box.
     fn is_of_another(&self, address: u32, port: u16, proto: u8) -> bool {
-        let is_it =
-            |forward: &super::config::Forward| forward.outside == (address, port) && forward.proto == proto;
-        self.is_shared(address) && !self.gives_out(address, port) && !self.forwards.iter().any(is_it)
+        let is_it = |forward: &Forward| forward.outside == (address, port) && forward.proto == proto;
+        let is_given = || self.given_of(address).iter().any(|ports| ports.contains(&port));
+        self.is_shared(address) && !is_given() && !self.config.forwards.iter().any(is_it)
     }
 }
 
@@ -53,16 +70,16 @@ impl Nat {
         if frame.kind() != Kind::V4 || !self.is_own(frame.addresses4().0) {
             return false;
         }
-        let ((address, _), (port, _), config) = (frame.addresses4(), frame.ports(), &self.table.config);
+        let ((address, _), (port, _)) = (frame.addresses4(), frame.ports());
         match has_ports(frame) && frame.fragment() != Fragment::Later {
-            true => !config.is_of_another(address, port, frame.proto()),
-            false => !config.is_shared(address),
+            true => !self.table.is_of_another(address, port, frame.proto()),
+            false => !self.table.is_shared(address),
         }
     }
 
     /// Whether a frame that goes to a public address, and is no later fragment, is for another box.
     pub(super) fn is_for_another_box(&self, frame: &Frame<'_>) -> bool {
         let to = Receiver::of(frame);
-        Space::of(to.proto).is_some() && self.table.config.is_of_another(to.address, to.port, to.proto)
+        Space::of(to.proto).is_some() && self.table.is_of_another(to.address, to.port, to.proto)
     }
 }

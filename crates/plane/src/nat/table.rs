@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::area::Area;
-use super::config::{Config, Dependence, Forward};
+use super::config::{Config, Dependence, Forward, Public};
 use super::leases::Leases;
 use super::ledger::Ledger;
 use super::log::{Log, What};
@@ -87,6 +87,8 @@ pub(crate) struct Table {
     pub(super) leases: Leases,
     /// Configured mappings that wait until nobody is in their way.
     pub(super) awaited: VecDeque<Forward>,
+    /// Public addresses with the ports that hosts are given, or were by an earlier text.
+    pub(super) given: Vec<Public>,
     /// The slot that the walk for those in the way has come to.
     pub(super) walked: u32,
     /// There is, or was, a mapping by configuration.
@@ -117,6 +119,7 @@ impl Table {
             was_private: false,
             leases: Leases::default(),
             awaited: VecDeque::new(),
+            given: config.public.clone(),
             walked: 0,
             has_forwards: false,
             foreign: 0,
