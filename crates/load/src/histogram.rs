@@ -73,6 +73,12 @@ impl Histogram {
         &self.counts
     }
 
+    /// Whether it has 2^`bits` buckets per octave and so many of them, with counts of up to `most`: one that came from
+    /// elsewhere may have any.
+    pub(crate) fn has_form(&self, bits: u32, buckets: usize, most: u64) -> bool {
+        self.bits == bits && self.counts.len() == buckets && self.counts.iter().all(|&n| n <= most)
+    }
+
     /// Values counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()

@@ -49,6 +49,15 @@ impl Ipdv {
         side.record(difference.unsigned_abs());
     }
 
+    /// Whether its parts agree, with counts of up to `most`: those that came from elsewhere may not.
+    pub(crate) fn is_sound(&self, most: u64) -> bool {
+        let has_form = |side: &Histogram| side.has_form(LATENCY_BITS, LATENCY_BUCKETS, most);
+        has_form(&self.below)
+            && has_form(&self.above)
+            && self.below.total() + self.above.total() == self.count
+            && self.min_ns <= self.max_ns
+    }
+
     /// Median, by nearest rank.
     pub fn median_ns(&self) -> i64 {
         let (below, rank) = (self.below.total(), self.count.div_ceil(2));

@@ -14,6 +14,7 @@
 //! sender's clock, and its outages those of the receiver's; only latency needs both, and is not measured.
 
 pub mod counts;
+pub mod foreign;
 pub mod generate;
 pub mod histogram;
 pub mod ipdv;

@@ -178,7 +178,7 @@ pub(crate) fn ledger(
         line("receive error", Owner::Tester, link.rx_errors, format!("rx_errors of {nic}"));
         let dropped = dropped_on_receipt(device, seen(i, counts, traffic));
         line("dropped on receipt", Owner::Tester, dropped, format!("rx_dropped of {nic}"));
-        let unsent = link.tx_dropped + link.tx_errors;
+        let unsent = link.tx_dropped.saturating_add(link.tx_errors);
         line("not sent", Owner::Tester, unsent, format!("tx_dropped + tx_errors of {nic}"));
     }
     for name in &spec.drops {

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::journal::dying_with_parent;
 
+/// What a command of the box may print, bytes.
+const MOST_PRINTED: u64 = 1 << 20;
+/// Of what it complains, so much is kept, bytes.
+const MOST_COMPLAINED: usize = 1 << 16;
+
 /// How a shell of the box is reached: without questions, so that a key or an agent has to open it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ssh {
@@ -65,28 +70,46 @@ impl Ssh {
         let status = thread::scope(|scope| {
             // If the box stops listening, its own words say more.
             scope.spawn(move || drop(stdin.write_all(input.unwrap_or_default().as_bytes())));
-            let (said, complained) = (scope.spawn(|| all_of(stdout)), scope.spawn(|| all_of(stderr)));
+            let (said, complained) = (scope.spawn(|| beginning_of(stdout)), scope.spawn(|| end_of(stderr)));
             let status = ended(&mut child, self.timeout);
             if status.is_none() {
                 // Ends the readers too; whether it was there still to be killed does not matter.
                 let _ = child.kill();
                 let _ = child.wait();
             }
-            (status, said.join().unwrap_or_default(), complained.join().unwrap_or_default())
+            (status, said.join().unwrap_or(Ok(String::new())), complained.join().unwrap_or_default())
         });
         match status {
-            (Some(status), said, _) if status.success() => Ok(said),
+            (Some(_), Err(why), _) => Err(failed(why)),
+            (Some(status), Ok(said), _) if status.success() => Ok(said),
             (Some(status), _, complained) => Err(failed(why(status, &complained))),
             (None, ..) => Err(failed(format!("it took longer than {} s", self.timeout.as_secs_f64()))),
         }
     }
 }
 
-fn all_of(mut pipe: impl Read) -> String {
+/// What a command prints, or that it is too much.
+fn beginning_of(mut pipe: impl Read) -> std::result::Result<String, String> {
     let mut bytes = Vec::new();
     // What came before an error counts.
-    let _ = pipe.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+    let _ = pipe.by_ref().take(MOST_PRINTED + 1).read_to_end(&mut bytes);
+    if bytes.len() as u64 > MOST_PRINTED {
+        // So that it can end.
+        let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        return Err(format!("it printed more than {} KiB", MOST_PRINTED >> 10));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last of what a command prints; however much it is, no more than that is kept.
+pub fn end_of(mut pipe: impl Read) -> String {
+    let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
+    // What came before an error counts.
+    while let Ok(n @ 1..) = pipe.read(&mut piece) {
+        kept.extend_from_slice(&piece[..n]);
+        kept.drain(..kept.len().saturating_sub(MOST_COMPLAINED));
+    }
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// How the child ended, if it does in time.
@@ -129,7 +152,8 @@ pub(super) fn numbers(hook: &str, text: &str) -> Result<BTreeMap<String, i64>> {
                 "the command `{hook}` of [external] printed `{line}`: let it print lines of a name and a whole number"
             )));
         };
-        *numbers.entry(name.to_string()).or_insert(0) += number;
+        let sum: &mut i64 = numbers.entry(name.to_string()).or_insert(0);
+        *sum = sum.saturating_add(number);
     }
     Ok(numbers)
 }
@@ -143,9 +167,21 @@ mod tests {
         let found = numbers("counters", "rx 5\n\n ring full\t 7 \nrx 1\nslab -3\n").unwrap();
         let text: Vec<String> = found.iter().map(|(name, number)| format!("{name}={number}")).collect();
         assert_eq!(text, ["ring full=7", "rx=6", "slab=-3"]);
+        let much = format!("x {}\nx {}", i64::MAX, i64::MAX);
+        assert_eq!(numbers("counters", &much).unwrap()["x"], i64::MAX);
         for wrong in ["rx", "rx 1.5", "rx: many"] {
             let error = numbers("counters", wrong).unwrap_err().to_string();
             assert!(error.contains(&format!("`counters` of [external] printed `{wrong}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_box_that_prints_without_end_is_cut_short() {
+        assert_eq!(beginning_of(&b"rx 5\n"[..]), Ok("rx 5\n".into()));
+        let much = std::io::repeat(b'x').take(MOST_PRINTED * 3);
+        assert_eq!(beginning_of(much), Err("it printed more than 1024 KiB".into()));
+        let complaint = std::io::repeat(b'x').take(MOST_PRINTED).chain(&b"at last"[..]);
+        let end = end_of(complaint);
+        assert!(end.len() == MOST_COMPLAINED && end.ends_with("xat last"));
     }
 }

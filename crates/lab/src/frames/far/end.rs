@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use weir_load::TesterKind;
 use weir_load::counts::Traffic;
 use weir_packet::flow::IpVersion;
@@ -16,12 +15,13 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Mac;
 use weir_testbed::topology::Side;
 
+use super::heard::Heard;
 use super::link::{Link, Trouble};
 use super::{Opening, Request};
 use crate::record::Machine;
 
 /// How long the far side may take for what is done at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An end of the tester on another host, and the connection to it.
 pub(crate) struct Far {
@@ -90,7 +90,7 @@ impl Far {
     }
 
     /// Asks for what is done at once.
-    pub(super) fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
+    pub(super) fn ask<T: Heard>(&self, request: &Request) -> Result<T> {
         self.tell(request)?;
         self.hear(PATIENCE, || false)
     }
@@ -100,12 +100,15 @@ impl Far {
     }
 
     /// Waits for the reply to what was told; `stopped` ends a trial before its time.
-    pub(crate) fn hear<T: DeserializeOwned>(
-        &self,
-        patience: Duration,
-        stopped: impl Fn() -> bool,
-    ) -> Result<T> {
+    pub(crate) fn hear<T: Heard>(&self, patience: Duration, stopped: impl Fn() -> bool) -> Result<T> {
         self.with(|link| link.hear(patience + PATIENCE, stopped))
+    }
+
+    /// It says what cannot be: nothing that it says is of use any more.
+    pub(super) fn lied(&self, why: &str) -> Error {
+        let why = format!("it says what cannot be: {why}");
+        self.state().link = Err(why.clone());
+        Error::Far { target: self.spec.ssh.target.clone(), why }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Link) -> std::result::Result<T, Trouble>) -> Result<T> {

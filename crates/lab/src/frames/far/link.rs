@@ -1,16 +1,16 @@
 //! A connection to the far side: requests out, replies in, and why it ended.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde::de::DeserializeOwned;
 use weir_testbed::external::FarSpec;
 use weir_testbed::external::hooks;
 
+use super::heard::{self, Heard};
 use super::{BEAT, Hello, Reply, Request, VERSION};
 
 /// Time between two looks at whether to stop.
@@ -48,13 +48,8 @@ impl Link {
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
         let lines = lines(child.stdout.take().expect("piped"));
         let complaints = thread::spawn({
-            let mut stderr = child.stderr.take().expect("piped");
-            move || {
-                let mut bytes = Vec::new();
-                // What came before an error counts.
-                let _ = stderr.read_to_end(&mut bytes);
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
+            let stderr = child.stderr.take().expect("piped");
+            move || hooks::end_of(stderr)
         });
         let beat = start_beating(stdin.clone());
         let mut link = Link { child, stdin, lines, complaints: Some(complaints), _beat: beat };
@@ -88,7 +83,7 @@ impl Link {
     }
 
     /// Waits for the reply to a request, and sends [`Request::Stop`] when `stopped` says so.
-    pub(crate) fn hear<T: DeserializeOwned>(
+    pub(crate) fn hear<T: Heard>(
         &mut self,
         patience: Duration,
         stopped: impl Fn() -> bool,
@@ -108,11 +103,7 @@ impl Link {
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost()),
             };
-            return match serde_json::from_str(&line) {
-                Ok(Reply::Done(value)) => Ok(value),
-                Ok(Reply::Failed(why)) => Err(Trouble::Failed(why)),
-                Err(error) => Err(Trouble::Lost(format!("`{line:.80}` is no reply: {error}"))),
-            };
+            return heard::reply(&line);
         }
     }
 
@@ -144,7 +135,8 @@ impl Drop for Link {
     }
 }
 
-fn greeting(line: &str) -> Result<Hello, String> {
+/// The first line of the far side.
+pub(super) fn greeting(line: &str) -> Result<Hello, String> {
     let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let Some(there) = value["done"]["weir"].as_str() else {
         return Err(format!(
@@ -162,12 +154,18 @@ fn greeting(line: &str) -> Result<Hello, String> {
     }
 }
 
+/// What the far side says, line by line, until it ends or a line has no end: then nothing it says is of use. A far side that
+/// says more than it is asked waits, since there is room for a few lines only.
 fn lines(stdout: impl Read + Send + 'static) -> Receiver<String> {
-    let (line, lines) = channel();
+    let (line, lines) = sync_channel(16);
     thread::spawn(move || {
-        let all = BufReader::new(stdout).lines().map_while(Result::ok);
+        let mut stdout = BufReader::new(stdout);
         // Nobody reads them any more: then the child ends as well.
-        all.map(|text| line.send(text)).take_while(Result::is_ok).for_each(drop);
+        while let Some(text) = heard::line(&mut stdout) {
+            if line.send(text).is_err() {
+                return;
+            }
+        }
     });
     lines
 }

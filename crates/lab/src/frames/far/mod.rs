@@ -23,12 +23,16 @@ use crate::record::Machine;
 
 mod agent;
 mod end;
+mod heard;
 mod link;
 mod pair;
+mod tried;
 
 pub use agent::serve;
 pub(crate) use end::Far;
 pub(crate) use pair::{Elsewhere, Hosts, Pair};
+#[doc(hidden)]
+pub use tried::{examples, take_in};
 
 /// The near side says that it is still there this often.
 const BEAT: Duration = Duration::from_secs(2);

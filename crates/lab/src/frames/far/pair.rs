@@ -8,6 +8,7 @@ use weir_load::{Control, Tester, soon_ns};
 use weir_port::bpf::now_ns;
 use weir_testbed::error::Result;
 
+use super::end::PATIENCE;
 use super::{Far, Fired, Request};
 use crate::run::RunError;
 
@@ -74,22 +75,39 @@ impl Pair {
         let at_ns = soon_ns() + clock.as_ref().map_or(0, FarClock::notice_ns);
         self.far.tell(&Request::Send { at_ns: clock.as_ref().map(|clock| clock.there(at_ns)) })?;
         let here = self.near.send(load, at_ns, control)?;
-        let Fired { sent: there, at_ns: far_ns, wait_ns } =
-            self.far.hear(load.duration, || control.stopped())?;
+        let fired: Fired = self.far.hear(load.duration, || control.stopped())?;
+        fired.sent.check(&self.traffic, there(&self.traffic)).map_err(|why| self.far.lied(&why))?;
+        let Fired { sent: there, at_ns: far_ns, wait_ns } = fired;
         let skew_ns = clock.map(|clock| clock.apart(at_ns, far_ns));
+        check_skew(skew_ns).map_err(|why| self.far.lied(&why))?;
         // From the first start to the last end.
         let sending = here.sending.max(there.sending) + Duration::from_nanos(skew_ns.unwrap_or(0));
         let streams = [here.streams, there.streams].concat();
         let (to_b, to_a) = streams.into_iter().partition(|s| self.traffic.arrival(s.stream) == 1);
         let near = self.near.settle(load, Sent { streams: to_a, sending }, control)?;
+        let settled: Vec<usize> = to_b.iter().map(|s| s.stream).collect();
         self.far.tell(&Request::Settle(Sent { streams: to_b, sending }))?;
         let far: Counts = self.far.hear(load.drain.unwrap_or_default(), || control.stopped())?;
+        far.check(&self.traffic, &settled).map_err(|why| self.far.lied(&why))?;
         Ok((both(near, far), Elsewhere { skew_ns, wait_ns }))
     }
 }
 
+/// The streams that are sent from there.
+pub(super) fn there(traffic: &Traffic) -> &'static [usize] {
+    if traffic.sends(1) { &[1] } else { &[] }
+}
+
+/// Both sides wait for each other no longer than this.
+fn check_skew(skew_ns: Option<u64>) -> std::result::Result<(), String> {
+    match skew_ns.map(Duration::from_nanos) {
+        Some(skew) if skew > PATIENCE => Err(format!("it began to send {} s off", skew.as_secs())),
+        _ => Ok(()),
+    }
+}
+
 /// Counts of port a here, and of port b there.
-fn both(near: Counts, far: Counts) -> Counts {
+pub(super) fn both(near: Counts, far: Counts) -> Counts {
     let mut streams = [near.streams, far.streams].concat();
     streams.sort_by_key(|stream| stream.stream);
     let ports = [near.ports[0], far.ports[1]];
