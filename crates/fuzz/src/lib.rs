@@ -1,0 +1,49 @@
+//! Targets for fuzzers: each is a function of bytes that panics if something is wrong, with texts to begin from.
+//!
+//! ```text
+//!            seeds, corpus/NAME > mutate, without coverage > target      ./test: tests/targets.rs, a few seconds each
+//!   seeds > corpus of libFuzzer > mutate, by coverage      > target      fuzz/: hours
+//! ```
+//! An input that has failed once is kept in `corpus/NAME` when the mistake is mended: it is run each time.
+
+mod dice;
+mod mutate;
+mod targets;
+
+use std::path::PathBuf;
+
+pub use dice::Dice;
+pub use targets::TARGETS;
+
+/// What is fuzzed.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does with an input.
+    ///
+    /// # Panics
+    /// What must not be is.
+    pub run: fn(&[u8]),
+    /// Inputs to begin from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Makes another input of one, with pieces of others.
+    pub mutate: fn(&mut Dice, &[u8], &[Vec<u8>]) -> Vec<u8>,
+}
+
+impl Target {
+    /// The target of a name.
+    pub fn of(name: &str) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    /// Inputs that have failed once, with their files.
+    pub fn corpus(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name);
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut corpus: Vec<_> =
+            files.filter_map(|path| Some((path.clone(), std::fs::read(path).ok()?))).collect();
+        corpus.sort();
+        corpus
+    }
+}

@@ -1,0 +1,44 @@
+//! The targets, in the order of their names.
+
+mod announce;
+mod frames;
+mod kept;
+mod outside;
+mod texts;
+
+use crate::{Target, mutate};
+
+/// All.
+pub const TARGETS: &[Target] = &[
+    Target { name: "apply", run: frames::apply, seeds: frames::apply_seeds, mutate: frames::mutate_apply },
+    Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
+    Target { name: "control", run: outside::control, seeds: outside::control_seeds, mutate: mutate::text },
+    Target { name: "detect", run: texts::detect, seeds: texts::detect_seeds, mutate: mutate::text },
+    Target { name: "far", run: outside::far, seeds: outside::far_seeds, mutate: mutate::text },
+    Target { name: "frame", run: frames::frame, seeds: frames::frame_seeds, mutate: mutate::bytes },
+    Target { name: "journal", run: kept::journal, seeds: kept::journal_seeds, mutate: mutate::text },
+    Target { name: "kept", run: announce::kept, seeds: announce::kept_seeds, mutate: mutate::text },
+    Target { name: "ledger", run: announce::ledger, seeds: announce::ledger_seeds, mutate: mutate::bytes },
+    Target { name: "node", run: texts::node, seeds: texts::node_seeds, mutate: mutate::text },
+    Target { name: "pcapng", run: outside::pcapng, seeds: outside::pcapng_seeds, mutate: mutate::bytes },
+    Target { name: "plan", run: texts::plan, seeds: texts::plan_seeds, mutate: mutate::text },
+    Target { name: "plane", run: frames::plane, seeds: frames::plane_seeds, mutate: frames::mutate_plane },
+    Target { name: "record", run: kept::record, seeds: kept::record_seeds, mutate: mutate::text },
+    Target { name: "rules", run: texts::rules, seeds: texts::rules_seeds, mutate: mutate::text },
+    Target { name: "scenario", run: texts::scenario, seeds: texts::scenario_seeds, mutate: mutate::text },
+];
+
+/// Files of the repository as inputs; `folder` is relative to its root.
+fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let with_ending = |path: &std::path::PathBuf| path.extension().is_some_and(|found| found == ending);
+    paths.into_iter().filter(with_ending).filter_map(|path| std::fs::read(path).ok()).collect()
+}
+
+/// Texts as inputs.
+fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<Vec<u8>> {
+    texts.into_iter().map(|text| text.as_ref().as_bytes().to_vec()).collect()
+}

@@ -1,0 +1,72 @@
+//! Bytes of others: clients of a node's socket, the far end of a measurement, capture files.
+
+use weir_lab::run::far;
+use weir_plane::scenario::packet;
+use weir_port::pcapng::read::Reader;
+use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
+
+use super::of_texts;
+
+/// A file of the program `weir`, whose modules nobody else can name.
+#[path = "../../../weir/src/node/request.rs"]
+mod request;
+
+use request::Request;
+
+/// A request to a node; one that is taken is the same after it was written and read again, and its text is read.
+pub(super) fn control(input: &[u8]) {
+    match Request::read(input) {
+        Ok(request) => {
+            let again = serde_json::to_vec(&request).expect("requests are plain data");
+            assert_eq!(Request::read(&again).as_ref(), Ok(&request));
+            if let Request::Apply(apply) = &request {
+                let beside =
+                    |name: &str| apply.files.get(name).cloned().ok_or_else(|| "it is not there".to_string());
+                if let Err(mistakes) = weir_node::Config::read(&apply.file, &apply.text, &beside) {
+                    assert!(!mistakes.to_string().is_empty());
+                }
+            }
+        }
+        Err(why) => assert!(!why.is_empty()),
+    }
+}
+
+pub(super) fn control_seeds() -> Vec<Vec<u8>> {
+    of_texts([
+        r#"{"show": "counters"}"#,
+        r#"{"show": "sessions"}"#,
+        r#"{"apply": {"file": "x.node", "text": "node lan > filter(rules.fw) > nat(public 192.0.2.1) > wan", "files": {"rules.fw": "accept udp\npolicy drop"}}}"#,
+        r#"{"apply": {"file": "x", "text": "node lan(198.18.0.1/16, 2001:db8:1::1/64) > route > wan(vlan 7, 198.19.0.1/16) run(cpu 0-1)"}}"#,
+    ])
+}
+
+/// Lines of the far side of a measurement: each is refused, or what it says goes into a record.
+pub(super) fn far(input: &[u8]) {
+    for line in String::from_utf8_lossy(input).lines() {
+        if let Err(why) = far::take_in(line) {
+            assert!(!why.is_empty());
+        }
+    }
+}
+
+pub(super) fn far_seeds() -> Vec<Vec<u8>> {
+    of_texts(far::examples())
+}
+
+/// A capture file: an error, or all items.
+pub(super) fn pcapng(file: &[u8]) {
+    if let Ok(mut reader) = Reader::open(file) {
+        while let Ok(Some(_)) = reader.next_item() {}
+    }
+}
+
+pub(super) fn pcapng_seeds() -> Vec<Vec<u8>> {
+    let mut file = Vec::new();
+    write::section(&mut file, &write::Author { application: "weir fuzz", ..write::Author::default() });
+    write::interface(&mut file, &Interface { link_type: ETHERNET, ..Interface::default() });
+    for line in ["udp 198.18.0.2:1 > 198.19.0.9:53", "icmp echo 2001:db8:1::2 > 2001:db8:2::9 id 7"] {
+        let bytes = &packet(line).expect("a line of a scenario");
+        write::packet(&mut file, &Packet { interface: 0, at_ns: 1, wire_len: 2000, bytes, dropped: 3 });
+    }
+    vec![file]
+}

@@ -1,0 +1,161 @@
+//! Texts that people write: mistakes, or what was asked for.
+
+use std::fmt::Display;
+use std::sync::LazyLock;
+
+use weir_lab::plan;
+use weir_plane::scenario::{self, VirtualNode, packet, suites};
+use weir_plane::{Batch, Beside, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
+
+use super::{files, of_texts};
+
+/// What is refused has its reasons.
+fn check_refusal(count: usize, mistakes: impl Display) {
+    assert!(count > 0 && !mistakes.to_string().is_empty());
+}
+
+/// A configuration of `weir detect`.
+pub(super) fn detect(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    if let Err(mistakes) = weir_detect::Config::read("fuzz", &text) {
+        check_refusal(mistakes.list.len(), mistakes);
+    }
+}
+
+pub(super) fn detect_seeds() -> Vec<Vec<u8>> {
+    files("examples", "toml")
+}
+
+/// A plan; one that is taken has points, takes a time, and is read again from its record.
+pub(super) fn plan(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    match plan::reload("fuzz", &text) {
+        Ok(plan) => {
+            plan.estimate();
+            // What a plan of two hundred axes would take is not asked for here.
+            if text.len() < 1 << 12 {
+                plan.points();
+            }
+        }
+        Err(plan::PlanError::Mistakes(mistakes)) => check_refusal(mistakes.list.len(), mistakes),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
+    files("plans", "toml")
+}
+
+/// A node, as a text of its own and as a file with settings of threads.
+pub(super) fn node(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    match Config::read("fuzz", &text) {
+        Ok(config) => {
+            let macs: Vec<_> = config.ports.iter().map(|_| [2, 0, 0, 0, 0xaa, 1]).collect();
+            Plane::new(&config, &macs);
+        }
+        Err(mistakes) => check_refusal(mistakes.list.len(), mistakes),
+    }
+    match weir_node::Config::read("fuzz", &text, &|name| Err(format!("{name} is not there"))) {
+        Ok(config) => drop(config.check_threads()),
+        Err(mistakes) => check_refusal(mistakes.list.len(), mistakes),
+    }
+}
+
+pub(super) fn node_seeds() -> Vec<Vec<u8>> {
+    let scenarios = suites().into_iter().flat_map(|(_, scenarios)| scenarios);
+    let mut seeds = of_texts(scenarios.flat_map(|scenario| scenario.nodes().collect::<Vec<_>>()));
+    seeds.extend(files("examples", "node"));
+    seeds
+}
+
+/// Scenarios, which are run.
+pub(super) fn scenario(input: &[u8]) {
+    match scenario::read(&String::from_utf8_lossy(input)) {
+        Ok(scenarios) => {
+            for scenario in scenarios {
+                if let Err(wrong) = scenario.run(&mut VirtualNode::default()) {
+                    assert!(!wrong.is_empty());
+                }
+            }
+        }
+        Err(mistakes) => assert!(!mistakes.is_empty()),
+    }
+}
+
+/// One by one: a mistake in one of many would keep all from running.
+pub(super) fn scenario_seeds() -> Vec<Vec<u8>> {
+    let split = |file: Vec<u8>| {
+        let text = String::from_utf8_lossy(&file).into_owned();
+        text.split("\n== ").skip(1).map(|one| format!("== {one}\n").into_bytes()).collect::<Vec<_>>()
+    };
+    files("tests", "txt").into_iter().flat_map(split).collect()
+}
+
+/// Rules: a filter decides about frames as it did when it was new, whatever it was before. The first line is what it was.
+pub(super) fn rules(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let (before, rules) = text.split_once('\n').unwrap_or(("", &text));
+    let Some(config) = filter(rules) else { return };
+    let macs = [[2, 0, 0, 0, 0xaa, 0], [2, 0, 0, 0, 0xaa, 1]];
+    let expected = fates(&mut Plane::new(&config, &macs));
+    if let Some(old) = filter(before) {
+        let mut changed = Plane::new(&old, &macs);
+        changed.apply(Time::default(), &old, &config).expect("rules can be changed");
+        assert_eq!(fates(&mut changed), expected);
+    }
+}
+
+pub(super) fn rules_seeds() -> Vec<Vec<u8>> {
+    of_texts([
+        "accept udp\naccept outward\naccept state established\ndrop tcp from 198.18.0.0/15 to port 80, 1000-2000\npolicy drop\n",
+        "policy accept\nreject tcp flags syn/syn,ack\ncount x udp\nlog udp to 2001:db8:2::/64 port 53\npolicy accept\n",
+        "\ncount all proto 47\ndrop fragments\naccept icmp\naccept from 2001:db8:1::/64\ndrop\n",
+    ])
+}
+
+/// Packets of all kinds that rules tell apart.
+static PACKETS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let lines = [
+        "udp 198.18.0.2:1111 > 198.19.0.9:53 len 100",
+        "udp 198.18.0.2 > 198.19.0.9 len 24 whole 48 frag 32 id 9",
+        "tcp 198.18.0.2:1000 > 198.19.0.9:80 S seq 1",
+        "tcp 198.18.0.2:1000 > 198.19.0.9:80 FA seq 1",
+        "icmp echo 198.18.0.2 > 198.19.0.9 id 7",
+        "icmp unreachable/4 198.18.0.2 > 198.19.0.9 mtu 1400 {udp 198.19.0.9:53 > 198.18.0.2:1111}",
+        "udp [2001:db8:1::2]:1111 > [2001:db8:2::9]:53",
+        "icmp echo 2001:db8:1::2 > 2001:db8:2::9 id 7",
+        "proto/47 198.18.0.2 > 198.19.0.9",
+    ];
+    lines.iter().map(|line| packet(line).expect(line)).collect()
+});
+
+/// A node with these rules.
+fn filter(rules: &str) -> Option<Config> {
+    let file = |_: &str| Ok(rules.to_string());
+    let mut beside = Beside { item: &mut |_, _| false, file: &file };
+    match Config::read_with("fuzz", "node lan > filter(rules.fw) > wan", &mut beside) {
+        Ok(config) => Some(config),
+        Err(mistakes) => {
+            check_refusal(mistakes.list.len(), mistakes);
+            None
+        }
+    }
+}
+
+/// What becomes of each packet, in both directions.
+fn fates(plane: &mut Plane) -> Vec<Fate> {
+    let mut fates = vec![];
+    for (n, packet) in PACKETS.iter().enumerate() {
+        let kind = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+        let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, packet].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(n as u8 % 2)));
+        plane.run(Time::default(), &mut batch);
+        fates.extend(batch.outcome().map(|(_, fate)| fate));
+        plane.departures().for_each(drop);
+        assert!(plane.books().balance(), "{:?}", plane.books());
+    }
+    fates
+}
