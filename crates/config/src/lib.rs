@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod mistake;
+mod plain;
 pub mod rate;
 mod section;
 pub mod value;
 
 pub use mistake::{Mistake, Mistakes, Notes, Place, closest, did_you_mean};
+pub use plain::plain;
 pub use section::{Section, shown};

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use weir_config::plain;
 use weir_lab::compare::{self, Across, Compared, Verdict};
 
 use crate::cli::{self, AcrossKind, FailOn};
@@ -18,7 +19,7 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
         writeln!(out, "{}", serde_json::to_string_pretty(&compared)?)?;
     } else {
         let texts: Vec<_> = compared.iter().map(compare::text).collect();
-        write!(out, "{}", texts.join("\n"))?;
+        write!(out, "{}", plain(&texts.join("\n")))?;
     }
     let fails = arguments.fail_on.iter().any(|on| compared.iter().any(|c| has(c, *on)));
     Ok(if fails { Outcome::Differs } else { Outcome::Done })

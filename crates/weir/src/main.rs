@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use weir_config::plain;
 use weir_lab::plan;
 
 mod bench;
@@ -135,7 +136,7 @@ fn list_plans(out: &mut impl Write) -> Result<()> {
 }
 
 fn show_plan(name: &str, out: &mut impl Write) -> Result<()> {
-    Ok(out.write_all(plan::load(name, &[])?.text.as_bytes())?)
+    Ok(out.write_all(plain(&plan::load(name, &[])?.text).as_bytes())?)
 }
 
 #[cfg(test)]

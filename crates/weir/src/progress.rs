@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_config::plain;
 use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
 
@@ -111,7 +112,7 @@ impl Progress {
         }
         let count = state.count.max(1) as f64;
         self.bar.set_position((state.done / count * 1000.0) as u64);
-        self.bar.set_message(format!(
+        let message = format!(
             "{}/{} {}{}{}, {}",
             state.done as usize + 1,
             state.count,
@@ -119,7 +120,8 @@ impl Progress {
             state.procedure.map_or(String::new(), |name| format!(", {name}")),
             if state.offered.is_empty() { String::new() } else { format!(" at {}", state.offered) },
             self.time_left(state)
-        ));
+        );
+        self.bar.set_message(plain(&message).into_owned());
     }
 
     fn time_left(&self, state: &State) -> String {
@@ -127,7 +129,7 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
-        if self.bar.is_hidden() { say(text) } else { self.bar.println(text) }
+        if self.bar.is_hidden() { say(text) } else { self.bar.println(plain(text)) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
+use weir_config::plain;
 use weir_lab::export;
 use weir_lab::run_data::RunData;
 use weir_lab::store::{self, Store};
@@ -30,7 +31,7 @@ pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
     if arguments.json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?);
     }
-    Ok(write!(out, "{}", export::list(&runs))?)
+    Ok(write!(out, "{}", plain(&export::list(&runs)))?)
 }
 
 pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
@@ -38,7 +39,7 @@ pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
     let text = match (arguments.json, arguments.csv) {
         (true, _) => export::json(&data) + "\n",
         (_, true) => export::csv(&data),
-        _ => export::show(&data),
+        _ => plain(&export::show(&data)).into_owned(),
     };
     Ok(write!(out, "{text}")?)
 }
@@ -84,7 +85,7 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
             Ok(writeln!(out, "{}", path.display())?)
         }
         None if arguments.json => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&trend)?)?),
-        None => Ok(write!(out, "{}", trend::text(&trend))?),
+        None => Ok(write!(out, "{}", plain(&trend::text(&trend)))?),
     }
 }
 

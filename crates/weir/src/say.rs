@@ -3,10 +3,12 @@
 
 use std::io::Write;
 
+use weir_config::plain;
+
 /// Writes a line.
 pub(crate) fn say(text: &str) {
     // See above.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", plain(text));
 }
 
 /// Writes notes, one per line.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
+use weir_config::plain;
 use weir_node::Snapshot;
 use weir_plane::{Books, Event, What, address_of};
 
@@ -102,7 +103,8 @@ pub(super) fn event(event: &Event, began: SystemTime, lost: u64) -> Value {
 pub(super) fn text(value: &Value) -> String {
     let mut text = String::new();
     lines(value, 0, &mut text);
-    text
+    // Names in it are those of a text that somebody wrote.
+    plain(&text).into_owned()
 }
 
 fn lines(value: &Value, depth: usize, text: &mut String) {
@@ -228,5 +230,12 @@ mod tests {
         assert!(
             prometheus(&two, &names).contains("node_thread_frames_total{thread=\"1\",place=\"taken\"} 0")
         );
+    }
+
+    #[test]
+    fn what_a_name_does_to_a_terminal_is_shown() {
+        let value = json!({ "routes": ["198.18.0.0/15 on lan\u{1b}[2J"], "a\u{9b}b": 1 });
+        let text = text(&value);
+        assert!(text.contains(r"on lan\u{1b}[2J") && text.contains(r"a\u{9b}b"), "{text}");
     }
 }
