@@ -23,6 +23,9 @@ pub struct Announce {
     pub max: usize,
     /// An announcement is withdrawn after this time, whatever the attack does.
     pub lifetime: Duration,
+    /// It stays for so long after its attack has ended: where it stops the attack's frames from being seen, the attack may
+    /// go on. One that comes back as soon as it is withdrawn is held for twice as long, and so on up to `lifetime`.
+    pub hold: Duration,
     /// What meets one of these is never announced.
     pub(crate) never: Vec<Prefix>,
     /// Where it is written down what is announced.
@@ -157,6 +160,7 @@ pub(crate) mod tests {
                 send: false,
                 max: 100,
                 lifetime: Duration::from_secs(1800),
+                hold: Duration::ZERO,
                 never: Vec::new(),
                 state: PathBuf::new(),
             }

@@ -13,6 +13,8 @@ use crate::prefix::Prefix;
 
 /// Of an announcement, where the configuration does not say it: as long as FastNetMon bans.
 const LIFETIME: Duration = Duration::from_secs(1900);
+/// After the end of an attack, where the configuration does not say it.
+const HOLD: Duration = Duration::from_secs(60);
 
 /// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -274,6 +276,7 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
     let send = section.one("send", value::flag).unwrap_or(false);
     let max = section.one("max", value::count(1..=100_000)).unwrap_or(100) as usize;
     let lifetime = section.one("lifetime_s", value::seconds_up_to::<2_592_000>).unwrap_or(LIFETIME);
+    let held = section.one("hold_s", hold).unwrap_or(HOLD);
     let mut never = section.axis("never", value::parsed::<Prefix>).unwrap_or_default();
     let state =
         section.one("state", value::text).unwrap_or_else(|| "/var/lib/weir/announced".to_string()).into();
@@ -296,7 +299,7 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
         next_hop.map(|next_hop| Route::Blackhole { next_hop, community })
     };
     section.finish();
-    Some(Announce { daemon: daemon?, what: what?, send, max, lifetime, never, state })
+    Some(Announce { daemon: daemon?, what: what?, send, max, lifetime, hold: held, never, state })
 }
 
 /// A number above 0, also `"20k"`.
@@ -305,6 +308,11 @@ fn quantity(value: &Value) -> Result<f64, String> {
     number
         .filter(|number| *number > 0.0)
         .ok_or_else(|| format!("`{}` is no limit: use a number above 0, such as \"20k\"", shown(value)))
+}
+
+/// A time, or none.
+fn hold(value: &Value) -> Result<Duration, String> {
+    if shown(value) == "0" { Ok(Duration::ZERO) } else { value::seconds(value) }
 }
 
 fn factor(value: &Value) -> Result<f64, String> {

@@ -1,10 +1,14 @@
 //! What a BGP daemon was told and must not keep for ever: each announcement from its attack until it has been taken back.
 //!
 //! ```text
-//!              start          told                 end, or its lifetime is over        told
-//!   (nothing) -----> wanted -------> in place ------------------------> to be withdrawn -----> (nothing)
-//!                       ^  failed: told again later                         ^  failed: told again later, without end
+//!              start          told               end              held for long enough              told
+//!   (nothing) -----> wanted -------> in place ---------> in place ----------------------> to be withdrawn -----> (nothing)
+//!                       ^  failed:      |  ^----- start -----/                                   ^  failed:
+//!                       told again      \------ its lifetime is over -------------------------->/   told again, without end
 //! ```
+//! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
+//! held, and the attack that comes back when it is withdrawn is held for twice as long.
+//!
 //! Pure: no clock, no I/O. Whoever talks to the daemon asks [`Ledger::next`] what to say, and reports how that went. What may
 //! be in place is written down ([`Ledger::kept`]), and withdrawn by the next program that reads it.
 //!
@@ -13,6 +17,8 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::announce::{Announce, Commands, Daemon};
 use crate::event::{Event, Kind};
@@ -28,6 +34,9 @@ pub struct Ledger {
     announce: Announce,
     /// By the command that takes it back.
     entries: BTreeMap<String, Entry>,
+    /// What was withdrawn a short while ago, by the same: for how long it had been held, and until when it has come back at
+    /// once if it does.
+    held: BTreeMap<String, (Duration, Duration)>,
 }
 
 struct Entry {
@@ -40,6 +49,10 @@ struct Entry {
     said: bool,
     /// When it is withdrawn though its attack goes on.
     until: Duration,
+    /// For how long it is held behind the end of its attack.
+    hold: Duration,
+    /// When that is over, once its attack has ended.
+    held_until: Option<Duration>,
     /// When the daemon is to be told; `None`: it is as it should be.
     due: Option<Duration>,
     failures: u32,
@@ -65,10 +78,25 @@ pub struct Order {
     wanted: bool,
 }
 
+/// Announcements, by what is to become of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Announcements {
+    /// Of attacks that go on.
+    pub wanted: usize,
+    /// Of attacks that have ended.
+    pub held: usize,
+    /// That are still to be taken back.
+    pub to_be_withdrawn: usize,
+    /// Of all these, those of which a daemon could not be told the last time.
+    pub failing: usize,
+    /// How often that has failed in a row, of the one for which it was most often.
+    pub tries: u32,
+}
+
 impl Ledger {
     /// Nothing is announced.
     pub fn new(announce: Announce) -> Ledger {
-        Ledger { announce, entries: BTreeMap::new() }
+        Ledger { announce, entries: BTreeMap::new(), held: BTreeMap::new() }
     }
 
     /// What an ended program may have left in place is withdrawn.
@@ -81,6 +109,8 @@ impl Ledger {
                 wanted: false,
                 said: true,
                 until: Duration::ZERO,
+                hold: Duration::ZERO,
+                held_until: None,
                 due: Some(Duration::ZERO),
                 failures: 0,
             };
@@ -107,20 +137,37 @@ impl Ledger {
         let Commands { announce: command, withdraw } = self.announce.commands(event)?;
         let withheld = self.withheld(event, &withdraw);
         if withheld.is_none() {
-            let old = self.entries.get(&withdraw);
+            let hold = self.hold(&withdraw, now);
+            let old = self.entries.remove(&withdraw);
+            // What is in place already is not said again.
+            let same = old.as_ref().filter(|old| old.wanted && old.announce == command);
             let entry = Entry {
                 daemon: self.announce.daemon.clone(),
                 announce: command.clone(),
                 attack: Some(event.attack),
                 wanted: true,
-                said: old.is_some_and(|old| old.said),
+                said: old.as_ref().is_some_and(|old| old.said),
                 until: now + self.announce.lifetime,
-                due: Some(now),
-                failures: 0,
+                hold,
+                held_until: None,
+                due: same.map_or(Some(now), |old| old.due),
+                failures: same.map_or(0, |old| old.failures),
             };
             self.entries.insert(withdraw, entry);
         }
         Some(Decision { command, withheld })
+    }
+
+    /// For how long what starts now is held: twice as long as the last time if it comes back at once.
+    fn hold(&mut self, withdraw: &str, now: Duration) -> Duration {
+        if let Some(entry) = self.entries.get(withdraw).filter(|entry| entry.wanted) {
+            return entry.hold;
+        }
+        self.held.retain(|_, (_, until)| now <= *until);
+        match self.held.remove(withdraw) {
+            Some((hold, _)) => (hold * 2).min(self.announce.lifetime),
+            None => self.announce.hold,
+        }
     }
 
     /// Why an attack is not announced.
@@ -133,19 +180,34 @@ impl Ledger {
     }
 
     fn end(&mut self, attack: u64, now: Duration) -> Option<Decision> {
-        let entry = |(_, entry): &(&String, &mut Entry)| entry.wanted && entry.attack == Some(attack);
+        let entry = |(_, entry): &(&String, &mut Entry)| {
+            entry.wanted && entry.attack == Some(attack) && entry.held_until.is_none()
+        };
         let (withdraw, entry) = self.entries.iter_mut().find(entry)?;
         let command = withdraw.clone();
+        if entry.said && !entry.hold.is_zero() {
+            entry.held_until = Some(now + entry.hold);
+            let withheld = Some(format!("held for {} s: announce.hold_s", entry.hold.as_secs_f64()));
+            return Some(Decision { command, withheld });
+        }
         if entry.withdraw(now) {
             self.entries.remove(&command);
         }
         Some(Decision { command, withheld: None })
     }
 
-    /// Withdraws what has been announced for its lifetime: the commands. An attack that goes on is announced again with the next
-    /// event about it.
-    pub fn expire(&mut self, now: Duration) -> Vec<String> {
-        self.withdraw_where(now, |entry| entry.until <= now)
+    /// Withdraws what has been announced for its lifetime, or held for long enough: the commands, each with why. An attack that
+    /// goes on is announced again with the next event about it.
+    pub fn expire(&mut self, now: Duration) -> Vec<(String, &'static str)> {
+        let is_held = |entry: &Entry| entry.held_until.is_some_and(|until| until <= now);
+        let is_over = |entry: &Entry| is_held(entry) || entry.held_until.is_some() && entry.until <= now;
+        let over = self.entries.iter().filter(|(_, entry)| entry.wanted && is_over(entry));
+        let back = over.map(|(withdraw, entry)| (withdraw.clone(), (entry.hold, now + entry.hold)));
+        self.held.extend(back.collect::<Vec<_>>());
+        let held = self.withdraw_where(now, is_held).into_iter().map(|command| (command, "announce.hold_s"));
+        let held: Vec<_> = held.collect();
+        let expired = self.withdraw_where(now, |entry| entry.until <= now).into_iter();
+        held.into_iter().chain(expired.map(|command| (command, "announce.lifetime_s"))).collect()
     }
 
     /// Withdraws all, because nobody will see the end of the attacks.
@@ -181,27 +243,33 @@ impl Ledger {
         })
     }
 
-    /// The daemon took the order, or did not.
-    pub fn carried_out(&mut self, order: &Order, success: bool, now: Duration) {
-        let Some(entry) = self.entries.get_mut(&order.withdraw) else { return };
+    /// The daemon took the order, or did not; then, how often that has failed in a row.
+    pub fn carried_out(&mut self, order: &Order, success: bool, now: Duration) -> u32 {
+        let Some(entry) = self.entries.get_mut(&order.withdraw) else { return 0 };
         // What has changed meanwhile is due already.
         if entry.wanted != order.wanted {
-            return;
+            return u32::from(!success);
         }
         if !success {
             let wait = FIRST_RETRY * 2_u32.saturating_pow(entry.failures.min(10));
-            entry.failures += 1;
+            entry.failures = entry.failures.saturating_add(1);
             entry.due = Some(now + wait.min(LAST_RETRY));
-        } else if entry.wanted {
+            return entry.failures;
+        }
+        if entry.wanted {
             (entry.due, entry.failures) = (None, 0);
         } else {
             self.entries.remove(&order.withdraw);
         }
+        0
     }
 
     /// When there is something to do next.
     pub fn wakes(&self) -> Option<Duration> {
-        let of = |entry: &Entry| entry.due.into_iter().chain(entry.wanted.then_some(entry.until)).min();
+        let of = |entry: &Entry| {
+            let over = entry.wanted.then_some(entry.until).into_iter().chain(entry.held_until);
+            entry.due.into_iter().chain(over).min()
+        };
         self.entries.values().filter_map(of).min()
     }
 
@@ -214,6 +282,18 @@ impl Ledger {
         self.entries.iter().map(kept).collect()
     }
 
+    /// How many are where.
+    pub fn counts(&self) -> Announcements {
+        let count = |is: &dyn Fn(&Entry) -> bool| self.entries.values().filter(|entry| is(entry)).count();
+        Announcements {
+            wanted: count(&|entry| entry.wanted && entry.held_until.is_none()),
+            held: count(&|entry| entry.wanted && entry.held_until.is_some()),
+            to_be_withdrawn: count(&|entry| !entry.wanted),
+            failing: count(&|entry| entry.failures > 0),
+            tries: self.entries.values().map(|entry| entry.failures).max().unwrap_or(0),
+        }
+    }
+
     /// Whether nothing is in place.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -223,7 +303,7 @@ impl Ledger {
 impl Entry {
     /// It is wanted no more; true if no daemon has ever heard of it.
     fn withdraw(&mut self, now: Duration) -> bool {
-        (self.wanted, self.due, self.failures) = (false, Some(now), 0);
+        (self.wanted, self.held_until, self.due, self.failures) = (false, None, Some(now), 0);
         !self.said
     }
 }

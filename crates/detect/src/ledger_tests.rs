@@ -129,6 +129,78 @@ fn no_more_are_announced_than_allowed_and_one_waits_for_room() {
     assert_eq!(ledger.carry(true, at(2)), "add 3");
 }
 
+/// A ledger that holds for a minute.
+fn holding() -> Ledger {
+    let hold = Duration::from_secs(60);
+    Ledger::new(Announce { hold, lifetime: HOUR, ..Announce::for_tests() })
+}
+
+#[test]
+fn an_announcement_is_held_behind_the_end_of_its_attack_which_it_may_hide() {
+    let mut ledger = holding();
+    ledger.take(&event(Kind::Start, 1), at(0));
+    ledger.carry(true, at(0));
+    let held = ledger.take(&event(Kind::End, 1), at(10)).expect("a decision");
+    assert_eq!(held.withheld.as_deref(), Some("held for 60 s: announce.hold_s"));
+    assert_eq!(ledger.take(&event(Kind::End, 1), at(11)), None);
+    assert_eq!(
+        (ledger.carry(true, at(69)), ledger.wakes(), ledger.counts().held),
+        (String::new(), Some(at(70)), 1)
+    );
+    // An attack on the same host meanwhile is announced already.
+    assert_eq!(ledger.take(&event(Kind::Start, 1), at(69)).expect("a decision").withheld, None);
+    assert_eq!(
+        (ledger.carry(true, at(69)), ledger.expire(at(70)).len(), ledger.counts().wanted),
+        (String::new(), 0, 1)
+    );
+    ledger.take(&event(Kind::End, 1), at(80));
+    assert_eq!(ledger.expire(at(139)), []);
+    let expired = ledger.expire(at(140));
+    assert!(matches!(&expired[..], [(_, "announce.hold_s")]), "{expired:?}");
+    assert_eq!((ledger.carry(true, at(140)), ledger.is_empty()), ("del 1".into(), true));
+}
+
+#[test]
+fn an_attack_that_comes_back_at_once_is_held_for_twice_as_long() {
+    let mut ledger = holding();
+    let (mut now, mut held) = (0, Vec::new());
+    for _ in 0..9 {
+        ledger.take(&event(Kind::Start, 1), at(now));
+        ledger.carry(true, at(now));
+        ledger.take(&event(Kind::End, 1), at(now + 1));
+        let over = ledger.wakes().expect("it is held").as_secs();
+        held.push(over - now - 1);
+        assert_eq!(ledger.expire(at(over)).len(), 1);
+        ledger.carry(true, at(over));
+        now = over + 5;
+    }
+    // No longer than an announcement lives.
+    assert_eq!(held, [60, 120, 240, 480, 960, 1920, 3599, 3599, 3599]);
+    // One that stays away for that time begins anew.
+    ledger.take(&event(Kind::Start, 1), at(now + 3600));
+    ledger.carry(true, at(now + 3600));
+    ledger.take(&event(Kind::End, 1), at(now + 3600));
+    assert_eq!(ledger.wakes(), Some(at(now + 3660)));
+    // Nobody sees the end of the attacks any more: nothing is held.
+    ledger.withdraw_all(at(now + 3601));
+    assert_eq!((ledger.carry(true, at(now + 3601)), ledger.is_empty()), ("del 1".into(), true));
+}
+
+#[test]
+fn what_a_daemon_does_not_take_is_counted() {
+    let mut ledger = ledger(9, &[]);
+    ledger.take(&event(Kind::Start, 1), at(0));
+    ledger.carry(true, at(0));
+    ledger.take(&event(Kind::End, 1), at(1));
+    for second in 1..200 {
+        ledger.carry(false, at(second));
+    }
+    let counts = ledger.counts();
+    assert_eq!((counts.to_be_withdrawn, counts.failing, counts.tries), (1, 1, 9));
+    ledger.carry(true, at(300));
+    assert_eq!(ledger.counts(), Announcements::default());
+}
+
 #[test]
 fn what_is_on_the_never_list_is_not_announced() {
     let mut ledger = ledger(9, &["198.18.0.4/30", "2001:db8::/32"]);
@@ -147,7 +219,10 @@ fn an_announcement_has_a_lifetime_and_an_attack_that_goes_on_gets_another() {
     ledger.carry(true, at(0));
     assert_eq!((ledger.wakes(), ledger.expire(at(3599))), (Some(HOUR), vec![]));
     let expired = ledger.expire(HOUR);
-    assert!(matches!(&expired[..], [one] if one.contains(" del 198.18.0.1/32")), "{expired:?}");
+    assert!(
+        matches!(&expired[..], [(one, "announce.lifetime_s")] if one.contains(" del 198.18.0.1/32")),
+        "{expired:?}"
+    );
     assert_eq!((ledger.carry(true, HOUR), ledger.is_empty()), ("del 1".into(), true));
     let again = HOUR + at(10);
     assert!(ledger.take(&event(Kind::Update, 1), again).is_some());

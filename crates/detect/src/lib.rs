@@ -32,5 +32,5 @@ pub use counts::{Direction, Metric, Rates};
 pub use engine::{Engine, Status};
 pub use event::{Event, Kind};
 pub use evidence::{Evidence, Share};
-pub use ledger::{Decision, Ledger, Order};
+pub use ledger::{Announcements, Decision, Ledger, Order};
 pub use unjudged::{Gap, Unjudged};

@@ -59,7 +59,7 @@ impl ExaBgp {
 fn config(folder: &Folder, exabgp: &Path, end_s: u32) -> PathBuf {
     let contents = format!(
         "networks = [\"198.19.0.0/16\"]\n[in]\npps = 20_000\n[events]\nend_s = {end_s}\n[announce]\ndaemon = \"exabgp\"\n\
-         next_hop = \"192.0.2.1\"\nsend = true\npipe = \"{}\"\nstate = \"{}\"\n",
+         next_hop = \"192.0.2.1\"\nsend = true\nhold_s = 0\npipe = \"{}\"\nstate = \"{}\"\n",
         text(exabgp),
         text(&state(folder))
     );

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
-use weir_detect::Event;
+use weir_detect::{Announcements, Event};
 
 use super::announcer::{Announced, Announcer};
 use super::program;
@@ -58,6 +58,11 @@ impl Actions {
     pub(super) fn of(&mut self, event: &Event, document: &Value) -> Option<Announced> {
         self.workers.iter().for_each(|worker| worker.give(document.to_string()));
         self.announcer.as_ref()?.of(event)
+    }
+
+    /// What is announced, where anything may be.
+    pub(super) fn announcements(&self) -> Option<Announcements> {
+        self.announcer.as_ref().map(Announcer::counts)
     }
 
     /// Withdraws what is announced, because nobody will see the end of the attacks, and waits until all has been done, `most`

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -18,13 +18,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use weir_detect::kept::{self, Kept};
-use weir_detect::{Announce, Daemon, Decision, Event, Ledger};
+use weir_detect::{Announce, Announcements, Daemon, Decision, Event, Ledger};
 
 use super::program;
 use crate::say;
 
 /// `gobgp` may take so long.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// From so many tries on, somebody has to see to it.
+const LOUD: u32 = 8;
 /// A file that could not be written is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -105,6 +107,11 @@ impl Announcer {
         Some(Announced { command, sent: reason.is_none(), reason })
     }
 
+    /// What is announced now.
+    pub(super) fn counts(&self) -> Announcements {
+        self.shared.lock().ledger.counts()
+    }
+
     /// Withdraws all, because nobody will see the end of the attacks, and waits for that, until `end` at most.
     pub(super) fn finish(self, end: Instant) {
         let Some(path) = &self.state else { return };
@@ -152,8 +159,8 @@ impl Shared {
 fn carry(shared: &Shared, mut lines: Lines) {
     let mut state = shared.lock();
     loop {
-        for withdrawn in state.ledger.expire(shared.now()) {
-            say::say(&format!("note: announced for announce.lifetime_s, and withdrawn: {withdrawn}"));
+        for (withdrawn, option) in state.ledger.expire(shared.now()) {
+            say::say(&format!("note: announced for {option}, and withdrawn: {withdrawn}"));
         }
         let Some(order) = state.ledger.next(shared.now()) else {
             let most = state.ledger.wakes().map(|at| at.saturating_sub(shared.now()));
@@ -165,15 +172,29 @@ fn carry(shared: &Shared, mut lines: Lines) {
             Daemon::ExaBgp(pipe) => lines.say(pipe, &order.command),
             Daemon::GoBgp => run(&order.command),
         };
-        if let Err(error) = &done {
-            say::say(&format!(
-                "note: not said to the BGP daemon, and tried again: {}: {error:#}",
-                order.command
-            ));
-        }
         state = shared.lock();
-        state.ledger.carried_out(&order, done.is_ok(), shared.now());
+        let tries = state.ledger.carried_out(&order, done.is_ok(), shared.now());
+        if let Err(error) = &done {
+            drop(state);
+            complain(&order.command, tries, error);
+            state = shared.lock();
+        }
         shared.changed.notify_all();
+    }
+}
+
+/// Says that a daemon was not told: at the first try, at the second, at the fourth, and so on.
+fn complain(command: &str, tries: u32, error: &anyhow::Error) {
+    match tries {
+        0 => {}
+        LOUD.. if tries.is_power_of_two() => say::say(&format!(
+            "ATTENTION: the BGP daemon was not told {tries} times, and may have what it should not: {command}: {error:#}; see to \
+             it, or say it yourself. It is tried again every minute"
+        )),
+        _ if tries.is_power_of_two() => {
+            say::say(&format!("note: not said to the BGP daemon, and tried again: {command}: {error:#}"));
+        }
+        _ => {}
     }
 }
 
@@ -195,6 +216,10 @@ impl Lines {
             let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
             let file =
                 file.with_context(|| format!("cannot talk to ExaBGP through {pipe}: is it running?"))?;
+            // What somebody has laid there is not written into.
+            if !file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+                bail!("{pipe} is no named pipe: name that of ExaBGP with announce.pipe");
+            }
             self.0.insert(pipe.to_string(), file);
         }
         Ok(())
@@ -257,8 +282,9 @@ fn lock(path: &Path) -> Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| cannot_keep(path))?;
     }
-    let file = File::options().write(true).create(true).truncate(false).open(beside(path, "lock"));
-    let file = file.with_context(|| cannot_keep(path))?;
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".lock");
+    let file = weir_disk::keep(Path::new(&name), 0o600).with_context(|| cannot_keep(path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
@@ -287,19 +313,5 @@ fn read(path: &Path) -> Result<Vec<Kept>> {
 
 /// The whole file, or the one before: never half of it.
 fn write(path: &Path, kept: &[Kept]) -> std::io::Result<()> {
-    let new = beside(path, "new");
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(kept::write(kept).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    // The name, too.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".");
-    name.push(ending);
-    name.into()
+    weir_disk::replace(path, kept::write(kept).as_bytes(), 0o600)
 }

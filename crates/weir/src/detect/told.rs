@@ -69,6 +69,7 @@ impl Teller {
         }
         let mut document = serde_json::to_value(status).expect("it is plain");
         document["event"] = json!("status");
+        document["announcements"] = json!(self.actions.announcements());
         format!("{document}\n")
     }
 
