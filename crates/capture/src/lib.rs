@@ -21,6 +21,7 @@ mod recorder;
 pub mod session;
 pub mod source;
 mod sys;
+mod syscalls;
 pub mod trigger;
 mod worker;
 

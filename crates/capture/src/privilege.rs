@@ -4,7 +4,7 @@ use std::io;
 
 pub use weir_disk::{User, caller};
 
-use crate::sys;
+use crate::{sys, syscalls};
 
 /// nobody and nogroup of most systems, also the kernel's overflow user.
 const NOBODY: User = User { uid: 65_534, gid: 65_534 };
@@ -14,8 +14,8 @@ pub fn is_root() -> bool {
     sys::user() == 0
 }
 
-/// Gives up all privileges for good: root becomes the one who called sudo, or nobody; capabilities are emptied and no
-/// program that is run can give new ones. Call it before any thread is started: some of this holds for one thread.
+/// Gives up all privileges for good: root becomes the one who called sudo, or nobody; capabilities are emptied, no
+/// program that is run can give new ones, and system calls that nobody needs here are refused. Call it before any thread is started: some of this holds for one thread.
 /// Returns whom root has become.
 ///
 /// # Errors
@@ -43,5 +43,7 @@ pub fn drop_all_but(kept: u64) -> io::Result<Option<User>> {
         _ => None,
     };
     sys::keep_capabilities(kept)?;
+    // A kernel without such filters is no reason to go on with privileges, nor to stop.
+    let _ = syscalls::refuse();
     Ok(became)
 }

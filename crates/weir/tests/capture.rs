@@ -17,6 +17,7 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
+mod confined;
 mod pair;
 mod terminal;
 mod watchdog;
@@ -237,17 +238,7 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     let capture = capturing(&pair.there, &line);
     let sent = frames(5000);
     send(&pair, &sent);
-    let status = fs::read_to_string(format!("/proc/{}/status", capture.pid())).unwrap();
-    for line in [
-        "CapPrm:\t0000000000000000",
-        "CapEff:\t0000000000000000",
-        "CapBnd:\t0000000000000000",
-        "NoNewPrivs:\t1",
-    ] {
-        assert!(status.contains(line), "{line}: {status}");
-    }
-    // The user of a test may have come by sudo.
-    assert!(!status.contains("\nUid:\t0"), "{status}");
+    confined::check(&confined::statuses(capture.pid()), 0);
     capture.interrupt().check(sent.len());
     let files = folder.files();
     assert!(files.len() >= 3 && files[0].ends_with("x-00001.pcapng"), "{files:?}");

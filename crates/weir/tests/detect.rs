@@ -11,6 +11,7 @@ use weir_port::pcapng::read::{Item, Reader};
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod attack;
+mod confined;
 mod listener;
 mod pair;
 mod terminal;
@@ -111,8 +112,7 @@ fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
     let config = folder.config(2000, "");
     let line = format!("detect -i b --rung {rung} --config {} --json", text(&config));
     let mut watching = Started::new(&pair.there, &line, "watching");
-    let status = fs::read_to_string(format!("/proc/{}/status", watching.pid())).unwrap();
-    assert!(status.contains("CapEff:\t0000000000000000"), "it has given up its privileges: {status}");
+    confined::check(&confined::statuses(watching.pid()), 0);
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
     generate.args(["--transport", transport]);

@@ -1,6 +1,7 @@
 //! The unit that `weir node unit` prints, under a systemd of the test's own: process, mount, network and control group
 //! namespaces in which it is the first process.
 
+mod confined;
 mod watchdog;
 
 use std::fs;
@@ -154,6 +155,8 @@ fn nodes_run_under_systemd() {
     ["a", "b"].into_iter().for_each(wire);
     machine.says("systemctl start home");
     assert!(machine.says("/opt/weir node show").contains("balance                  true"));
+    let process = machine.says("systemctl show -p MainPID --value home");
+    confined::check(&machine.says(&format!("cat /proc/{process}/task/*/status")), confined::CAP_BPF);
     // Then it begins by itself, beside the first.
     ["c", "d"].into_iter().for_each(wire);
     machine.until_it_says("systemctl is-active other", |said| said == "active");
@@ -185,4 +188,39 @@ fn nodes_run_under_systemd() {
     machine.says("systemctl stop home");
     assert_eq!(state("home"), "Result=success\nActiveState=inactive");
     assert!(!machine.says("ip link show a0").contains("xdp"));
+}
+
+/// How much a service may do, by systemd: 0.0 (nothing) to 10.0 (all); "OK" is below 5.0.
+const MOST_EXPOSED: f64 = 3.5;
+
+#[test]
+fn the_unit_lets_a_node_do_little() {
+    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|output| output.status.success())
+    {
+        return eprintln!("skipped: systemd-analyze is not installed");
+    }
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("unit-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (node, service) = (folder.join("home.node"), folder.join("home.service"));
+    fs::write(&node, "node lan(on a0) > wan(on b0)\n").unwrap();
+    let unit = output(Command::new(WEIR).args(["node", "unit"]).arg(&node)).unwrap();
+    assert!(unit.status.success(), "{unit:?}");
+    fs::write(&service, unit.stdout).unwrap();
+    let mut command = Command::new("systemd-analyze");
+    command.args(["security", "--offline=true", "--no-pager"]).arg(&service);
+    let judged = output(&mut command).unwrap();
+    let said = String::from_utf8_lossy(&judged.stdout).into_owned();
+    fs::remove_dir_all(&folder).unwrap();
+    if !judged.status.success() {
+        return eprintln!(
+            "skipped: this systemd-analyze judges no files ({})",
+            String::from_utf8_lossy(&judged.stderr).trim()
+        );
+    }
+    let level = said
+        .lines()
+        .find_map(|line| line.split_once("exposure level for home.service: "))
+        .map(|(_, level)| level);
+    let score: f64 = level.unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    assert!(score <= MOST_EXPOSED, "{said}");
 }
