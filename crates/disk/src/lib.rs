@@ -13,9 +13,11 @@ mod directory;
 pub mod faults;
 mod open;
 mod replace;
+mod socket;
 mod user;
 
 pub use directory::{Directory, check_writable};
 pub use open::{append, check_plain, create, keep, special};
 pub use replace::{replace, replace_in};
+pub use socket::listen;
 pub use user::{User, as_caller, caller, explained, is_root};

@@ -40,7 +40,8 @@ pub(crate) fn man_pages(folder: &Path) -> io::Result<()> {
     each(&built(), &mut |command| {
         let mut page = Vec::new();
         render(command, &mut page)?;
-        std::fs::write(folder.join(format!("{}.1", name(command))), page)
+        // Whole, and through nobody's link.
+        weir_disk::replace(&folder.join(format!("{}.1", name(command))), &page, 0o644)
     })
 }
 

@@ -36,7 +36,7 @@ impl File {
     /// Frames come out of `from` and go into `to`; without one, none do.
     ///
     /// # Errors
-    /// A file that cannot be opened, or is no capture.
+    /// A file that cannot be opened, or is no capture; `to` is there already.
     pub fn open(from: Option<&Path>, to: Option<&Path>) -> Result<File, FileError> {
         let from = from.map(|path| {
             let file = std::fs::File::open(path).map_err(|error| FileError::Open(path.into(), error))?;
@@ -49,7 +49,8 @@ impl File {
 }
 
 fn begin(path: &Path) -> io::Result<BufWriter<std::fs::File>> {
-    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    // A new one: what is there is kept, and what somebody else has laid there is not written into.
+    let mut file = BufWriter::new(weir_disk::create(path, 0o600)?);
     let mut head = Vec::new();
     write::section(&mut head, &write::Author { application: "weir node", ..write::Author::default() });
     write::interface(&mut head, &Interface { link_type: ETHERNET, ..Interface::default() });

@@ -5,8 +5,7 @@
 //! {"apply": {"file": "x", "text": "...", "files": {"rules.fw": "..."}}}    {"error": "..."}
 //! ```
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +22,9 @@ use crate::cli::Shown;
 
 /// A node's file with those that it names is not longer, and one that has nothing to ask may be idle for so long.
 const LIMITS: Limits = Limits { places: 16, request_bytes: 16 << 20, patience: Duration::from_secs(30) };
+
+/// An answer is not longer, bytes: whoever has laid a socket there cannot fill this process's memory.
+const LONGEST_ANSWER: u64 = 1 << 30;
 
 /// Sessions that are told one by one.
 const MOST_SESSIONS: usize = 10_000;
@@ -43,18 +45,9 @@ impl Control {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
-        if std::fs::symlink_metadata(path).is_ok_and(|there| !there.file_type().is_socket()) {
-            bail!("{shown} is there and no socket: name another place with --socket");
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("{shown} is in the way"));
-            }
-            _ => {}
-        }
-        let listener = UnixListener::bind(path).with_context(|| format!("cannot make the socket {shown}"))?;
         // Who may ask may change the node.
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+        let listener = weir_disk::listen(path)
+            .with_context(|| format!("cannot make the socket {shown}: name another place with --socket"))?;
         listener.set_nonblocking(true)?;
         Ok(Control { listener, path: path.to_path_buf() })
     }
@@ -86,7 +79,7 @@ pub(super) fn ask(path: &Path, request: &Request) -> Result<Value> {
     // A node that does not take the request says why.
     let sent = writeln!(&node, "{}", serde_json::to_string(request)?);
     let mut line = String::new();
-    BufReader::new(&node).read_line(&mut line)?;
+    BufReader::new(&node).take(LONGEST_ANSWER).read_line(&mut line)?;
     if line.is_empty() {
         sent?;
     }

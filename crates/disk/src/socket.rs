@@ -1,0 +1,28 @@
+//! A socket at which a program is asked.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode};
+
+use crate::directory::Directory;
+
+/// Makes a socket that its user alone may use, in the place of one that nobody answers at any more. Call it before any
+/// thread makes files: their modes would be less.
+///
+/// # Errors
+/// Something else has this name, or a link of somebody else leads there.
+pub fn listen(path: &Path) -> io::Result<UnixListener> {
+    let (directory, name) = Directory::of(path)?;
+    match directory.look(&name)? {
+        None => {}
+        Some(FileType::Socket) => directory.remove(&name)?,
+        Some(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "it is there and no socket")),
+    }
+    // Others can never have opened it: it is born with this mode, where it was looked for.
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(directory.path_of(&name));
+    rustix::process::umask(before);
+    bound
+}

@@ -1,0 +1,141 @@
+//! What others have laid where root writes or reads: links, second names, pipes. Whatever lies there, `weir` comes to an
+//! end, and writes to nothing but what it was told to write to.
+
+mod watchdog;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::json;
+use weir_lab::store::Store;
+
+/// Who has laid it.
+const OTHER: u32 = 12345;
+
+/// A folder that everybody may write to.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir-laid-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = Folder(std::env::temp_dir().join(name));
+        fs::create_dir(&folder.0).unwrap();
+        fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o777)).unwrap();
+        fs::write(folder.at("victim"), "precious").unwrap();
+        fs::set_permissions(folder.at("victim"), PermissionsExt::from_mode(0o640)).unwrap();
+        folder
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Lays something at a path.
+type Plant = fn(&Folder, &Path);
+
+const PLANTED: [(&str, Plant); 4] = [
+    ("link", |folder, path| {
+        symlink(folder.at("victim"), path).unwrap();
+        lchown(path, Some(OTHER), Some(OTHER)).unwrap();
+    }),
+    ("link to nothing", |folder, path| {
+        symlink(folder.at("nothing"), path).unwrap();
+        lchown(path, Some(OTHER), Some(OTHER)).unwrap();
+    }),
+    ("second name", |folder, path| fs::hard_link(folder.at("victim"), path).unwrap()),
+    ("pipe", |_, path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+        chown(path, Some(OTHER), Some(OTHER)).unwrap();
+    }),
+];
+
+/// What root runs, and the path that it writes to or reads, below the folder.
+const COMMANDS: [(&str, &str); 14] = [
+    ("list --store DIR/laid", "laid"),
+    ("report 1 --store DIR/records.db -o DIR/laid", "laid"),
+    ("report 1 --store DIR/records.db", "weir-small-1.html"),
+    ("export 1 --store DIR/records.db --format csv -o DIR/laid", "laid"),
+    ("trend small --store DIR/records.db -o DIR/laid", "laid"),
+    ("man -o DIR", "weir-run.1"),
+    ("capture -i lo -w DIR/laid --duration 0.1", "laid"),
+    ("node run DIR/lo.node --socket DIR/sock --events DIR/laid", "laid"),
+    ("node run DIR/lo.node --socket DIR/sock --blocks DIR/laid", "laid"),
+    ("node run DIR/lo.node --socket DIR/sock --blocks DIR/blocks", "blocks.spare"),
+    ("node run DIR/lo.node --socket DIR/laid", "laid"),
+    ("node run DIR/file.node --socket DIR/sock", "laid"),
+    ("clean", "state/weir/journal/4194303-7-1.json"),
+    ("detect --read DIR/none.pcapng --config DIR/detect.toml", "announced"),
+];
+
+/// A file of records with one run.
+fn record(path: &Path) {
+    let store = Store::open(path).unwrap();
+    let run = json!({
+        "id": 0, "plan": "small", "question": "How fast?", "plan_toml": "question = \"How fast?\"\n",
+        "started": "2026-03-01T10:00:00Z", "finished": null, "state": "running", "seed": 1, "version": "0.1.0",
+        "deviations": [],
+        "machine": {
+            "cpu": "Example 9000", "cpus": 2, "kernel": "6.18", "os": "Debian", "memory_bytes": 1 << 30, "facts": [],
+        },
+        "tester": { "generator": "xdp-live-frames", "receiver": "xdp", "cpus": [0], "limits": [] },
+    });
+    store.begin_run(&serde_json::from_value(run).unwrap()).unwrap();
+}
+
+fn check(line: &str, laid: &str, what: &str, plant: Plant) {
+    let folder = Folder::new();
+    let dir = folder.0.to_str().unwrap();
+    record(&folder.at("records.db"));
+    // Nothing that is not there is opened: what is laid there is refused before.
+    fs::write(
+        folder.at("lo.node"),
+        "node lan(on no-such-if) > nat(public 192.0.2.1) > wan(on no-such-if2)\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.at("file.node"),
+        format!("node lan(on pcapng::{dir}/laid) > wan(on pcapng::{dir}/other)\n"),
+    )
+    .unwrap();
+    let announce = format!(
+        "networks = [\"198.18.0.0/15\"]\n[in]\npps = 5\n[announce]\ndaemon = \"gobgp\"\nnext_hop = \"192.0.2.1\"\nsend = true\n\
+         state = \"{dir}/announced\"\n"
+    );
+    fs::write(folder.at("detect.toml"), announce).unwrap();
+    let path = folder.at(laid);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    plant(&folder, &path);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(line.replace("DIR", dir).split_whitespace()).current_dir(&folder.0);
+    command.env("XDG_STATE_HOME", folder.at("state")).env_remove("SUDO_UID");
+    // A node that runs all the same ends at once: its files have no frames.
+    let ended = watchdog::output(&mut command).unwrap();
+    let found = fs::metadata(folder.at("victim")).unwrap();
+    let is = (fs::read_to_string(folder.at("victim")).unwrap(), found.uid(), found.mode() & 0o777);
+    assert_eq!(is, ("precious".to_string(), 0, 0o640), "{line}, {what}: {ended:?}");
+    assert!(!folder.at("nothing").exists(), "{line}, {what}: {ended:?}");
+    assert_ne!(ended.status.code(), Some(101), "{line}, {what}: {ended:?}");
+}
+
+#[test]
+fn whatever_lies_there_nothing_else_is_written_to() {
+    if !weir_disk::is_root() {
+        return eprintln!("skipped: {} needs root (files of others)", module_path!());
+    }
+    std::thread::scope(|scope| {
+        for (what, plant) in PLANTED {
+            scope.spawn(move || COMMANDS.iter().for_each(|(line, laid)| check(line, laid, what, plant)));
+        }
+    });
+}
