@@ -4,18 +4,19 @@
 //! ```text
 //!   thread a:  frame > [ length, port, way | bytes ] > ring a-b > chunk of thread b's pool
 //! ```
-//! Invariant: a frame counts as landed when it has been dealt with, and handed on where need be. So where all threads
-//! are done with their ports and all that was handed over has landed, nothing can come any more.
+//! When nothing can come any more is known by `crew.rs`, who wakes whom by `bell.rs`.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_plane::{News, PortId, Way};
 use weir_port::duplex::{Chunk, FRONT, Pool};
+
+use crate::bell::Bell;
+use crate::crew::Crew;
 
 /// Bytes of a ring: all that a thread receives in a turn of two ports, if it is long and somebody else's.
 pub(crate) const RING_BYTES: usize = 1 << 20;
@@ -23,57 +24,6 @@ pub(crate) const RING_BYTES: usize = 1 << 20;
 const HEADER: usize = 4;
 /// A record that is no frame on its way but news about neighbours.
 const NEWS: u8 = 0xff;
-
-/// Wakes a thread.
-pub(crate) struct Bell {
-    /// The thread sleeps, or is about to.
-    asleep: AtomicBool,
-    wake: UnixStream,
-    /// There is something to read where it waits, and has been since before this was set.
-    rung: AtomicBool,
-}
-
-impl Bell {
-    /// A bell, and what its thread waits for.
-    pub(crate) fn new() -> io::Result<(Arc<Bell>, UnixStream)> {
-        let (wake, woken) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        woken.set_nonblocking(true)?;
-        Ok((Arc::new(Bell { asleep: AtomicBool::new(false), wake, rung: AtomicBool::new(false) }), woken))
-    }
-
-    /// Wakes the thread whether it sleeps or not.
-    pub(crate) fn ring(&self) {
-        // When the socket is full the thread has reason enough to wake.
-        let _ = (&self.wake).write(&[0]);
-        self.rung.store(true, Ordering::Release);
-    }
-
-    /// Wakes the thread if it sleeps, behind whatever was stored for it before.
-    fn ring_if_asleep(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            self.ring();
-        }
-    }
-}
-
-/// What all threads of a node know together.
-struct Crew {
-    counts: Vec<Counts>,
-    /// Threads whose ports have nothing left and get nothing new.
-    done: AtomicUsize,
-    /// A thread has gone before it was done, and never will be.
-    failed: AtomicBool,
-}
-
-/// What a thread alone counts, in a cache line of its own.
-#[derive(Default)]
-#[repr(align(64))]
-struct Counts {
-    handed: AtomicU64,
-    landed: AtomicU64,
-}
 
 /// A thread's place among the others.
 pub(crate) struct Exchange {
@@ -115,8 +65,7 @@ pub(crate) enum Arrival {
 
 /// Places for so many threads, each with rings to the others of this size.
 pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exchange>> {
-    let counts = (0..threads).map(|_| Counts::default()).collect();
-    let crew = Arc::new(Crew { counts, done: AtomicUsize::new(0), failed: AtomicBool::new(false) });
+    let crew = Arc::new(Crew::new(threads));
     let bells = (0..threads).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>()?;
     let lanes: Vec<Arc<Bell>> = bells.iter().map(|(bell, _)| bell.clone()).collect();
     let place = |(thread, (bell, woken))| Exchange {
@@ -157,11 +106,11 @@ impl Exchange {
     /// Hands a frame that came in by `port` to another thread; false if there is no room.
     pub(crate) fn hand(&mut self, to: u8, port: PortId, way: Way, frame: &[u8]) -> bool {
         // Before it can come out at the other end.
-        self.crew.counts[self.thread].handed.store(self.handed + 1, Ordering::Release);
+        self.crew.handed(self.thread, self.handed + 1);
         let is_there = self.put(usize::from(to), port, way.code(), frame);
         match is_there {
             true => self.handed += 1,
-            false => self.crew.counts[self.thread].handed.store(self.handed, Ordering::Release),
+            false => self.crew.handed(self.thread, self.handed),
         }
         is_there
     }
@@ -233,7 +182,7 @@ impl Exchange {
 
     /// What was taken has been dealt with, and handed on where need be.
     pub(crate) fn landed(&mut self) {
-        self.crew.counts[self.thread].landed.store(self.taken, Ordering::Release);
+        self.crew.landed(self.thread, self.taken);
     }
 
     /// News that there was no room for.
@@ -248,56 +197,38 @@ impl Exchange {
 
     /// The thread is about to sleep; false if it must not, because something waits for it.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.bell.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let may = self.from.iter().all(Consumer::is_empty);
-        if !may {
-            self.bell.asleep.store(false, Ordering::Relaxed);
-        }
-        may
+        self.bell.may_sleep(|| self.from.iter().all(Consumer::is_empty))
     }
 
-    /// The thread is awake. What has rung is silent from now on, or the next sleep would end at once, as would all others:
-    /// also where it rang before the thread slept, and was answered without.
-    pub(crate) fn woke(&mut self) {
-        self.bell.asleep.store(false, Ordering::Relaxed);
-        if self.bell.rung.load(Ordering::Relaxed) && self.bell.rung.swap(false, Ordering::Acquire) {
-            while self.woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
-        }
+    /// The thread is awake.
+    pub(crate) fn woke(&self) {
+        self.bell.woke(&self.woken);
     }
 
     /// This thread's ports have nothing left and get nothing new.
     pub(crate) fn done(&mut self) {
         self.is_done = true;
-        self.crew.done.fetch_add(1, Ordering::SeqCst);
+        self.crew.done();
     }
 
     /// Whether nothing can come from any thread any more, or one of them has failed.
     pub(crate) fn is_over(&self) -> bool {
-        if self.crew.failed.load(Ordering::Relaxed) {
-            return true;
-        }
-        if self.crew.done.load(Ordering::SeqCst) < self.to.len() {
-            return false;
-        }
-        // In this order: if they are equal, they were so when the last of the landed was read (Mattern, "Algorithms for
-        // distributed termination detection", 1987).
-        let landed: u64 = self.crew.counts.iter().map(|counts| counts.landed.load(Ordering::Acquire)).sum();
-        let handed: u64 = self.crew.counts.iter().map(|counts| counts.handed.load(Ordering::Acquire)).sum();
-        landed == handed
+        self.crew.is_over()
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.is_done {
-            self.crew.failed.store(true, Ordering::Relaxed);
+            self.crew.failed();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     fn pool(chunks: u32) -> Pool {

@@ -12,13 +12,16 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod bell;
 mod config;
 mod counters;
+mod crew;
 mod handover;
 mod node;
 mod opened;
 #[cfg(test)]
 mod threads_tests;
+mod word;
 mod worker;
 
 pub use backend::{Backend, OpenError};

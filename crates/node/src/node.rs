@@ -11,9 +11,9 @@ use weir_plane::{BlockChange, Change, Count, Cursor, Event, Kept, Past};
 use weir_port::thread;
 
 use crate::backend::OpenError;
+use crate::bell::Bell;
 use crate::config::Config;
 use crate::counters::{Shown, Snapshot};
-use crate::handover::Bell;
 use crate::opened::{Blueprint, by_thread};
 use crate::worker::{Last, Mishap, Request, Strings, Worker};
 

@@ -10,8 +10,9 @@ use weir_port::bpf::now_ns;
 use weir_port::duplex::{Pool, Port};
 
 use crate::backend::{Backend, OpenError, Wanted, taps};
+use crate::bell::Bell;
 use crate::config::{Config, Host, Settings};
-use crate::handover::{Bell, RING_BYTES, exchanges};
+use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
 use crate::worker::{IN_TURN, Machine, Parts, Worker};
 

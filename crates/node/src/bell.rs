@@ -1,0 +1,174 @@
+//! Wakes a thread that sleeps, and only then costs a system call.
+//!
+//! ```text
+//!   who has something:  put it there > fence > asleep? > ring
+//!   the thread:         say "asleep" > fence > is there something? > sleep until it rings
+//! ```
+//! Invariant: of the two fences one is first, so that either the thread sees what was put there, or the other one sees that
+//! it sleeps. The tests try every interleaving.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::word::Word;
+
+/// Wakes a thread.
+pub(crate) struct Bell {
+    state: State<AtomicU64>,
+    wake: UnixStream,
+}
+
+/// What both sides know of a bell, each either 0 or 1.
+struct State<W> {
+    /// The thread sleeps, or is about to.
+    asleep: W,
+    /// There is something to read where it waits, and has been since before this was set.
+    rung: W,
+}
+
+impl<W: Word> State<W> {
+    fn new() -> State<W> {
+        State { asleep: W::new(0), rung: W::new(0) }
+    }
+
+    /// Whether the thread is to be woken, behind whatever was stored for it before; of several that ask one is told so.
+    fn is_to_be_woken(&self) -> bool {
+        W::fence();
+        self.asleep.load(Ordering::Relaxed) == 1 && self.asleep.swap(0, Ordering::Relaxed) == 1
+    }
+
+    /// It was woken, by something that can be read.
+    fn has_rung(&self) {
+        self.rung.store(1, Ordering::Release);
+    }
+
+    /// The thread is about to sleep; false if it must not, because there is something for it.
+    fn may_sleep(&self, is_idle: impl Fn() -> bool) -> bool {
+        self.asleep.store(1, Ordering::Relaxed);
+        W::fence();
+        let may = is_idle();
+        if !may {
+            self.asleep.store(0, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// The thread is awake; true if there is something to read, which must be read to the end.
+    fn woke(&self) -> bool {
+        self.asleep.store(0, Ordering::Relaxed);
+        self.rung.load(Ordering::Relaxed) == 1 && self.rung.swap(0, Ordering::Acquire) == 1
+    }
+}
+
+impl Bell {
+    /// A bell, and what its thread waits for.
+    pub(crate) fn new() -> io::Result<(Arc<Bell>, UnixStream)> {
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        Ok((Arc::new(Bell { state: State::new(), wake }), woken))
+    }
+
+    /// Wakes the thread whether it sleeps or not.
+    pub(crate) fn ring(&self) {
+        // When the socket is full the thread has reason enough to wake.
+        let _ = (&self.wake).write(&[0]);
+        self.state.has_rung();
+    }
+
+    /// Wakes the thread if it sleeps, behind whatever was stored for it before.
+    pub(crate) fn ring_if_asleep(&self) {
+        if self.state.is_to_be_woken() {
+            self.ring();
+        }
+    }
+
+    /// The thread is about to sleep; false if it must not, because it is not idle.
+    pub(crate) fn may_sleep(&self, is_idle: impl Fn() -> bool) -> bool {
+        self.state.may_sleep(is_idle)
+    }
+
+    /// The thread is awake. What has rung is silent from now on, or the next sleep would end at once, as would all others:
+    /// also where it rang before the thread slept, and was answered without.
+    pub(crate) fn woke(&self, mut woken: &UnixStream) {
+        if self.state.woke() {
+            while woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom::sync::atomic::AtomicU64 as Tried;
+    use loom::sync::{Arc, Notify};
+
+    use super::*;
+
+    struct World {
+        state: State<Tried>,
+        socket: Notify,
+        /// What there is for the sleeper.
+        given: Tried,
+    }
+
+    impl World {
+        fn new() -> Arc<World> {
+            Arc::new(World { state: State::new(), socket: Notify::new(), given: Tried::new(0) })
+        }
+
+        fn ring(&self) {
+            self.socket.notify();
+            self.state.has_rung();
+        }
+
+        fn give(&self) {
+            self.given.fetch_add(1, Ordering::Release);
+            if self.state.is_to_be_woken() {
+                self.ring();
+            }
+        }
+
+        /// Sleeps until so many things have been given.
+        fn await_all(&self, expected: u64) {
+            let have = || self.given.load(Ordering::Acquire);
+            while have() < expected {
+                let seen = have();
+                if self.state.may_sleep(|| have() == seen) {
+                    // Loom finds the interleavings in which nobody notifies.
+                    self.socket.wait();
+                }
+                self.state.woke();
+            }
+        }
+    }
+
+    #[test]
+    fn no_interleaving_leaves_a_thread_asleep_that_has_something_to_do() {
+        for givers in [1, 2] {
+            loom::model(move || {
+                let world = World::new();
+                let threads: Vec<_> = (0..givers)
+                    .map(|_| {
+                        let world = world.clone();
+                        loom::thread::spawn(move || world.give())
+                    })
+                    .collect();
+                world.await_all(givers);
+                threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+            });
+        }
+    }
+
+    #[test]
+    fn who_is_awake_is_not_rung_for() {
+        let state: State<AtomicU64> = State::new();
+        assert!(!state.is_to_be_woken());
+        assert!(!state.may_sleep(|| false) && !state.is_to_be_woken());
+        assert!(state.may_sleep(|| true) && state.is_to_be_woken() && !state.is_to_be_woken());
+        assert!(!state.woke());
+        state.has_rung();
+        assert!(state.woke() && !state.woke());
+    }
+}

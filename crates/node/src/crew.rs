@@ -1,0 +1,119 @@
+//! What all threads of a node know together: whether anything can still come from any of them.
+//!
+//! Invariant: a frame counts as landed when it has been dealt with, and handed on where need be. So where all threads
+//! are done with their ports and all that was handed over has landed, nothing can come any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::word::Word;
+
+/// The threads.
+pub(crate) struct Crew<W = AtomicU64> {
+    counts: Vec<Counts<W>>,
+    /// Threads whose ports have nothing left and get nothing new.
+    done: W,
+    /// 1: a thread has gone before it was done, and never will be.
+    failed: W,
+}
+
+/// What a thread alone counts, in a cache line of its own.
+#[repr(align(64))]
+struct Counts<W> {
+    handed: W,
+    landed: W,
+}
+
+impl<W: Word> Crew<W> {
+    pub(crate) fn new(threads: usize) -> Crew<W> {
+        let counts = || Counts { handed: W::new(0), landed: W::new(0) };
+        Crew { counts: (0..threads).map(|_| counts()).collect(), done: W::new(0), failed: W::new(0) }
+    }
+
+    /// A thread has handed over so many frames; said of a frame before it can come out at the other end.
+    pub(crate) fn handed(&self, thread: usize, frames: u64) {
+        self.counts[thread].handed.store(frames, Ordering::Release);
+    }
+
+    /// A thread has dealt with so many of those that came to it.
+    pub(crate) fn landed(&self, thread: usize, frames: u64) {
+        self.counts[thread].landed.store(frames, Ordering::Release);
+    }
+
+    /// The ports of one more thread have nothing left and get nothing new.
+    pub(crate) fn done(&self) {
+        self.done.add(1, Ordering::SeqCst);
+    }
+
+    /// A thread has gone before it was done.
+    pub(crate) fn failed(&self) {
+        self.failed.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether nothing can come from any thread any more, or one of them has failed.
+    pub(crate) fn is_over(&self) -> bool {
+        if self.failed.load(Ordering::Relaxed) == 1 {
+            return true;
+        }
+        if self.done.load(Ordering::SeqCst) < self.counts.len() as u64 {
+            return false;
+        }
+        // In this order: if they are equal, they were so when the last of the landed was read (Mattern, "Algorithms for
+        // distributed termination detection", 1987).
+        let landed: u64 = self.counts.iter().map(|counts| counts.landed.load(Ordering::Acquire)).sum();
+        let handed: u64 = self.counts.iter().map(|counts| counts.handed.load(Ordering::Acquire)).sum();
+        landed == handed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64 as Tried;
+
+    use super::*;
+
+    /// One thread hands a frame to another, which hands it on to the third, where it lands: whoever hears that it is over
+    /// finds it landed.
+    #[test]
+    fn no_interleaving_is_over_while_a_frame_is_on_its_way() {
+        struct World {
+            crew: Crew<Tried>,
+            /// Frames in the rings of the second and the third thread.
+            rings: [Tried; 2],
+            /// It has come to its end.
+            is_there: Tried,
+        }
+        loom::model(|| {
+            let rings = [Tried::new(0), Tried::new(0)];
+            let world = Arc::new(World { crew: Crew::new(3), rings, is_there: Tried::new(0) });
+            let second = world.clone();
+            let relay = loom::thread::spawn(move || {
+                second.crew.done();
+                if second.rings[0].load(Ordering::Acquire) == 1 {
+                    second.crew.handed(1, 1);
+                    second.rings[1].store(1, Ordering::Release);
+                    second.crew.landed(1, 1);
+                }
+            });
+            let third = world.clone();
+            let end = loom::thread::spawn(move || {
+                third.crew.done();
+                if third.rings[1].load(Ordering::Acquire) == 1 {
+                    third.is_there.store(1, Ordering::Relaxed);
+                    third.crew.landed(2, 1);
+                }
+            });
+            world.crew.handed(0, 1);
+            world.rings[0].store(1, Ordering::Release);
+            world.crew.done();
+            if world.crew.is_over() {
+                assert_eq!(
+                    world.is_there.load(Ordering::Relaxed),
+                    1,
+                    "it is over, and a frame is on its way"
+                );
+            }
+            [relay, end].into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        });
+    }
+}
