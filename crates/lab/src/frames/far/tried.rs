@@ -12,8 +12,8 @@ use weir_testbed::rtnl::Mac;
 use super::heard::{Heard, reply};
 use super::link::{Trouble, greeting};
 use super::{Fired, Reply, Request, VERSION, pair};
-use crate::machine::gather;
 use crate::frames::counted;
+use crate::machine::gather;
 
 /// Takes a line in as each of the replies that it may be.
 ///
