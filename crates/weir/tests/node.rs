@@ -116,6 +116,33 @@ fn hosts_have_their_ports_again_after_a_crash() {
     }
 }
 
+/// What is missing after a crash is what was given last, since the last look of who writes it down: nothing in between.
+#[test]
+fn a_crash_takes_no_block_that_was_given_before_one_it_leaves() {
+    need_root!();
+    let street = Street::for_threads(1, &[LEFT4], &[RIGHT4]);
+    let hosts = more_hosts(&street);
+    let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let blocks = street.folder.join("blocks");
+    for most in 1..=hosts.len() {
+        let _ = std::fs::remove_file(&blocks);
+        let node = street.run(&format!("{NAT}run(io packet, threads 1)"));
+        for host in &hosts[..most] {
+            let socket = street.left.run(|| UdpSocket::bind((host.as_str(), 4000)).unwrap());
+            socket.send_to(b"hello", "192.0.2.2:9").unwrap();
+            // It has been given a block and has used it.
+            peer.recv_from(&mut [0; 16]).unwrap();
+        }
+        node.crash();
+        let text = std::fs::read_to_string(&blocks).unwrap();
+        let kept: Vec<bool> =
+            hosts.iter().map(|host| text.contains(&format!("+ {host} 192.0.2.1 "))).collect();
+        assert!(kept.is_sorted_by(|earlier, later| earlier >= later), "{hosts:?}: {text}");
+        assert!(!kept[most..].contains(&true), "{text}");
+    }
+}
+
 #[test]
 fn a_full_disk_does_not_end_a_node_and_it_catches_up() {
     need_root!();

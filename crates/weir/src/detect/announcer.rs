@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +25,8 @@ use crate::say;
 
 /// `gobgp` may take so long.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of the file: as many announcements as there can be are less.
+const LONGEST: u64 = 64 << 20;
 /// From so many tries on, somebody has to see to it.
 const LOUD: u32 = 8;
 /// A file that could not be written is tried again after this time.
@@ -299,10 +301,12 @@ fn lock(path: &Path) -> Result<File> {
 
 fn read(path: &Path) -> Result<Vec<Kept>> {
     let shown = path.display();
-    let text = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text.with_context(|| format!("cannot read {shown}, which says what is announced"))?,
-    };
+    let mut text = String::new();
+    // What somebody else has laid there is not believed, and a pipe is not waited for.
+    let file = weir_disk::keep(path, 0o600).with_context(|| cannot_keep(path))?;
+    file.take(LONGEST)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {shown}, which says what is announced"))?;
     kept::read(&text).map_err(|line| {
         anyhow!(
             "line {line} of {shown} is no announcement of weir: withdraw by hand what the file names, and remove it, or name \

@@ -71,7 +71,7 @@ RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET AF_XDP
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service bpf
+SystemCallFilter=@system-service bpf seccomp
 SystemCallErrorNumber=EPERM
 
 [Install]
