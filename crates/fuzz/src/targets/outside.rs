@@ -1,6 +1,6 @@
 //! Bytes of others: clients of a node's socket, the far end of a measurement, capture files.
 
-use weir_lab::run::far;
+use weir_lab::frames::far;
 use weir_plane::scenario::packet;
 use weir_port::pcapng::read::Reader;
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
