@@ -133,13 +133,14 @@ mod tests {
         /// Sleeps until so many things have been given.
         fn await_all(&self, expected: u64) {
             let have = || self.given.load(Ordering::Acquire);
-            while have() < expected {
-                let seen = have();
-                if self.state.may_sleep(|| have() == seen) {
+            let mut taken = have();
+            while taken < expected {
+                if self.state.may_sleep(|| have() == taken) {
                     // Loom finds the interleavings in which nobody notifies.
                     self.socket.wait();
                 }
                 self.state.woke();
+                taken = have();
             }
         }
     }

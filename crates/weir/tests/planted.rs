@@ -135,7 +135,11 @@ fn whatever_lies_there_nothing_else_is_written_to() {
     }
     std::thread::scope(|scope| {
         for (what, plant) in PLANTED {
-            scope.spawn(move || COMMANDS.iter().for_each(|(line, laid)| check(line, laid, what, plant)));
+            // A capture waits until somebody reads the pipe that it is to fill, whosever it is.
+            let ends = move |line: &&(&str, &str)| !(what == "pipe" && line.0.starts_with("capture"));
+            scope.spawn(move || {
+                COMMANDS.iter().filter(ends).for_each(|(line, laid)| check(line, laid, what, plant));
+            });
         }
     });
 }

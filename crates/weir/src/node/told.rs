@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
-use weir_config::plain;
 use weir_node::Snapshot;
 use weir_plane::{Books, Event, What, address_of};
 
@@ -104,7 +103,7 @@ pub(super) fn text(value: &Value) -> String {
     let mut text = String::new();
     lines(value, 0, &mut text);
     // Names in it are those of a text that somebody wrote.
-    plain(&text).into_owned()
+    weir_config::plain(&text).into_owned()
 }
 
 fn lines(value: &Value, depth: usize, text: &mut String) {
