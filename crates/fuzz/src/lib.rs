@@ -15,6 +15,9 @@ use std::path::PathBuf;
 pub use dice::Dice;
 pub use targets::TARGETS;
 
+/// Makes an input of another one, with pieces of some.
+pub type Mutate = fn(&mut Dice, &[u8], &[Vec<u8>]) -> Vec<u8>;
+
 /// What is fuzzed.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
@@ -27,8 +30,8 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// Inputs to begin from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Makes another input of one, with pieces of others.
-    pub mutate: fn(&mut Dice, &[u8], &[Vec<u8>]) -> Vec<u8>,
+    /// How another input is made of one.
+    pub mutate: Mutate,
 }
 
 impl Target {
