@@ -135,7 +135,6 @@ pub(super) fn apply(input: &[u8]) {
             assert!(plane.books().balance(), "{:?}", plane.books());
         }
     }
-    plane.sessions(10);
     plane.events();
     plane.blocks();
 }
