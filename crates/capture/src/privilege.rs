@@ -14,8 +14,14 @@ pub fn is_root() -> bool {
     sys::user() == 0
 }
 
+/// Whom root becomes in [`drop_all`]; `None` for others, who stay who they are.
+pub fn to_become() -> Option<User> {
+    is_root().then(|| caller().unwrap_or(NOBODY))
+}
+
 /// Gives up all privileges for good: root becomes the one who called sudo, or nobody; capabilities are emptied, no
-/// program that is run can give new ones, and system calls that nobody needs here are refused. Call it before any thread is started: some of this holds for one thread.
+/// program that is run can give new ones, and system calls that nobody needs here are refused. Call it before any thread is
+/// started: some of this holds for one thread.
 /// Returns whom root has become.
 ///
 /// # Errors
@@ -29,7 +35,7 @@ pub fn drop_all() -> io::Result<Option<User>> {
 /// # Errors
 /// See [`drop_all`].
 pub fn drop_all_but(kept: u64) -> io::Result<Option<User>> {
-    let user = is_root().then(|| caller().unwrap_or(NOBODY));
+    let user = to_become();
     sys::bound_capabilities(kept)?;
     if kept != 0 {
         sys::keep_through_change_of_user()?;

@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, accessat, fstat, openat, readlinkat, renameat,
-    statat, unlinkat,
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchown, fstat, openat,
+    readlinkat, renameat, statat, unlinkat,
 };
 
 use crate::open::link;
-use crate::user::as_caller;
+use crate::user::{User, as_caller};
 
 /// Links on the way to a directory, at most; as many as the kernel allows.
 pub(crate) const MOST_LINKS: u32 = 40;
@@ -138,6 +138,15 @@ impl Directory {
 
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Gives the directory itself to another user, who may then make files in it through this handle, wherever it is.
+    ///
+    /// # Errors
+    /// The caller may not.
+    pub fn give_to(&self, user: User) -> io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+        Ok(fchown(&self.0, Some(uid), Some(gid))?)
     }
 
     /// Which names it has outlives a crash from here on.

@@ -122,10 +122,12 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         say::say(&format!("{}: {} on {}", port.name, method, port.interface));
     }
     say::notes(opened.obstacles());
+    let mut mishaps = Mishaps::open();
     if !arguments.keep_privileges {
         privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
     }
     let node = opened.start()?;
+    mishaps.begin(node.began());
     let events = events.zip(arguments.events.as_deref());
     let events = events.map(|(file, path)| Events::new(file, path, node.began()));
     let unwritten = Unwritten::default();
@@ -152,7 +154,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         let serve = || control.serve(&over, &answer);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, &names, tell, &stop);
+            watch(&node, (&names, &mut mishaps), tell, &stop);
         }
         drop::<Sender<()>>(noting);
         drop(alive);
@@ -162,9 +164,9 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 }
 
 /// Reports panics of the node, and tells the counters, until it ends or shall end.
-fn watch(node: &Node, names: &[String], tell: impl Fn(), stop: &AtomicBool) {
+fn watch(node: &Node, (names, mishaps): (&[String], &mut Mishaps), tell: impl Fn(), stop: &AtomicBool) {
     tell();
-    let (mut told, mut mishaps) = (Instant::now(), Mishaps::new(node.began()));
+    let mut told = Instant::now();
     while !stop.load(Ordering::Relaxed) && !node.has_ended() {
         std::thread::sleep(LOOK);
         mishaps.look(node, names);

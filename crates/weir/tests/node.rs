@@ -203,8 +203,7 @@ fn a_panic_costs_its_batch_and_not_the_node() {
         let street = Street::for_threads(threads, &[LEFT4], &[RIGHT4]);
         let state = street.folder.join("state");
         let mut command = Command::new(WEIR);
-        // Nobody, as whom it would go on, may write nothing there.
-        command.env("XDG_STATE_HOME", &state).args(["node", "run", "--keep-privileges", "--json"]);
+        command.env("XDG_STATE_HOME", &state).args(["node", "run", "--json"]);
         command.arg(street.file(&format!("{NAT}run(io {io}, threads {threads})")));
         let mut node = street.run_command(command);
         let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
@@ -229,7 +228,7 @@ fn a_panic_costs_its_batch_and_not_the_node() {
             arrives(b"behind");
         }
         echo_over_tcp(&street, 300_000);
-        let kept = || std::fs::read_dir(state.join("weir")).map_or(0, Iterator::count);
+        let kept = || std::fs::read_dir(state.join("weir/panics")).map_or(0, Iterator::count);
         let deadline = Instant::now() + PATIENCE;
         while kept() < 3 && Instant::now() < deadline {
             std::thread::yield_now();

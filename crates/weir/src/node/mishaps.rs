@@ -4,9 +4,11 @@
 use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use weir_capture::privilege;
+use weir_disk::Directory;
 use weir_node::{Mishap, Node, Snapshot};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 use weir_port::refusal::state_folder;
@@ -19,6 +21,7 @@ const MOST_FILES: usize = 16;
 /// What was reported so far.
 pub(super) struct Mishaps {
     folder: PathBuf,
+    directory: io::Result<Directory>,
     /// When the time of the node begins.
     began: SystemTime,
     panics: u64,
@@ -26,8 +29,24 @@ pub(super) struct Mishaps {
 }
 
 impl Mishaps {
-    pub(super) fn new(began: SystemTime) -> Mishaps {
-        Mishaps { folder: state_folder(), began, panics: 0, files: 0 }
+    /// Opens the folder for files, which is made if need be; others do not look into it. Call it before privileges are given
+    /// up: whoever this process then is may make files there, but not reach it.
+    pub(super) fn open() -> Mishaps {
+        Mishaps::within(state_folder().join("panics"))
+    }
+
+    fn within(folder: PathBuf) -> Mishaps {
+        let directory = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        let directory = directory.and_then(|()| Directory::open(&folder)).and_then(|directory| {
+            privilege::to_become().map_or(Ok(()), |user| directory.give_to(user))?;
+            Ok(directory)
+        });
+        Mishaps { folder, directory, began: UNIX_EPOCH, panics: 0, files: 0 }
+    }
+
+    /// The time of the node began then.
+    pub(super) fn begin(&mut self, began: SystemTime) {
+        self.began = began;
     }
 
     /// Reports what happened since the last time, if anything did.
@@ -66,17 +85,12 @@ impl Mishaps {
         let at_ns = (self.began + Duration::from_nanos(mishap.at.ns())).duration_since(UNIX_EPOCH);
         let at_ns = at_ns.unwrap_or_default().as_nanos() as u64;
         let name = format!("panic-{}-{}.pcapng", std::process::id(), self.files);
-        let path = write_new(&self.folder, &name, &pcapng(mishap, names, at_ns))?;
+        let directory =
+            self.directory.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        directory.create_new(name.as_ref(), 0o600)?.write_all(&pcapng(mishap, names, at_ns))?;
         self.files += 1;
-        Ok(path)
+        Ok(self.folder.join(name))
     }
-}
-
-/// A file that nobody else had, with these bytes, in a folder that is made if need be; others do not read it.
-fn write_new(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    weir_disk::Directory::open(folder)?.create_new(name.as_ref(), 0o600)?.write_all(bytes)?;
-    Ok(folder.join(name))
 }
 
 /// The frames of a batch, each at the port that it came in by.
@@ -107,12 +121,8 @@ mod tests {
     #[test]
     fn the_frames_of_a_panic_are_kept_in_so_many_files() {
         let folder = std::env::temp_dir().join(format!("weir-mishaps-{}", std::process::id()));
-        let mut mishaps = Mishaps {
-            folder: folder.join("new"),
-            began: UNIX_EPOCH + Duration::from_secs(7),
-            panics: 0,
-            files: 0,
-        };
+        let mut mishaps = Mishaps::within(folder.join("new"));
+        mishaps.begin(UNIX_EPOCH + Duration::from_secs(7));
         let names = ["lan".to_string(), "wan".to_string()];
         let batch = vec![(PortId(0), vec![1; 60]), (PortId(1), vec![2; 99])];
         let mishap = Mishap { at: Time::from_ms(5), frames: 2, stage: Some((1, "nat")), batch };
@@ -138,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_said() {
-        let mut mishaps = Mishaps { folder: "/dev/null/x".into(), began: UNIX_EPOCH, panics: 0, files: 0 };
+        let mut mishaps = Mishaps::within("/dev/null/x".into());
         let mishap =
             Mishap { at: Time::default(), frames: 1, stage: None, batch: vec![(PortId(0), vec![1; 60])] };
         let line = mishaps.report(&mishap, &["lan".to_string()]);
