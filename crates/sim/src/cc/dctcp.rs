@@ -2,8 +2,8 @@
 
 use weir_queue::Ecn;
 
-use super::reno::grow;
-use super::{Ack, CongestionControl, Connection, INITIAL, SMALLEST};
+use super::window::Window;
+use super::{Ack, CongestionControl, Connection};
 
 const G: f64 = 1.0 / 16.0;
 
@@ -46,56 +46,44 @@ impl Marks {
 /// Reno whose decrease is proportional to the share of marks.
 #[derive(Debug)]
 pub struct Dctcp {
-    cwnd: f64,
-    ssthresh: f64,
-    /// Window and threshold before the last reduction by a loss.
-    undo: (f64, f64),
+    window: Window,
     marks: Marks,
 }
 
 impl Dctcp {
     pub(crate) fn new() -> Dctcp {
-        Dctcp { cwnd: INITIAL, ssthresh: f64::INFINITY, undo: (0.0, 0.0), marks: Marks::new() }
-    }
-
-    fn reduce(&mut self, share: f64) {
-        self.ssthresh = (self.cwnd * (1.0 - share)).max(SMALLEST);
-        self.cwnd = self.ssthresh;
+        Dctcp { window: Window::new(), marks: Marks::new() }
     }
 }
 
 impl CongestionControl for Dctcp {
     fn on_ack(&mut self, ack: &Ack, connection: &Connection) {
         if self.marks.reacts(ack, connection) {
-            return self.reduce(self.marks.alpha / 2.0);
+            return self.window.reduce(self.marks.alpha / 2.0);
         }
         if !connection.in_recovery && connection.cwnd_limited && !self.marks.reduced() {
-            grow(&mut self.cwnd, self.ssthresh, ack.delivered, 1.0);
+            self.window.grow(ack.delivered, 1.0);
         }
     }
 
     fn on_recovery(&mut self, _connection: &Connection) {
-        self.undo = (self.cwnd, self.ssthresh);
-        self.reduce(0.5);
+        self.window.lost();
     }
 
     fn on_timeout(&mut self, _connection: &Connection) {
-        self.undo = (self.cwnd, self.ssthresh);
-        self.reduce(0.5);
-        self.cwnd = 1.0;
+        self.window.expired();
     }
 
     fn on_spurious(&mut self, _connection: &Connection) {
-        self.cwnd = self.cwnd.max(self.undo.0);
-        self.ssthresh = self.ssthresh.max(self.undo.1);
+        self.window.undo();
     }
 
     fn cwnd(&self) -> f64 {
-        self.cwnd
+        self.window.cwnd
     }
 
     fn reduces_to(&self) -> Option<f64> {
-        Some(self.ssthresh)
+        Some(self.window.ssthresh)
     }
 
     fn ecn(&self) -> Ecn {
@@ -103,6 +91,6 @@ impl CongestionControl for Dctcp {
     }
 
     fn phase(&self) -> &'static str {
-        if self.cwnd < self.ssthresh { "slow start" } else { "avoidance" }
+        self.window.phase()
     }
 }

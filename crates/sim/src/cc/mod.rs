@@ -9,6 +9,7 @@ mod filter;
 mod hystart;
 pub mod prague;
 pub mod reno;
+mod window;
 
 use serde::{Deserialize, Serialize};
 use weir_queue::{Ecn, Time};
