@@ -96,6 +96,8 @@ impl Rig {
                 let (folder, n) = (PathBuf::from(env!("CARGO_TARGET_TMPDIR")), NEXT.fetch_add(1, Relaxed));
                 let [from, to] = ["in", "out"].map(|name| folder.join(format!("duplex-{n}-{name}.pcapng")));
                 std::fs::write(&from, capture_of(first)).unwrap();
+                // That of an earlier run; a port of files makes only what is not there.
+                let _ = std::fs::remove_file(&to);
                 (Box::new(File::open(Some(&from), Some(&to)).unwrap()), Far::Files(to), None)
             }
         };
