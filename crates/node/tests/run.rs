@@ -254,6 +254,8 @@ fn a_node_with_files_ends_with_them() {
         write::packet(&mut capture, &Packet { interface: 0, at_ns: 1, wire_len, bytes, dropped: 0 });
     }
     std::fs::write(&from, capture).unwrap();
+    // That of an earlier run; a node makes only what is not there.
+    let _ = std::fs::remove_file(&to);
     let (from_name, to_name) = (from.display(), to.display());
     let text = format!(
         "lan(on pcapng:{from_name}:) > nat(public 192.0.2.1, log sessions) > wan(on pcapng::{to_name})"
