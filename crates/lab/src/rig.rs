@@ -2,7 +2,7 @@
 //! [engine](crate::run), and turns its records into blocks of a report. The list of all is `rigs/mod.rs`.
 //!
 //! ```text
-//! plan > Rig::read > Experiment::run > trials, figures > Rig::findings, Rig::sections
+//! plan > Rig::read > Experiment::run > trials, figures > Rig::findings, Rig::parts
 //! ```
 //! What a rig records as figures is compared, followed over time and exported without any code of its own.
 
@@ -56,7 +56,10 @@ pub struct Programs(pub(crate) &'static str);
 impl Programs {
     fn lines(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let lines = self.0.lines().filter(|line| !line.starts_with('#'));
-        lines.filter_map(|line| line.split_once(' ').map(|(name, rest)| (name, first_word(rest))))
+        lines.filter_map(|line| {
+            let mut words = line.split_whitespace();
+            words.next().zip(words.next())
+        })
     }
 
     /// Their names in the file system.
@@ -68,10 +71,6 @@ impl Programs {
     pub(crate) fn package(self, program: &str) -> &'static str {
         self.lines().find(|(name, _)| *name == program).map_or("", |(_, package)| package)
     }
-}
-
-fn first_word(text: &'static str) -> &'static str {
-    text.split_whitespace().next().unwrap_or_default()
 }
 
 /// What a plan does: a family of experiments with all options.

@@ -51,12 +51,10 @@ impl Cell<'_> {
 
 fn cells(data: &RunData) -> Vec<Cell<'_>> {
     let points = data.points.iter().filter(|point| point.setting(MEASURES) == Some(ID));
-    let cell = |data: &'_ PointData| data.point.result.as_ref()?.procedures.first().map(|_| ());
     points
-        .filter(|data| cell(data).is_some())
-        .map(|data| Cell {
-            data,
-            figures: &data.point.result.as_ref().expect("it has one").procedures[0].figures,
+        .filter_map(|data| {
+            let procedure = data.point.result.as_ref()?.procedures.first()?;
+            Some(Cell { data, figures: &procedure.figures })
         })
         .collect()
 }
