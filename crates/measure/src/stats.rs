@@ -85,7 +85,7 @@ pub fn mean_interval(sample: &[f64]) -> Option<(f64, f64)> {
     Some((mean - half, mean + half))
 }
 
-/// Ratio of two quantities that were measured in turns, as `(first, second)`: the median over the pairs, so that what
+/// Ratio of two quantities that were measured alternately, as `(first, second)`: the median over the pairs, so that what
 /// disturbed both of a pair cancels out. `None` without pairs, or where a second is 0.
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     if pairs.iter().any(|(_, second)| *second == 0.0) {

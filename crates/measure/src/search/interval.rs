@@ -113,8 +113,8 @@ impl Sought {
         // Trials that turned out so where that was harder, against those that did not where it was easier.
         let count = |of: End| {
             let harder = |t: &&Seen| of.concerns(t.load_fps, trial.load_fps);
-            let told = |t: &&Seen| self.speaks(of, t) && self.favours(of, t);
-            earlier.iter().filter(harder).filter(told).count() as f64
+            let reported = |t: &&Seen| self.speaks(of, t) && self.favours(of, t);
+            earlier.iter().filter(harder).filter(reported).count() as f64
         };
         let (fors, againsts) = (count(end), count(end.other()));
         let guess = ((fors + CAUTION * doubt) / (fors + againsts + CAUTION)).max(doubt);

@@ -45,7 +45,7 @@ pub enum Invalid {
         what: String,
         /// The value.
         value: f64,
-        /// The smallest width that loads can be told apart by.
+        /// The smallest width that loads can be distinguished by.
         least: f64,
     },
     /// An absolute resolution that is no rate.

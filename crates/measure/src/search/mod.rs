@@ -42,7 +42,7 @@ pub enum Measured {
         /// What the tester managed, frames/s.
         achieved_fps: f64,
     },
-    /// No valid trial could be had here after the allowed retries (noise, books that do not close).
+    /// No valid trial could be had here after the allowed retries (noise, accounting that does not balance).
     Unusable,
 }
 
