@@ -1,5 +1,5 @@
 //! What people write into a TOML file, read option by option. Reading goes on after a mistake, so that all mistakes
-//! of a file are told at once, each with its line and what to do about it. Rates and numbers as people write them.
+//! of a file are reported at once, each with its line and what to do about it. Rates and numbers as people write them.
 //!
 //! ```text
 //! text > toml_edit > Section > values, each parsed once        notes > Mistakes
@@ -10,6 +10,7 @@ mod mistake;
 mod plain;
 pub mod rate;
 mod section;
+pub mod unit;
 pub mod value;
 
 pub use mistake::{Mistake, Mistakes, Notes, Place, closest, did_you_mean};

@@ -1,12 +1,15 @@
 //! Rates as people write them: `1M`, `500kpps`, `100Mbit`, `10%`. Read once, here, into a [`Rate`].
 //!
-//! Prefixes are powers of ten and are told apart by case: `k` or `K`, `M`, `G`. A small `m` would be
+//! Prefixes are powers of ten and are distinguished by case: `k` or `K`, `M`, `G`. A small `m` would be
 //! "milli" and is refused rather than guessed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use weir_packet::size::FrameSizes;
+
+use crate::unit::prefixed;
+pub use crate::unit::quantity;
 
 /// How fast frames are to be sent, in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,24 +57,29 @@ impl FromStr for Rate {
     /// `bit/s` or `bps` for bits/s; `%` for a share of the line.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let wrong = || {
-            format!("`{text}` is no rate: use 1M or 500kpps (frames/s), 100Mbit (bit/s) or 10% (of the line)")
-        };
         if let Some(percent) = text.strip_suffix('%') {
-            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+            let percent: f64 = percent.trim().parse().map_err(|_| no_rate(text))?;
             return match percent {
                 p if p > 0.0 && p <= 1000.0 => Ok(Rate::LinePercent(p)),
                 _ => Err(format!("`{text}` is out of range: use more than 0% and at most 1000%")),
             };
         }
-        let frames = ["pps", "fps"].iter().find_map(|unit| text.strip_suffix(unit));
-        let bits = BIT_UNITS.iter().find_map(|unit| text.strip_suffix(unit));
-        let number = positive(frames.or(bits).unwrap_or(text)).map_err(|_| wrong())?;
-        Ok(if bits.is_some() && frames.is_none() { Rate::BitsPerS(number) } else { Rate::Fps(number) })
+        match prefixed(text).filter(|(number, _)| *number > 0.0) {
+            Some((_, "")) if text.ends_with('G') => {
+                Err(format!("`{text}` may be frames or bits per second: use {text}pps or {text}bit"))
+            }
+            Some((number, "" | "pps" | "fps")) => Ok(Rate::Fps(number)),
+            Some((number, unit)) if BIT_UNITS.contains(&unit) => Ok(Rate::BitsPerS(number)),
+            _ => Err(no_rate(text)),
+        }
     }
 }
 
-/// Endings that say bit/s, the longest first.
+fn no_rate(text: &str) -> String {
+    format!("`{text}` is no rate: use 1M or 500kpps (frames/s), 100Mbit (bit/s) or 10% (of the line)")
+}
+
+/// Units of bit/s.
 const BIT_UNITS: [&str; 3] = ["bit/s", "bit", "bps"];
 
 /// Reads a rate in frames/s: `1000`, `1k`, `2Mpps`.
@@ -90,28 +98,10 @@ pub fn fps(text: &str) -> Result<f64, String> {
 /// # Errors
 /// Anything else; the message says what to write.
 pub fn line_bits_per_s(text: &str) -> Result<f64, String> {
-    let number = BIT_UNITS.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
-    positive(number).map_err(|_| format!("`{text}` is no line speed: use 10G, 2.5Gbit or 10e9"))
-}
-
-/// Reads a number of at least 0 with an optional prefix: `250`, `1k`, `2.5M`, `10G`, `1e6`.
-///
-/// # Errors
-/// Anything else; the message says what to write.
-pub fn quantity(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    let (digits, factor) = match text.chars().last() {
-        Some('k' | 'K') => (&text[..text.len() - 1], 1e3),
-        Some('M') => (&text[..text.len() - 1], 1e6),
-        Some('G') => (&text[..text.len() - 1], 1e9),
-        _ => (text, 1.0),
-    };
-    let number = digits.trim().parse::<f64>().ok().map(|n| n * factor).filter(|n| n.is_finite() && *n >= 0.0);
-    number.ok_or_else(|| format!("`{text}` is no number: use 250, 1k, 2.5M or 10G"))
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    quantity(text).and_then(|n| if n > 0.0 { Ok(n) } else { Err(format!("`{text}` is not above 0")) })
+    let bits = prefixed(text)
+        .filter(|(number, unit)| *number > 0.0 && (unit.is_empty() || BIT_UNITS.contains(unit)));
+    bits.map(|(bits, _)| bits)
+        .ok_or_else(|| format!("`{text}` is no line speed in bit/s: use 10G, 2.5Gbit or 10e9"))
 }
 
 /// The shortest exact form: the largest prefix that divides without more than three decimals.
@@ -140,6 +130,7 @@ mod tests {
             ("100Mbit", Rate::BitsPerS(1e8), "100Mbit/s"),
             ("1.5Gbit/s", Rate::BitsPerS(1.5e9), "1.5Gbit/s"),
             ("10 Gbps", Rate::BitsPerS(1e10), "10Gbit/s"),
+            ("100mbit", Rate::BitsPerS(1e8), "100Mbit/s"),
             ("10%", Rate::LinePercent(10.0), "10%"),
             ("0.5 %", Rate::LinePercent(0.5), "0.5%"),
         ] {
@@ -157,6 +148,8 @@ mod tests {
             let message = text.parse::<Rate>().unwrap_err();
             assert!(message.contains(": use "), "`{text}` gives `{message}`");
         }
+        let message = "10G".parse::<Rate>().unwrap_err();
+        assert!(message.ends_with("use 10Gpps or 10Gbit"), "frames, or the bits of --line 10G? {message}");
     }
 
     #[test]
@@ -170,13 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_quantities() {
+    fn lines() {
         assert_eq!(line_bits_per_s("10G"), Ok(10e9));
         assert_eq!(line_bits_per_s("2.5Gbit"), Ok(2.5e9));
         assert_eq!(line_bits_per_s("10e9"), Ok(10e9));
         assert!(line_bits_per_s("10%").is_err());
         assert_eq!(fps("1k"), Ok(1000.0));
         assert!(fps("1Mbit").is_err());
-        assert_eq!(quantity("0"), Ok(0.0));
     }
 }

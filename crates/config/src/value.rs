@@ -9,6 +9,7 @@ use toml_edit::Value;
 use crate::mistake::did_you_mean;
 use crate::rate;
 use crate::section::{Parse, shown};
+use crate::unit;
 
 /// A sentence or a name.
 pub fn text(value: &Value) -> Result<String, String> {
@@ -31,7 +32,7 @@ pub fn choice<T: Copy>(what: &'static str, names: &[(T, &'static str)]) -> impl 
 /// A size of a buffer in bytes, 10,000 to 10^12: a number, or one with k, M or G.
 pub fn buffer_bytes(value: &Value) -> Result<u64, String> {
     let number = match value.as_str() {
-        Some(text) => crate::rate::quantity(text)?,
+        Some(text) => unit::quantity(text)?,
         None => value.as_integer().map_or(0.0, |number| number as f64),
     };
     if (1e4..=1e12).contains(&number) {
@@ -88,17 +89,15 @@ pub fn width(value: &Value) -> Result<f64, String> {
     })
 }
 
-/// A length of time in seconds, a millisecond to a day.
+/// A length of time, a number of seconds or `"100ms"`: a millisecond to a day.
 pub fn seconds(value: &Value) -> Result<Duration, String> {
     seconds_up_to::<86_400>(value)
 }
 
-/// A length of time in seconds, a millisecond to `MOST_S` seconds.
+/// The same, a millisecond to `MOST_S` seconds.
 pub fn seconds_up_to<const MOST_S: u64>(value: &Value) -> Result<Duration, String> {
-    let seconds = number(value).filter(|s| (0.001..=MOST_S as f64).contains(s));
-    seconds
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("`{}` is no time in seconds: use 0.001 to {MOST_S}", shown(value)))
+    let text = shown(value).replace('_', "");
+    unit::time(&text, Duration::from_millis(1), Duration::from_secs(MOST_S))
 }
 
 /// A rate in frames/s, a number or `"2M"`.
@@ -115,7 +114,7 @@ fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(n) => Some(*n.value() as f64),
         Value::Float(n) => Some(*n.value()),
-        Value::String(text) => rate::quantity(text.value()).ok(),
+        Value::String(text) => unit::quantity(text.value()).ok(),
         _ => None,
     }
 }

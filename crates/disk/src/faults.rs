@@ -1,5 +1,5 @@
 //! For tests: what writes files is run again and again in a process of its own, which is killed, loses its power, or is
-//! told an error at the first change of a file, at the second, and so on.
+//! reported an error at the first change of a file, at the second, and so on.
 //!
 //! ```text
 //! test > for each change n: itself, as another process, with faults.c preloaded > dies at n > what is left is looked at
@@ -57,7 +57,7 @@ pub fn folder() -> Option<PathBuf> {
     std::env::var_os("WEIR_FAULT_BELOW").map(PathBuf::from)
 }
 
-/// Runs the writer with a fault at each change of a file in turn, each time in a new folder that `prepare` fills; `check`
+/// Runs the writer with a fault at each change of a file alternately, each time in a new folder that `prepare` fills; `check`
 /// looks at what is left, with what the writer said on standard output, line by line. Returns how many changes there are.
 ///
 /// # Panics

@@ -43,10 +43,10 @@ impl Folder {
     }
 
     /// The file that nobody named is as it was.
-    fn check_victim(&self, told: &str) {
+    fn check_victim(&self, reported: &str) {
         let found = fs::metadata(self.at("victim")).unwrap();
         let is = (fs::read_to_string(self.at("victim")).unwrap(), found.uid(), found.mode() & 0o777);
-        assert_eq!(is, ("precious".to_string(), 0, 0o640), "{told}");
+        assert_eq!(is, ("precious".to_string(), 0, 0o640), "{reported}");
     }
 }
 
@@ -107,11 +107,11 @@ fn nothing_that_was_laid_there_is_followed_or_written_to() {
             let path = folder.at("target");
             plant(&folder, &path);
             let done = open(&path);
-            let told = format!("{way}, {what}: {done:?}");
-            folder.check_victim(&told);
-            assert!(!folder.at("nothing").exists(), "{told}");
+            let reported = format!("{way}, {what}: {done:?}");
+            folder.check_victim(&reported);
+            assert!(!folder.at("nothing").exists(), "{reported}");
             // A new file in the place of the second name is another file.
-            assert_eq!(done.is_ok(), (way, what) == ("replace", "second name"), "{told}");
+            assert_eq!(done.is_ok(), (way, what) == ("replace", "second name"), "{reported}");
         }
     }
 }
@@ -143,11 +143,11 @@ fn a_link_on_the_way_is_followed_only_if_it_is_of_root_or_of_who_asks() {
             symlink("real", folder.at("way")).unwrap();
             std::os::unix::fs::lchown(folder.at("way"), Some(owner), Some(owner)).unwrap();
             let done = open(&folder.at("way/../way/target"));
-            let told = format!("{way}, link of {owner}: {done:?}");
+            let reported = format!("{way}, link of {owner}: {done:?}");
             assert_eq!(
                 (done.is_ok(), folder.at("real/target").exists()),
                 (is_followed, is_followed),
-                "{told}"
+                "{reported}"
             );
         }
         let folder = Folder::new();

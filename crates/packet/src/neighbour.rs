@@ -62,7 +62,7 @@ pub fn answer(from: Host, to: Host) -> Vec<u8> {
     match (from.ip, to.ip) {
         (IpAddr::V4(ip), IpAddr::V4(asker)) => arp(2, (from.mac, ip), (to.mac, asker), to.mac),
         (IpAddr::V6(ip), IpAddr::V6(asker)) => {
-            // Who has no address yet is told together with all (section 7.2.4). Flags: solicited, override.
+            // Who has no address yet is answered together with all (section 7.2.4). Flags: solicited, override.
             let (asker, solicited) = match asker.is_unspecified() {
                 true => (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0),
                 false => (asker, 0x40),

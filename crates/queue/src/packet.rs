@@ -86,4 +86,18 @@ impl<T> Packet<T> {
             payload,
         }
     }
+
+    /// The packet and its payload.
+    pub fn apart(self) -> (Packet<()>, T) {
+        let Packet { bytes, flow, source, destination, ecn, value, arrival, payload } = self;
+        (Packet { bytes, flow, source, destination, ecn, value, arrival, payload: () }, payload)
+    }
+}
+
+impl Packet<()> {
+    /// The packet with a payload.
+    pub fn carrying<T>(self, payload: T) -> Packet<T> {
+        let Packet { bytes, flow, source, destination, ecn, value, arrival, payload: () } = self;
+        Packet { bytes, flow, source, destination, ecn, value, arrival, payload }
+    }
 }
