@@ -10,6 +10,9 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "weir.h"
+#ifdef WEIR_TRANSLATION
+#include "translation.h"
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -40,6 +43,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct weir_ipdv);
 } ipdvs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WEIR_MARKS);
+	__type(key, __u32);
+	__type(value, struct weir_mark);
+} marks SEC(".maps");
 
 struct weir_recv recv;
 
@@ -238,6 +249,22 @@ static __always_inline int note(__u32 group, __u32 number, __u64 sent_ns, __u64 
 	return 1;
 }
 
+/* Notes how many frames have arrived with the first one of each slot of time: for all others it is one comparison. Of two
+ * CPUs that receive at once, both may note theirs; either is right. */
+static __always_inline void mark(__u64 now)
+{
+	__u64 slot = (now - recv.mark_from_ns) >> recv.mark_shift;
+	if (slot < recv.mark_next || slot >= WEIR_MARKS)
+		return;
+	__u32 key = slot;
+	struct weir_mark *m = bpf_map_lookup_elem(&marks, &key);
+	if (!m)
+		return;
+	recv.mark_next = key + 1;
+	m->at_ns = now;
+	m->frames = recv.received;
+}
+
 /* Swaps both ends of MAC, IP and transport, restores the hop limit, and sends the frame out where it came in: by
  * redirect, since veth wakes the other end after XDP_TX only if that has an XDP program too (veth_xdp_flush). */
 static __always_inline int reflect(struct xdp_md *ctx, void *data, int ip6)
@@ -348,14 +375,20 @@ int receive(struct xdp_md *ctx)
 			return XDP_DROP;
 		}
 	}
+#ifdef WEIR_TRANSLATION
+	if (!is_right(ctx, data, ip6, *(__u32 *)(above_ip + (syn ? TCP_SEQ : UDP_SEQ))))
+		return XDP_DROP;
+#endif
 	/* A duplicate does not stand for a frame that is still under way. */
 	int fresh = 1;
 	if (!recv.reflect || recv.any)
 		fresh = note(*(__u16 *)(above_ip + (syn ? TCP_GROUP : UDP_GROUP)),
 			     *(__u32 *)(above_ip + (syn ? TCP_SEQ : UDP_SEQ)), *(__u64 *)(above_ip + SIG_TIME), now,
 			     wire);
-	if (fresh)
+	if (fresh) {
 		count(received);
+		mark(now);
+	}
 	return recv.reflect ? reflect(ctx, data, ip6) : XDP_DROP;
 
 corrupted:

@@ -19,6 +19,7 @@
 #define WEIR_GAPS 16               /* gaps that late frames may still fill; a power of two */
 #define WEIR_EVENTS 1024           /* periods of loss that are kept; a power of two */
 #define WEIR_LATE_EVENTS 4         /* periods in which a very late frame is looked for */
+#define WEIR_MARKS 2048            /* slots of time in which arrivals are noted */
 #define WEIR_LEAVING 256           /* frames that leave a node at once; a power of two */
 #define WEIR_LEAVING_BYTES 2112    /* the longest of them; no power of two, which would have them share cache sets */
 
@@ -172,6 +173,12 @@ struct weir_losses {
 	struct weir_gap event[WEIR_EVENTS];
 };
 
+/* The first frame that arrived in a slot of time. */
+struct weir_mark {
+	__u64 at_ns;          /* CLOCK_MONOTONIC; 0: none */
+	__u64 frames;         /* weir_recv.received with it */
+};
+
 /* What a receiver does, and what it saw that belongs to no group. */
 struct weir_recv {
 	__u32 reflect;        /* 1: send each test frame back */
@@ -189,6 +196,9 @@ struct weir_recv {
 	__u64 broadcasts;     /* of this epoch */
 	__u64 timed_from_ns;  /* CLOCK_MONOTONIC: frames sent earlier are counted, but not timed */
 	__u64 merge_ns;       /* gaps less than this apart belong to one period of loss */
+	__u64 mark_from_ns;   /* CLOCK_MONOTONIC: slot 0 begins; all ones: no arrivals are noted */
+	__u32 mark_shift;     /* a slot has 2^so many ns */
+	__u32 mark_next;      /* the first slot without an arrival */
 };
 
 /* Frames that leave a node. */
@@ -222,5 +232,6 @@ _Static_assert(sizeof(struct weir_group) == 80 + WEIR_LATENCY_BUCKETS * 8, "shar
 _Static_assert(sizeof(struct weir_window) == 24 + WEIR_WINDOW_WORDS * 16, "shared.rs");
 _Static_assert(sizeof(struct weir_losses) == 32 + (WEIR_GAPS + WEIR_EVENTS) * 56, "shared.rs");
 _Static_assert(sizeof(struct weir_ipdv) == 24 + 2 * WEIR_LATENCY_BUCKETS * 8, "shared.rs");
-_Static_assert(sizeof(struct weir_recv) == 88, "shared.rs");
+_Static_assert(sizeof(struct weir_recv) == 104, "shared.rs");
+_Static_assert(sizeof(struct weir_mark) == 16, "shared.rs");
 _Static_assert(sizeof(struct weir_leave) == 4 + 2 * WEIR_LEAVING, "shared.rs");

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_packet::flow::{Direction, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
+use weir_port::shared::MARKS;
 
 use crate::histogram::{Histogram, LATE_BITS, LATENCY_BITS};
 use crate::ipdv::Ipdv;
@@ -66,6 +67,9 @@ pub struct Load {
     pub duration: Duration,
     /// Ends a stream after this many frames, if it comes first.
     pub max_frames: Option<u64>,
+    /// The only stream that is sent, of two that could be; `None` = all. Of the XDP tester.
+    #[serde(default)]
+    pub only: Option<usize>,
     /// How frames are spread over the time; of no meaning as fast as the tester can.
     pub shape: Shape,
     /// Losses that are less than this apart, by the times at which frames were sent, are one period.
@@ -77,6 +81,9 @@ pub struct Load {
     pub timed_from: Duration,
     /// Shall differences between latencies be counted?
     pub ipdv: bool,
+    /// Shall it be noted when frames arrived, about each millisecond? Only the XDP receiver does.
+    #[serde(default)]
+    pub marks: bool,
     /// Before each n-th frame of a stream goes a broadcast (RFC 2544, section 11.1), in addition; `None` = never.
     pub broadcast_every: Option<NonZeroU32>,
 }
@@ -112,11 +119,13 @@ impl Load {
             fps: Some(fps),
             duration,
             max_frames: None,
+            only: None,
             shape: Shape::Steady,
             merge: MERGE,
             drain: None,
             timed_from: Duration::ZERO,
             ipdv: false,
+            marks: false,
             broadcast_every: None,
         }
     }
@@ -130,8 +139,20 @@ impl Load {
     /// own clock: those from another host never are.
     pub(crate) fn watch(&self) -> Watch {
         let merge_ns = u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2);
-        Watch { merge_ns, timed_from_ns: u64::MAX, ipdv: self.ipdv }
+        let mark_shift = self.marks.then(|| mark_shift(self.duration));
+        Watch { merge_ns, timed_from_ns: u64::MAX, ipdv: self.ipdv, mark_shift }
     }
+}
+
+/// A slot of arrivals has 2 to this power of ns, if a trial is short: a millisecond.
+const MARK_SHIFT: u32 = 20;
+/// What arrives after the load's time is noted, too.
+const AFTER: Duration = Duration::from_millis(50);
+
+/// The shortest slots, as a power of two of ns, with which all of such a trial has one.
+fn mark_shift(duration: Duration) -> u32 {
+    let ns = (duration + AFTER).as_nanos();
+    (MARK_SHIFT..64).find(|shift| (MARKS as u128) << shift >= ns).unwrap_or(63)
 }
 
 /// What left the ports of a tester in a trial, or those of its part on one host.
@@ -194,6 +215,18 @@ pub struct StreamCounts {
     pub broadcasts: u64,
     /// What arrived, per flow group.
     pub groups: Vec<GroupCounts>,
+    /// When it arrived, oldest first: about one for each millisecond in which anything did; empty unless it was asked for.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+}
+
+/// How many frames had arrived at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Arrival of the last of them, ns after the start.
+    pub at_ns: u64,
+    /// Frames so far, each once.
+    pub frames: u64,
 }
 
 impl StreamCounts {
@@ -317,6 +350,8 @@ pub struct Watch {
     pub(crate) timed_from_ns: u64,
     /// Are differences between latencies counted?
     pub(crate) ipdv: bool,
+    /// Slots of arrivals, as a power of two of ns; `None`: no arrivals are noted.
+    pub(crate) mark_shift: Option<u32>,
 }
 
 /// What a receiver has counted, of senders it knows nothing of.

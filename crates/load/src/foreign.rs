@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::counts::{Counts, GroupCounts, Sent, StreamCounts, Traffic};
 use crate::histogram::{LATE_BITS, LATENCY_BITS};
-use weir_port::shared::{LATE_BUCKETS, LATENCY_BUCKETS};
+use weir_port::shared::{LATE_BUCKETS, LATENCY_BUCKETS, MARKS};
 
 /// Frames, at most: three hours at 100 M/s.
 pub const MOST_FRAMES: u64 = 1 << 40;
@@ -70,6 +70,13 @@ fn check_stream(stream: &StreamCounts, groups: usize) -> Result<(), String> {
         at_most("ns of a stream", ns, MOST_NS)?;
     }
     at_most("the start of a stream", stream.start_ns, MOST_CLOCK_NS)?;
+    if stream.marks.len() > MARKS {
+        return Err(format!("{} marks of arrivals, which is more than there can be", stream.marks.len()));
+    }
+    for mark in &stream.marks {
+        at_most("frames of a mark", mark.frames, MOST_FRAMES)?;
+        at_most("ns of a mark", mark.at_ns, MOST_NS)?;
+    }
     stream.groups.iter().try_for_each(check_group)
 }
 

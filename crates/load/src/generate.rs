@@ -38,9 +38,9 @@ impl Generator {
         }
     }
 
-    /// Sends a steady `load` in turns, so that a thread that shares its CPU gets time between them. A packet socket paces
+    /// Sends a steady `load` alternately, so that a thread that shares its CPU gets time between them. A packet socket paces
     /// itself as ever.
-    pub fn send_in_turns(
+    pub fn send_with_pauses(
         &self,
         load: &Load,
         turn: Duration,
@@ -48,7 +48,7 @@ impl Generator {
     ) -> Result<StreamCounts, LoadError> {
         match self {
             Generator::Xdp(generator) => {
-                generator.send_in_turns(load, turn, Start::of(1), control)?;
+                generator.send_with_pauses(load, turn, Start::of(1), control)?;
                 Ok(generator.streams().swap_remove(0))
             }
             Generator::Packet(_) => Ok(self.send(load, control)?.0),

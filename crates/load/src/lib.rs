@@ -23,6 +23,7 @@ pub mod packet;
 pub mod receive;
 mod schedule;
 pub mod sequence;
+pub mod translation;
 pub mod xdp;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,12 +77,12 @@ fn grace(duration: Duration) -> Duration {
 pub struct Control<'a> {
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(u64, u64) + Sync),
-    /// When progress was told last, ns.
+    /// When progress was reported last, ns.
     last_ns: AtomicU64,
 }
 
 impl<'a> Control<'a> {
-    /// `stop` ends sending; `progress` is told frames sent and received so far, ten times a second.
+    /// `stop` ends sending; `progress` gets frames sent and received so far, ten times a second.
     pub fn new(stop: &'a AtomicBool, progress: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
         Control { stop, progress, last_ns: AtomicU64::new(now_ns()) }
     }
@@ -194,6 +195,22 @@ impl Tester {
         match &mut self.means {
             Means::Xdp(tester) => Ok(tester.settle(load, sent, control)?),
             Means::Packet(tester) => Ok(tester.settle(load, sent, control)?),
+        }
+    }
+
+    /// The XDP tester, which alone can check what a NAT does; `None` for the other kind.
+    pub fn xdp(&mut self) -> Option<&mut XdpTester> {
+        match &mut self.means {
+            Means::Xdp(tester) => Some(tester),
+            Means::Packet(_) => None,
+        }
+    }
+
+    /// The same, to look at what it counted.
+    pub fn as_xdp(&self) -> Option<&XdpTester> {
+        match &self.means {
+            Means::Xdp(tester) => Some(tester),
+            Means::Packet(_) => None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::packet::PacketReceiver;
 use crate::xdp::{Interface, XdpReceiver};
 use crate::{LoadError, TesterKind};
 
-/// Flow groups that are told apart, 0 to this - 1; each costs the kernel 15 KB per CPU.
+/// Flow groups that are distinguished, 0 to this - 1; each costs the kernel 15 KB per CPU.
 pub const GROUPS: u16 = 64;
 /// Time between two looks at the end of receiving.
 const LOOK: Duration = Duration::from_millis(20);

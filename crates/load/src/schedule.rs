@@ -28,7 +28,7 @@ pub(crate) struct Phase {
 /// Due times of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// Both in turn, the first one first.
+    /// Both alternately, the first one first.
     pub(crate) phases: [Phase; 2],
     /// Frames in all.
     pub(crate) total: u64,
@@ -42,6 +42,7 @@ impl Schedule {
     /// # Panics
     /// If bursts have no frames.
     pub(crate) fn of(load: &Load, stream: usize, streams: usize) -> Option<Schedule> {
+        let streams = if load.only.is_some() { 1 } else { streams };
         let fps = load.fps? / streams as f64;
         let (phases, total) = phases(&load.shape, fps, load.duration, streams);
         // Both directions are interleaved, not simultaneous.

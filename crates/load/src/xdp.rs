@@ -32,11 +32,14 @@ macro_rules! field {
     };
 }
 
+mod checker;
 mod receiver;
 mod tester;
+mod translation;
 
 pub use receiver::XdpReceiver;
 pub use tester::XdpTester;
+pub use translation::clashes;
 
 /// What can go wrong with the XDP tester.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +71,10 @@ pub struct XdpGenerator {
     memory: Memory<Gen>,
     traffic: Traffic,
     ifindex: [u32; 2],
-    flow_count: u32,
+    /// Flows that each stream has room for.
+    flow_room: u32,
+    /// Flows of each stream.
+    flow_count: [u32; 2],
     slot: Option<Link>,
 }
 
@@ -95,8 +101,9 @@ impl XdpGenerator {
             }
         }
         let memory = program.memory("bss", 1)?;
-        let flow_count = flows.len() as u32;
-        Ok(XdpGenerator { program, memory, traffic, ifindex, flow_count, slot: None })
+        let flow_room = flows.len() as u32;
+        let flow_count = [flow_room; 2];
+        Ok(XdpGenerator { program, memory, traffic, ifindex, flow_room, flow_count, slot: None })
     }
 
     /// Keeps the dispatcher's slot; call this in the network namespace of that loopback interface.
@@ -106,7 +113,7 @@ impl XdpGenerator {
     }
 
     /// Sends `load` in the calling thread's network namespace and returns how long that took; `arrived` is
-    /// what `control` is told beside what was sent.
+    /// what `control` gets beside what was sent.
     pub(crate) fn send(
         &self,
         load: &Load,
@@ -131,9 +138,9 @@ impl XdpGenerator {
         Ok(Duration::from_nanos(now_ns().saturating_sub(start.at_ns)))
     }
 
-    /// Sends stream 0 of a steady load in turns: what has become due since the last one leaves as fast as possible, and
+    /// Sends stream 0 of a steady load alternately: what has become due since the last one leaves as fast as possible, and
     /// between turns the CPU is free for others, where [`XdpGenerator::send`] would spin.
-    pub(crate) fn send_in_turns(
+    pub(crate) fn send_with_pauses(
         &self,
         load: &Load,
         turn: Duration,
@@ -186,7 +193,8 @@ impl XdpGenerator {
     /// What was sent here, per stream, with the frames sent of each group.
     pub fn streams(&self) -> Vec<StreamCounts> {
         let state = self.memory.get(0);
-        self.sends().map(|i| self.stream_counts(i, &state)).collect()
+        let sent = self.sends().filter(|&i| state.stream[i].ifindex != 0);
+        sent.map(|i| self.stream_counts(i, &state)).collect()
     }
 
     fn stream_counts(&self, i: usize, state: &Gen) -> StreamCounts {
@@ -212,6 +220,7 @@ impl XdpGenerator {
             broadcasts: sent.casts,
             turned_ns: (paced && sent.turned_ns > 0).then_some(sent.turned_ns),
             groups: sent.seq[..groups].iter().map(group).collect(),
+            marks: Vec::new(),
         }
     }
 
@@ -237,18 +246,19 @@ impl XdpGenerator {
         header[..header_bytes].copy_from_slice(&template[..header_bytes]);
         let (ip_sum, transport_sum) = constant_sums(ends, self.traffic.transport, (i as u8, epoch));
         let schedule = Schedule::of(load, i, self.traffic.streams());
+        let sends = self.traffic.sends(i) && load.only.is_none_or(|only| only == i);
         let unpaced = Schedule { total: load.max_frames.unwrap_or(u64::MAX), ..Schedule::default() };
         let Schedule { phases, total, first_q16 } = schedule.unwrap_or(unpaced);
         Stream {
-            ifindex: if self.traffic.sends(i) { self.ifindex[i] } else { 0 },
+            ifindex: if sends { self.ifindex[i] } else { 0 },
             header_bytes: header_bytes as u32,
             header,
             ip_sum,
             transport_sum,
             phase: phases.map(|phase| shared::Phase { frames: phase.frames, gap_q16: phase.gap_q16 }),
             total,
-            flow_first: if i == 1 { self.flow_count } else { 0 },
-            flow_count: self.flow_count,
+            flow_first: if i == 1 { self.flow_room } else { 0 },
+            flow_count: self.flow_count[i],
             paced: u32::from(schedule.is_some()),
             phase_now: 0,
             phase_end: phases[0].frames,

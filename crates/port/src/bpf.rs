@@ -24,6 +24,10 @@ pub mod object {
     pub static GENERATOR: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/gen.bpf.o"));
     /// Frame receiver.
     pub static RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/recv.bpf.o"));
+    /// Frame receiver behind a NAT.
+    pub static NAT_RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/nat.bpf.o"));
+    /// NAT without state that does wrong on request.
+    pub static PREFIX_NAT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/prefix.bpf.o"));
     /// Sink.
     pub static DROP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/drop.bpf.o"));
     /// Counter of frames.
@@ -40,9 +44,11 @@ pub mod object {
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 
     /// All of them, with what they are.
-    pub static ALL: [(&str, &Aligned<[u8]>); 9] = [
+    pub static ALL: [(&str, &Aligned<[u8]>); 11] = [
         ("generator", GENERATOR),
         ("receiver", RECEIVER),
+        ("receiver behind a NAT", NAT_RECEIVER),
+        ("NAT without state", PREFIX_NAT),
         ("sink", DROP),
         ("counter of frames", COUNT),
         ("AF_XDP redirector", XSK),
@@ -331,6 +337,12 @@ impl<T: Shared> Memory<T> {
         assert!(i < self.entries, "entry {i} of {}", self.entries);
         // SAFETY: within the mapping, by the assertion and the length chosen in map().
         unsafe { self.start.as_ptr().add(i) }
+    }
+
+    /// Number of entries, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.entries
     }
 
     /// Copies entry `i` out.

@@ -1,4 +1,4 @@
-//! Capturing what arrives at an interface: the rungs of a ladder, from one system call per frame to frames that the
+//! Capturing what arrives at an interface: the methods of a ladder, from one system call per frame to frames that the
 //! driver puts straight into our memory.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!                    \-> copy > [ring of blocks]                           ring, libpcap
 //!                          \-> one of N sockets                            fanout, ring-fanout
 //! ```
-//! Each rung opens one [`Queue`] or several, each for a thread of its own. What they have in common:
-//! - **The books close.** All that the kernel received for a queue was taken, was dropped by name, or is waiting
+//! Each method opens one [`Queue`] or several, each for a thread of its own. What they have in common:
+//! - **the frame accounting balances.** All that the kernel received for a queue was taken, was dropped by name, or is waiting
 //!   ([`Account`]); all counts are 64 bit wide, however narrow and forgetful the kernel's are.
 //! - **Nothing arrives before all is set**: filter, ring and snap length stand before a socket hears of a frame.
 //! - **VLAN tags are back in place**, where the kernel had taken them out.
@@ -50,16 +50,16 @@ pub struct Frame<'a> {
     pub lost_before: u64,
 }
 
-/// One queue of one rung; it belongs to one thread.
+/// One queue of one method; it belongs to one thread.
 pub trait Queue: Send {
-    /// Hands on what has arrived, and waits up to `wait` where nothing has. Returns how many frames; a rung may hand
+    /// Hands on what has arrived, and waits up to `wait` where nothing has. Returns how many frames; a method may hand
     /// on one at a time, so that the caller's own work per call should be small.
     ///
     /// # Errors
     /// [`CaptureError::Gone`], wrapped, when the interface is removed. While it is down nothing arrives.
     fn take(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> io::Result<usize>;
 
-    /// From now on nothing new comes in, while what is there can still be taken: the books can be closed. A ring
+    /// From now on nothing new comes in, while what is there can still be taken: the accounting can be completed. A ring
     /// hands on its last block within [`Options::retire`], so that a queue is empty when `take` has
     /// waited twice as long and returned 0.
     fn stop(&mut self) -> io::Result<()>;
@@ -138,7 +138,7 @@ pub struct Options {
     pub filter: Option<Vec<libc::sock_filter>>,
     /// Take frames for other machines, too.
     pub promiscuous: bool,
-    /// The reader itself has the driver receive, in place of interrupts; see [`Rung::polls`].
+    /// The reader itself has the driver receive, in place of interrupts; see [`Method::polls`].
     pub busy_poll: bool,
 }
 
@@ -158,7 +158,7 @@ impl Default for Options {
     }
 }
 
-/// How much each rung may hold back while nobody takes frames. Rungs with the same buffer in bytes hold very
+/// How much each method may hold back while nobody takes frames. Methods with the same buffer in bytes hold very
 /// different numbers of frames, so that comparing them at equal memory compares their buffers. Time is the default.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Buffer {
@@ -205,7 +205,7 @@ impl Buffer {
 pub enum Fanout {
     /// By the flow, both directions of it to the same socket.
     Hash,
-    /// In turn.
+    /// Alternately.
     Lb,
     /// By the CPU on which the frame arrives.
     Cpu,
@@ -234,7 +234,7 @@ impl Fanout {
 
 /// One way to capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rung {
+pub enum Method {
     /// A system call per frame.
     Recv,
     /// A system call for many frames.
@@ -253,43 +253,43 @@ pub enum Rung {
     Count,
 }
 
-impl Rung {
+impl Method {
     /// All, from the bottom up, with their names.
-    pub const ALL: [(Rung, &str); 8] = [
-        (Rung::Recv, "recv"),
-        (Rung::RecvMmsg, "recvmmsg"),
-        (Rung::Fanout, "fanout"),
-        (Rung::Libpcap, "libpcap"),
-        (Rung::Ring, "ring"),
-        (Rung::RingFanout, "ring-fanout"),
-        (Rung::Xdp, "xdp"),
-        (Rung::Count, "count"),
+    pub const ALL: [(Method, &str); 8] = [
+        (Method::Recv, "recv"),
+        (Method::RecvMmsg, "recvmmsg"),
+        (Method::Fanout, "fanout"),
+        (Method::Libpcap, "libpcap"),
+        (Method::Ring, "ring"),
+        (Method::RingFanout, "ring-fanout"),
+        (Method::Xdp, "xdp"),
+        (Method::Count, "count"),
     ];
 
     /// All, from the bottom up.
-    pub fn all() -> impl Iterator<Item = Rung> {
-        Rung::ALL.iter().map(|(rung, _)| *rung)
+    pub fn all() -> impl Iterator<Item = Method> {
+        Method::ALL.iter().map(|(method, _)| *method)
     }
 
     /// Is it a fan-out, with as many queues as one asks for?
     pub fn fans_out(self) -> bool {
-        matches!(self, Rung::Fanout | Rung::RingFanout)
+        matches!(self, Method::Fanout | Method::RingFanout)
     }
 
     /// Does it take frames away from the machine's own network stack, which then never sees them?
     pub fn steals(self) -> bool {
-        matches!(self, Rung::Xdp | Rung::Count)
+        matches!(self, Method::Xdp | Method::Count)
     }
 
     /// Can a reader have the driver receive? A packet socket cannot: it never learns of a queue of the driver's that it
     /// could poll, since it may get frames of all of them (net/packet/af_packet.c notes no NAPI).
     pub fn polls(self) -> bool {
-        self == Rung::Xdp
+        self == Method::Xdp
     }
 
     /// Does it hand frames on? What does not, only counts them.
     pub fn hands_on(self) -> bool {
-        self != Rung::Count
+        self != Method::Count
     }
 
     /// Opens its queues at an interface of the calling thread's network namespace. Frames are received from now on.
@@ -297,19 +297,19 @@ impl Rung {
         let interface = Interface::named(interface)?;
         if options.busy_poll && !self.polls() {
             let text = format!(
-                "only xdp can be polled busily, not {self}: take that rung, or leave busy polling out"
+                "only xdp can be polled busily, not {self}: take that method, or leave busy polling out"
             );
             return Err(CaptureError::Option(text));
         }
         match self {
-            Rung::Recv => recv::open(&interface, options),
-            Rung::RecvMmsg => recvmmsg::open(&interface, options),
-            Rung::Fanout => recvmmsg::open_fanout(&interface, options),
-            Rung::Libpcap => libpcap::open(&interface, options),
-            Rung::Ring => ring::open(&interface, options),
-            Rung::RingFanout => ring::open_fanout(&interface, options),
-            Rung::Xdp => xsk::open(&interface, options),
-            Rung::Count => count::open(&interface, options),
+            Method::Recv => recv::open(&interface, options),
+            Method::RecvMmsg => recvmmsg::open(&interface, options),
+            Method::Fanout => recvmmsg::open_fanout(&interface, options),
+            Method::Libpcap => libpcap::open(&interface, options),
+            Method::Ring => ring::open(&interface, options),
+            Method::RingFanout => ring::open_fanout(&interface, options),
+            Method::Xdp => xsk::open(&interface, options),
+            Method::Count => count::open(&interface, options),
         }
     }
 }
@@ -338,7 +338,7 @@ macro_rules! named {
         }
     };
 }
-named!(Rung, "rung");
+named!(Method, "method");
 named!(Fanout, "fan-out");
 
 /// A name that nothing has.
@@ -392,8 +392,8 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for (rung, name) in Rung::ALL {
-            assert_eq!((rung.to_string().as_str(), name.parse()), (name, Ok(rung)));
+        for (method, name) in Method::ALL {
+            assert_eq!((method.to_string().as_str(), name.parse()), (name, Ok(method)));
         }
         for (fanout, name) in Fanout::ALL {
             assert_eq!((fanout.to_string().as_str(), name.parse()), (name, Ok(fanout)));

@@ -38,6 +38,12 @@ pub trait Port: Send {
     /// The port is of no more use.
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()>;
 
+    /// When each of the frames arrived that the last call of [`Port::receive`] handed on, in ns since 1970; empty if the port
+    /// does not know. Segments of one large frame arrived together.
+    fn arrived_ns(&self) -> &[u64] {
+        &[]
+    }
+
     /// Sends frames in their order and takes their chunks. Those that there is no room for are dropped, and counted.
     ///
     /// # Errors

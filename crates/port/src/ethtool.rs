@@ -1,12 +1,19 @@
-//! The counters of an interface's driver by name, through the ETHTOOL ioctls. Source: linux/ethtool.h, ethtool(8).
+//! What an interface's driver says through the ETHTOOL ioctls: its counters by name, rings, queues, flow control. Source:
+//! linux/ethtool.h, ethtool(8).
 
 use std::io;
 
 use crate::capture::Interface;
 
+const GRINGPARAM: u32 = 0x10;
+const SRINGPARAM: u32 = 0x11;
+const GPAUSEPARAM: u32 = 0x12;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
+const GFLAGS: u32 = 0x25;
+const FLAG_LRO: u32 = 1 << 15;
 const GSSET_INFO: u32 = 0x37;
+const GCHANNELS: u32 = 0x3c;
 const STRING_SET_STATS: u32 = 1;
 const STRING_BYTES: usize = 32;
 
@@ -17,6 +24,75 @@ const STRING_BYTES: usize = 32;
 /// No such interface, or a driver without counters.
 pub fn counters(name: &str) -> io::Result<Vec<(String, u64)>> {
     Interface::named(name).map_err(io::Error::other)?.counters()
+}
+
+/// Entries of the rings of a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rings {
+    /// Of the receive ring now.
+    pub receive: u32,
+    /// Of the transmit ring now.
+    pub transmit: u32,
+    /// Most that the receive ring can have.
+    pub receive_most: u32,
+    /// Most that the transmit ring can have.
+    pub transmit_most: u32,
+}
+
+/// The rings of a NIC in the calling thread's network namespace.
+///
+/// # Errors
+/// No such interface, or a driver that has none.
+pub fn rings(name: &str) -> io::Result<Rings> {
+    let [receive_most, _, _, transmit_most, receive, _, _, transmit] = asked(name, GRINGPARAM)?;
+    Ok(Rings { receive, transmit, receive_most, transmit_most })
+}
+
+/// Gives the rings of a NIC so many entries; its link may go down for a moment.
+///
+/// # Errors
+/// See [`rings`]; more than there can be; no privilege (CAP_NET_ADMIN).
+pub fn set_rings(name: &str, receive: u32, transmit: u32) -> io::Result<()> {
+    let [_, _, _, _, _, mini, jumbo, _] = asked(name, GRINGPARAM)?;
+    let mut data = words(&[SRINGPARAM, 0, 0, 0, 0, receive, mini, jumbo, transmit]);
+    Interface::named(name).map_err(io::Error::other)?.ethtool(&mut data)
+}
+
+/// Receive queues of a NIC now, and the most that it can have.
+///
+/// # Errors
+/// See [`rings`].
+pub fn queues(name: &str) -> io::Result<(u32, u32)> {
+    let [receive_most, _, _, combined_most, receive, _, _, combined] = asked(name, GCHANNELS)?;
+    Ok((receive + combined, receive_most.max(combined_most)))
+}
+
+/// Does a NIC stop its sender by pause frames, or let itself be stopped?
+///
+/// # Errors
+/// See [`rings`].
+pub fn pauses(name: &str) -> io::Result<bool> {
+    let [_, receive, transmit] = asked(name, GPAUSEPARAM)?;
+    Ok(receive != 0 || transmit != 0)
+}
+
+/// Does a NIC put received segments together (LRO)?
+///
+/// # Errors
+/// See [`rings`].
+pub fn lro(name: &str) -> io::Result<bool> {
+    let [flags] = asked(name, GFLAGS)?;
+    Ok(flags & FLAG_LRO != 0)
+}
+
+/// The words that follow the command in its structure.
+fn asked<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
+    let mut data = words(&[command]);
+    data.resize((1 + N) * size_of::<u32>(), 0);
+    Interface::named(name).map_err(io::Error::other)?.ethtool(&mut data)?;
+    let mut values = data.chunks_exact(size_of::<u32>()).skip(1);
+    let word = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four bytes"));
+    Ok(std::array::from_fn(|_| values.next().map_or(0, word)))
 }
 
 impl Interface {

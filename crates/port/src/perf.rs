@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mapping::Mapping;
 
+pub mod ticks;
+
 const PAGE_BYTES: usize = 4096;
 /// Bytes of a CPU's ring of samples: seconds at some thousand a second.
 const RING_BYTES: usize = 4 << 20;
@@ -69,6 +71,8 @@ pub struct Sampler {
 struct Cpu {
     event: OwnedFd,
     ring: Mapping,
+    /// Bytes of the ring behind its first page, a power of two.
+    room: usize,
 }
 
 impl Sampler {
@@ -77,7 +81,12 @@ impl Sampler {
     /// # Errors
     /// Without CAP_PERFMON, or where the kernel has no performance events.
     pub fn start(cpus: &[usize], hz: u64) -> io::Result<Sampler> {
-        let cpus = cpus.iter().map(|&cpu| Cpu::open(cpu, hz)).collect::<io::Result<Vec<_>>>()?;
+        let open = |&cpu: &usize| {
+            let sampling =
+                Attributes { frequency: hz, sample_of: SAMPLE_OF, flags: FLAGS, ..Attributes::default() };
+            Cpu::open(cpu, sampling, RING_BYTES)
+        };
+        let cpus = cpus.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         cpus.iter().try_for_each(|cpu| cpu.switch(ENABLE))?;
         Ok(Sampler { cpus })
     }
@@ -85,20 +94,18 @@ impl Sampler {
     /// Ends, and hands on all samples; returns how many were lost because a ring was full.
     pub fn take(self, mut each: impl FnMut(&Sample)) -> io::Result<u64> {
         self.cpus.iter().try_for_each(|cpu| cpu.switch(DISABLE))?;
-        Ok(self.cpus.iter().map(|cpu| cpu.read(&mut each)).sum())
+        Ok(self.cpus.iter().map(|cpu| read_records(&cpu.written(), &mut each)).sum())
     }
 }
 
 impl Cpu {
-    fn open(cpu: usize, hz: u64) -> io::Result<Cpu> {
+    /// `attributes` say when to sample, and what of; `room` for samples is a power of two of pages, in bytes.
+    fn open(cpu: usize, attributes: Attributes, room: usize) -> io::Result<Cpu> {
         let attributes = Attributes {
             kind: TYPE_SOFTWARE,
             size: size_of::<Attributes>() as u32,
             config: SW_CPU_CLOCK,
-            frequency: hz,
-            sample_of: SAMPLE_OF,
-            flags: FLAGS,
-            ..Attributes::default()
+            ..attributes
         };
         let (every_thread, no_group) = (-1, -1);
         // SAFETY: the attributes live through the call, and say how long they are.
@@ -117,8 +124,8 @@ impl Cpu {
         }
         // SAFETY: a descriptor that the kernel has just returned.
         let event = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-        let ring = Mapping::shared(event.as_fd(), PAGE_BYTES + RING_BYTES, 0)?;
-        Ok(Cpu { event, ring })
+        let ring = Mapping::shared(event.as_fd(), PAGE_BYTES + room, 0)?;
+        Ok(Cpu { event, ring, room })
     }
 
     fn switch(&self, how: libc::Ioctl) -> io::Result<()> {
@@ -134,14 +141,15 @@ impl Cpu {
         unsafe { AtomicU64::from_ptr(self.ring.at(at)) }
     }
 
-    fn read(&self, each: &mut impl FnMut(&Sample)) -> u64 {
+    /// What the kernel has written since the last time. The event is disabled.
+    fn written(&self) -> Vec<u8> {
         let (head, tail) = (self.word(HEAD_AT).load(Ordering::Acquire), self.word(TAIL_AT));
         let from = tail.load(Ordering::Relaxed);
         // SAFETY: the ring after its first page; the kernel writes from `head` on, and not at all once it is disabled.
-        let ring = unsafe { std::slice::from_raw_parts(self.ring.at::<u8>(PAGE_BYTES), RING_BYTES) };
-        let bytes: Vec<u8> = (from..head).map(|at| ring[at as usize % RING_BYTES]).collect();
+        let ring = unsafe { std::slice::from_raw_parts(self.ring.at::<u8>(PAGE_BYTES), self.room) };
+        let bytes = (from..head).map(|at| ring[at as usize % self.room]).collect();
         tail.store(head, Ordering::Release);
-        read_records(&bytes, each)
+        bytes
     }
 }
 
@@ -185,7 +193,7 @@ fn sample(mode: u16, body: &[u8]) -> Option<Sample> {
 mod tests {
     use super::*;
 
-    fn bytes(kind: u32, mode: u16, words: &[u64]) -> Vec<u8> {
+    pub(super) fn bytes(kind: u32, mode: u16, words: &[u64]) -> Vec<u8> {
         let size = (8 + 8 * words.len()) as u64;
         let head = u64::from(kind) | u64::from(mode) << 32 | size << 48;
         std::iter::once(&head).chain(words).flat_map(|word| word.to_ne_bytes()).collect()

@@ -14,6 +14,8 @@ pub const GAPS: usize = 16;
 pub const EVENTS: usize = 1024;
 /// Periods in which a very late frame is looked for.
 pub const LATE_EVENTS: usize = 4;
+/// Slots of time in which arrivals are noted.
+pub const MARKS: usize = 2048;
 /// Frames that leave a node at once.
 pub const LEAVING: usize = 256;
 /// The longest of them.
@@ -61,7 +63,7 @@ pub struct Stream {
     pub ip_sum: u32,
     /// Sum of the constant part of what the transport's checksum covers.
     pub transport_sum: u32,
-    /// Gaps between frames, in turn.
+    /// Gaps between frames, alternately.
     pub phase: [Phase; 2],
     /// Frames to send.
     pub total: u64,
@@ -284,6 +286,22 @@ pub struct Recv {
     pub timed_from_ns: u64,
     /// Gaps less than this apart belong to one period of loss.
     pub merge_ns: u64,
+    /// When the first slot of arrivals begins, CLOCK_MONOTONIC ns; all ones: none are noted.
+    pub mark_from_ns: u64,
+    /// A slot has 2 to this power of ns, 0..=63.
+    pub mark_shift: u32,
+    /// The first slot without an arrival.
+    pub mark_next: u32,
+}
+
+/// The first frame that arrived in a slot of time.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Mark {
+    /// CLOCK_MONOTONIC; 0: none.
+    pub at_ns: u64,
+    /// Frames so far, with it.
+    pub frames: u64,
 }
 
 /// Frames that leave a node.
@@ -303,7 +321,8 @@ const _: () = assert!(size_of::<Group>() == 80 + LATENCY_BUCKETS * 8);
 const _: () = assert!(size_of::<Window>() == 24 + 1024 * 16);
 const _: () = assert!(size_of::<Losses>() == 32 + (GAPS + EVENTS) * 56);
 const _: () = assert!(size_of::<Ipdv>() == 24 + 2 * LATENCY_BUCKETS * 8);
-const _: () = assert!(size_of::<Recv>() == 88);
+const _: () = assert!(size_of::<Recv>() == 104);
+const _: () = assert!(size_of::<Mark>() == 16);
 const _: () = assert!(size_of::<Leave>() == 4 + 2 * LEAVING);
 
 /// Plain data that a program shares: any bit pattern is a value.
@@ -333,6 +352,8 @@ unsafe impl Shared for Ipdv {}
 unsafe impl Shared for Recv {}
 // SAFETY: as above.
 unsafe impl Shared for Leave {}
+// SAFETY: as above.
+unsafe impl Shared for Mark {}
 
 /// A group's counts with nothing in them.
 pub const EMPTY_GROUP: Group = Group {

@@ -99,7 +99,7 @@ impl Entries {
         self.side = side;
     }
 
-    /// Does the driver wait to be told of what we produced?
+    /// Does the driver wait to hear of what we produced?
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }

@@ -33,7 +33,7 @@ impl PacketGenerator {
     }
 
     /// Sends `load`; returns what was sent per stream and how long that took. `arrived` is what `control` is
-    /// told beside what was sent.
+    /// reported beside what was sent.
     pub(crate) fn send(
         &self,
         load: &Load,
@@ -234,6 +234,7 @@ fn nothing_sent(stream: usize, offered: u64, groups: u16) -> StreamCounts {
         turned_ns: None,
         broadcasts: 0,
         groups: vec![GroupCounts::empty(); usize::from(groups)],
+        marks: Vec::new(),
     }
 }
 

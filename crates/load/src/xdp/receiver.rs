@@ -1,10 +1,11 @@
 //! Counts test frames where they arrive, in an XDP program.
 
 use weir_port::bpf::{BpfError, Link, Memory, Program, object};
-use weir_port::shared::{self, EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, Passed, Recv, Window};
+use weir_port::shared::{self, EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, MARKS, Passed, Recv, Window};
 
 use super::Interface;
-use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, PortCounts, Watch};
+use super::checker::Checker;
+use crate::counts::{Arrivals, Arrived, Expected, GroupCounts, LostFrames, Mark, PortCounts, Watch};
 use crate::ipdv::Ipdv;
 use crate::loss;
 
@@ -14,6 +15,8 @@ const NO_IPDV: shared::Ipdv =
 /// No number seen.
 const NO_WINDOW: Window =
     Window { next: 0, newest: Passed { sent_ns: 0, arrived_ns: 0 }, word: [(0, 0); 1024] };
+/// Nothing arrived in a slot.
+const NO_MARK: shared::Mark = shared::Mark { at_ns: 0, frames: 0 };
 
 /// A receiving program on one interface; detached when dropped.
 pub struct XdpReceiver {
@@ -21,23 +24,47 @@ pub struct XdpReceiver {
     memory: Memory<Recv>,
     losses: Memory<Losses>,
     ipdvs: Memory<shared::Ipdv>,
+    marks: Memory<shared::Mark>,
     groups: u16,
     pass: bool,
-    _link: Option<Link>,
+    checker: Option<Checker>,
+    link: Option<Link>,
 }
 
 impl XdpReceiver {
     /// Loads the program, and attaches it unless the interface has index 0. Nothing is counted sensibly before
     /// [`XdpReceiver::arm`].
     pub fn new(port: Interface, groups: u16) -> Result<Self, BpfError> {
-        let entries = u32::from(groups);
-        let sizes = ["groups", "windows", "losses", "ipdvs"].map(|map| (map, entries));
-        let program = Program::load("receiver", object::RECEIVER, &sizes)?;
+        let program = Program::load("receiver", object::RECEIVER, &sizes(groups))?;
+        XdpReceiver::of(program, port, groups)
+    }
+
+    /// The same behind a NAT, with room for so many flows.
+    pub(super) fn checking(port: Interface, groups: u16, flows: u32) -> Result<Self, BpfError> {
+        let sizes: Vec<_> = sizes(groups).into_iter().chain(Checker::sizes(flows)).collect();
+        let program = Program::load("receiver behind a NAT", object::NAT_RECEIVER, &sizes)?;
+        let checker = Checker::new(&program, flows)?;
+        Ok(XdpReceiver { checker: Some(checker), ..XdpReceiver::of(program, port, groups)? })
+    }
+
+    fn of(program: Program, port: Interface, groups: u16) -> Result<Self, BpfError> {
         let memory = program.memory("bss", 1)?;
         let losses = program.memory("losses", usize::from(groups))?;
         let ipdvs = program.memory("ipdvs", usize::from(groups))?;
+        let marks = program.memory("marks", MARKS)?;
         let link = (port.ifindex != 0).then(|| program.attach(port.ifindex, port.mode)).transpose()?;
-        Ok(XdpReceiver { program, memory, losses, ipdvs, groups, pass: port.pass, _link: link })
+        let (pass, checker) = (port.pass, None);
+        Ok(XdpReceiver { program, memory, losses, ipdvs, marks, groups, pass, checker, link })
+    }
+
+    /// Lets another program be attached.
+    pub(super) fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// What checks frames here; `None` unless there is a NAT.
+    pub(super) fn checker(&self) -> Option<&Checker> {
+        self.checker.as_ref()
     }
 
     /// Forgets all that was counted, and counts what is expected from now on. `reflects` sends it back.
@@ -54,6 +81,10 @@ impl XdpReceiver {
                 self.ipdvs.set(group, &NO_IPDV);
             }
         }
+        if let Some(checker) = &self.checker {
+            checker.next_round();
+            checker.forget_evidence();
+        }
         let mut state = self.memory.get(0);
         (state.any, state.origin) = match expected {
             Expected::Any => (1, 0),
@@ -66,6 +97,12 @@ impl XdpReceiver {
         state.broadcasts = 0;
         (state.merge_ns, state.timed_from_ns) = (watch.merge_ns, watch.timed_from_ns);
         state.ipdv = u8::from(watch.ipdv);
+        // From when on is not known before sending begins.
+        (state.mark_from_ns, state.mark_next) = (u64::MAX, 0);
+        state.mark_shift = watch.mark_shift.unwrap_or(0);
+        if watch.mark_shift.is_some() {
+            (0..MARKS).for_each(|slot| self.marks.set(slot, &NO_MARK));
+        }
         self.memory.set(0, &state);
         Ok(())
     }
@@ -73,6 +110,20 @@ impl XdpReceiver {
     /// From when on frames are timed, CLOCK_MONOTONIC ns of their departure.
     pub(super) fn time_from(&self, ns: u64) {
         self.memory.set_field(0, ns, |recv| field!(recv, timed_from_ns));
+    }
+
+    /// Notes what arrives from then on, CLOCK_MONOTONIC ns, if it was armed so.
+    pub(super) fn mark_from(&self, ns: u64) {
+        if self.memory.field(0, |recv| field!(recv, mark_shift)) > 0 {
+            self.memory.set_field(0, ns, |recv| field!(recv, mark_from_ns));
+        }
+    }
+
+    /// When frames arrived since `start_ns`, CLOCK_MONOTONIC.
+    pub(super) fn marks(&self, start_ns: u64) -> Vec<Mark> {
+        let slots = self.memory.field(0, |recv| field!(recv, mark_next)) as usize;
+        let noted = (0..slots.min(MARKS)).map(|slot| self.marks.get(slot)).filter(|mark| mark.at_ns > 0);
+        noted.map(|m| Mark { at_ns: m.at_ns.saturating_sub(start_ns), frames: m.frames }).collect()
     }
 
     /// Differences between latencies of a group.
@@ -126,6 +177,11 @@ impl XdpReceiver {
             broadcasts: state.broadcasts,
         }
     }
+}
+
+/// Sizes of the program's maps.
+fn sizes(groups: u16) -> [(&'static str, u32); 4] {
+    ["groups", "windows", "losses", "ipdvs"].map(|map| (map, u32::from(groups)))
 }
 
 fn add_cpu(counts: &mut GroupCounts, cpu: &Group) {

@@ -15,9 +15,10 @@ const QUIET: Duration = Duration::from_millis(10);
 
 /// Sends from and counts at two ports. Everything must be called in the network namespace of the ports.
 pub struct XdpTester {
-    generator: XdpGenerator,
-    receivers: [XdpReceiver; 2],
-    traffic: Traffic,
+    pub(super) generator: XdpGenerator,
+    pub(super) receivers: [XdpReceiver; 2],
+    pub(super) traffic: Traffic,
+    pub(super) ports: [Interface; 2],
 }
 
 impl XdpTester {
@@ -33,7 +34,7 @@ impl XdpTester {
         }
         let groups = traffic.flows.groups;
         let receivers = [XdpReceiver::new(ports[0], groups)?, XdpReceiver::new(ports[1], groups)?];
-        Ok(XdpTester { generator, receivers, traffic })
+        Ok(XdpTester { generator, receivers, traffic, ports })
     }
 
     /// See [`XdpGenerator::hold_slot`].
@@ -55,7 +56,9 @@ impl XdpTester {
     /// See [`crate::Tester::send`].
     pub(crate) fn send(&self, load: &Load, start: Start, control: &Control) -> Result<Sent, XdpError> {
         for stream in self.generator.sends() {
-            self.receivers[self.traffic.arrival(stream)].time_from(start.timed_from_ns(load));
+            let receiver = &self.receivers[self.traffic.arrival(stream)];
+            receiver.time_from(start.timed_from_ns(load));
+            receiver.mark_from(start.at_ns);
         }
         let sending = self.generator.send(load, start, control, || self.arrived())?;
         Ok(Sent { streams: self.generator.streams(), sending })
@@ -94,6 +97,9 @@ impl XdpTester {
         let receiver = &self.receivers[self.traffic.arrival(stream.stream)];
         let arrived = |(i, group): (usize, &GroupCounts)| receiver.group(i as u32, group.sent);
         stream.groups = stream.groups.iter().enumerate().map(arrived).collect::<Result<_, _>>()?;
+        if load.marks {
+            stream.marks = receiver.marks(stream.start_ns);
+        }
         if load.ipdv {
             for (i, group) in stream.groups.iter_mut().enumerate() {
                 group.ipdv = Some(Box::new(receiver.ipdv(i)));

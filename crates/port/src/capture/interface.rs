@@ -86,10 +86,10 @@ impl Interface {
     /// Receive queues that are in use; 1 for interfaces that do not tell.
     pub(crate) fn receive_queues(&self) -> io::Result<u32> {
         let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-        let told = self.ask(SIOCETHTOOL, |request| {
+        let reported = self.ask(SIOCETHTOOL, |request| {
             request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
         });
-        match told {
+        match reported {
             Ok(_) => Ok((channels.rx + channels.combined).max(1)),
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
             Err(error) => Err(error),
@@ -150,22 +150,22 @@ impl Interface {
             bus_info: [0; 32],
             rest: [0; 64],
         };
-        let told = self.ask(SIOCETHTOOL, |request| {
+        let reported = self.ask(SIOCETHTOOL, |request| {
             request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut driver).cast();
         });
-        told.is_ok().then_some(driver)
+        reported.is_ok().then_some(driver)
     }
 
     /// Does its driver take frames that an XDP program redirects to it, as it is now? `None`: the kernel is older than 6.3 and
     /// does not say. To be asked in its network namespace.
     pub(crate) fn takes_redirected(&self) -> Option<bool> {
         // SAFETY: all-zero is a valid bpf_xdp_query_opts.
-        let mut told: libbpf_sys::bpf_xdp_query_opts = unsafe { std::mem::zeroed() };
-        told.sz = size_of_val(&told) as _;
+        let mut reported: libbpf_sys::bpf_xdp_query_opts = unsafe { std::mem::zeroed() };
+        reported.sz = size_of_val(&reported) as _;
         // SAFETY: plain integers, and options that live through the call.
-        let asked = unsafe { libbpf_sys::bpf_xdp_query(self.index as i32, 0, &mut told) };
+        let asked = unsafe { libbpf_sys::bpf_xdp_query(self.index as i32, 0, &mut reported) };
         // Each driver that says anything says that it has XDP at all.
-        (asked == 0 && told.feature_flags != 0).then_some(told.feature_flags & NDO_XMIT != 0)
+        (asked == 0 && reported.feature_flags != 0).then_some(reported.feature_flags & NDO_XMIT != 0)
     }
 
     /// Frames that XDP programs have redirected to this end of a veth, and that the other end has taken.

@@ -1,4 +1,4 @@
-//! The lowest rung: a packet socket, and a system call for each frame, as programs did before there were rings.
+//! The lowest method: a packet socket, and a system call for each frame, as programs did before there were rings.
 //!
 //! The kernel makes a socket buffer for each frame or clones it, puts it into the socket's queue, wakes the reader,
 //! who copies it out: three locks, a wake-up and a system call per frame.
@@ -19,7 +19,7 @@ const AROUND_BYTES: u64 = 256 + 320;
 const BUFFER_BYTES: u64 = 256;
 /// The stamps of a frame are made as it arrives only when the kernel has turned that on, which it does a moment later.
 const STAMPS_ON: Duration = Duration::from_millis(2);
-/// Room for what is told beside a frame: its stamp, its tag and lengths, and drops.
+/// Room for what is reported beside a frame: its stamp, its tag and lengths, and drops.
 const CONTROL_WORDS: usize = 24;
 
 pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
@@ -38,23 +38,23 @@ impl Beside {
     pub(super) const EMPTY: Beside = Beside([0; CONTROL_WORDS]);
 }
 
-/// What was told beside a frame.
+/// What was reported beside a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Reported {
     at: u64,
     wire_len: u32,
     tag: Option<Tag>,
-    /// Frames dropped since the socket was opened, modulo 2^32; not told while there are none.
+    /// Frames dropped since the socket was opened, modulo 2^32; not reported while there are none.
     dropped: Option<u32>,
 }
 
-impl Told {
+impl Reported {
     /// Reads the control messages of a frame that was received.
     ///
     /// # Safety
     /// `header` is as the kernel left it, and its control buffer still lives.
-    pub(super) unsafe fn of(header: &libc::msghdr) -> Told {
-        let mut told = Told::default();
+    pub(super) unsafe fn of(header: &libc::msghdr) -> Reported {
+        let mut reported = Reported::default();
         // SAFETY: the header's control buffer is valid, by the caller; the macros stay within it, and each kind of
         // message holds the structure that is read.
         unsafe {
@@ -65,31 +65,32 @@ impl Told {
                 match ((*message).cmsg_level, (*message).cmsg_type) {
                     (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                         let time = data.cast::<libc::timespec>().read_unaligned();
-                        told.at = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                        reported.at = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
                     }
                     (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
-                        told.dropped = Some(data.cast::<u32>().read_unaligned());
+                        reported.dropped = Some(data.cast::<u32>().read_unaligned());
                     }
                     (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
                         let aux = data.cast::<libc::tpacket_auxdata>().read_unaligned();
-                        told.tag = Tag::told(aux.tp_status, aux.tp_vlan_tpid, aux.tp_vlan_tci);
-                        told.wire_len = aux.tp_len + if told.tag.is_some() { tag::ROOM as u32 } else { 0 };
+                        reported.tag = Tag::reported(aux.tp_status, aux.tp_vlan_tpid, aux.tp_vlan_tci);
+                        reported.wire_len =
+                            aux.tp_len + if reported.tag.is_some() { tag::ROOM as u32 } else { 0 };
                     }
                     _ => {}
                 }
                 message = libc::CMSG_NXTHDR(header, message);
             }
         }
-        told
+        reported
     }
 }
 
-/// A socket with a queue of frames, and its books: what this rung and [`super::recvmmsg`] share.
+/// A socket with a queue of frames, and its accounting: what this method and [`super::recvmmsg`] share.
 pub(super) struct QueueSocket {
     pub(super) tap: Tap,
     snap: u32,
     /// Frames dropped when the last frame arrived.
-    told: Wide,
+    reported: Wide,
     received: u64,
     dropped: u64,
     taken: u64,
@@ -119,7 +120,7 @@ impl QueueSocket {
         Ok(QueueSocket {
             tap,
             snap,
-            told: Wide::default(),
+            reported: Wide::default(),
             received: 0,
             dropped: 0,
             taken: 0,
@@ -129,11 +130,11 @@ impl QueueSocket {
     }
 
     /// Hands on a frame that begins [`tag::ROOM`] bytes into `bytes`.
-    pub(super) fn hand_on(&mut self, bytes: &mut [u8], told: Told, each: &mut dyn FnMut(&Frame<'_>)) {
-        let lost_before = told.dropped.map_or(0, |dropped| self.told.follow(dropped));
+    pub(super) fn hand_on(&mut self, bytes: &mut [u8], reported: Reported, each: &mut dyn FnMut(&Frame<'_>)) {
+        let lost_before = reported.dropped.map_or(0, |dropped| self.reported.follow(dropped));
         self.taken += 1;
-        let bytes = tag::put_back(bytes, told.tag, self.snap);
-        each(&Frame { bytes, wire_len: told.wire_len, at: told.at, lost_before });
+        let bytes = tag::put_back(bytes, reported.tag, self.snap);
+        each(&Frame { bytes, wire_len: reported.wire_len, at: reported.at, lost_before });
     }
 
     /// After a call that returned an error: nothing to take is none.
@@ -184,12 +185,12 @@ fn set_buffer(tap: &Tap, bytes: u64) -> io::Result<u64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(now as u64) }
 }
 
-/// The rung itself.
+/// The method itself.
 struct Recv {
     socket: QueueSocket,
     bytes: Vec<u8>,
     beside: Beside,
-    /// How long the socket waits for a frame, once it was told.
+    /// How long the socket waits for a frame, once that was set.
     waits: Option<Duration>,
 }
 
@@ -228,8 +229,8 @@ impl Queue for Recv {
             return Ok(0);
         }
         // SAFETY: the kernel has just filled the header, and its buffers live.
-        let told = unsafe { Told::of(&header) };
-        self.socket.hand_on(&mut self.bytes[..tag::ROOM + length as usize], told, each);
+        let reported = unsafe { Reported::of(&header) };
+        self.socket.hand_on(&mut self.bytes[..tag::ROOM + length as usize], reported, each);
         Ok(1)
     }
 
@@ -272,18 +273,18 @@ mod tests {
         (beside, at)
     }
 
-    fn told(messages: &[(i32, i32, &[u8])]) -> Told {
+    fn reported(messages: &[(i32, i32, &[u8])]) -> Reported {
         let (mut beside, length) = beside(messages);
         // SAFETY: all-zero is a valid header.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_control = beside.0.as_mut_ptr().cast();
         header.msg_controllen = length as _;
         // SAFETY: made as the kernel makes it, and it lives.
-        unsafe { Told::of(&header) }
+        unsafe { Reported::of(&header) }
     }
 
     #[test]
-    fn what_is_told_beside_a_frame_is_read_in_any_order() {
+    fn what_is_reported_beside_a_frame_is_read_in_any_order() {
         let stamp = [7u64.to_ne_bytes(), 9u64.to_ne_bytes()].concat();
         // tp_status, tp_len, tp_snaplen, tp_mac and tp_net, tp_vlan_tci and tp_vlan_tpid
         let tagged = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
@@ -295,13 +296,13 @@ mod tests {
             (libc::SOL_PACKET, libc::PACKET_AUXDATA, &words),
             (libc::SOL_SOCKET, 999, b"strange"),
         ];
-        let tag = Tag::told(tagged, 0x88a8, 5);
-        let all = Told { at: 7_000_000_009, wire_len: 1004, tag, dropped: Some(77) };
+        let tag = Tag::reported(tagged, 0x88a8, 5);
+        let all = Reported { at: 7_000_000_009, wire_len: 1004, tag, dropped: Some(77) };
         for _ in 0..messages.len() {
             messages.rotate_left(1);
-            assert_eq!(told(&messages), all);
+            assert_eq!(reported(&messages), all);
         }
-        assert_eq!(told(&[]), Told::default());
+        assert_eq!(reported(&[]), Reported::default());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::recv::{Beside, QueueSocket, Told};
+use super::recv::{Beside, QueueSocket, Reported};
 use super::{Account, CaptureError, Frame, Granted, Interface, Options, Queue, fanout, tag};
 
 /// Frames of one call.
@@ -69,8 +69,8 @@ impl RecvMmsg {
         for (header, bytes) in headers[..n as usize].iter().zip(self.bytes.chunks_exact_mut(self.each_bytes))
         {
             // SAFETY: the kernel has just filled the header, and its buffers live.
-            let told = unsafe { Told::of(&header.msg_hdr) };
-            self.socket.hand_on(&mut bytes[..tag::ROOM + header.msg_len as usize], told, each);
+            let reported = unsafe { Reported::of(&header.msg_hdr) };
+            self.socket.hand_on(&mut bytes[..tag::ROOM + header.msg_len as usize], reported, each);
         }
         Ok(n as usize)
     }

@@ -15,8 +15,8 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// What the kernel told beside a frame: `status` of its header or auxiliary data, and the two words there.
-    pub(crate) fn told(status: u32, tpid: u16, tci: u16) -> Option<Tag> {
+    /// What the kernel reported beside a frame: `status` of its header or auxiliary data, and the two words there.
+    pub(crate) fn reported(status: u32, tpid: u16, tci: u16) -> Option<Tag> {
         if status & libc::TP_STATUS_VLAN_VALID == 0 {
             return None;
         }
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn only_a_valid_tag_is_one() {
         let (valid, with_type) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
-        assert_eq!(Tag::told(0, 0x8100, 7), None);
-        assert_eq!(Tag::told(valid, 0, 7), Some(Tag { tpid: 0x8100, tci: 7 }));
-        assert_eq!(Tag::told(valid | with_type, 0x88a8, 7), Some(Tag { tpid: 0x88a8, tci: 7 }));
+        assert_eq!(Tag::reported(0, 0x8100, 7), None);
+        assert_eq!(Tag::reported(valid, 0, 7), Some(Tag { tpid: 0x8100, tci: 7 }));
+        assert_eq!(Tag::reported(valid | with_type, 0x88a8, 7), Some(Tag { tpid: 0x88a8, tci: 7 }));
     }
 }

@@ -136,7 +136,7 @@ pub(crate) const fn refuse_all() -> [libc::sock_filter; 1] {
     [instruction(libc::BPF_RET | libc::BPF_K, 0)]
 }
 
-/// A filter that keeps at most `snap` bytes of what `filter` accepts: that is how the kernel is told.
+/// A filter that keeps at most `snap` bytes of what `filter` accepts: that is what the kernel is given.
 pub(crate) fn cut_to(snap: u32, filter: Option<&[libc::sock_filter]>) -> Vec<libc::sock_filter> {
     let keep = instruction(libc::BPF_RET | libc::BPF_K, snap);
     let Some(filter) = filter else { return vec![keep] };

@@ -43,7 +43,7 @@ const LENGTH_BYTES: usize = 8;
 const LINE_BYTES: u32 = 64;
 /// What a frame costs beside its own memory: entries of two rings.
 const ENTRY_BYTES: u32 = 16 + 8;
-/// Longest part of a frame that the program can be told to keep.
+/// Longest part of a frame that the program can be asked to keep.
 const MOST_KEPT: u32 = 0x3ff8;
 
 pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {
@@ -56,8 +56,8 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
     let made = sockets(queues, wanted).map_err(interface.refused("making an AF_XDP socket"))?;
     let (geometry, sockets) = made;
     let shorter = if geometry == wanted { "" } else { ", the longest ring that this kernel makes" };
-    let told = Arc::new(attached.program.memory("bss", 2)?);
-    told.set(KEEP, &kept.into());
+    let reported = Arc::new(attached.program.memory("bss", 2)?);
+    reported.set(KEEP, &kept.into());
     let to_1970_ns = real_time_offset_ns();
     let mut opened: Vec<Box<dyn Queue>> = vec![];
     for (number, socket) in (0..).zip(sockets) {
@@ -83,7 +83,7 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
         opened.push(Box::new(Xsk {
             socket,
             attached: attached.clone(),
-            told: told.clone(),
+            reported: reported.clone(),
             number,
             to_1970_ns,
             zero_copy,
@@ -220,7 +220,7 @@ fn real_time_offset_ns() -> u64 {
 struct Xsk {
     socket: Socket,
     attached: Arc<Attached>,
-    told: Arc<Memory<u64>>,
+    reported: Arc<Memory<u64>>,
     number: u32,
     to_1970_ns: u64,
     zero_copy: bool,
@@ -253,7 +253,7 @@ impl Xsk {
         if n == 0 {
             return (0, 0);
         }
-        let stamped = self.told.get(UNSTAMPED) == 0;
+        let stamped = self.reported.get(UNSTAMPED) == 0;
         let now = if stamped { 0 } else { now_ns() };
         let (mut lost_before, mut taken) = (self.dropped - self.placed, 0);
         for i in 0..n {

@@ -47,6 +47,9 @@ pub struct Packet {
     sent: u64,
     lost: Lost,
     ring_full: u64,
+    /// When the frames of the last call arrived, and the slot that was read last.
+    arrived_ns: Vec<u64>,
+    stamp_ns: u64,
 }
 
 impl Packet {
@@ -109,12 +112,25 @@ impl Packet {
         tap.bind()?;
         let (slots, lost) = (Slots::new(memory, slot_bytes, SLOTS), Lost::default());
         let large = LargeFrame::default();
-        Ok(Packet { tap, slots, large, sender, received: 0, sent: 0, lost, ring_full: 0 })
+        let arrived_ns = Vec::with_capacity(BATCH);
+        Ok(Packet {
+            tap,
+            slots,
+            large,
+            sender,
+            received: 0,
+            sent: 0,
+            lost,
+            ring_full: 0,
+            arrived_ns,
+            stamp_ns: 0,
+        })
     }
 
     /// The frame of the next slot: a chunk, or the large frame from now on. False if there is none.
     fn take_slot(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> bool {
         let Some(filled) = self.slots.filled() else { return false };
+        self.stamp_ns = u64::from(filled.header.tp_sec) * 1_000_000_000 + u64::from(filled.header.tp_nsec);
         match (filled.frame, virtio::read(&filled.offloads)) {
             (Some(frame), Some(offloads)) if offloads.large.is_none() => {
                 into.extend(copied(&filled, frame, offloads, pool, &mut self.lost));
@@ -150,7 +166,7 @@ fn keep_large(tap: &Tap) -> io::Result<()> {
 
 fn tag_of(filled: &Filled<'_>) -> Option<Tag> {
     let header = &filled.header;
-    Tag::told(header.tp_status, header.tp_vlan_tpid, header.tp_vlan_tci)
+    Tag::reported(header.tp_status, header.tp_vlan_tpid, header.tp_vlan_tci)
 }
 
 /// The frame of a slot in a chunk of its own.
@@ -178,15 +194,21 @@ fn copied(
 impl Port for Packet {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         let before = into.len();
+        self.arrived_ns.clear();
         for _ in 0..BATCH {
             if self.large.is_there() {
                 into.extend(self.large.next_segment(pool, &mut self.lost));
             } else if !self.take_slot(pool, into) {
                 break;
             }
+            self.arrived_ns.resize(into.len() - before, self.stamp_ns);
         }
         self.received += (into.len() - before) as u64;
         Ok(())
+    }
+
+    fn arrived_ns(&self) -> &[u64] {
+        &self.arrived_ns
     }
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {

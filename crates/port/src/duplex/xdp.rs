@@ -78,7 +78,7 @@ pub fn takes_redirected(interface: &str) -> Result<Option<bool>, CaptureError> {
     let interface = Interface::named(interface)?;
     Ok(match interface.takes_redirected() {
         None => Live::open(&interface)?.map(|live| live.is_usable()),
-        told => told,
+        reported => reported,
     })
 }
 
@@ -131,7 +131,7 @@ struct Queue {
 
 impl Xdp {
     /// At an interface of the calling thread's network namespace, one for each thread, whose pool has at least
-    /// [`Xdp::chunks`] for each port: the queues are dealt to them in turn.
+    /// [`Xdp::chunks`] for each port: the queues are dealt to them alternately.
     ///
     /// # Errors
     /// No such interface, no permission, another XDP program is there, frames are longer than a chunk, or there are fewer

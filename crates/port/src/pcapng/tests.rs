@@ -6,11 +6,11 @@ use super::*;
 use crate::pcapng::{ETHERNET, write};
 
 /// What a file holds, in words.
-fn told(file: &[u8]) -> Result<Vec<String>, ReadError> {
+fn reported(file: &[u8]) -> Result<Vec<String>, ReadError> {
     let mut reader = Reader::open(file)?;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(item) = reader.next_item()? {
-        told.push(match item {
+        reported.push(match item {
             Item::Packet(Packet { interface, at_ns, wire_len, bytes, dropped }) => {
                 let first = bytes.first().copied().unwrap_or_default();
                 format!(
@@ -23,11 +23,11 @@ fn told(file: &[u8]) -> Result<Vec<String>, ReadError> {
             }
         });
     }
-    told.insert(
+    reported.insert(
         0,
         reader.interfaces().iter().map(|i| format!("{}/{}", i.name, i.filter)).collect::<Vec<_>>().join(" "),
     );
-    Ok(told)
+    Ok(reported)
 }
 
 const AT: u64 = 1_700_000_000_123_456_789;
@@ -69,7 +69,7 @@ fn sample() -> Vec<u8> {
 }
 
 /// What [`sample`] holds, with times in steps of `resolution_ns`.
-fn sample_told(interfaces: &str, resolution_ns: u64) -> Vec<String> {
+fn sample_reported(interfaces: &str, resolution_ns: u64) -> Vec<String> {
     let at = |after: u64| (AT + after) / resolution_ns * resolution_ns;
     vec![
         interfaces.into(),
@@ -83,13 +83,13 @@ fn sample_told(interfaces: &str, resolution_ns: u64) -> Vec<String> {
 #[test]
 fn what_is_written_is_read() {
     let file = sample();
-    assert_eq!(told(&file).unwrap(), sample_told("eth0/udp port 53 eth1/", 1));
+    assert_eq!(reported(&file).unwrap(), sample_reported("eth0/udp port 53 eth1/", 1));
     let mut reader = Reader::open(file.as_slice()).unwrap();
     while reader.next_item().unwrap().is_some() {}
     assert_eq!(reader.interfaces(), [interface("eth0", "udp port 53"), interface("eth1", "")]);
     // A second section has interfaces of its own.
     let twice = [file.clone(), file].concat();
-    assert_eq!(told(&twice).unwrap().len(), 9);
+    assert_eq!(reported(&twice).unwrap().len(), 9);
 }
 
 /// A block of big-endian words.
@@ -120,7 +120,7 @@ fn the_other_byte_order_and_all_clocks_are_read() {
     ] {
         let file = [section.clone(), interface(resolution, offset), packet(5)].concat();
         let expected = format!("0 at {ns}: 2 of 2 bytes, ab.., lost 0");
-        assert_eq!(told(&file).unwrap()[1], expected, "resolution {resolution:#x}, offset {offset}");
+        assert_eq!(reported(&file).unwrap()[1], expected, "resolution {resolution:#x}, offset {offset}");
     }
 }
 
@@ -131,7 +131,7 @@ fn older_and_unknown_blocks_do_no_harm() {
     let names = big(4, &[0, 0]);
     let simple = big(SIMPLE_PACKET, &[100, 0xaabb_cc00]);
     let file = [section, interface, names, simple].concat();
-    assert_eq!(told(&file).unwrap(), ["/", "0 at 0: 3 of 100 bytes, aa.., lost 0"]);
+    assert_eq!(reported(&file).unwrap(), ["/", "0 at 0: 3 of 100 bytes, aa.., lost 0"]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn old_files_are_read_in_both_byte_orders() {
         };
         let expected = format!("0 at {}: 3 of 60 bytes, ee.., lost 0", 10_000_000_000_u64 + 7 * fraction_ns);
         for big in [false, true] {
-            assert_eq!(told(&order(big)).unwrap(), ["/", &expected], "{magic:x} {big}");
+            assert_eq!(reported(&order(big)).unwrap(), ["/", &expected], "{magic:x} {big}");
         }
     }
 }
@@ -177,7 +177,7 @@ fn errors_say_where_and_what() {
         (changed(8, 7), "at byte 0: a section's byte order is [07, 00, 00, 00], which is none".into()),
         (changed(12, 2), "at byte 0: version 2 of pcapng".into()),
     ] {
-        let error = told(&file).expect_err(&message).to_string();
+        let error = reported(&file).expect_err(&message).to_string();
         assert!(error.starts_with(&message), "{error}\nexpected: {message}");
     }
 }
@@ -223,7 +223,7 @@ fn no_input_panics() {
                 }
             }
         }
-        match told(&file) {
+        match reported(&file) {
             Ok(_) => read += 1,
             Err(error) => {
                 assert!(error.offset <= file.len() as u64, "{error}");
@@ -308,20 +308,20 @@ fn what_others_write_is_read() {
     let (from, to) = (ours.0.to_str().unwrap(), theirs.0.to_str().unwrap());
     // A pcap knows neither gaps nor interfaces nor statistics.
     let plain = |resolution_ns: u64| -> Vec<String> {
-        let told = sample_told("/", resolution_ns);
-        told[..4].iter().map(|line| line.replace("1 at", "0 at").replace("lost 7", "lost 0")).collect()
+        let reported = sample_reported("/", resolution_ns);
+        reported[..4].iter().map(|line| line.replace("1 at", "0 at").replace("lost 7", "lost 0")).collect()
     };
     for (precision, resolution_ns) in [("micro", 1000), ("nano", 1)] {
         let precision = format!("--time-stamp-precision={precision}");
         if run("tcpdump", &["-r", from, "-w", to, &precision]).is_some() {
-            assert_eq!(told(&theirs.read()).unwrap(), plain(resolution_ns), "tcpdump {precision}");
+            assert_eq!(reported(&theirs.read()).unwrap(), plain(resolution_ns), "tcpdump {precision}");
         }
     }
     for (format, resolution_ns) in [("pcap", 1000), ("nsecpcap", 1), ("pcapng", 1)] {
         if run("editcap", &["-F", format, from, to]).is_some() {
-            let found = told(&theirs.read()).unwrap();
+            let found = reported(&theirs.read()).unwrap();
             if format == "pcapng" {
-                assert_eq!(found[..4], sample_told("eth0/udp port 53 eth1/", 1)[..4], "editcap {format}");
+                assert_eq!(found[..4], sample_reported("eth0/udp port 53 eth1/", 1)[..4], "editcap {format}");
             } else {
                 assert_eq!(found, plain(resolution_ns), "editcap {format}");
             }

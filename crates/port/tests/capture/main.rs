@@ -1,12 +1,12 @@
-//! What every rung of the capture ladder promises, on a wire between two namespaces.
+//! What every method of the capture ladder promises, on a wire between two namespaces.
 
 mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use weir_port::capture::{Account, Buffer, BufferSize, Fanout, Options, Queue, Rung};
-use wire::{CAPTOR, PATIENCE, Wire, frames, number_of};
+use weir_port::capture::{Account, Buffer, BufferSize, Fanout, Method, Options, Queue};
+use wire::{LISTENER, PATIENCE, Wire, frames, number_of};
 
 /// Leaves a test, aloud, where the kernel would refuse it.
 macro_rules! need_root {
@@ -18,16 +18,16 @@ macro_rules! need_root {
     };
 }
 
-/// Fan-outs have several sockets in all tests; rungs without one do not care.
+/// Fan-outs have several sockets in all tests; methods without one do not care.
 const SOCKETS: u16 = 3;
 
 fn options() -> Options {
     Options { sockets: SOCKETS, ..Options::default() }
 }
 
-/// All rungs that hand frames on.
-fn capturing() -> impl Iterator<Item = Rung> {
-    Rung::all().filter(|rung| rung.hands_on())
+/// All methods that hand frames on.
+fn capturing() -> impl Iterator<Item = Method> {
+    Method::all().filter(|method| method.hands_on())
 }
 
 /// Waits for frames.
@@ -78,12 +78,12 @@ impl Drop for End<'_> {
 /// Sends `sent` while all queues are read; returns what they captured and how many frames the wire lost.
 fn capture(
     wire: &Wire,
-    rung: Rung,
+    method: Method,
     options: &Options,
     sent: &[Vec<u8>],
     expected: u64,
 ) -> (Vec<Captured>, u64) {
-    let queues = wire.captor.run(|| rung.open(CAPTOR, options).unwrap());
+    let queues = wire.tool.run(|| method.open(LISTENER, options).unwrap());
     let received: Vec<AtomicU64> = queues.iter().map(|_| AtomicU64::new(0)).collect();
     let all = || received.iter().map(|one| one.load(Ordering::Relaxed)).sum::<u64>();
     let (lost, deadline) = (AtomicU64::new(0), Instant::now() + PATIENCE);
@@ -128,21 +128,21 @@ fn check_stamps(captured: &[Captured], from: u64, what: &str) {
 #[test]
 fn each_frame_is_captured_as_it_was_sent() {
     need_root!();
-    for rung in capturing() {
+    for method in capturing() {
         let (wire, sent) = (Wire::new(), frames(3000));
         let from = now_ns();
-        let (captured, lost) = capture(&wire, rung, &options(), &sent, sent.len() as u64);
-        check_stamps(&captured, from, &rung.to_string());
+        let (captured, lost) = capture(&wire, method, &options(), &sent, sent.len() as u64);
+        check_stamps(&captured, from, &method.to_string());
         let accounts: Vec<_> = captured.iter().map(|queue| &queue.account).collect();
-        assert!(accounts.iter().all(|account| account.waiting() == 0), "{rung}: {accounts:?}");
+        assert!(accounts.iter().all(|account| account.waiting() == 0), "{method}: {accounts:?}");
         let received: u64 = accounts.iter().map(|account| account.received).sum();
-        assert_eq!(received + lost, sent.len() as u64, "{rung}: {accounts:?}");
+        assert_eq!(received + lost, sent.len() as u64, "{method}: {accounts:?}");
         let dropped: u64 = accounts.iter().map(|account| account.dropped()).sum();
         let frames: Vec<_> = captured.iter().flat_map(|queue| &queue.frames).collect();
-        assert_eq!(frames.len() as u64 + dropped, received, "{rung}: {accounts:?}");
+        assert_eq!(frames.len() as u64 + dropped, received, "{method}: {accounts:?}");
         for frame in frames {
-            assert_eq!(frame.bytes, sent[number_of(&frame.bytes) as usize], "{rung}");
-            assert_eq!(frame.wire_len as usize, frame.bytes.len(), "{rung}");
+            assert_eq!(frame.bytes, sent[number_of(&frame.bytes) as usize], "{method}");
+            assert_eq!(frame.wire_len as usize, frame.bytes.len(), "{method}");
         }
     }
 }
@@ -150,16 +150,16 @@ fn each_frame_is_captured_as_it_was_sent() {
 #[test]
 fn a_frame_is_cut_to_the_snap_length_and_keeps_its_length() {
     need_root!();
-    for rung in capturing() {
+    for method in capturing() {
         let (wire, sent) = (Wire::new(), frames(50));
         let options = Options { snap: 96, ..options() };
-        let (captured, lost) = capture(&wire, rung, &options, &sent, 50);
+        let (captured, lost) = capture(&wire, method, &options, &sent, 50);
         let frames: Vec<_> = captured.iter().flat_map(|queue| &queue.frames).collect();
-        assert_eq!(frames.len() as u64 + lost, 50, "{rung}");
+        assert_eq!(frames.len() as u64 + lost, 50, "{method}");
         for frame in frames {
             let whole = sent.iter().find(|whole| whole.starts_with(&frame.bytes)).expect("was sent");
-            assert_eq!(frame.bytes.len(), whole.len().min(96), "{rung}");
-            assert_eq!(frame.wire_len as usize, whole.len(), "{rung}");
+            assert_eq!(frame.bytes.len(), whole.len().min(96), "{method}");
+            assert_eq!(frame.wire_len as usize, whole.len(), "{method}");
         }
     }
 }
@@ -178,25 +178,25 @@ fn port_9() -> Vec<libc::sock_filter> {
 #[test]
 fn a_filter_keeps_frames_out() {
     need_root!();
-    for rung in capturing() {
+    for method in capturing() {
         let (wire, sent) = (Wire::new(), frames(50));
         let options = Options { filter: Some(port_9()), ..options() };
-        let (captured, lost) = capture(&wire, rung, &options, &sent, 25);
+        let (captured, lost) = capture(&wire, method, &options, &sent, 25);
         let mut numbers: Vec<_> =
             captured.iter().flat_map(|queue| &queue.frames).map(|frame| number_of(&frame.bytes)).collect();
         numbers.sort_unstable();
         if lost == 0 {
-            assert_eq!(numbers, (0..50).step_by(2).collect::<Vec<_>>(), "{rung}");
+            assert_eq!(numbers, (0..50).step_by(2).collect::<Vec<_>>(), "{method}");
         }
         let received: u64 = captured.iter().map(|queue| queue.account.received).sum();
-        assert_eq!(received, numbers.len() as u64, "{rung}: refused frames are no drops");
+        assert_eq!(received, numbers.len() as u64, "{method}: refused frames are no drops");
     }
 }
 
 #[test]
 fn a_tag_is_back_in_its_place() {
     need_root!();
-    for rung in capturing() {
+    for method in capturing() {
         let mut sent = frames(20);
         for (i, frame) in sent.iter_mut().enumerate() {
             if frame.len() < 1400 && i % 3 > 0 {
@@ -204,25 +204,25 @@ fn a_tag_is_back_in_its_place() {
                 frame.splice(12..12, tag);
             }
         }
-        let (captured, lost) = capture(&Wire::new(), rung, &options(), &sent, 20);
+        let (captured, lost) = capture(&Wire::new(), method, &options(), &sent, 20);
         let frames: Vec<_> = captured.iter().flat_map(|queue| &queue.frames).collect();
-        assert_eq!(frames.len() as u64 + lost, 20, "{rung}");
+        assert_eq!(frames.len() as u64 + lost, 20, "{method}");
         for frame in frames {
-            assert!(sent.contains(&frame.bytes), "{rung}: {:02x?}", frame.bytes);
-            assert_eq!(frame.wire_len as usize, frame.bytes.len(), "{rung}");
+            assert!(sent.contains(&frame.bytes), "{method}: {:02x?}", frame.bytes);
+            assert_eq!(frame.wire_len as usize, frame.bytes.len(), "{method}");
         }
     }
 }
 
 #[test]
-fn the_books_close_when_nobody_takes_frames_in_time() {
+fn the_accounting_close_when_nobody_takes_frames_in_time() {
     need_root!();
-    for rung in capturing() {
+    for method in capturing() {
         let (wire, sent) = (Wire::new(), frames(3000));
         let size = BufferSize::Time { rate: 1e6, time: Duration::from_micros(256) };
         let buffer = Buffer { size, frame_bytes: 512 };
         let options = Options { buffer, block_bytes: 4096 * 4, ..options() };
-        let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options).unwrap());
+        let mut queues = wire.tool.run(|| method.open(LISTENER, &options).unwrap());
         let lost = wire.send(&sent);
         let deadline = Instant::now() + PATIENCE;
         let received = |queues: &mut Vec<Box<dyn Queue>>| -> u64 {
@@ -242,20 +242,21 @@ fn the_books_close_when_nobody_takes_frames_in_time() {
         captured[0].frames.splice(0..0, frames);
         let dropped: u64 = captured.iter().map(|queue| queue.account.dropped()).sum();
         let taken: usize = captured.iter().map(|queue| queue.frames.len()).sum();
-        assert!(dropped > 1000, "{rung}: {dropped} dropped, {:?}", queues[0].granted());
-        assert!(taken > 10, "{rung}: what fitted into the buffer was kept");
-        assert_eq!(taken as u64 + dropped + lost + more, 3060, "{rung}");
-        let told: u64 = captured.iter().flat_map(|queue| &queue.frames).map(|frame| frame.lost_before).sum();
-        assert_eq!(told, dropped, "{rung}: each drop has its place");
+        assert!(dropped > 1000, "{method}: {dropped} dropped, {:?}", queues[0].granted());
+        assert!(taken > 10, "{method}: what fitted into the buffer was kept");
+        assert_eq!(taken as u64 + dropped + lost + more, 3060, "{method}");
+        let reported: u64 =
+            captured.iter().flat_map(|queue| &queue.frames).map(|frame| frame.lost_before).sum();
+        assert_eq!(reported, dropped, "{method}: each drop has its place");
     }
 }
 
 #[test]
 fn what_arrived_before_the_end_can_still_be_taken() {
     need_root!();
-    for rung in capturing() {
+    for method in capturing() {
         let (wire, sent) = (Wire::new(), frames(200));
-        let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options()).unwrap());
+        let mut queues = wire.tool.run(|| method.open(LISTENER, &options()).unwrap());
         let lost = wire.send(&sent[..100]);
         let deadline = Instant::now() + PATIENCE;
         let mut received = || queues.iter_mut().map(|queue| queue.account().unwrap().received).sum::<u64>();
@@ -268,8 +269,8 @@ fn what_arrived_before_the_end_can_still_be_taken() {
         let mut numbers: Vec<_> =
             captured.iter().flat_map(|queue| &queue.frames).map(|frame| number_of(&frame.bytes)).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers.len() as u64 + lost, 100, "{rung}");
-        assert!(numbers.last() < Some(&100), "{rung}: nothing arrives after the end");
+        assert_eq!(numbers.len() as u64 + lost, 100, "{method}");
+        assert!(numbers.last() < Some(&100), "{method}: nothing arrives after the end");
     }
 }
 
@@ -277,7 +278,7 @@ fn what_arrived_before_the_end_can_still_be_taken() {
 fn the_floor_counts_what_it_drops() {
     need_root!();
     let (wire, sent) = (Wire::new(), frames(100));
-    let mut queues = wire.captor.run(|| Rung::Count.open(CAPTOR, &options()).unwrap());
+    let mut queues = wire.tool.run(|| Method::Count.open(LISTENER, &options()).unwrap());
     let lost = wire.send(&sent);
     let deadline = Instant::now() + PATIENCE;
     let mut counted = 0;
@@ -295,10 +296,10 @@ fn the_floor_counts_what_it_drops() {
 fn a_queue_can_be_opened_again_at_once() {
     need_root!();
     let wire = Wire::new();
-    for rung in Rung::all() {
+    for method in Method::all() {
         for _ in 0..3 {
-            wire.captor.run(|| {
-                drop(rung.open(CAPTOR, &options()).unwrap_or_else(|error| panic!("{rung}: {error}")))
+            wire.tool.run(|| {
+                drop(method.open(LISTENER, &options()).unwrap_or_else(|error| panic!("{method}: {error}")))
             });
         }
     }
@@ -307,19 +308,19 @@ fn a_queue_can_be_opened_again_at_once() {
 #[test]
 fn a_vanished_interface_is_an_error_with_its_name() {
     need_root!();
-    for rung in Rung::all() {
+    for method in Method::all() {
         let wire = Wire::new();
-        let mut queues = wire.captor.run(|| rung.open(CAPTOR, &options()).unwrap());
-        let _captor = wire.cut();
+        let mut queues = wire.tool.run(|| method.open(LISTENER, &options()).unwrap());
+        let _tool = wire.cut();
         for queue in &mut queues {
             let deadline = Instant::now() + PATIENCE;
             let error = loop {
                 match queue.take(WAIT, &mut |_| ()) {
-                    Ok(_) => assert!(Instant::now() < deadline, "{rung} does not notice"),
+                    Ok(_) => assert!(Instant::now() < deadline, "{method} does not notice"),
                     Err(error) => break error,
                 }
             };
-            assert_eq!(error.to_string(), format!("interface {CAPTOR} has vanished"), "{rung}");
+            assert_eq!(error.to_string(), format!("interface {LISTENER} has vanished"), "{method}");
         }
     }
 }
@@ -328,10 +329,10 @@ fn a_vanished_interface_is_an_error_with_its_name() {
 fn every_way_of_spreading_frames_gives_each_to_one_socket() {
     need_root!();
     use Fanout::*;
-    for rung in [Rung::Fanout, Rung::RingFanout] {
+    for method in [Method::Fanout, Method::RingFanout] {
         for fanout in [Hash, Lb, Cpu, Qm, Rnd, Rollover, Cbpf] {
             let (wire, sent) = (Wire::new(), frames(300));
-            let (captured, lost) = capture(&wire, rung, &Options { fanout, ..options() }, &sent, 300);
+            let (captured, lost) = capture(&wire, method, &Options { fanout, ..options() }, &sent, 300);
             assert_eq!(captured.len(), usize::from(SOCKETS));
             let mut numbers: Vec<_> = captured
                 .iter()
@@ -340,12 +341,12 @@ fn every_way_of_spreading_frames_gives_each_to_one_socket() {
                 .collect();
             numbers.sort_unstable();
             numbers.dedup();
-            assert_eq!(numbers.len() as u64 + lost, 300, "{rung}, {fanout}");
+            assert_eq!(numbers.len() as u64 + lost, 300, "{method}, {fanout}");
             let busy = captured.iter().filter(|queue| !queue.frames.is_empty()).count();
             // There is one receive queue, a CPU may be the only one that is at work, and the first socket never fills.
             assert!(
                 busy == usize::from(SOCKETS) || matches!(fanout, Cpu | Qm | Rollover),
-                "{rung}, {fanout}: {busy}"
+                "{method}, {fanout}: {busy}"
             );
         }
     }
@@ -357,15 +358,15 @@ fn a_fan_out_has_as_many_sockets_as_the_kernel_allows() {
     let wire = Wire::new();
     for sockets in [0, 257] {
         let error =
-            wire.captor.run(|| Rung::Fanout.open(CAPTOR, &Options { sockets, ..options() }).err().unwrap());
+            wire.tool.run(|| Method::Fanout.open(LISTENER, &Options { sockets, ..options() }).err().unwrap());
         assert_eq!(error.to_string(), format!("capturing: a fan-out has 1 to 256 sockets, not {sockets}"));
     }
 }
 
 #[test]
 fn an_interface_that_is_not_there_is_named() {
-    for rung in Rung::all() {
-        let error = rung.open("nowhere", &options()).err().expect("no such interface");
-        assert_eq!(error.to_string(), "there is no interface nowhere; `ip link` lists them", "{rung}");
+    for method in Method::all() {
+        let error = method.open("nowhere", &options()).err().expect("no such interface");
+        assert_eq!(error.to_string(), "there is no interface nowhere; `ip link` lists them", "{method}");
     }
 }

@@ -10,7 +10,7 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 /// Where frames are captured.
-pub(crate) const CAPTOR: &str = "captor";
+pub(crate) const LISTENER: &str = "listener";
 /// Where they are sent.
 pub(crate) const SENDER: &str = "sender";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -19,14 +19,14 @@ const FLOWS: u32 = 64;
 
 pub(crate) struct Wire {
     pub(crate) sender: Namespace,
-    pub(crate) captor: Namespace,
+    pub(crate) tool: Namespace,
 }
 
 impl Wire {
     /// A wire whose ends are up, and carry nothing but what we send.
     pub(crate) fn new() -> Wire {
-        let wire = Wire { sender: Namespace::new().unwrap(), captor: Namespace::new().unwrap() };
-        let ends = [(SENDER, MACS[0], &wire.sender), (CAPTOR, MACS[1], &wire.captor)];
+        let wire = Wire { sender: Namespace::new().unwrap(), tool: Namespace::new().unwrap() };
+        let ends = [(SENDER, MACS[0], &wire.sender), (LISTENER, MACS[1], &wire.tool)];
         wire.sender.run(|| {
             let config = VethConfig { mtu: 1500, queues: 1 };
             let ends = ends.map(|(name, mac, ns)| VethEnd { name, mac, namespace: ns.fd() });
@@ -67,7 +67,7 @@ impl Wire {
     /// Removes the wire while the namespace in which frames are captured stays.
     pub(crate) fn cut(self) -> Namespace {
         drop(self.sender);
-        self.captor
+        self.tool
     }
 }
 

@@ -23,7 +23,7 @@ use weir_port::pcapng::{ETHERNET, Interface, write};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
-use wire::{CAPTOR, PATIENCE, SENDER, Wire, frames};
+use wire::{LISTENER, PATIENCE, SENDER, Wire, frames};
 
 /// Chunks of a port under test: more than it has with the kernel.
 const CHUNKS: u32 = 8192;
@@ -59,7 +59,7 @@ impl Rig {
     /// `first` are the frames that a file holds.
     fn new(kind: Kind, first: &[Vec<u8>]) -> Rig {
         let mut pool = Pool::new(CHUNKS, 1518).unwrap();
-        let far_at = |ns: &Namespace, name| {
+        let remote_at = |ns: &Namespace, name| {
             ns.run(|| {
                 let index = Rtnl::open().unwrap().link(name).unwrap().ifindex;
                 Far::Wire(ns.clone(), index, Receiver::open(index, 16 << 20).unwrap())
@@ -72,11 +72,11 @@ impl Rig {
             }
             Kind::Packet | Kind::Xdp => {
                 let wire = Wire::new();
-                let far = far_at(&wire.sender, SENDER);
-                let port: Box<dyn Port> = wire.captor.run(|| match kind {
-                    Kind::Packet => Box::new(Packet::open(CAPTOR, pool.longest(), false).unwrap()) as _,
+                let far = remote_at(&wire.sender, SENDER);
+                let port: Box<dyn Port> = wire.tool.run(|| match kind {
+                    Kind::Packet => Box::new(Packet::open(LISTENER, pool.longest(), false).unwrap()) as _,
                     _ => {
-                        let mut all = Xdp::open(CAPTOR, std::slice::from_mut(&mut pool), false).unwrap();
+                        let mut all = Xdp::open(LISTENER, std::slice::from_mut(&mut pool), false).unwrap();
                         Box::new(all.pop().unwrap()) as _
                     }
                 });
@@ -89,7 +89,7 @@ impl Rig {
                     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
                     Tap::open(TAP, None).unwrap()
                 });
-                (Box::new(port), far_at(&ns, TAP), None)
+                (Box::new(port), remote_at(&ns, TAP), None)
             }
             Kind::File => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -270,8 +270,8 @@ fn many_frames_leave_at_once_where_the_other_end_takes_them_so() {
     let all = frames(700);
     for at_once in [true, false, true] {
         wire.sender.run(|| set_offload(SENDER, Offload::Gro, at_once).unwrap());
-        wire.captor.run(|| {
-            assert_eq!(takes_redirected(CAPTOR).unwrap(), Some(at_once));
+        wire.tool.run(|| {
+            assert_eq!(takes_redirected(LISTENER).unwrap(), Some(at_once));
             rig.port.check().unwrap();
         });
         assert_eq!(rig.port.method().contains("many frames leave at once"), at_once);
@@ -398,7 +398,7 @@ fn a_frame_that_no_chunk_holds_is_counted_as_such_and_the_next_ones_arrive() {
     }
     let mut rig = Rig::new(Kind::Packet, &[]);
     let wire = rig.wire.as_ref().unwrap();
-    for (ns, name) in [(&wire.captor, CAPTOR), (&wire.sender, SENDER)] {
+    for (ns, name) in [(&wire.tool, LISTENER), (&wire.sender, SENDER)] {
         ns.run(|| std::fs::write(format!("/sys/class/net/{name}/mtu"), "9000").unwrap());
     }
     rig.feed(&[vec![2; 4000]]);

@@ -46,7 +46,7 @@ pub(super) fn read(bytes: &mut [u8], snap: u32, lost_before: u64, each: &mut dyn
     let (mut at, mut lost_before) = (head.offset_to_first_pkt as usize, lost_before);
     for _ in 0..head.num_pkts {
         let header: libc::tpacket3_hdr = copy(bytes, at);
-        let tag = Tag::told(header.tp_status, header.hv1.tp_vlan_tpid, header.hv1.tp_vlan_tci as u16);
+        let tag = Tag::reported(header.tp_status, header.hv1.tp_vlan_tpid, header.hv1.tp_vlan_tci as u16);
         let start = at + usize::from(header.tp_mac);
         let room = &mut bytes[start - tag::ROOM..start + header.tp_snaplen as usize];
         each(&Frame {

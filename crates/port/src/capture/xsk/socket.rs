@@ -144,7 +144,7 @@ impl Socket {
         self.free.produced(n);
     }
 
-    /// Does the driver wait to be told of free chunks?
+    /// Does the driver wait to hear of free chunks?
     pub(super) fn needs_wakeup(&self) -> bool {
         self.free.needs_wakeup()
     }
