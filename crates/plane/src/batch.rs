@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::drops::Drop;
 use crate::frame::{Frame, PortId};
-use crate::steer::{Handover, Way};
+use crate::way::{Handover, Way};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
 /// memory together.
@@ -146,7 +146,7 @@ impl<'a> IndexMut<usize> for Frames<'_, 'a> {
 
 /// What becomes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Verdict {
     /// Still on its way.
     Live,
     /// Leaves by this port.
@@ -165,7 +165,7 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
-    pub(crate) fates: PerFrame<Fate>,
+    pub(crate) verdicts: PerFrame<Verdict>,
     pub(crate) ways: PerFrame<Way>,
     /// How many did not come by the wire.
     pub(crate) handed: usize,
@@ -175,7 +175,7 @@ impl Default for Batch<'_> {
     fn default() -> Self {
         Batch {
             frames: Vec::with_capacity(BATCH),
-            fates: PerFrame::all(Fate::Live),
+            verdicts: PerFrame::all(Verdict::Live),
             ways: PerFrame::all(Way::Wire),
             handed: 0,
         }
@@ -213,8 +213,8 @@ impl<'a> Batch<'a> {
     }
 
     /// The frames in the order they came in, each with what became of it.
-    pub fn outcome(&self) -> impl Iterator<Item = (&Frame<'a>, Fate)> {
-        self.frames.iter().zip(self.fates.in_order())
+    pub fn outcome(&self) -> impl Iterator<Item = (&Frame<'a>, Verdict)> {
+        self.frames.iter().zip(self.verdicts.in_order())
     }
 }
 

@@ -8,18 +8,17 @@
 //! A frame of the node's own enters in the middle; one that turns leaves the outward way at a stage and goes on inward
 //! from there.
 
-use crate::batch::{Batch, Fate, Frames, PerFrame, Set};
+use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
 use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::nat::Nat;
 use crate::own::{Entry, Own};
-use crate::stage::{Dir, Step};
+use crate::stage::Step;
+use crate::text::MOST_STAGES;
 use crate::time::Time;
+use crate::way::Dir;
 
-/// Most stages of a node.
-pub(crate) const MOST_STAGES: usize = 15;
-
-/// What a frame meets between its ports: a closed set, told apart once per batch.
+/// What a frame meets between its ports: a closed set, distinguished once per batch.
 #[derive(Debug)]
 pub(crate) enum Stage {
     Filter(Box<Filter>),
@@ -38,6 +37,14 @@ impl Stage {
         match self {
             Stage::Filter(filter) => filter.tick(step),
             Stage::Nat(nat) => nat.tick(step),
+        }
+    }
+
+    /// When something is due at it.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        match self {
+            Stage::Filter(filter) => filter.due(now),
+            Stage::Nat(nat) => nat.due(now),
         }
     }
 
@@ -71,17 +78,40 @@ impl Entries {
     }
 }
 
+impl Entries {
+    /// Those that come to all stages on their way in `dir`.
+    pub(crate) fn beginning(&self, dir: Dir) -> Set {
+        match dir {
+            Dir::Outward => self.outward[0],
+            Dir::Inward => self.right,
+        }
+    }
+
+    /// Takes out all that begin their way in `dir`, without those of `others`.
+    pub(crate) fn take(&mut self, dir: Dir, others: Set) -> Entries {
+        let mut all = std::mem::take(self);
+        match dir {
+            Dir::Outward => {
+                (self.inward, self.right) = (std::mem::take(&mut all.inward), std::mem::take(&mut all.right));
+                all.outward[0] = all.outward[0].without(others);
+            }
+            Dir::Inward => all.right = all.right.without(others),
+        }
+        all
+    }
+}
+
 /// Those that came through, by the direction they had.
 pub(crate) struct Through {
     pub(crate) outward: Set,
     pub(crate) inward: Set,
 }
 
-/// Lets time pass at each stage: a bounded piece of what is due is done. True: there is more.
+/// Lets time pass at each stage: a bounded fragment of what is due is done. True: there is more.
 pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut Drops) -> bool {
     let mut more = false;
-    let fates = &mut PerFrame::all(Fate::Live);
-    let mut step = Step { now, frames: Frames(&mut []), own, drops, fates, turned: Set::EMPTY, stage: 0 };
+    let verdicts = &mut PerFrame::all(Verdict::Live);
+    let mut step = Step { now, frames: Frames(&mut []), own, drops, verdicts, turned: Set::EMPTY, stage: 0 };
     for (k, stage) in stages.iter_mut().enumerate() {
         (step.stage, step.own.at_work) = (k, Some(k));
         more |= stage.tick(&mut step);
@@ -99,8 +129,8 @@ pub(crate) fn run(
     own: &mut Own,
     drops: &mut Drops,
 ) -> Through {
-    let Batch { frames, fates, .. } = batch;
-    let mut step = Step { now, frames: Frames(frames), own, drops, fates, turned: Set::EMPTY, stage: 0 };
+    let Batch { frames, verdicts, .. } = batch;
+    let mut step = Step { now, frames: Frames(frames), own, drops, verdicts, turned: Set::EMPTY, stage: 0 };
     let mut outward = Set::EMPTY;
     for (k, stage) in stages.iter_mut().enumerate() {
         outward = outward.or(entries.outward[k]);

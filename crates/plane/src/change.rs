@@ -33,8 +33,8 @@ use crate::own::Entry;
 use crate::plane::{Exit, Plane, stage_of};
 use crate::prefix::Prefix;
 use crate::route::{Options, Route, Target};
-use crate::stage::Dir;
 use crate::time::Time;
+use crate::way::Dir;
 
 /// Routes that a call changes.
 const ROUTES_AT_A_TIME: usize = 128;
@@ -82,7 +82,7 @@ enum RouteChange {
 /// What is left to tell of stages that went.
 #[derive(Debug, Default)]
 pub struct Past {
-    /// What the log of NAT is told: what happened until then, and the end of all that lived.
+    /// What the log of NAT gets: what happened until then, and the end of all that lived.
     pub events: Vec<Event>,
     /// Events that there was no room for, ever.
     pub lost: u64,
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_changed_is_told() {
+    fn what_cannot_be_changed_is_reported() {
         for (old, new, why) in
             [("a > b", "a > c", "ports change"), ("a > b", "a > route > b", "a bump becomes a router")]
         {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn many_routes_are_changed_in_pieces_and_leave_nothing_behind() {
+    fn many_routes_are_changed_in_fragments_and_leave_nothing_behind() {
         let route = |n: usize| format!("192.0.{}.{}/32 via 198.18.0.{}", n >> 8, n & 255, 10 + n % 100);
         let many = (0..300).map(route).collect::<Vec<_>>().join(", ");
         let (none, many) =
@@ -462,9 +462,9 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_all_that_lived_is_told() {
+    fn the_end_of_all_that_lived_is_reported() {
         let dynamic = "public 192.0.2.1, log sessions";
-        for (nat, told) in [
+        for (nat, reported) in [
             (dynamic, "block+ session+ block+ session+ block- block- session- session-"),
             ("public 192.0.2.1", "block+ block+ block- block-"),
             ("public 192.0.2.1, log nothing", ""),
@@ -491,7 +491,7 @@ mod tests {
                 assert_eq!(event.at, Time::from_ms(if word.ends_with('+') { 1 } else { 7 }), "{nat}");
                 word
             };
-            assert_eq!(past.events.iter().map(shown).collect::<Vec<_>>().join(" "), told, "{nat}");
+            assert_eq!(past.events.iter().map(shown).collect::<Vec<_>>().join(" "), reported, "{nat}");
             // What ends is what began.
             let ends = |what: What| -> HashSet<_> {
                 let of_kind = past.events.iter().filter(|event| event.what == what);
@@ -500,7 +500,7 @@ mod tests {
             assert_eq!(ends(What::BlockReleased), ends(What::BlockAllocated), "{nat}");
             assert_eq!(ends(What::SessionDeleted), ends(What::SessionCreated), "{nat}");
             assert_eq!((past.lost, past.logged.len()), (0, 2), "{nat}");
-            assert_eq!((plane.nat_usage().sessions, plane.books().balance()), (0, true));
+            assert_eq!((plane.nat_usage().sessions, plane.accounting().balance()), (0, true));
         }
     }
 
@@ -525,6 +525,6 @@ mod tests {
         assert_eq!((past.logged.len(), past.logged[0].time), (MOST_LOGGED, Time::from_ms(376)));
         let (events, lost) = past.events();
         assert_eq!((events.len(), lost), (MOST_EVENTS, 1 + 1 + 3));
-        assert_eq!((past.events().0.len(), past.lost), (0, 5), "how many is told for good");
+        assert_eq!((past.events().0.len(), past.lost), (0, 5), "how many is reported for good");
     }
 }

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
-use crate::chain::MOST_STAGES;
 use crate::change::align;
 use crate::filter;
 use crate::limits::Limits;
-use crate::nat::{self, Deal, Deterministic};
+use crate::nat::{self, Deterministic, Sharding};
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::route::{self, Route};
-use crate::steer::Share;
-use crate::text::{self, Item};
+use crate::text::{self, FileOf, Item, MOST_STAGES};
+use crate::way::Share;
 
 /// A node as its text describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,21 +99,22 @@ impl Config {
     /// The same for so many threads in the place of `old`: what they share already they share as they have from the
     /// beginning on.
     pub fn instead_of(self, old: &Config, threads: u8) -> Config {
-        let deal = |from: Option<usize>| match &old.stages[from?] {
-            StageConfig::Nat(nat) => nat.deal,
+        let sharding = |from: Option<usize>| match &old.stages[from?] {
+            StageConfig::Nat(nat) => nat.sharding,
             StageConfig::Filter(_) => None,
         };
-        let deals: Vec<_> = align(&old.stages, &self.stages).into_iter().map(deal).collect();
-        self.dealt(threads, &deals)
+        let shardings: Vec<_> = align(&old.stages, &self.stages).into_iter().map(sharding).collect();
+        self.dealt(threads, &shardings)
     }
 
-    /// Where there are several threads, each NAT knows how ports are dealt, as `deals` says by stage or as it begins, and
+    /// Where there are several threads, each NAT knows how ports are dealt, as `shardings` says by stage or as it begins, and
     /// the NATs before it.
-    fn dealt(mut self, threads: u8, deals: &[Option<Deal>]) -> Config {
+    fn dealt(mut self, threads: u8, shardings: &[Option<Sharding>]) -> Config {
         let mut before: Vec<Arc<nat::Config>> = Vec::new();
         for (n, stage) in self.stages.iter_mut().enumerate().filter(|_| threads > 1) {
             let StageConfig::Nat(nat) = stage else { continue };
-            nat.deal = Some(deals.get(n).copied().flatten().unwrap_or_else(|| Deal::new(nat, threads)));
+            nat.sharding =
+                Some(shardings.get(n).copied().flatten().unwrap_or_else(|| Sharding::new(nat, threads)));
             let alone = Arc::new((**nat).clone());
             nat.before = before.clone();
             before.push(alone);
@@ -135,7 +135,7 @@ impl Config {
     }
 
     /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to. Ports
-    /// are told when they are opened; where stages come and go later, more frames may be handed over.
+    /// are reported when they are opened; where stages come and go later, more frames may be handed over.
     pub fn spread(&self, port: usize) -> Spread {
         let of = |stage: &StageConfig| match stage {
             // Behind the NAT nobody sees who is inside.
@@ -168,9 +168,6 @@ pub struct Beside<'a> {
     /// The text of a file that the text names, or what to do about it.
     pub file: FileOf<'a>,
 }
-
-/// The text of a file by its name, or what to do about it.
-pub(crate) type FileOf<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     let (limits, items): (Vec<Item>, Vec<Item>) =
@@ -264,7 +261,7 @@ mod tests {
 
     #[test]
     fn mistakes_have_the_line_that_they_stand_in() {
-        for (text, told) in [
+        for (text, reported) in [
             ("lan\nfilter(\naccept udp,\npolicy dorp)\n> wan", "n:4: a policy is"),
             ("lan\nfilter(\naccept tcp to port 1,\n2,\n70000)\n> wan", "n:3: `70000`"),
             (
@@ -285,7 +282,7 @@ mod tests {
             ("lan(\nrpf losse) > wan", "n:2: `losse`: rpf is strict, end, loose or off"),
         ] {
             let wrong = Config::read("n", text).expect_err(text).to_string();
-            assert!(wrong.starts_with(told) && wrong.lines().count() == 1, "{text}: {wrong}");
+            assert!(wrong.starts_with(reported) && wrong.lines().count() == 1, "{text}: {wrong}");
         }
         Config::read("n", "lan(fe80::1/64) > route > wan(fe80::2/64)").expect("each link has it");
         let rules = Beside { item: &mut |_, _| false, file: &|_| Ok("accept\n\npolicy dorp".to_string()) };
@@ -294,7 +291,7 @@ mod tests {
         assert!(wrong.starts_with("n:2: r.fw:3: a policy is"), "{wrong}");
     }
 
-    /// A hundred thousand mistakes are told in the time that it takes to read them.
+    /// A hundred thousand mistakes are reported in the time that it takes to read them.
     #[test]
     fn a_text_full_of_mistakes_is_read() {
         let text = format!("lan filter(\n{} policy drop) wan", "drop tcp to port 0-,\n".repeat(100_000));

@@ -30,7 +30,7 @@ pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
     let later = rest.chunks(later_bytes);
     let last = later.len().saturating_sub(1);
     let later = later.enumerate().map(|(n, part)| {
-        // No fragment that was read ends behind the longest packet, so that its pieces have places as well.
+        // No fragment that was read ends behind the longest packet, so that its fragments have places as well.
         let offset = (place & PLACE)
             .saturating_add((first_bytes.saturating_add(n.saturating_mul(later_bytes)) / 8) as u16);
         let more = if n < last { MORE } else { place & MORE };

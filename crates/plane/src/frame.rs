@@ -400,7 +400,7 @@ impl Frame<'_> {
         extensions::walk(self.ip()).filter(|_| self.kind == Kind::V6)?.fragment
     }
 
-    /// What the pieces of a packet have in common beside their addresses; means nothing of a whole one.
+    /// What the fragments of a packet have in common beside their addresses; means nothing of a whole one.
     pub(crate) fn fragment_id(&self) -> u32 {
         if self.kind == Kind::V4 { self.id4().into() } else { self.piece6().map_or(0, |piece| piece.id) }
     }
@@ -410,7 +410,7 @@ impl Frame<'_> {
         if self.kind == Kind::V4 { self.place4() } else { self.piece6().map_or(0, Piece::place4) }
     }
 
-    /// How many bytes of the packet's payload come before this piece of it.
+    /// How many bytes of the packet's payload come before this fragment of it.
     pub(crate) fn fragment_offset(&self) -> usize {
         usize::from(self.fragment_place() & 0x1fff) * 8
     }
@@ -506,7 +506,7 @@ impl Frame<'_> {
         }
     }
 
-    /// ICMP in pieces: whether it is an error, only the first one tells.
+    /// ICMP in fragments: whether it is an error, only the first one tells.
     pub(crate) fn is_piece_of_icmp(&self) -> bool {
         let icmp = if self.kind == Kind::V4 { ICMP } else { ICMP6 };
         self.fragment != Fragment::Whole && self.proto == icmp
@@ -689,7 +689,7 @@ impl Frame<'_> {
     /// is no room in front of it, where [`Frame::has_room`] has said that there is some behind. Tags are gone.
     ///
     /// # Errors
-    /// With this header it is no packet: a piece of a longer one may stand behind the end of the longest one there is.
+    /// With this header it is no packet: a fragment of a longer one may stand behind the end of the longest one there is.
     #[expect(
         clippy::indexing_slicing,
         reason = "`least` is in front of it, and `has_room` has seen to the end"

@@ -27,7 +27,7 @@ pub(crate) fn query(proto: u8, kind: u8) -> Option<Query> {
     }
 }
 
-/// What the sender is told.
+/// What the sender is informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Error {
     /// The time to live ended here.
@@ -89,8 +89,8 @@ impl Error {
     }
 }
 
-/// Whether the sender of a frame may be told of it.
-pub(crate) fn may_be_told(frame: &Frame<'_>, error: Error) -> bool {
+/// Whether the sender of a frame may be informed of it.
+pub(crate) fn may_be_reported(frame: &Frame<'_>, error: Error) -> bool {
     if frame.is_to_group() || frame.icmp_error() || frame.fragment() == Fragment::Later {
         return false;
     }
@@ -117,7 +117,7 @@ pub(crate) fn may_be_told(frame: &Frame<'_>, error: Error) -> bool {
 /// The frame in which `source` tells the sender of `frame` what happened to it, with head room and an Ethernet header
 /// that leads back; `None` where no error is to be sent.
 pub(crate) fn error(frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<Vec<u8>> {
-    if !may_be_told(frame, error) {
+    if !may_be_reported(frame, error) {
         return None;
     }
     match (frame.kind(), source) {
@@ -174,6 +174,28 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
     frame.set_ttl(OWN_TTL - 1);
     frame.set_icmp_type(answer);
     true
+}
+
+/// Bytes of an error of ICMP in front of what it quotes.
+const QUOTE_AT: usize = 8;
+
+/// The packet that a frame quotes, if it is an error of ICMP, whole or its first fragment.
+fn quoted<'a>(frame: &'a Frame<'_>) -> Option<&'a [u8]> {
+    if frame.icmp_error() { frame.l4().get(QUOTE_AT..) } else { None }
+}
+
+/// The addresses of the packet of IPv4 that a frame quotes, if it is an error.
+pub(crate) fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
+    let ip = quoted(frame)?;
+    let address = |at: usize| Some(u32::from_be_bytes(*ip.get(at..)?.first_chunk()?));
+    Some((address(12)?, address(16)?))
+}
+
+/// The addresses of the packet of IPv6 that a frame quotes, if it is an error.
+pub(crate) fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
+    let ip = quoted(frame)?;
+    let address = |at: usize| Some(u128::from_be_bytes(*ip.get(at..)?.first_chunk()?));
+    Some((address(8)?, address(24)?))
 }
 
 #[cfg(test)]
@@ -235,18 +257,18 @@ mod tests {
     fn what_no_error_is_sent_about() {
         let echo = [8, 0, 0, 0, 0, 1, 0, 1];
         let (host, far) = ([10, 0, 0, 1], [192, 0, 2, 1]);
-        let told = |buf| about(buf, Error::TimeExceeded, SOURCE4).is_some();
-        assert!(told(v4(host, far, 0, ICMP, &echo)));
-        assert!(told(v4(host, far, 0x2000, ICMP, &echo)), "a first fragment");
-        assert!(!told(v4(host, far, 1, ICMP, &echo)), "a later fragment");
-        assert!(!told(v4(host, far, 0, ICMP, &[11, 0, 0, 0, 0, 0, 0, 0])), "an error");
-        assert!(!told(v4(host, [224, 0, 0, 9], 0, ICMP, &echo)), "to a group");
+        let reported = |buf| about(buf, Error::TimeExceeded, SOURCE4).is_some();
+        assert!(reported(v4(host, far, 0, ICMP, &echo)));
+        assert!(reported(v4(host, far, 0x2000, ICMP, &echo)), "a first fragment");
+        assert!(!reported(v4(host, far, 1, ICMP, &echo)), "a later fragment");
+        assert!(!reported(v4(host, far, 0, ICMP, &[11, 0, 0, 0, 0, 0, 0, 0])), "an error");
+        assert!(!reported(v4(host, [224, 0, 0, 9], 0, ICMP, &echo)), "to a group");
         for nobody in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
-            assert!(!told(v4(nobody, far, 0, ICMP, &echo)), "from {nobody:?}");
+            assert!(!reported(v4(nobody, far, 0, ICMP, &echo)), "from {nobody:?}");
         }
         let mut broadcast = v4(host, far, 0, ICMP, &echo);
         broadcast[HEAD_ROOM..HEAD_ROOM + 6].fill(0xff);
-        assert!(!told(broadcast), "to all on the link");
+        assert!(!reported(broadcast), "to all on the link");
         let source = "2001:db8::1".parse().unwrap();
         let (group, host) = ("ff02::1", "2001:db8::9");
         assert!(

@@ -2,12 +2,13 @@
 //! forwards in real time, in tests and in simulated time.
 //!
 //! ```text
-//! text > Config > Plane          batch at a time > Plane::run > a fate for each frame, and frames of the node's own
+//! text > Config > Plane          batch at a time > Plane::run > a verdict for each frame, and frames of the node's own
 //! ```
 #![forbid(unsafe_code)]
 
 mod address;
 mod batch;
+mod cache;
 mod chain;
 mod change;
 mod config;
@@ -31,6 +32,7 @@ mod prefix;
 mod quote;
 #[cfg(test)]
 mod random;
+mod recipe;
 mod recover;
 mod reset;
 pub mod route;
@@ -41,20 +43,20 @@ mod steer;
 mod table;
 pub mod text;
 mod time;
+mod way;
 
 pub use address::{address_of, words_of};
-pub use batch::{BATCH, Batch, Fate, Set};
+pub use batch::{BATCH, Batch, Set, Verdict};
 pub use change::{Change, Past};
 pub use config::{Beside, Config};
 pub use drops::{Drop, Drops};
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use nat::{BlockChange, Deterministic, Event, Kept, Owner, Usage, What};
-pub use plane::{Books, Departure, Leave, Plane};
+pub use plane::{Accounting, Departure, Leave, Plane};
 pub use port::Port;
 pub use prefix::{Prefix, mask4, mask6};
 pub use recover::Recovered;
 pub use sessions::{Cursor, Session};
-pub use stage::Dir;
-pub use steer::{Handover, MOST_THREADS, News, Share, Way};
 pub use time::Time;
+pub use way::{Dir, Handover, MOST_THREADS, News, Share, Way};

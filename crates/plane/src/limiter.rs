@@ -26,7 +26,7 @@ pub(crate) enum Said {
     Else,
 }
 
-/// What hosts and all together may still be told, by what is said.
+/// What hosts and all together may still be reported, by what is said.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     too_big: Quota,
@@ -46,7 +46,7 @@ impl Limiter {
         Limiter { too_big: quota(), all_else: quota() }
     }
 
-    /// Whether the sender of a frame may be told so at `now`; if so, it counts.
+    /// Whether the sender of a frame may be informed so at `now`; if so, it counts.
     pub(crate) fn allows(&mut self, now: Time, frame: &Frame<'_>, said: Said) -> bool {
         let quota = if said == Said::TooBig { &mut self.too_big } else { &mut self.all_else };
         quota.allows(now, Host::of(frame))
@@ -60,7 +60,7 @@ mod tests {
     use crate::scenario::packet;
 
     /// How many of so many packets of a host its limits allow to tell it of.
-    fn told(limiter: &mut Limiter, ms: u64, host: &str, said: Said, packets: usize) -> usize {
+    fn reported(limiter: &mut Limiter, ms: u64, host: &str, said: Said, packets: usize) -> usize {
         let line = match host.contains(':') {
             true => format!("udp [{host}]:1 > [2001:db8:2::9]:2"),
             false => format!("udp {host}:1 > 192.0.2.1:2"),
@@ -76,13 +76,13 @@ mod tests {
     #[test]
     fn who_asks_for_many_takes_from_himself() {
         let mut limiter = Limiter::default();
-        let mut told = |ms, host, said| told(&mut limiter, ms, host, said, 900);
-        assert_eq!(told(0, "198.18.0.5", Said::Else), 10);
-        assert_eq!(told(0, "198.18.0.5", Said::TooBig), 10, "by itself");
-        assert_eq!(told(0, "198.18.0.6", Said::Else), 10, "another host");
-        assert_eq!(told(20, "198.18.0.5", Said::Else), 1);
-        assert_eq!(told(0, "2001:db8:1::5", Said::Else), 10);
-        assert_eq!(told(0, "2001:db8:1::6", Said::Else), 0, "of the same /64");
+        let mut reported = |ms, host, said| reported(&mut limiter, ms, host, said, 900);
+        assert_eq!(reported(0, "198.18.0.5", Said::Else), 10);
+        assert_eq!(reported(0, "198.18.0.5", Said::TooBig), 10, "by itself");
+        assert_eq!(reported(0, "198.18.0.6", Said::Else), 10, "another host");
+        assert_eq!(reported(20, "198.18.0.5", Said::Else), 1);
+        assert_eq!(reported(0, "2001:db8:1::5", Said::Else), 10);
+        assert_eq!(reported(0, "2001:db8:1::6", Said::Else), 0, "of the same /64");
     }
 
     #[test]
@@ -90,9 +90,9 @@ mod tests {
         for (parts, most) in [(1, 50), (4, 13)] {
             let mut limiter = Limiter::new(7, parts);
             let hosts: Vec<String> = (1..250).map(|n| format!("198.18.1.{n}")).collect();
-            let all: usize = hosts.iter().map(|host| told(&mut limiter, 0, host, Said::Else, 5)).sum();
+            let all: usize = hosts.iter().map(|host| reported(&mut limiter, 0, host, Said::Else, 5)).sum();
             assert_eq!(all, most, "{parts}");
-            assert_eq!(told(&mut limiter, 0, "198.18.2.1", Said::TooBig, 5), 5, "{parts}");
+            assert_eq!(reported(&mut limiter, 0, "198.18.2.1", Said::TooBig, 5), 5, "{parts}");
         }
     }
 }

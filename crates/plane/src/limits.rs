@@ -22,10 +22,10 @@ use std::ops::RangeInclusive;
 
 use weir_config::{Notes, did_you_mean};
 
-use crate::steer::Share;
-use crate::table::pieces::Room;
+use crate::table::fragments::Room;
 use crate::table::quota::Rates;
 use crate::text::{Arg, Item};
+use crate::way::Share;
 
 /// What there is of each, for all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +126,8 @@ impl Limits {
             .map(|per_s| Rates::quarters(per_s, LOCAL_AT_ONCE, share))
     }
 
-    /// Room for packets in pieces in a thread.
-    pub(crate) fn pieces(&self, share: Share) -> Room {
+    /// Room for packets in fragments in a thread.
+    pub(crate) fn fragments(&self, share: Share) -> Room {
         let part = |all| share.part(all) as usize;
         Room { packets: part(self.fragmented_packets), waiting: part(self.fragments) }
     }

@@ -15,10 +15,10 @@ use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind};
 use crate::limits::Limits;
-use crate::steer::Share;
 use crate::table::quota::Quota;
 use crate::table::shares::Host;
 use crate::time::Time;
+use crate::way::Share;
 
 /// Places for senders.
 const PLACES: usize = 1024;

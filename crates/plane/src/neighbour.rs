@@ -24,8 +24,8 @@ use crate::icmp::Error;
 use crate::limits::Limits;
 use crate::own::{Entry, Own};
 use crate::prefix::Prefix;
-use crate::steer::{News, Share};
 use crate::time::Time;
+use crate::way::{News, Share};
 pub(crate) use asked::Asker;
 use asked::{AskedFor, Place};
 use news::Gossip;
@@ -459,18 +459,23 @@ impl Neighbours {
         }
     }
 
+    /// When something is due.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
     /// Does what is due at `now`, a bounded part of it; true if there is more.
     pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) -> bool {
         for _ in 0..PER_TICK {
             match self.deadlines.first() {
-                Some(&(deadline, slot)) if deadline <= now => self.due(slot, now, own, drops),
+                Some(&(deadline, slot)) if deadline <= now => self.is_due(slot, now, own, drops),
                 _ => return false,
             }
         }
         true
     }
 
-    fn due(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
+    fn is_due(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
         match self.slots[slot.0 as usize].state {
             State::Asking(asked) if asked < MOST_QUESTIONS => {
                 self.ask(slot, own);
@@ -496,7 +501,7 @@ impl Neighbours {
         }
     }
 
-    /// Those that waited go no further, and their senders are told (RFC 1812, section 5.2.7.1).
+    /// Those that waited go no further, and their senders are informed (RFC 1812, section 5.2.7.1).
     fn give_up(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.held -= waiting.len();

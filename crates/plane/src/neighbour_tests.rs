@@ -6,7 +6,7 @@ use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 
 use crate::config::Config;
 use crate::frame::{Frame, HEAD_ROOM, PortId};
-use crate::{Batch, Drop, Fate, Leave, Plane, Time};
+use crate::{Batch, Drop, Leave, Plane, Time, Verdict};
 
 const NODE: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route(default via 198.19.0.2) > wan(198.19.0.1/24)";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -24,18 +24,18 @@ impl Net {
         Net { plane: Plane::new(&config, &MACS), left: Vec::new() }
     }
 
-    fn frame(&mut self, ms: u64, port: u8, bytes: &[u8]) -> Fate {
+    fn frame(&mut self, ms: u64, port: u8, bytes: &[u8]) -> Verdict {
         let mut buf = [&[0; HEAD_ROOM], bytes].concat();
         let end = buf.len();
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
         self.plane.run(Time::from_ms(ms), &mut batch);
-        let (frame, fate) = batch.outcome().next().expect("one");
-        if let Fate::Out(port) = fate {
+        let (frame, verdict) = batch.outcome().next().expect("one");
+        if let Verdict::Out(port) = verdict {
             self.left.push((port.0, frame.bytes().to_vec()));
         }
         self.depart();
-        fate
+        verdict
     }
 
     fn tick(&mut self, ms: u64) {
@@ -49,7 +49,7 @@ impl Net {
             _ => None,
         });
         self.left.extend(departed);
-        assert!(self.plane.books().balance(), "{:?}", self.plane.books());
+        assert!(self.plane.accounting().balance(), "{:?}", self.plane.accounting());
     }
 
     /// What left since the last call: `ask`, `ask HOST` for a question to one host, `answer`, else the UDP source port.
@@ -68,7 +68,7 @@ impl Net {
     }
 }
 
-/// A frame from a host of the lan to a far host, told apart by its source port.
+/// A frame from a host of the lan to a remote host, distinguished by its source port.
 fn packet(sport: u16) -> Vec<u8> {
     let ends = Ends::v4(HOST, MACS[0]);
     let flow = Flow { src: 0xc612_0005, dst: 0xc000_0201, sport, dport: 2, group: 0 };
@@ -86,25 +86,25 @@ fn reply(ip: &str, mac: Mac) -> Vec<u8> {
 #[test]
 fn frames_wait_for_an_answer_and_go_in_order() {
     let mut net = Net::new(NODE);
-    assert_eq!(net.frame(0, 0, &packet(10)), Fate::Held);
-    assert_eq!(net.frame(1, 0, &packet(11)), Fate::Held);
+    assert_eq!(net.frame(0, 0, &packet(10)), Verdict::Held);
+    assert_eq!(net.frame(1, 0, &packet(11)), Verdict::Held);
     assert_eq!(net.seen(), "1:ask 198.19.0.2");
-    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Fate::Local);
+    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Local);
     assert_eq!(net.seen(), "1:10, 1:11");
-    assert_eq!(net.frame(3, 0, &packet(12)), Fate::Out(PortId(1)));
-    assert_eq!((net.seen().as_str(), net.plane.books().drops.total()), ("1:12", 0));
+    assert_eq!(net.frame(3, 0, &packet(12)), Verdict::Out(PortId(1)));
+    assert_eq!((net.seen().as_str(), net.plane.accounting().drops.total()), ("1:12", 0));
 }
 
 #[test]
-fn who_does_not_answer_is_asked_three_times_and_the_sender_told() {
+fn who_does_not_answer_is_asked_three_times_and_the_sender_reported() {
     let mut net = Net::new(NODE);
     // The sender is known, so that the error finds it.
     net.frame(0, 0, &question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap()));
     net.seen();
     for sport in 0..10 {
-        assert_eq!(net.frame(u64::from(sport), 0, &packet(sport)), Fate::Held);
+        assert_eq!(net.frame(u64::from(sport), 0, &packet(sport)), Verdict::Held);
     }
-    assert_eq!(net.plane.books().drops[Drop::NeighbourQueue], 2, "the newest eight are kept");
+    assert_eq!(net.plane.accounting().drops[Drop::NeighbourQueue], 2, "the newest eight are kept");
     assert_eq!(net.seen(), "1:ask 198.19.0.2");
     for (ms, seen) in [(999, ""), (1000, "1:ask 198.19.0.2"), (2000, "1:ask 198.19.0.2"), (2999, "")] {
         net.tick(ms);
@@ -112,7 +112,7 @@ fn who_does_not_answer_is_asked_three_times_and_the_sender_told() {
     }
     net.tick(3000);
     assert_eq!(net.seen(), ["0:icmp 3/1"; 8].join(", "));
-    assert_eq!((net.plane.books().drops[Drop::NoNeighbour], net.plane.books().held), (8, 0));
+    assert_eq!((net.plane.accounting().drops[Drop::NoNeighbour], net.plane.accounting().held), (8, 0));
     net.frame(3001, 0, &packet(1));
     assert_eq!(net.seen(), "1:ask 198.19.0.2", "asked anew");
 }
@@ -152,7 +152,7 @@ fn an_old_answer_is_used_and_checked() {
 fn a_neighbour_that_nobody_uses_is_forgotten() {
     let mut net = Net::new(NODE);
     let asks = question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap());
-    assert_eq!(net.frame(0, 0, &asks), Fate::Local);
+    assert_eq!(net.frame(0, 0, &asks), Verdict::Local);
     assert_eq!(net.seen(), "0:answer 198.18.0.1");
     // To the host itself, so that its own route is used.
     let to_host = |net: &mut Net, ms| {
@@ -161,32 +161,36 @@ fn a_neighbour_that_nobody_uses_is_forgotten() {
         net.frame(ms, 1, &ends.frame(&flow, 64, Signature::default()))
     };
     net.tick(599_999);
-    assert_eq!(to_host(&mut net, 599_999), Fate::Out(PortId(0)));
+    assert_eq!(to_host(&mut net, 599_999), Verdict::Out(PortId(0)));
     for ms in [604_999, 605_999, 606_999, 607_999] {
         net.tick(ms);
     }
     net.seen();
-    assert_eq!(to_host(&mut net, 608_000), Fate::Held);
+    assert_eq!(to_host(&mut net, 608_000), Verdict::Held);
     assert_eq!(net.seen(), "0:ask 198.18.0.5");
 }
 
 #[test]
 fn questions_for_the_node_are_answered_and_no_others() {
     let mut net = Net::new(NODE);
-    for (from, target, fate, seen) in [
-        ("198.18.0.5", "198.18.0.1", Fate::Local, "0:answer 198.18.0.1"),
-        ("198.18.0.5", "198.18.0.9", Fate::Dropped(Drop::NotForUs), ""),
-        ("0.0.0.0", "198.18.0.1", Fate::Local, "0:answer 198.18.0.1"),
-        ("2001:db8:1::5", "2001:db8:1::1", Fate::Local, "0:answer 2001:db8:1::1"),
-        ("2001:db8:1::5", "fe80::ff:fe00:1", Fate::Local, "0:answer fe80::ff:fe00:1"),
-        ("2001:db8:1::5", "2001:db8:1::2", Fate::Dropped(Drop::NotForUs), ""),
+    for (from, target, verdict, seen) in [
+        ("198.18.0.5", "198.18.0.1", Verdict::Local, "0:answer 198.18.0.1"),
+        ("198.18.0.5", "198.18.0.9", Verdict::Dropped(Drop::NotForUs), ""),
+        ("0.0.0.0", "198.18.0.1", Verdict::Local, "0:answer 198.18.0.1"),
+        ("2001:db8:1::5", "2001:db8:1::1", Verdict::Local, "0:answer 2001:db8:1::1"),
+        ("2001:db8:1::5", "fe80::ff:fe00:1", Verdict::Local, "0:answer fe80::ff:fe00:1"),
+        ("2001:db8:1::5", "2001:db8:1::2", Verdict::Dropped(Drop::NotForUs), ""),
     ] {
         let asks = question(host(HOST, from), target.parse().unwrap());
-        assert_eq!((net.frame(0, 0, &asks), net.seen().as_str()), (fate, seen), "{from} asks for {target}");
+        assert_eq!(
+            (net.frame(0, 0, &asks), net.seen().as_str()),
+            (verdict, seen),
+            "{from} asks for {target}"
+        );
     }
     let mut other = packet(1);
     other[5] ^= 7;
-    assert_eq!(net.frame(0, 0, &other), Fate::Dropped(Drop::NotForUs));
+    assert_eq!(net.frame(0, 0, &other), Verdict::Dropped(Drop::NotForUs));
 }
 
 #[test]
@@ -197,16 +201,16 @@ fn outside_the_node_answers_for_what_it_translates_to() {
     let (before, after) = (text("198.19.0.16/28"), text("198.19.0.32/28"));
     let mut net = Net::new(&before);
     let asks = |last: u8| question(host(HOST, "198.19.0.2"), [198, 19, 0, last].into());
-    let answers = |net: &mut Net| [15, 17, 33].map(|last| net.frame(0, 1, &asks(last)) == Fate::Local);
+    let answers = |net: &mut Net| [15, 17, 33].map(|last| net.frame(0, 1, &asks(last)) == Verdict::Local);
     assert_eq!(answers(&mut net), [false, true, false]);
-    assert_eq!(net.frame(0, 0, &asks(17)), Fate::Dropped(Drop::NotForUs), "inside nobody knows them");
+    assert_eq!(net.frame(0, 0, &asks(17)), Verdict::Dropped(Drop::NotForUs), "inside nobody knows them");
     let [before, after] = [before, after].map(|text| Config::read("n", &text).expect("a node"));
     net.plane.apply(Time::from_ms(1), &before, &after).expect("another pool");
     assert_eq!(answers(&mut net), [false, false, true]);
 }
 
 #[test]
-fn whoever_waited_for_nobody_is_told_through_other_stages() {
+fn whoever_waited_for_nobody_is_reported_through_other_stages() {
     let text = |stages: &str| {
         format!("lan(198.18.0.1/24) {stages} route(default via 198.19.0.2) > wan(198.19.0.1/24)")
     };
@@ -215,7 +219,7 @@ fn whoever_waited_for_nobody_is_told_through_other_stages() {
     for (before, after) in [(two, ""), ("", errors), (errors, two)] {
         let mut net = Net::new(&text(before));
         net.frame(0, 0, &question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap()));
-        assert_eq!(net.frame(0, 0, &packet(1)), Fate::Held);
+        assert_eq!(net.frame(0, 0, &packet(1)), Verdict::Held);
         net.seen();
         let [old, new] = [before, after].map(|stages| Config::read("n", &text(stages)).expect("a node"));
         net.plane.apply(Time::from_ms(1), &old, &new).expect("other stages");
@@ -234,7 +238,7 @@ fn a_given_neighbour_is_not_asked_and_does_not_change() {
     let text = "lan(198.18.0.1/24) route(default via 198.19.0.2) > \
                 wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:01)";
     let mut net = Net::new(text);
-    assert_eq!(net.frame(0, 0, &packet(1)), Fate::Out(PortId(1)));
+    assert_eq!(net.frame(0, 0, &packet(1)), Verdict::Out(PortId(1)));
     net.frame(1, 1, &reply("198.19.0.2", [2, 0, 0, 0, 0xcc, 9]));
     net.tick(10_000_000);
     net.frame(10_000_000, 0, &packet(2));
@@ -254,16 +258,16 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     let node = "lan(198.18.0.1/16) route > wan(198.19.0.1/16) limits(unresolved 20, questions 100)";
     let mut net = Net::new(node);
     // A quarter of a quarter of the rate at once, and the rest of what others have left.
-    let fates: Vec<Fate> = (0..30).map(|n| net.frame(0, 1, &scan(6, 1000 + n))).collect();
-    let held = fates.iter().filter(|fate| **fate == Fate::Held).count();
-    assert_eq!((held, fates[29]), (7, Fate::Dropped(Drop::NeighbourRate)));
+    let verdicts: Vec<Verdict> = (0..30).map(|n| net.frame(0, 1, &scan(6, 1000 + n))).collect();
+    let held = verdicts.iter().filter(|verdict| **verdict == Verdict::Held).count();
+    assert_eq!((held, verdicts[29]), (7, Verdict::Dropped(Drop::NeighbourRate)));
     // One more every 40 ms.
     (0..30).for_each(|n| _ = net.frame(100 + 40 * n, 1, &scan(6, 2000 + n as u32)));
-    let drops = net.plane.books().drops;
-    assert_eq!((drops[Drop::NeighbourLimit], net.plane.books().held), (17, 20));
+    let drops = net.plane.accounting().drops;
+    assert_eq!((drops[Drop::NeighbourLimit], net.plane.accounting().held), (17, 20));
     net.seen();
     // Another host's is not among them, whoever asks next.
-    assert_eq!(net.frame(1300, 1, &scan(7, 9)), Fate::Held);
+    assert_eq!(net.frame(1300, 1, &scan(7, 9)), Verdict::Held);
     (0..9).for_each(|n| _ = net.frame(1340 + 40 * n, 1, &scan(6, 3000 + n as u32)));
     net.seen();
     let asked = question(host(MACS[0], "198.18.0.1"), [198, 18, 0, 9].into());
@@ -272,7 +276,7 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     assert_eq!(net.seen(), "0:7", "what waited for it goes on");
     // Whoever has answered stays, however many are asked about.
     (0..500).for_each(|n| _ = net.frame(2000 + 40 * n, 1, &scan(6, 5000 + n as u32)));
-    assert_eq!(net.frame(22_000, 1, &scan(7, 9)), Fate::Out(PortId(0)));
+    assert_eq!(net.frame(22_000, 1, &scan(7, 9)), Verdict::Out(PortId(0)));
 }
 
 #[test]
@@ -285,9 +289,9 @@ fn too_long_a_frame_leaves_no_neighbour_behind() {
         // Not to be cut.
         frame[20] |= 0x40;
         weir_packet::checksum::write_ipv4(&mut frame[14..34]);
-        assert_eq!(net.frame(n.into(), 1, &frame), Fate::Dropped(Drop::TooBig));
+        assert_eq!(net.frame(n.into(), 1, &frame), Verdict::Dropped(Drop::TooBig));
     }
-    assert_eq!(net.seen(), "1:ask 198.19.0.6", "nobody but who is to be told");
+    assert_eq!(net.seen(), "1:ask 198.19.0.6", "nobody but who is to hear of it");
 }
 
 /// What a thread of two tells the other one, of a flood of questions and of what that one waits for.
@@ -304,19 +308,19 @@ fn threads_tell_each_other_what_they_wait_for_and_little_else() {
         let mac = [2, 0, 0, 0, (n >> 8) as u8, n as u8];
         threads[0].frame(u64::from(n) / 50, 0, &question(host(mac, &from), "198.18.0.1".parse().unwrap()));
     }
-    let told = threads[0].plane.news().count();
-    assert!((64..=64 + 100 / 5).contains(&told), "{told} of 5000 in 100 ms");
+    let reported = threads[0].plane.news().count();
+    assert!((64..=64 + 100 / 5).contains(&reported), "{reported} of 5000 in 100 ms");
     // The other one asks, and the answer comes to this one while the flood goes on.
-    assert_eq!(threads[1].frame(101, 0, &packet(1)), Fate::Held);
+    assert_eq!(threads[1].frame(101, 0, &packet(1)), Verdict::Held);
     let asks: Vec<_> = threads[1].plane.news().collect();
     assert_eq!(asks.len(), 1);
     threads[0].plane.overhear(Time::from_ms(101), &asks[0]);
     for _ in 0..3 {
         threads[0].frame(101, 1, &reply("198.19.0.2", HOST));
     }
-    let told: Vec<_> = threads[0].plane.news().collect();
-    assert!(told.iter().any(|news| news.frame == reply("198.19.0.2", HOST)), "{told:?}");
-    threads[1].plane.overhear(Time::from_ms(102), &told[0]);
+    let reported: Vec<_> = threads[0].plane.news().collect();
+    assert!(reported.iter().any(|news| news.frame == reply("198.19.0.2", HOST)), "{reported:?}");
+    threads[1].plane.overhear(Time::from_ms(102), &reported[0]);
     threads[1].depart();
     assert!(threads[1].seen().ends_with("1:1"), "what waited goes on");
 }
@@ -333,5 +337,5 @@ fn tags_are_on_questions_and_on_what_waited() {
     let (port, released) = net.left.pop().expect("two left");
     assert_eq!((port, &released[..6], &released[12..20]), (1, &HOST[..], &tags[..]));
     // And on what is answered in place.
-    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Fate::Dropped(Drop::UnknownVlan));
+    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Dropped(Drop::UnknownVlan));
 }

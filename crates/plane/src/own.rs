@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use crate::frame::{Frame, Kind, PortId};
 use crate::icmp::{self, Error};
 use crate::limiter::{Limiter, Said};
-use crate::stage::Dir;
-use crate::steer::Handover;
 use crate::time::Time;
+use crate::way::Dir;
+use crate::way::Handover;
 
 /// Where a frame of the node's own enters the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Entry {
 
 /// A frame of the node's own on its way.
 #[derive(Debug)]
-pub(crate) struct OwnFrame {
+pub(crate) struct Originated {
     pub(crate) entry: Entry,
     /// The port that it counts as come in by.
     pub(crate) port: PortId,
@@ -43,7 +43,7 @@ const MOST: usize = 256;
 /// What the node has to say.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
-    pub(crate) waiting: Vec<OwnFrame>,
+    pub(crate) waiting: Vec<Originated>,
     /// Frames made by the node.
     pub(crate) made: u64,
     /// Copies that stages hold.
@@ -72,7 +72,7 @@ impl Own {
         let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) else { return };
         let said = if matches!(error, Error::TooBig(_)) { Said::TooBig } else { Said::Else };
         // Whoever sends many that are refused costs no more than a look.
-        if icmp::may_be_told(frame, error)
+        if icmp::may_be_reported(frame, error)
             && self.limiter.allows(now, frame, said)
             && let Some(buf) = icmp::error(frame, error, source)
         {
@@ -80,7 +80,7 @@ impl Own {
         }
     }
 
-    /// Whether the sender of a frame may be told by a reset; if so, it counts.
+    /// Whether the sender of a frame may be given by a reset; if so, it counts.
     pub(crate) fn may_reset(&mut self, now: Time, frame: &Frame<'_>) -> bool {
         self.limiter.allows(now, frame, Said::Else)
     }
@@ -89,7 +89,7 @@ impl Own {
     pub(crate) fn send(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.made += 1;
         match self.waiting.len() < MOST {
-            true => self.waiting.push(OwnFrame { entry, port, buf }),
+            true => self.waiting.push(Originated { entry, port, buf }),
             false => self.refused += 1,
         }
     }
@@ -103,7 +103,7 @@ impl Own {
     /// A frame that was held goes on.
     pub(crate) fn release(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.held -= 1;
-        self.waiting.push(OwnFrame { entry, port, buf });
+        self.waiting.push(Originated { entry, port, buf });
     }
 
     /// Fragments that were held go no further: others have the room.

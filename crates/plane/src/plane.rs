@@ -1,7 +1,7 @@
 //! The node without its ports' memory and threads: what happens to the frames of a batch.
 //!
 //! ```text
-//! batch > admit (headers, tags, neighbours) > chain of stages > egress > fates
+//! batch > admit (headers, tags, neighbours) > chain of stages > egress > verdicts
 //! ```
 //!
 //! Invariant: entered + own + taken = left + held + local + handed + dropped, at any time between two batches; what
@@ -12,7 +12,8 @@ use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
-use crate::batch::{BATCH, Batch, Fate, Frames, Set};
+use crate::batch::{BATCH, Batch, Frames, Set, Verdict};
+use crate::cache::FlowCache;
 use crate::chain::{self, Entries, Stage};
 use crate::change::Past;
 use crate::config::{Config, StageConfig};
@@ -24,13 +25,15 @@ use crate::limits::Limits;
 use crate::local::Local;
 use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
-use crate::own::{Entry, Own, OwnFrame};
+use crate::own::{Entry, Originated, Own};
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::route::{NoLink, Refusal, Route, Router};
-use crate::stage::{Dir, Step};
-use crate::steer::{Handover, News, Steering, Way};
+use crate::stage::Step;
+use crate::steer::Steering;
 use crate::time::Time;
+use crate::way::Dir;
+use crate::way::{Handover, News, Way};
 
 /// A node's data plane.
 #[derive(Debug)]
@@ -43,7 +46,11 @@ pub struct Plane {
     local: Local,
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
-    pub(crate) books: Books,
+    pub(crate) accounting: Accounting,
+    /// Where a test asks for one.
+    pub(crate) cache: Option<Box<FlowCache>>,
+    /// Another one whenever the text changes, or a stage begins anew.
+    pub(crate) text_epoch: u32,
     /// What is left to tell of stages that a panic ended.
     pub(crate) past: Past,
 }
@@ -85,7 +92,7 @@ pub enum Leave {
 
 /// Where all frames are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Books {
+pub struct Accounting {
     /// Frames that came in by a port.
     pub entered: u64,
     /// Frames that the node made.
@@ -104,7 +111,7 @@ pub struct Books {
     pub drops: Drops,
 }
 
-impl Books {
+impl Accounting {
     /// Whether each frame is accounted for.
     pub fn balance(&self) -> bool {
         let gone = self.left + self.local + self.handed + self.drops.total();
@@ -112,7 +119,7 @@ impl Books {
     }
 
     /// Adds those of another thread of the same node.
-    pub fn add(&mut self, other: &Books) {
+    pub fn add(&mut self, other: &Accounting) {
         self.entered += other.entered;
         self.own += other.own;
         self.left += other.left;
@@ -139,37 +146,50 @@ impl Plane {
             own: Own::new(config.ports.iter().map(own_addresses).collect(), config.seed, config.share.of),
             local: Local::new(&config.limits, config.share, config.seed),
             departures: Vec::new(),
-            books: Books::default(),
+            accounting: Accounting::default(),
+            cache: None,
+            text_epoch: 0,
             past: Past::default(),
         }
     }
 
     /// Decides what becomes of the frames of a batch that came in at `now`.
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
-        self.books.taken += batch.handed as u64;
-        self.books.entered += (batch.len() - batch.handed) as u64;
+        self.accounting.taken += batch.handed as u64;
+        self.accounting.entered += (batch.len() - batch.handed) as u64;
         let entries = self.admit(now, batch);
         self.pass(now, batch, entries);
         for i in 0..batch.len() {
             // A NAT may have taken the tags off.
-            if matches!(batch.fates[i], Fate::Handed(_)) && !batch[i].has_tags() {
+            if matches!(batch.verdicts[i], Verdict::Handed(_)) && !batch[i].has_tags() {
                 self.tag(&mut batch[i]);
             }
-            self.book(batch.fates[i]);
+            self.book(batch.verdicts[i]);
         }
         self.run_own(now);
     }
 
-    /// Time has passed: a bounded piece of what is due is done. True: there is more, for another call as soon as there is
+    /// Time has passed: a bounded fragment of what is due is done. True: there is more, for another call as soon as there is
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
-        let mut more = chain::tick(&mut self.stages, now, &mut self.own, &mut self.books.drops);
-        self.steering.tick(now, &mut self.own, &mut self.books.drops);
+        let mut more = chain::tick(&mut self.stages, now, &mut self.own, &mut self.accounting.drops);
+        self.steering.tick(now, &mut self.own, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.exit {
-            more |= router.tick(now, &mut self.own, &mut self.books.drops);
+            more |= router.tick(now, &mut self.own, &mut self.accounting.drops);
         }
         self.run_own(now);
         more
+    }
+
+    /// When [`Plane::tick`] is to be called at the latest, if nothing comes before: the least of what its stages, steering and
+    /// neighbours wait for. `None`: nothing is due until a frame comes.
+    pub fn due(&self, now: Time) -> Option<Time> {
+        let router = match &self.exit {
+            Exit::Router(router) => router.due(),
+            Exit::Across => None,
+        };
+        let stages = self.stages.iter().filter_map(|stage| stage.due(now));
+        stages.chain(self.steering.due()).chain(router).min()
     }
 
     /// Frames of the node's own that leave since the last call.
@@ -194,16 +214,16 @@ impl Plane {
         self.run_own(now);
     }
 
-    /// A frame that it gave the fate of being handed over was not: the other thread had no room for it.
+    /// A frame that it gave the verdict of being handed over was not: the other thread had no room for it.
     pub fn handover_failed(&mut self) {
-        self.books.handed -= 1;
-        self.books.drops.count(Drop::HandoverFull);
+        self.accounting.handed -= 1;
+        self.accounting.drops.count(Drop::HandoverFull);
     }
 
     /// A frame that another thread handed over had no memory here.
     pub fn lost_on_the_way(&mut self) {
-        self.books.taken += 1;
-        self.books.drops.count(Drop::HandoverFull);
+        self.accounting.taken += 1;
+        self.accounting.drops.count(Drop::HandoverFull);
     }
 
     /// What the NATs of the node hold.
@@ -254,7 +274,7 @@ impl Plane {
         all
     }
 
-    /// What the log of NAT is told since the last call, and how many events there was no room for, ever.
+    /// What the log of NAT gets since the last call, and how many events there was no room for, ever.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
         let mut all = self.past.events();
         for stage in &mut self.stages {
@@ -296,6 +316,7 @@ impl Plane {
 
     /// What hosts use together is limited otherwise from now on.
     pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.text_epoch = self.text_epoch.wrapping_add(1);
         for stage in &mut self.stages {
             match stage {
                 Stage::Filter(filter) => filter.limit(limits),
@@ -322,11 +343,11 @@ impl Plane {
     }
 
     /// Where all frames are.
-    pub fn books(&self) -> Books {
-        Books { own: self.own.made, held: self.own.held, ..self.books.clone() }
+    pub fn accounting(&self) -> Accounting {
+        Accounting { own: self.own.made, held: self.own.held, ..self.accounting.clone() }
     }
 
-    /// Reads the headers of frames off the wire; those that are none of the stages' business get their fate here.
+    /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
     fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let mut admitted = Set::EMPTY;
         for i in 0..batch.len() {
@@ -335,15 +356,15 @@ impl Plane {
                 Ok(()) => {
                     // Whoever hands a frame over has greeted it.
                     let is_new = batch.ways[i] == Way::Wire;
-                    if let Some(fate) = is_new.then(|| self.greet(now, &batch[i])).flatten() {
-                        self.decide(batch, i, fate);
+                    if let Some(verdict) = is_new.then(|| self.greet(now, &batch[i])).flatten() {
+                        self.decide(batch, i, verdict);
                     } else if !matches!(batch[i].kind(), Kind::V4 | Kind::V6) {
                         self.across(batch, i);
                     } else {
                         admitted.insert(i);
                     }
                 }
-                Err(reason) => self.decide(batch, i, Fate::Dropped(reason)),
+                Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
             }
         }
         admitted = self.vet(now, batch, admitted);
@@ -353,7 +374,7 @@ impl Plane {
             let way = batch.ways[i];
             match self.enter(now, (&mut batch[i], way), dir) {
                 Ok(entry) => entries.insert(i, entry),
-                Err(fate) => self.decide(batch, i, fate),
+                Err(verdict) => self.decide(batch, i, verdict),
             }
         }
         entries
@@ -367,7 +388,7 @@ impl Plane {
         for i in fresh {
             if self.is_impostor(&batch[i]) {
                 taken.remove(i);
-                self.decide(batch, i, Fate::Dropped(Drop::MartianSource));
+                self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
             }
         }
         fresh = fresh.and(taken);
@@ -390,7 +411,7 @@ impl Plane {
             if let Some(error) = error {
                 self.own.report(now, &batch[i], error, back);
             }
-            self.decide(batch, i, Fate::Dropped(reason));
+            self.decide(batch, i, Verdict::Dropped(reason));
         }
         taken
     }
@@ -401,17 +422,17 @@ impl Plane {
         usize::from(frame.port.0) >= self.left && self.stages.iter().any(says_so)
     }
 
-    /// The fate of a frame that comes to no stage.
-    fn decide(&mut self, batch: &mut Batch<'_>, i: usize, fate: Fate) {
-        if let Fate::Dropped(reason) = fate {
-            self.books.drops.count(reason);
+    /// The verdict of a frame that comes to no stage.
+    fn decide(&mut self, batch: &mut Batch<'_>, i: usize, verdict: Verdict) {
+        if let Verdict::Dropped(reason) = verdict {
+            self.accounting.drops.count(reason);
         }
-        batch.fates[i] = fate;
+        batch.verdicts[i] = verdict;
     }
 
-    /// Where a frame enters the chain that came in this way, or its fate if it does not.
+    /// Where a frame enters the chain that came in this way, or its verdict if it does not.
     #[inline]
-    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Fate> {
+    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
         let elsewhere = match way {
             Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
             Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
@@ -423,19 +444,19 @@ impl Plane {
         elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
     }
 
-    /// Where a frame enters that the NAT of another thread has handed over, or its fate.
+    /// Where a frame enters that the NAT of another thread has handed over, or its verdict.
     #[cold]
     fn enter_nat(
         &mut self,
         now: Time,
         frame: &mut Frame<'_>,
         (way, number): (Way, u8),
-    ) -> Result<Entry, Fate> {
+    ) -> Result<Entry, Verdict> {
         let nat = self.steering.nat(number).and_then(|k| Some((k, self.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
             // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
             return match way {
-                Way::Turned(_) => Err(Fate::Dropped(Drop::NatNoMapping)),
+                Way::Turned(_) => Err(Verdict::Dropped(Drop::NatNoMapping)),
                 _ => Ok(Entry::Begin(Dir::Outward)),
             };
         };
@@ -443,7 +464,7 @@ impl Plane {
             Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
             Way::Asks(_) if nat.awaits(now, frame) => {
                 let to = nat.owner_of_source(frame);
-                Err(Fate::Handed(Handover { to, way: Way::Awaited(number) }))
+                Err(Verdict::Handed(Handover { to, way: Way::Awaited(number) }))
             }
             Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),
             _ => {
@@ -453,52 +474,57 @@ impl Plane {
         }
     }
 
-    /// The fate of a frame that a router's stages do not see: about neighbours, or not for the node at all.
-    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Fate> {
+    /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
+    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
         let Exit::Router(router) = &mut self.exit else { return None };
         let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
-            return Some(Fate::Dropped(Drop::NotForUs));
+            return Some(Verdict::Dropped(Drop::NotForUs));
         }
         match frame.kind() {
             Kind::V4 => None,
             Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
-            Kind::Other => Some(Fate::Dropped(Drop::NoProtocol)),
+            Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
             _ => match router.hear(frame, now, &mut self.own) {
-                Some(true) => Some(Fate::Local),
-                Some(false) => Some(Fate::Dropped(Drop::NotForUs)),
-                None if frame.kind() == Kind::Arp => Some(Fate::Dropped(Drop::NoProtocol)),
-                None => Some(Fate::Local),
+                Some(true) => Some(Verdict::Local),
+                Some(false) => Some(Verdict::Dropped(Drop::NotForUs)),
+                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(Drop::NoProtocol)),
+                None => Some(Verdict::Local),
             },
         }
     }
 
     /// The chain, and where those leave that came through it.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
-        self.lead(now, batch, entries);
+        match self.cache.take() {
+            Some(cache) => self.lead_cached(now, batch, entries, cache),
+            None => self.lead(now, batch, entries),
+        }
         self.spare_machine(now, batch);
-        self.filters_mut().for_each(|filter| filter.settle(&batch.fates));
+        self.filters_mut().for_each(|filter| filter.settle(&batch.verdicts));
     }
 
     /// The machine is given no more than it may be.
     fn spare_machine(&mut self, now: Time, batch: &mut Batch<'_>) {
         for i in 0..batch.len() {
-            if batch.fates[i] != Fate::Local {
+            if batch.verdicts[i] != Verdict::Local {
                 continue;
             }
             let is_near = matches!(&self.exit, Exit::Router(router) if router.is_near(&batch[i]));
             if let Some(reason) = self.local.refuses(now, &batch[i], is_near) {
-                self.decide(batch, i, Fate::Dropped(reason));
+                self.decide(batch, i, Verdict::Dropped(reason));
             }
         }
     }
 
-    fn lead(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
-        let through = chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.books.drops);
+    pub(crate) fn lead(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
+        let through =
+            chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.exit {
-            let Batch { frames, fates, .. } = batch;
-            let (own, drops, stage) = (&mut self.own, &mut self.books.drops, self.stages.len());
-            let mut step = Step { now, frames: Frames(frames), own, drops, fates, turned: Set::EMPTY, stage };
+            let Batch { frames, verdicts, .. } = batch;
+            let (own, drops, stage) = (&mut self.own, &mut self.accounting.drops, self.stages.len());
+            let mut step =
+                Step { now, frames: Frames(frames), own, drops, verdicts, turned: Set::EMPTY, stage };
             router.run(&mut step, Dir::Outward, through.outward);
             router.run(&mut step, Dir::Inward, through.inward);
             return;
@@ -545,13 +571,13 @@ impl Plane {
     }
 
     /// With the tags of the port it leaves by.
-    fn leave(&self, batch: &mut Batch<'_>, i: usize, port: PortId) {
+    pub(crate) fn leave(&self, batch: &mut Batch<'_>, i: usize, port: PortId) {
         let (frame, tags) = (&mut batch[i], self.tags(port));
         if frame.has_tags() || !tags.is_empty() {
             let (dst, src) = frame.macs();
             frame.set_ethernet(dst, src, tags);
         }
-        batch.fates[i] = Fate::Out(port);
+        batch.verdicts[i] = Verdict::Out(port);
     }
 
     /// The tags of a port.
@@ -560,14 +586,14 @@ impl Plane {
         clippy::indexing_slicing,
         reason = "who names a port is the node itself, and it has one by each number"
     )]
-    fn tags(&self, port: PortId) -> &[[u8; 4]] {
+    pub(crate) fn tags(&self, port: PortId) -> &[[u8; 4]] {
         &self.ports[usize::from(port.0)].tags
     }
 
     /// Leads the node's own frames through the chain until it has no more to say.
     pub(crate) fn run_own(&mut self, now: Time) {
         while !self.own.waiting.is_empty() {
-            let mut waiting: Vec<OwnFrame> =
+            let mut waiting: Vec<Originated> =
                 self.own.waiting.drain(..self.own.waiting.len().min(BATCH)).collect();
             let mut batch = Batch::default();
             let mut entries = Entries::default();
@@ -576,28 +602,29 @@ impl Plane {
                 batch.push(Frame::new(&mut own.buf, HEAD_ROOM, end, own.port));
                 let read = batch[i].read(ETHERNET - 2);
                 match own.entry {
-                    Entry::Leave(port) => batch.fates[i] = Fate::Out(port),
-                    Entry::Hand(to) => batch.fates[i] = Fate::Handed(to),
+                    Entry::Leave(port) => batch.verdicts[i] = Verdict::Out(port),
+                    Entry::Hand(to) => batch.verdicts[i] = Verdict::Handed(to),
                     entry => match read {
                         Ok(()) => entries.insert(i, entry),
-                        Err(reason) => self.decide(&mut batch, i, Fate::Dropped(reason)),
+                        Err(reason) => self.decide(&mut batch, i, Verdict::Dropped(reason)),
                     },
                 }
             }
             self.pass(now, &mut batch, entries);
             for i in 0..batch.len() {
-                if let Fate::Handed(_) = batch.fates[i] {
+                if let Verdict::Handed(_) = batch.verdicts[i] {
                     self.tag(&mut batch[i]);
                 }
             }
-            let leave = |(frame, fate): (&Frame<'_>, Fate)| (fate, frame.port, frame.bytes().to_vec());
+            let leave =
+                |(frame, verdict): (&Frame<'_>, Verdict)| (verdict, frame.port, frame.bytes().to_vec());
             let outcome: Vec<_> = batch.outcome().map(leave).collect();
-            for (fate, port, bytes) in outcome {
-                self.book(fate);
-                let to = match fate {
-                    Fate::Out(port) => Leave::Port(port),
-                    Fate::Local => Leave::Machine,
-                    Fate::Handed(to) => Leave::Thread(to, port),
+            for (verdict, port, bytes) in outcome {
+                self.book(verdict);
+                let to = match verdict {
+                    Verdict::Out(port) => Leave::Port(port),
+                    Verdict::Local => Leave::Machine,
+                    Verdict::Handed(to) => Leave::Thread(to, port),
                     _ => continue,
                 };
                 self.departures.push(Departure { to, bytes });
@@ -605,9 +632,9 @@ impl Plane {
         }
         self.filters_mut().for_each(Filter::forget_refused);
         let refused = std::mem::take(&mut self.own.refused);
-        (0..refused).for_each(|_| self.books.drops.count(Drop::OwnLimit));
+        (0..refused).for_each(|_| self.accounting.drops.count(Drop::OwnLimit));
         let gave_way = std::mem::take(&mut self.own.gave_way);
-        (0..gave_way).for_each(|_| self.books.drops.count(Drop::FragmentLimit));
+        (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
     }
 
     /// Gives a frame of the node's own the tags that it would have come in with.
@@ -616,14 +643,14 @@ impl Plane {
         frame.set_ethernet(dst, src, self.tags(frame.port));
     }
 
-    fn book(&mut self, fate: Fate) {
-        match fate {
-            Fate::Out(_) => self.books.left += 1,
-            Fate::Local => self.books.local += 1,
-            Fate::Handed(_) => self.books.handed += 1,
+    fn book(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Out(_) => self.accounting.left += 1,
+            Verdict::Local => self.accounting.local += 1,
+            Verdict::Handed(_) => self.accounting.handed += 1,
             // Counted where they were decided.
-            Fate::Held | Fate::Dropped(_) => {}
-            Fate::Live => unreachable!("each frame has a fate behind the chain"),
+            Verdict::Held | Verdict::Dropped(_) => {}
+            Verdict::Live => unreachable!("each frame has a verdict behind the chain"),
         }
     }
 }
@@ -718,7 +745,7 @@ mod tests {
         bytes
     }
 
-    fn passed(text: &str, port: u8, tags: &[[u8; 4]]) -> (Fate, Vec<u8>) {
+    fn passed(text: &str, port: u8, tags: &[[u8; 4]]) -> (Verdict, Vec<u8>) {
         let config = Config::read("n", text).expect("a node");
         let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
         let mut buf = buffer(tags);
@@ -726,26 +753,26 @@ mod tests {
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
         plane.run(Time::from_ms(1), &mut batch);
-        assert!(plane.books().balance(), "{:?}", plane.books());
-        let (frame, fate) = batch.outcome().next().expect("one");
-        (fate, frame.bytes().to_vec())
+        assert!(plane.accounting().balance(), "{:?}", plane.accounting());
+        let (frame, verdict) = batch.outcome().next().expect("one");
+        (verdict, frame.bytes().to_vec())
     }
 
     #[test]
     fn a_bump_in_the_wire_passes_frames_both_ways_and_changes_tags() {
         let plain = buffer(&[])[HEAD_ROOM..].to_vec();
-        assert_eq!(passed("lan > wan", 0, &[]), (Fate::Out(PortId(1)), plain.clone()));
-        assert_eq!(passed("lan > wan", 1, &[]), (Fate::Out(PortId(0)), plain.clone()));
+        assert_eq!(passed("lan > wan", 0, &[]), (Verdict::Out(PortId(1)), plain.clone()));
+        assert_eq!(passed("lan > wan", 1, &[]), (Verdict::Out(PortId(0)), plain.clone()));
         let tags = [[0x88, 0xa8, 0, 7], [0x81, 0, 0, 9]];
-        let (fate, bytes) = passed("lan > wan(vlan 7.9)", 0, &[]);
-        assert_eq!((fate, &bytes[..]), (Fate::Out(PortId(1)), &buffer(&tags)[HEAD_ROOM..]));
+        let (verdict, bytes) = passed("lan > wan(vlan 7.9)", 0, &[]);
+        assert_eq!((verdict, &bytes[..]), (Verdict::Out(PortId(1)), &buffer(&tags)[HEAD_ROOM..]));
         assert_eq!(passed("lan(vlan 7.9) > wan", 0, &[[0x88, 0xa8, 0xe0, 7], tags[1]]).1, plain);
         // A priority alone is no VLAN.
-        assert_eq!(passed("lan > wan", 0, &[[0x81, 0, 0xe0, 0]]), (Fate::Out(PortId(1)), plain));
+        assert_eq!(passed("lan > wan", 0, &[[0x81, 0, 0xe0, 0]]), (Verdict::Out(PortId(1)), plain));
         for (text, tags) in
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {
-            assert_eq!(passed(text, 0, tags).0, Fate::Dropped(Drop::UnknownVlan), "{text}");
+            assert_eq!(passed(text, 0, tags).0, Verdict::Dropped(Drop::UnknownVlan), "{text}");
         }
     }
 

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_of_a_port_are_told() {
+    fn all_mistakes_of_a_port_are_reported() {
         let wrong = read("lan(192.168.0.1/33,\nmtu 12, vlan 0,\nmac 1:2, colour red)").expect_err("wrong");
         let lines: Vec<_> = wrong.lines().collect();
         assert_eq!(lines.len(), 5, "{wrong}");

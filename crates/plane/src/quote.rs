@@ -3,7 +3,7 @@
 //! ```text
 //!  ICMP header, 8 bytes | IP header of the quoted packet | the first 8 bytes or more of what that carried
 //! ```
-//! The error's own checksum is right, unless it came in pieces, and so is that of the quoted IPv4 header (RFC 5508
+//! The error's own checksum is right, unless it came in fragments, and so is that of the quoted IPv4 header (RFC 5508
 //! REQ-3). Options and extension headers are passed over. An error about an error is none (RFC 1122, section 3.2.2).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
@@ -58,7 +58,7 @@ fn ports(proto: u8, l4: &[u8; LEAST]) -> Result<(u16, u16), Unclear> {
     }
 }
 
-/// Whether the checksum of an error is right whose bytes have this sum; of a piece nobody can say.
+/// Whether the checksum of an error is right whose bytes have this sum; of a fragment nobody can say.
 fn is_right(frame: &Frame<'_>, covered: u64) -> bool {
     frame.fragment() != Fragment::Whole || fold(covered) == 0xffff
 }

@@ -1,7 +1,7 @@
 //! After a panic: a mistake in the node costs the batch that it was made in, and not the node.
 //!
 //! ```text
-//! panic within a call > the stage at work begins anew, the others live on > what is missing from the books was lost
+//! panic within a call > the stage at work begins anew, the others live on > what is missing from the accounting was lost
 //! ```
 //! Nobody knows what the stage at work had done and what not, so that nothing of it is kept but its configuration and
 //! counters. Routes stay, wherever it happened.
@@ -35,7 +35,7 @@ impl Plane {
                     "filter"
                 }
                 Stage::Nat(nat) => {
-                    // What the log was not told yet; in disorder it may not even say that.
+                    // What the log has not got yet; in disorder it may not even say that.
                     if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.end(now))) {
                         self.past.add(Past { events, lost, ..Past::default() });
                     }
@@ -45,6 +45,7 @@ impl Plane {
             };
             (k, name)
         });
+        self.text_epoch = self.text_epoch.wrapping_add(1);
         self.own.waiting.clear();
         self.own.held = self.waiting();
         Recovered { frames: self.write_off(), stage }
@@ -65,11 +66,16 @@ impl Plane {
 
     /// Counts as lost what came in and is nowhere any more.
     fn write_off(&mut self) -> u64 {
-        let books = self.books();
-        let came = books.entered + books.own + books.taken;
-        let lost =
-            came.saturating_sub(books.left + books.local + books.handed + books.held + books.drops.total());
-        (0..lost).for_each(|_| self.books.drops.count(Drop::Panic));
+        let accounting = self.accounting();
+        let came = accounting.entered + accounting.own + accounting.taken;
+        let lost = came.saturating_sub(
+            accounting.left
+                + accounting.local
+                + accounting.handed
+                + accounting.held
+                + accounting.drops.total(),
+        );
+        (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
         lost
     }
 }
@@ -77,7 +83,7 @@ impl Plane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, Fate};
+    use crate::batch::{Batch, Verdict};
     use crate::config::Config;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::scenario::packet;
@@ -85,7 +91,7 @@ mod tests {
     const NODE: &str = "lan > nat(public 192.0.2.1 ports 5000-5000, log sessions) > \
                         filter(accept state established, accept outward) > wan";
 
-    fn sent(plane: &mut Plane, now: Time, frames: &[(&str, u8)]) -> Vec<Fate> {
+    fn sent(plane: &mut Plane, now: Time, frames: &[(&str, u8)]) -> Vec<Verdict> {
         let bytes =
             |line: &str| [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &packet(line).expect("a packet")].concat();
         let mut buffers: Vec<_> = frames.iter().map(|(line, _)| bytes(line)).collect();
@@ -95,7 +101,7 @@ mod tests {
             batch.push(Frame::new(buf, HEAD_ROOM, end, PortId(*port)));
         }
         plane.run(now, &mut batch);
-        batch.outcome().map(|(_, fate)| fate).collect()
+        batch.outcome().map(|(_, verdict)| verdict).collect()
     }
 
     const OUT: (&str, u8) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
@@ -111,33 +117,37 @@ mod tests {
     #[test]
     fn a_panic_costs_its_batch() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
-        assert_eq!(sent(&mut plane, now, &[OUT, PIECE]), [Fate::Out(PortId(1)), Fate::Held]);
+        assert_eq!(sent(&mut plane, now, &[OUT, PIECE]), [Verdict::Out(PortId(1)), Verdict::Held]);
         assert!(catch_unwind(AssertUnwindSafe(|| sent(&mut plane, now, &[BACK, WRONG, BACK]))).is_err());
         assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
-        let books = plane.books();
-        assert!(books.balance() && books.held == 1 && books.drops[Drop::Panic] == 3, "{books:?}");
-        assert_eq!(sent(&mut plane, now, &[BACK]), [Fate::Out(PortId(0))], "its session lives");
+        let accounting = plane.accounting();
+        assert!(
+            accounting.balance() && accounting.held == 1 && accounting.drops[Drop::Panic] == 3,
+            "{accounting:?}"
+        );
+        assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "its session lives");
     }
 
     #[test]
     fn a_stage_that_was_at_work_begins_anew_and_the_log_hears_of_it() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
-        for (k, stage, fate) in
-            [(1, "filter", Fate::Dropped(Drop::FilterPolicy)), (0, "nat", Fate::Dropped(Drop::NatNoMapping))]
-        {
+        for (k, stage, verdict) in [
+            (1, "filter", Verdict::Dropped(Drop::FilterPolicy)),
+            (0, "nat", Verdict::Dropped(Drop::NatNoMapping)),
+        ] {
             sent(&mut plane, now, &[OUT, PIECE]);
-            assert_eq!(sent(&mut plane, now, &[BACK]), [Fate::Out(PortId(0))], "{stage}");
+            assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "{stage}");
             plane.events();
             plane.own.at_work = Some(k);
             assert_eq!(
                 plane.recover(now),
                 Recovered { frames: u64::from(k == 0) * 2, stage: Some((k, stage)) }
             );
-            assert!(plane.books().balance(), "{:?}", plane.books());
-            assert_eq!(sent(&mut plane, now, &[BACK]), [fate], "{stage}: what it knew is gone");
+            assert!(plane.accounting().balance(), "{:?}", plane.accounting());
+            assert_eq!(sent(&mut plane, now, &[BACK]), [verdict], "{stage}: what it knew is gone");
             // The end of its block and of its session.
             assert_eq!(plane.events().0.len(), if stage == "nat" { 2 } else { 0 });
         }
-        assert_eq!(sent(&mut plane, now, &[OUT, BACK]), [Fate::Out(PortId(1)), Fate::Out(PortId(0))]);
+        assert_eq!(sent(&mut plane, now, &[OUT, BACK]), [Verdict::Out(PortId(1)), Verdict::Out(PortId(0))]);
     }
 }

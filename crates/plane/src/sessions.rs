@@ -1,4 +1,4 @@
-//! What lives in a plane for people to see: a piece at a time, so that frames wait for none, and in words elsewhere.
+//! What lives in a plane for people to see: a fragment at a time, so that frames wait for none, and in words elsewhere.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::filter::Connection;
 use crate::nat::Mapped;
 use crate::plane::Plane;
 
-/// Records of a piece, and places that are looked at for them: most of a table may be free.
+/// Records of a fragment, and places that are looked at for them: most of a table may be free.
 const MOST: usize = 256;
 const MOST_LOOKED_AT: u32 = 2048;
 
@@ -48,7 +48,7 @@ pub(crate) struct Piece<T> {
 }
 
 impl<T> Piece<T> {
-    /// Those of these numbers that `one` returns a record for, as many as a piece has.
+    /// Those of these numbers that `one` returns a record for, as many as a fragment has.
     pub(crate) fn of(numbers: Range<u32>, one: impl Fn(u32) -> Option<T>) -> Piece<T> {
         let mut records = Vec::new();
         for number in numbers.clone() {

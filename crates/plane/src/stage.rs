@@ -3,22 +3,13 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::batch::{Fate, Frames, PerFrame, Set};
+use crate::batch::{Frames, PerFrame, Set, Verdict};
 use crate::drops::{Drop, Drops};
 use crate::frame::PortId;
 use crate::icmp::Error;
 use crate::own::{Entry, Own};
-use crate::steer::{Handover, Way};
 use crate::time::Time;
-
-/// Which way a frame passes the stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dir {
-    /// From the left end of the text to the right: from the inside out.
-    Outward,
-    /// From the right end to the left.
-    Inward,
-}
+use crate::way::{Dir, Handover, Way};
 
 /// One of a kind for each direction, so that neither end takes from the other.
 #[derive(Debug)]
@@ -31,6 +22,11 @@ impl<T> ByDir<T> {
     /// Two that are made alike.
     pub(crate) fn new(one: impl Fn() -> T) -> ByDir<T> {
         ByDir { outward: one(), inward: one() }
+    }
+
+    /// Both, to be looked at.
+    pub(crate) fn both(&self) -> [&T; 2] {
+        [&self.outward, &self.inward]
     }
 
     /// Both.
@@ -65,7 +61,7 @@ pub(crate) struct Step<'s, 'a> {
     pub(crate) frames: Frames<'s, 'a>,
     pub(crate) own: &'s mut Own,
     pub(crate) drops: &'s mut Drops,
-    pub(super) fates: &'s mut PerFrame<Fate>,
+    pub(super) verdicts: &'s mut PerFrame<Verdict>,
     /// Frames that turned back here.
     pub(super) turned: Set,
     /// The stage in the order of the text.
@@ -76,10 +72,10 @@ impl Step<'_, '_> {
     /// The frame goes no further.
     pub(crate) fn drop(&mut self, i: usize, reason: Drop) {
         self.drops.count(reason);
-        self.fates[i] = Fate::Dropped(reason);
+        self.verdicts[i] = Verdict::Dropped(reason);
     }
 
-    /// The frame goes no further, and its sender is told; the error enters the chain at `back`.
+    /// The frame goes no further, and its sender is informed; the error enters the chain at `back`.
     pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
         self.own.report(self.now, &self.frames[i], error, back);
         self.drop(i, reason);
@@ -87,23 +83,23 @@ impl Step<'_, '_> {
 
     /// The frame goes on in another thread, which it comes to by this way.
     pub(crate) fn hand(&mut self, i: usize, to: u8, way: Way) {
-        self.fates[i] = Fate::Handed(Handover { to, way });
+        self.verdicts[i] = Verdict::Handed(Handover { to, way });
     }
 
     /// The stage keeps a copy, which it passes on later with [`Own::release`], or gives up with [`Own::lapse`].
     pub(crate) fn hold(&mut self, i: usize) {
         self.own.held += 1;
-        self.fates[i] = Fate::Held;
+        self.verdicts[i] = Verdict::Held;
     }
 
     /// The frame is for the machine that the node runs on.
     pub(crate) fn local(&mut self, i: usize) {
-        self.fates[i] = Fate::Local;
+        self.verdicts[i] = Verdict::Local;
     }
 
     /// The frame leaves by this port.
     pub(crate) fn leave(&mut self, i: usize, port: PortId) {
-        self.fates[i] = Fate::Out(port);
+        self.verdicts[i] = Verdict::Out(port);
     }
 
     /// The outward frame turns here and passes the stages before this one inward; it is not among those that go on.

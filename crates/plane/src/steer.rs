@@ -20,119 +20,26 @@ mod nats;
 
 use weir_packet::steer::{mix4, mix6, pick};
 
-use crate::batch::Fate;
+use crate::batch::Verdict;
 use crate::chain::Stage;
 use crate::drops::{Drop, Drops};
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
+use crate::icmp::{quoted4, quoted6};
 use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::own::{Entry, Own};
-use crate::stage::Dir;
 use crate::time::Time;
+use crate::way::{Dir, Handover, Share, Way};
 use meeting::Meeting;
 use nats::{Nats, Whose};
-
-/// Most threads of a node.
-pub const MOST_THREADS: u8 = 64;
-
-/// Which of a node's threads a plane is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// Its number, from 0.
-    pub thread: u8,
-    /// How many there are, at most [`MOST_THREADS`].
-    pub of: u8,
-}
-
-impl Default for Share {
-    /// The only one.
-    fn default() -> Share {
-        Share { thread: 0, of: 1 }
-    }
-}
-
-impl Share {
-    /// What a thread may have of what all may have together.
-    pub(crate) fn part(self, all: u32) -> u32 {
-        all.div_ceil(self.of.into())
-    }
-}
-
-/// A frame that another thread goes on with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handover {
-    /// Who that is.
-    pub to: u8,
-    /// How it comes there.
-    pub way: Way,
-}
-
-/// How a frame comes to a plane. None says a number of a stage: threads take another text one after the other. A NAT has
-/// its number among the NATs of the text; by another text it may be another one, which does not know the frame's addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// By a port.
-    Wire,
-    /// By another thread, which found that it belongs here.
-    Found,
-    /// By another thread: a piece of a packet, which meets the others here.
-    Meets,
-    /// By another thread, whose NAT of this number has translated its source: it goes inward through that.
-    Turned(u8),
-    /// By another thread, whose NAT of this number asks whether a mapping awaits it; else it is for the node itself.
-    Asks(u8),
-    /// By the thread that was asked: a mapping awaits it there.
-    Awaited(u8),
-}
-
-/// Bits of a code that say the way; the others are the number of a NAT.
-const WAY_BITS: u32 = 3;
-
-impl Way {
-    /// As a byte; never 255.
-    pub fn code(self) -> u8 {
-        let (way, nat) = match self {
-            Way::Wire => (0, 0),
-            Way::Found => (1, 0),
-            Way::Meets => (2, 0),
-            Way::Turned(nat) => (3, nat),
-            Way::Asks(nat) => (4, nat),
-            Way::Awaited(nat) => (5, nat),
-        };
-        nat << WAY_BITS | way
-    }
-
-    /// What a byte stands for.
-    pub fn of_code(code: u8) -> Option<Way> {
-        let nat = code >> WAY_BITS;
-        match code & ((1 << WAY_BITS) - 1) {
-            0 => Some(Way::Wire),
-            1 => Some(Way::Found),
-            2 => Some(Way::Meets),
-            3 => Some(Way::Turned(nat)),
-            4 => Some(Way::Asks(nat)),
-            5 => Some(Way::Awaited(nat)),
-            _ => None,
-        }
-    }
-}
-
-/// What a plane has heard of neighbours, and the others of its node are to hear.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
-    /// The port that it came in by.
-    pub port: PortId,
-    /// The frame, without tags.
-    pub frame: Vec<u8>,
-}
 
 /// Which frames must meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Together {
     /// None: nothing is remembered from one to the next.
     Nothing,
-    /// The pieces of a packet.
-    Pieces,
+    /// The fragments of a packet.
+    Fragments,
     /// All between the same two addresses.
     Ends,
     /// All of a host inside, as the NATs see it.
@@ -151,7 +58,7 @@ pub(crate) struct Steering {
 impl Steering {
     /// That of a node with these stages.
     pub(crate) fn new(share: Share, stages: &[Stage], limits: &Limits) -> Steering {
-        let meeting = Meeting::new(limits.pieces(share));
+        let meeting = Meeting::new(limits.fragments(share));
         let mut steering = Steering { share, together: Together::Nothing, nats: Nats::default(), meeting };
         steering.look(stages);
         steering
@@ -159,21 +66,21 @@ impl Steering {
 
     /// What hosts use together is limited otherwise from now on.
     pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.meeting.limit(limits.pieces(self.share));
+        self.meeting.limit(limits.fragments(self.share));
     }
 
     /// The stages are others than before. [`Steering::let_go`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
         let of = |stage: &Stage| match stage {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
-            Stage::Filter(_) => Together::Pieces,
+            Stage::Filter(_) => Together::Fragments,
             Stage::Nat(_) => Together::Inside,
         };
         self.together = stages.iter().map(of).max().unwrap_or(Together::Nothing);
         self.nats = Nats::of(stages);
     }
 
-    /// Where pieces meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
+    /// Where fragments meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
     /// the left end.
     #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     pub(crate) fn let_go(&mut self, left: usize, own: &mut Own) {
@@ -190,7 +97,7 @@ impl Steering {
                 _ => self.hand(pick(addresses(&frame), self.share.of)),
             };
             let entry = match hand {
-                Some(Fate::Handed(to)) => Entry::Hand(to),
+                Some(Verdict::Handed(to)) => Entry::Hand(to),
                 _ => Entry::Begin(dir),
             };
             own.release(entry, port, buf);
@@ -210,13 +117,13 @@ impl Steering {
         (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
         own: &mut Own,
-    ) -> Option<Fate> {
+    ) -> Option<Verdict> {
         if self.share.of == 1 {
             return None;
         }
         let owner = match self.together {
             Together::Nothing => return None,
-            Together::Pieces if frame.fragment() == Fragment::Whole => return None,
+            Together::Fragments if frame.fragment() == Fragment::Whole => return None,
             _ if self.meets_others((frame, dir), stages) => {
                 return self.send_to_meeting(now, (frame, dir), stages, own);
             }
@@ -225,12 +132,12 @@ impl Steering {
         self.hand(owner)
     }
 
-    /// Whether it is a piece of a packet whose thread only the first piece tells.
+    /// Whether it is a fragment of a packet whose thread only the first fragment tells.
     fn meets_others(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
         match self.together {
             Together::Inside => self.nats.is_piece((frame, dir), stages),
             Together::Ends => frame.is_piece_of_icmp(),
-            Together::Pieces | Together::Nothing => false,
+            Together::Fragments | Together::Nothing => false,
         }
     }
 
@@ -242,25 +149,25 @@ impl Steering {
                 Whose::Mixed(mixed) => pick(mixed, self.share.of),
             },
             Together::Ends => pick(ends(frame), self.share.of),
-            Together::Pieces | Together::Nothing => pick(addresses(frame), self.share.of),
+            Together::Fragments | Together::Nothing => pick(addresses(frame), self.share.of),
         }
     }
 
-    /// Why a piece goes no further that no other has told about.
+    /// Why a fragment goes no further that no other has reported.
     fn no_first(&self) -> Drop {
         if self.together == Together::Inside { Drop::NatFragment } else { Drop::FilterFragment }
     }
 
-    fn hand(&self, owner: u8) -> Option<Fate> {
-        (owner != self.share.thread).then_some(Fate::Handed(Handover { to: owner, way: Way::Found }))
+    fn hand(&self, owner: u8) -> Option<Verdict> {
+        (owner != self.share.thread).then_some(Verdict::Handed(Handover { to: owner, way: Way::Found }))
     }
 
-    /// Frames that wait for the first piece of theirs.
+    /// Frames that wait for the first fragment of theirs.
     pub(crate) fn waiting(&self) -> usize {
         self.meeting.waiting()
     }
 
-    /// A piece of a packet goes where it meets the others.
+    /// A fragment of a packet goes where it meets the others.
     #[cold]
     fn send_to_meeting(
         &mut self,
@@ -268,22 +175,22 @@ impl Steering {
         (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
         own: &mut Own,
-    ) -> Option<Fate> {
+    ) -> Option<Verdict> {
         let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
         match place == self.share.thread {
             true => self.meet(now, (frame, dir), stages, own),
-            false => Some(Fate::Handed(Handover { to: place, way: Way::Meets })),
+            false => Some(Verdict::Handed(Handover { to: place, way: Way::Meets })),
         }
     }
 
-    /// What becomes of a piece of a packet that meets the others here, if this is not its thread as well.
+    /// What becomes of a fragment of a packet that meets the others here, if this is not its thread as well.
     pub(crate) fn meet(
         &mut self,
         now: Time,
         (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
         own: &mut Own,
-    ) -> Option<Fate> {
+    ) -> Option<Verdict> {
         if !self.meets_others((frame, dir), stages) {
             // By another text of the thread that sent it here.
             return self.elsewhere(now, (frame, dir), stages, own);
@@ -294,19 +201,24 @@ impl Steering {
                 None => {
                     own.held += 1;
                     own.give_way(self.meeting.hold(now, (frame, dir)));
-                    Some(Fate::Held)
+                    Some(Verdict::Held)
                 }
             };
         }
         let owner = self.owner((frame, dir), stages);
         let entry = match (self.hand(owner), dir) {
-            (Some(Fate::Handed(to)), _) => Entry::Hand(to),
+            (Some(Verdict::Handed(to)), _) => Entry::Hand(to),
             (_, dir) => Entry::Begin(dir),
         };
         for (port, buf) in self.meeting.learn(now, (frame, dir), owner) {
             own.release(entry, port, buf);
         }
         self.hand(owner)
+    }
+
+    /// When something is due.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.meeting.due()
     }
 
     /// Lets time pass.
@@ -346,25 +258,4 @@ fn ends(frame: &Frame<'_>) -> u32 {
         _ => quoted6(frame).map(|(src, dst)| mix6(src).wrapping_add(mix6(dst))),
     };
     quoted.unwrap_or_else(|| addresses(frame))
-}
-
-/// Bytes of an error of ICMP in front of what it quotes.
-const ERROR: usize = 8;
-
-/// The packet that a frame quotes, if it is an error of ICMP, whole or its first piece.
-fn quoted<'a>(frame: &'a Frame<'_>) -> Option<&'a [u8]> {
-    if frame.icmp_error() { frame.l4().get(ERROR..) } else { None }
-}
-
-fn quoted4(frame: &Frame<'_>) -> Option<(u32, u32)> {
-    let ip = quoted(frame)?;
-    let address = |at: usize| Some(u32::from_be_bytes(*ip.get(at..)?.first_chunk()?));
-    Some((address(12)?, address(16)?))
-}
-
-/// The addresses of the packet of IPv6 that a frame quotes, if it is an error.
-fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
-    let ip = quoted(frame)?;
-    let address = |at: usize| Some(u128::from_be_bytes(*ip.get(at..)?.first_chunk()?));
-    Some((address(8)?, address(24)?))
 }

@@ -12,6 +12,12 @@ use std::ops::Range;
 
 use weir_config::Notes;
 
+/// Most stages of a node.
+pub(crate) const MOST_STAGES: usize = 15;
+
+/// The text of a file by its name, or what to do about it.
+pub(crate) type FileOf<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
 /// A name with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {

@@ -1,4 +1,4 @@
-//! Time as the plane sees it: it has no clock, it is told.
+//! Time as the plane sees it: it has no clock, it is an argument.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use weir_packet::checksum::{fold, sum, write_ipv4};
-use weir_plane::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
+use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -338,11 +338,11 @@ impl Rig {
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, port));
         self.plane.run(Time::from_ms(now_ms), &mut batch);
         self.plane.departures().for_each(drop);
-        assert!(self.plane.books().balance());
-        let (frame, fate) = batch.outcome().next().expect("one");
-        match fate {
-            Fate::Out(to) if to != port => Some(ends(frame.bytes())),
-            Fate::Out(_) => panic!("{packet:?} turned"),
+        assert!(self.plane.accounting().balance());
+        let (frame, verdict) = batch.outcome().next().expect("one");
+        match verdict {
+            Verdict::Out(to) if to != port => Some(ends(frame.bytes())),
+            Verdict::Out(_) => panic!("{packet:?} turned"),
             _ => None,
         }
     }

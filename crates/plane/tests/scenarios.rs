@@ -6,21 +6,27 @@ use weir_plane::scenario::{VirtualNode, read, suites};
 
 #[test]
 fn the_plane_does_as_the_scenarios_say() {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut cached) = (Vec::new(), 0);
     for (name, scenarios) in suites() {
         for scenario in scenarios {
             for (how, mut node) in [
                 ("frame by frame", VirtualNode::default()),
                 ("in batches", VirtualNode::default().in_batches()),
+                ("hears of time only when something is due", VirtualNode::default().when_due()),
+                ("with a flow cache", VirtualNode::default().with_flow_caches()),
+                ("in batches with a flow cache", VirtualNode::default().in_batches().with_flow_caches()),
             ] {
                 if let Err(text) = scenario.run(&mut node) {
                     let (line, reference, title) = (scenario.line, &scenario.reference, &scenario.title);
                     wrong.push(format!("{name}:{line}: {reference}: {title}, {how}: {text}"));
                 }
+                cached += node.cached_frames();
             }
         }
     }
     assert!(wrong.is_empty(), "{} scenarios failed:\n{}", wrong.len(), wrong.join("\n"));
+    println!("{cached} frames passed by a flow cache");
+    assert!(cached > 100, "only {cached} frames passed by a flow cache");
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Street {
         Street { node, flood, dice: Dice(7), at: Duration::ZERO, what: format!("{what}, {threads} threads") }
     }
 
-    /// What leaves by the other end because of a packet that comes in by one, behind the next piece of the flood.
+    /// What leaves by the other end because of a packet that comes in by one, behind the next fragment of the flood.
     fn send(&mut self, end: End, line: &str) -> Vec<String> {
         for n in 0..BETWEEN {
             let (end, line) = (self.flood)(&mut self.dice);
@@ -93,7 +93,7 @@ impl Street {
         self.pass(End::Right, &format!("tcp {to} > {from} SA seq 1 ack 2"));
         self.pass(End::Left, &format!("tcp 198.18.0.200:{port} > 198.19.0.200:80 A seq 2 ack 2 len 100"));
         self.pass(End::Right, &format!("tcp {to} > {from} A seq 2 ack 102 len 1000"));
-        // Datagrams in pieces, the first one first, and then last, both ways.
+        // Datagrams in fragments, the first one first, and then last, both ways.
         let asks = format!("udp 198.18.0.200:{port} > 198.19.0.200:53");
         let (from, to) = ends(&self.pass(End::Left, &asks));
         let answers = format!("udp {to} > {from}");
@@ -258,17 +258,17 @@ fn a_flood_to_the_node_itself_keeps_nobody_else_from_it() {
 
 /// A host inside finds out how long packets may be, and by which way they go.
 fn discover(street: &mut Street, round: u32) {
-    for (line, told) in [
+    for (line, reported) in [
         (format!("udp 198.18.0.200:{round} > 198.19.0.200:53 len 1450 df"), "icmp unreachable/4 "),
         (format!("udp 198.18.0.200:{round} > 198.19.0.200:53 ttl 1"), "icmp exceeded"),
     ] {
         let answer = street.pass(End::Left, &line);
-        assert!(answer.starts_with(told), "{}: {line}: {answer}", street.what);
+        assert!(answer.starts_with(reported), "{}: {line}: {answer}", street.what);
     }
 }
 
 #[test]
-fn who_is_told_of_much_keeps_nobody_from_being_told() {
+fn who_is_reported_of_much_keeps_nobody_from_being_reported() {
     let text = ROUTER.replace("/16, 2001:db8:2::1/64)", "/16, 2001:db8:2::1/64, mtu 1400)");
     let rows: [(&str, Flood); 3] = [
         ("packets whose time ends here", |_| {

@@ -155,7 +155,7 @@ fn check(seed: u64, threads: u8, has_routes: bool) -> u32 {
             talks.push(talk(&mut dice, &mut node, at, &what));
         }
         node.sound().unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
-        assert_eq!(node.books().drops.total(), 0, "{what}");
+        assert_eq!(node.accounting().drops.total(), 0, "{what}");
     }
     let is_translated = |talk: &Talk| talk.as_seen[12..15] == [198, 19, 7];
     assert!(talks.iter().all(|talk| is_translated(talk) == nat.is_some()), "seed {seed}");

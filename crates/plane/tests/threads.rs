@@ -20,7 +20,7 @@ const OTHERWISE: &[&str] = &[
     "ports of 0 to 1023 stay in that range, others in theirs",
     "other rules for deterministic ports hold for what is new",
     "datagrams of one host to many keep nobody else from sending one, and a host with few gives nothing",
-    "one host that is told of much keeps no other from hearing how long packets may be",
+    "one host that gets many errors keeps no other from hearing how long packets may be",
 ];
 
 #[test]
@@ -39,7 +39,12 @@ fn threads_do_as_the_scenarios_say() {
                 }
                 run += 1;
                 let node = || VirtualNode::of_threads(threads);
-                for (how, mut node) in [("frame by frame", node()), ("in batches", node().in_batches())] {
+                let cached = || node().with_flow_caches();
+                for (how, mut node) in [
+                    ("frame by frame", node()),
+                    ("in batches", node().in_batches()),
+                    ("in batches with flow caches", cached().in_batches()),
+                ] {
                     if let Err(text) = scenario.run(&mut node) {
                         let (line, title) = (scenario.line, &scenario.title);
                         wrong.push(format!("{name}:{line}: {title}, {threads} threads, {how}: {text}"));
@@ -144,7 +149,7 @@ fn both_directions_of_all_sessions_and_errors_about_them_meet() {
                     0 | 1 => format!("udp {host}:{sport} > {remote}:{dport}"),
                     2 => format!("tcp {host}:{sport} > {remote}:{dport} S"),
                     3 => format!("icmp echo {host} > {remote} id {sport}"),
-                    // One host at a time talks to a far end without ports.
+                    // One host at a time talks to a remote end without ports.
                     _ => format!("proto/47 {host} > 198.19.{}.{} len 20", 1 + n / 200, n % 200),
                 };
                 let context = format!("{text}, {threads} threads: {line}");
@@ -167,9 +172,9 @@ fn both_directions_of_all_sessions_and_errors_about_them_meet() {
                 }
                 node.sound().unwrap_or_else(|wrong| panic!("{context}: {wrong}"));
             }
-            let books = node.books();
-            assert_eq!(books.drops.total(), 0, "{text}: {books:?}");
-            assert!(books.handed > 300, "{text}: nothing came to the wrong thread: {books:?}");
+            let accounting = node.accounting();
+            assert_eq!(accounting.drops.total(), 0, "{text}: {accounting:?}");
+            assert!(accounting.handed > 300, "{text}: nothing came to the wrong thread: {accounting:?}");
             // Each knows its part, and none what another knows.
             let mut known: Vec<Vec<String>> = node.sessions();
             assert!(known.iter().all(|of| !of.is_empty()), "{text}: {known:?}");
@@ -222,7 +227,7 @@ fn what_threads_cannot_share_is_refused() {
         (
             text,
             "nat(public 192.0.2.1 ports 2048-3071, block 64)",
-            "3 threads share the ports of a public address in pieces of 512",
+            "3 threads share the ports of a public address in fragments of 512",
         ),
         (text, "nat(public 192.0.2.1, deterministic 198.18.0.0/28)", "deterministic ports change only"),
         ("nat(public 192.0.2.1, block 32768)", "", "3 threads need blocks of ports each, and there are 2"),
@@ -253,7 +258,7 @@ const OTHER_PORTS: &[&str] = &[
     "public 192.0.2.2 ports 900-1400 5000-6000, block 128",
     "public 192.0.2.1 ports 1024-2047, block 128",
     "public 192.0.2.1 ports 1024-2047 3000-3127, public 192.0.2.3, block 7",
-    // As many pieces as threads, of addresses that come late.
+    // As many fragments as threads, of addresses that come late.
     "public 192.0.2.6-192.0.2.8 ports 1024-1151, public 192.0.2.9 ports 1024-1279, block 128",
 ];
 

@@ -36,7 +36,7 @@ pub(crate) const DPORT: usize = 3;
 pub(crate) const PROTO: usize = 4;
 /// The port it came in by.
 pub(crate) const PORT: usize = 5;
-/// Flags of TCP, state, direction and whether it is a later fragment, see [`super::boxes::bits`].
+/// Flags of TCP, state, direction and whether it is a later fragment, see [`super::match_ranges::bits`].
 pub(crate) const BITS: usize = 6;
 /// The other words of addresses of IPv6, three each.
 pub(crate) const SRC_REST: usize = 8;
@@ -108,9 +108,9 @@ const LEAF: u8 = 16;
 impl Node {
     const EMPTY: Node = Node { base: 0, word: LEAF, shift: 0, mask: 0 };
 
-    fn leaf(base: usize, boxes: usize) -> Node {
-        assert!(boxes < 1 << 24, "there are fewer boxes");
-        Node { base: base as u32, word: LEAF, shift: (boxes >> 16) as u8, mask: boxes as u16 }
+    fn leaf(base: usize, match_ranges: usize) -> Node {
+        assert!(match_ranges < 1 << 24, "there are fewer boxes");
+        Node { base: base as u32, word: LEAF, shift: (match_ranges >> 16) as u8, mask: match_ranges as u16 }
     }
 
     #[inline]
@@ -121,7 +121,7 @@ impl Node {
 
     /// The first box of a leaf, and the one behind its last.
     #[inline]
-    fn boxes(self) -> (u32, u32) {
+    fn match_ranges(self) -> (u32, u32) {
         (self.base, self.base + (u32::from(self.shift) << 16 | u32::from(self.mask)))
     }
 }
@@ -130,7 +130,7 @@ impl Node {
 struct Tree<S> {
     root: Node,
     nodes: Vec<Node>,
-    boxes: Vec<S>,
+    match_ranges: Vec<S>,
     /// The first of its rules.
     least: u32,
 }
@@ -152,10 +152,10 @@ impl<S: Shape> Tree<S> {
         let (mut on, mut count) = ([0_u8; BATCH], 0);
         let (mut at, mut end) = ([0_u32; BATCH], [0_u32; BATCH]);
         for n in 0..*len {
-            (at[n], end[n]) = nodes[n].boxes();
+            (at[n], end[n]) = nodes[n].match_ranges();
             if again {
                 at[n] = (at[n]..end[n])
-                    .find(|&place| self.boxes[place as usize].rule() >= from[n])
+                    .find(|&place| self.match_ranges[place as usize].rule() >= from[n])
                     .unwrap_or(end[n]);
             }
             on[count % BATCH] = n as u8;
@@ -164,14 +164,14 @@ impl<S: Shape> Tree<S> {
         // The first box of each is read alone: so many more are on their way at once than while each is compared.
         let mut read = 0;
         for &n in &on[..count] {
-            read ^= self.boxes[at[n as usize % BATCH] as usize].rule();
+            read ^= self.match_ranges[at[n as usize % BATCH] as usize].rule();
         }
         black_box(read);
         while count > 0 {
             let mut left = 0;
             for k in 0..count {
                 let n = on[k % BATCH] as usize % BATCH;
-                let shape = &self.boxes[at[n] as usize];
+                let shape = &self.match_ranges[at[n] as usize];
                 let rule = shape.rule();
                 // All ones where it does not hold.
                 let rule_found = rule | u32::from(shape.holds(&keys[n])).wrapping_sub(1);
@@ -224,7 +224,7 @@ impl<S: Shape> Forest<S> {
 
     /// Memory taken, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let tree = |tree: &Tree<S>| size_of_val(&*tree.nodes) + size_of_val(&*tree.boxes);
+        let tree = |tree: &Tree<S>| size_of_val(&*tree.nodes) + size_of_val(&*tree.match_ranges);
         self.trees.iter().map(tree).sum()
     }
 }

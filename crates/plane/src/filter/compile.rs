@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use weir_packet::headers::{ICMP, ICMP6};
 
-use super::boxes::{ANY, Asked, Box4, Box6, LATER, STATES};
 use super::classify::{self, Forest};
+use super::match_ranges::{ANY, Asked, Box4, Box6, LATER, STATES};
 use super::rules::{Rule, Rules, Version};
 use crate::prefix::{Prefix, mask4, mask6};
-use crate::stage::Dir;
+use crate::way::Dir;
 
 /// Most boxes of a file.
-const MOST_BOXES: usize = 1 << 20;
+const MOST_RANGES: usize = 1 << 20;
 
 /// Rules that can be asked.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ pub(crate) struct Program {
 
 /// Boxes of rules before they are forests.
 #[derive(Debug, Default)]
-pub(crate) struct Boxes {
+pub(crate) struct MatchRanges {
     v4: Vec<Box4>,
     v6: Vec<Box6>,
 }
 
 impl Program {
-    pub(crate) fn new(boxes: &Boxes) -> Program {
-        Program { v4: Forest::grow(&boxes.v4), v6: Forest::grow(&boxes.v6) }
+    pub(crate) fn new(match_ranges: &MatchRanges) -> Program {
+        Program { v4: Forest::grow(&match_ranges.v4), v6: Forest::grow(&match_ranges.v6) }
     }
 
     /// Finds the first rule of IPv4, as [`Forest::first`] says.
@@ -48,27 +48,27 @@ impl Program {
     }
 }
 
-impl Boxes {
+impl MatchRanges {
     /// The boxes of these rules, up to one that decides about all frames.
     ///
     /// # Errors
     /// Their lists make too many combinations.
-    pub(crate) fn of(rules: &Rules) -> Result<Boxes, String> {
-        let mut boxes = Boxes::default();
+    pub(crate) fn of(rules: &Rules) -> Result<MatchRanges, String> {
+        let mut match_ranges = MatchRanges::default();
         for (n, rule) in rules.rules.iter().enumerate() {
-            boxes.add(n as u32, rule);
+            match_ranges.add(n as u32, rule);
             if rule.ends_all() {
                 break;
             }
-            if boxes.v4.len() + boxes.v6.len() > MOST_BOXES {
+            if match_ranges.v4.len() + match_ranges.v6.len() > MOST_RANGES {
                 let line = rule.line;
                 return Err(format!(
-                    "up to line {line} the lists of the rules make more than {MOST_BOXES} combinations: use prefixes \
+                    "up to line {line} the lists of the rules make more than {MOST_RANGES} combinations: use prefixes \
                      and ranges in place of long lists"
                 ));
             }
         }
-        Ok(boxes)
+        Ok(match_ranges)
     }
 
     /// The boxes of a rule: one for each combination of what its lists hold.

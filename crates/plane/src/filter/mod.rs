@@ -3,7 +3,7 @@
 //! ```text
 //! frames > connection of each (state) > key of each > first rule of each (classify) > accept, drop, reject
 //!                                                         count, log: from the next rule on again
-//! later pieces of a packet > as the first one, which they wait for (pieces)
+//! later fragments of a packet > as the first one, which they wait for (fragments)
 //! ```
 //!
 //! | argument of `filter` | meaning |
@@ -15,10 +15,11 @@
 //! judges neighbour discovery as any other packet: let it through with `accept icmp6 type neighbour-solicitation` and
 //! `neighbour-advertisement`. Errors that the node sends pass the filters on their way back, in the state `related`.
 
-mod boxes;
 mod classify;
 mod compile;
-mod pieces;
+mod fragments;
+mod match_ranges;
+mod passage;
 mod rules;
 mod ruleset;
 mod state;
@@ -30,15 +31,14 @@ use std::net::SocketAddr;
 use weir_config::{Mistake, Notes, Place};
 use weir_packet::headers::{self, Headers, ICMP, ICMP6, TCP, UDP};
 
-use self::boxes::{LATER, STATES};
 use self::classify::{BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
-use self::compile::Boxes;
-use self::pieces::{First, Later, Pieces};
+use self::compile::MatchRanges;
+use self::fragments::{First, FragmentTable, Later};
+use self::match_ranges::{LATER, STATES};
 use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
-use crate::batch::{BATCH, Fate, PerFrame, Set};
-use crate::config::FileOf;
+use crate::batch::{BATCH, PerFrame, Set, Verdict};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
@@ -47,11 +47,14 @@ use crate::own::{Entry, Own};
 use crate::port::Port;
 use crate::reset;
 use crate::sessions::Piece;
-use crate::stage::{Dir, Step};
-use crate::steer::Share;
-use crate::text::{Arg, Item};
+use crate::stage::Step;
+use crate::table::timers::WALK_INTERVAL;
+use crate::text::{Arg, FileOf, Item};
 use crate::time::Time;
+use crate::way::Dir;
+use crate::way::Share;
 
+pub(crate) use self::passage::Passage;
 pub(crate) use self::ruleset::Change;
 pub(crate) use self::state::Connection;
 
@@ -90,7 +93,7 @@ impl Config {
         };
         let name = file.map_or("filter", |file| &file.0[0].text);
         match rules::read(name, &text, ports) {
-            Ok(rules) => match Boxes::of(&rules) {
+            Ok(rules) => match MatchRanges::of(&rules) {
                 Ok(_) => Some(Config { rules }),
                 Err(text) => {
                     item.wrong(notes, format!("{name}: {text}"));
@@ -183,7 +186,7 @@ pub(crate) struct Filter {
     logged: VecDeque<Logged>,
     /// Where a rule asks for states.
     connections: Option<Box<Connections>>,
-    pieces: Pieces,
+    fragments: FragmentTable,
     seed: u64,
     share: Share,
     /// What is asked about a batch; kept, since to make it anew costs more than to use it.
@@ -207,7 +210,7 @@ impl Filter {
             rules,
             logged: VecDeque::new(),
             connections: most.map(|most| Box::new(Connections::new(seed, most))),
-            pieces: Pieces::new(Limits::default().pieces(share)),
+            fragments: FragmentTable::new(Limits::default().fragments(share)),
             seed,
             share,
             asked: Some(Box::default()),
@@ -231,31 +234,31 @@ impl Filter {
 
     /// What hosts use together is limited otherwise from now on.
     pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.pieces.limit(limits.pieces(self.share));
+        self.fragments.limit(limits.fragments(self.share));
     }
 
     /// Forgets all that it remembers, but for its rules and what they have counted.
     pub(crate) fn begin_anew(&mut self) {
         let most = self.rules.connections.map(|most| self.share.part(most));
         self.connections = most.map(|most| Box::new(Connections::new(self.seed, most)));
-        self.pieces = self.pieces.anew();
+        self.fragments = self.fragments.anew();
         self.asked = None;
     }
 
     /// Frames that wait in it.
     pub(crate) fn waiting(&self) -> usize {
-        self.pieces.waiting()
+        self.fragments.waiting()
     }
 
-    /// It goes away: pieces of packets that waited in it go on where frames of their direction enter.
+    /// It goes away: fragments of packets that waited in it go on where frames of their direction enter.
     pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        self.pieces.let_go(own, entry);
+        self.fragments.let_go(own, entry);
     }
 
     /// All stages have seen the batch, and this is what became of its frames.
-    pub(crate) fn settle(&mut self, fates: &PerFrame<Fate>) {
+    pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
         if let Some(connections) = &mut self.connections {
-            connections.settle(fates);
+            connections.settle(verdicts);
         }
     }
 
@@ -266,9 +269,15 @@ impl Filter {
         }
     }
 
+    /// When something is due.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        let connections = self.connections().gt(&0).then(|| now + WALK_INTERVAL);
+        [connections, self.fragments.due()].into_iter().flatten().min()
+    }
+
     /// Does what is due; true if there is more.
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
-        self.pieces.expire(step);
+        self.fragments.expire(step);
         self.connections.as_mut().is_some_and(|connections| connections.tick(step.now))
     }
 
@@ -316,7 +325,7 @@ impl Filter {
         let (mut passed, mut judged) = (Set::EMPTY, set);
         for i in set {
             if step.frames[i].fragment() == Fragment::Later {
-                match self.pieces.later(step, i, dir, self.rules.asks_first_pieces) {
+                match self.fragments.later(step, i, dir, self.rules.asks_first_fragments) {
                     Later::Judged => continue,
                     Later::Passes => passed.insert(i),
                     Later::Gone => {}
@@ -382,7 +391,7 @@ impl Filter {
             }
             if step.frames[i].fragment() == Fragment::First {
                 let first = if act == Act::Accept { First::Passed } else { First::Refused };
-                self.pieces.judged(step, i, dir, first);
+                self.fragments.judged(step, i, dir, first);
             }
         }
         rules.len = left;
@@ -462,10 +471,10 @@ fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
     key.words[DIR] = u32::from(dir == Dir::Inward);
     let later = if frame.fragment() == Fragment::Later { LATER } else { 0 };
     let meta = 1 << state | 1 << (STATES + key.words[DIR]) | later;
-    key.words[BITS] = boxes::bits(frame.tcp_flags(), meta);
+    key.words[BITS] = match_ranges::bits(frame.tcp_flags(), meta);
 }
 
-/// The frame goes no further, and its sender is told as if nobody listened there.
+/// The frame goes no further, and its sender is informed as if nobody listened there.
 #[cold]
 fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     let back = step.back(dir);

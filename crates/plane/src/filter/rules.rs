@@ -27,7 +27,7 @@
 //!
 //! Where a frame will leave is found out behind all stages, so that no rule can ask for it: say `outward`, `inward`, or
 //! `to` and the networks there. A later fragment has no ports, flags, types and state, and follows its first one, see
-//! `pieces.rs`; where that is not possible, no rule that asks for them holds for it.
+//! `fragments.rs`; where that is not possible, no rule that asks for them holds for it.
 
 use std::ops::Range;
 
@@ -37,8 +37,8 @@ use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 use crate::frame::PortId;
 use crate::port::Port;
 use crate::prefix::Prefix;
-use crate::stage::Dir;
 use crate::text::MARK;
+use crate::way::Dir;
 
 /// The rules of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_their_remedy() {
+    fn all_mistakes_are_reported_with_their_remedy() {
         for (line, remedy) in [
             ("acept tcp", "a rule begins with what is done, not with `acept`: did you mean `accept`?"),
             ("accept tcpp", "`tcpp` is no word of a rule: did you mean `tcp`?"),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::compile::{Boxes, Program};
+use super::compile::{MatchRanges, Program};
 use super::rules::{Action, Rule, Rules};
 use super::state::Connections;
 use super::{Config, Count};
@@ -29,23 +29,23 @@ pub(super) struct Ruleset {
     pub(super) policy: (Act, Count),
     /// How many connections are remembered, if a rule asks for them.
     pub(super) connections: Option<u32>,
-    /// A rule asks for what only the first piece of a packet has.
-    pub(super) asks_first_pieces: bool,
+    /// A rule asks for what only the first fragment of a packet has.
+    pub(super) asks_first_fragments: bool,
 }
 
 impl Ruleset {
     /// Compiles the rules of a text: some 100 us for a rule where there are many.
     pub(super) fn new(config: &Config) -> Ruleset {
         let source = config.rules.clone();
-        let boxes = Boxes::of(&source).expect("the text was refused otherwise");
+        let match_ranges = MatchRanges::of(&source).expect("the text was refused otherwise");
         let acts: Vec<Act> = source.rules.iter().map(|rule| act(&rule.action)).collect();
         Ruleset {
-            program: Program::new(&boxes),
+            program: Program::new(&match_ranges),
             counts: vec![Count::default(); acts.len()],
             acts,
             policy: (act(&source.policy), Count::default()),
             connections: source.rules.iter().any(|rule| rule.states != 0).then_some(source.connections),
-            asks_first_pieces: source.rules.iter().any(Rule::asks_first_piece),
+            asks_first_fragments: source.rules.iter().any(Rule::asks_first_piece),
             source,
         }
     }

@@ -14,17 +14,19 @@
 //! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
 //! in the middle of a connection may begin one. A full table gives up a connection that nobody has answered for a new one,
 //! of a few the oldest, and never one that was answered: whoever floods it displaces himself. What a later stage drops has
-//! begun nothing: it is forgotten as soon as its sender has been told.
+//! begun nothing: it is forgotten as soon as its sender has been informed.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod passage;
+
 use std::fmt;
-use std::hint::black_box;
 use std::net::SocketAddr;
 
+use weir_memory::prefetch;
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
 use crate::address::{address_of, words6};
-use crate::batch::{BATCH, Fate, PerFrame, Set};
+use crate::batch::{BATCH, PerFrame, Set, Verdict};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::quote;
 use crate::sessions::Piece;
@@ -32,7 +34,7 @@ use crate::stage::Step;
 use crate::table::arena::Arena;
 use crate::table::index::Index;
 use crate::table::secret::Secret;
-use crate::table::tcp::{ACK, FIN, RST, SYN, Segment, Side, Track, Verdict};
+use crate::table::tcp::{ACK, Effect, FIN, RST, SYN, Segment, Side, Track};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
 use crate::time::Time;
 
@@ -234,6 +236,8 @@ pub(crate) struct Found {
 /// All connections.
 pub(crate) struct Connections {
     entries: Arena<Entry>,
+    /// By entry, another number each time it becomes another connection, or its state changes.
+    epochs: Arena<u32>,
     /// The entry given back last, or 0; in its place of the ports it says which was given back before.
     free: u32,
     index: Index,
@@ -269,8 +273,11 @@ impl Connections {
         let mut entries = Arena::new();
         // Number 0 means none, and is what a search finds that finds nothing.
         entries.push(NOBODY);
+        let mut epochs = Arena::new();
+        epochs.push(0);
         Connections {
             entries,
+            epochs,
             free: 0,
             index: Index::new(),
             secret: Secret::new(seed),
@@ -315,18 +322,22 @@ impl Connections {
             entries: PerFrame::all(0),
             states: PerFrame::all(State::New),
         };
-        let mut read = 0;
         for i in set {
             let flow = Flow::of(&step.frames[i]);
             let hash = flow.hash(&self.secret);
             (found.flows[i], found.hashes[i]) = (flow, hash);
-            read ^= self.index.touch(hash);
+        }
+        // More than a second-level cache holds: it pays to ask for what is needed next.
+        let is_large = self.entries.len() > 1 << 13;
+        if is_large {
+            set.for_each(|i| self.index.touch(found.hashes[i]));
         }
         for i in set {
             found.entries[i] = self.index.first(found.hashes[i]);
-            read ^= self.entries[found.entries[i]].ports;
         }
-        black_box(read);
+        if is_large {
+            set.for_each(|i| prefetch(&self.entries[found.entries[i]]));
+        }
         let now = Tick::of(step.now);
         for i in set {
             let flow = &found.flows[i];
@@ -386,8 +397,11 @@ impl Connections {
             return self.passed_new(frame, found, i, now);
         }
         let entry = &mut self.entries[number];
-        let side = entry.side(&found.flows[i]);
+        let (side, class) = (entry.side(&found.flows[i]), entry.track.class);
         update(entry, side, frame, Tick::of(now));
+        if entry.track.class != class {
+            self.renew(number);
+        }
         Ok(())
     }
 
@@ -406,6 +420,7 @@ impl Connections {
             let entry = &mut self.entries[before];
             let side = entry.side(&flow);
             update(entry, side, frame, tick);
+            self.renew(before);
             if self.begun.iter().any(|begun| begun.1 == before) {
                 self.begun.push((i, before));
             }
@@ -421,6 +436,7 @@ impl Connections {
         let entry = Entry { low: flow.low, high: flow.high, ports: flow.ports, seen: tick, track };
         if before != 0 {
             self.entries[before] = entry;
+            self.renew(before);
             self.begun.push((i, before));
             return Ok(());
         }
@@ -428,7 +444,10 @@ impl Connections {
             return Err(Full);
         }
         let number = match self.free {
-            0 => self.entries.push(entry),
+            0 => {
+                self.epochs.push(0);
+                self.entries.push(entry)
+            }
             free => {
                 self.free = self.entries[free].ports;
                 self.entries[free] = entry;
@@ -442,8 +461,8 @@ impl Connections {
     }
 
     /// All stages have seen the batch, and this is what became of its frames.
-    pub(crate) fn settle(&mut self, fates: &PerFrame<Fate>) {
-        let is_dropped = |i: usize| matches!(fates[i], Fate::Dropped(_));
+    pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
+        let is_dropped = |i: usize| matches!(verdicts[i], Verdict::Dropped(_));
         for &(i, number) in &self.begun {
             if is_dropped(i) && self.begun.iter().all(|&(other, of)| of != number || is_dropped(other)) {
                 self.refused.push(number);
@@ -462,7 +481,7 @@ impl Connections {
         }
     }
 
-    /// Takes away what is over, a bounded piece of it; true if there is more to look at.
+    /// Takes away what is over, a bounded fragment of it; true if there is more to look at.
     pub(crate) fn tick(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         for number in self.hand.walk(tick, self.entries.len()).into_iter().flatten() {
@@ -496,7 +515,14 @@ impl Connections {
         true
     }
 
+    /// What is known of a connection from outside holds no more.
+    #[cold]
+    fn renew(&mut self, number: u32) {
+        self.epochs[number] = self.epochs[number].wrapping_add(1);
+    }
+
     fn remove(&mut self, number: u32) {
+        self.renew(number);
         let Entry { low, high, ports, track, .. } = self.entries[number];
         let flow = Flow { low, high, ports, kind: track.flags & KIND, from_low: true };
         self.index.remove(flow.hash(&self.secret), number);
@@ -536,22 +562,22 @@ fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
         let by_low = (side == Side::Inside) == (entry.track.flags & BEGUN_BY_LOW != 0);
         entry.track.flags = entry.track.flags & KIND | if by_low { BEGUN_BY_LOW } else { 0 };
         entry.track.segment(Side::Inside, &Segment::of(frame));
-        entry.seen = now;
+        entry.seen.set(now);
         return;
     }
     if side == Side::Outside {
         entry.track.flags |= ANSWERED;
     }
     if entry.track.flags & KIND != KIND_TCP || frame.fragment() == Fragment::Later {
-        entry.seen = now;
+        entry.seen.set(now);
         return;
     }
     let segment = Segment::of(frame);
     if entry.track.class == Class::TcpEstablished && Segment::is_plain(segment.flags) {
         entry.track.advance(side, &segment);
-        entry.seen = now;
-    } else if entry.track.segment(side, &segment) == Verdict::Refresh {
-        entry.seen = now;
+        entry.seen.set(now);
+    } else if entry.track.segment(side, &segment) == Effect::Refresh {
+        entry.seen.set(now);
     }
 }
 

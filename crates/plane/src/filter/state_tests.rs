@@ -1,7 +1,7 @@
 //! The table by itself: entries come back when they are over, and frames of many flows find their own.
 
 use super::*;
-use crate::batch::{Fate, Frames, PerFrame};
+use crate::batch::{Frames, PerFrame, Verdict};
 use crate::drops::Drops;
 use crate::frame::{HEAD_ROOM, PortId};
 use crate::own::Own;
@@ -30,10 +30,11 @@ fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> 
             frame
         })
         .collect();
-    let (mut own, mut drops, mut fates) = (Own::default(), Drops::default(), PerFrame::all(Fate::Live));
+    let (mut own, mut drops, mut verdicts) = (Own::default(), Drops::default(), PerFrame::all(Verdict::Live));
     let set = Set::first(frames.len());
     let (count, frames, turned) = (frames.len(), Frames(&mut frames), Set::EMPTY);
-    let step = Step { now, frames, own: &mut own, drops: &mut drops, fates: &mut fates, turned, stage: 0 };
+    let step =
+        Step { now, frames, own: &mut own, drops: &mut drops, verdicts: &mut verdicts, turned, stage: 0 };
     let found = table.find(&step, set);
     for i in set {
         table.passed(&step.frames[i], &found, i, now).expect("room");
@@ -42,7 +43,7 @@ fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> 
 }
 
 #[test]
-fn many_connections_are_told_apart_and_end_by_themselves() {
+fn many_connections_are_distinguished_and_end_by_themselves() {
     let mut table = Connections::new(7, 1 << 22);
     let all = 10_000_u32;
     for (back, state) in

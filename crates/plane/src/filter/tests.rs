@@ -6,16 +6,16 @@ use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_packet::headers::{ICMP, ICMP6};
 
-use super::boxes::{LATER, STATES, bits};
 use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
-use super::compile::{Boxes, Program};
+use super::compile::{MatchRanges, Program};
+use super::match_ranges::{LATER, STATES, bits};
 use super::rules::{Rule, Version, read};
 use crate::config::Config;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::random::Random;
-use crate::stage::Dir;
-use crate::{Batch, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
+use crate::way::Dir;
+use crate::{Batch, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
     of[random.below(of.len() as u64) as usize]
@@ -169,7 +169,7 @@ fn the_first_rule_that_holds_is_found() {
         let text: String = (0..count).map(|_| rule(&mut random) + "\n").collect();
         let ports = [Port::plain("lan"), Port::plain("wan")];
         let rules = read("r", &text, &ports).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        let program = Program::new(&Boxes::of(&rules).expect("few rules"));
+        let program = Program::new(&MatchRanges::of(&rules).expect("few rules"));
         for round in 0..60 {
             let packets: Vec<Packet> = (0..64).map(|_| packet(&mut random)).collect();
             // Nothing is asked for behind a rule that ends all.
@@ -255,7 +255,7 @@ fn datagram(sport: u16, dport: u16) -> Vec<u8> {
     ends.frame(&flow, 64, Signature::default())
 }
 
-/// A piece of a packet of IPv6 whose part that was cut begins with an extension header.
+/// A fragment of a packet of IPv6 whose part that was cut begins with an extension header.
 fn piece6(place: u16, rest: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 8 + rest.len() as u8, 44, 64];
     packet.extend([[0x20; 16], [0x21; 16]].concat());
@@ -266,7 +266,7 @@ fn piece6(place: u16, rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn pieces_follow_a_first_one_with_extension_headers() {
+fn fragments_follow_a_first_one_with_extension_headers() {
     let config = Config::read("n", "filter(accept udp to port 53)").expect("a node");
     let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
     let options = [17, 0, 1, 4, 9, 9, 9, 9];
@@ -277,7 +277,7 @@ fn pieces_follow_a_first_one_with_extension_headers() {
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
         plane.run(Time::from_ms(1), &mut batch);
-        let (_, fate) = batch.outcome().next().expect("one");
-        assert_eq!(fate, Fate::Out(PortId(1)), "{n}");
+        let (_, verdict) = batch.outcome().next().expect("one");
+        assert_eq!(verdict, Verdict::Out(PortId(1)), "{n}");
     }
 }

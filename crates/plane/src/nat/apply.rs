@@ -9,7 +9,7 @@
 //! | a redirect comes or goes | sessions that were redirected stay so, connections that were not stay so |
 //! | a forward takes the port of a session | ends: the port was promised to somebody else |
 //!
-//! Where several threads are one NAT, a port is of one of them for good (`deal.rs`). So blocks become no longer than those
+//! Where several threads are one NAT, a port is of one of them for good (`sharding.rs`). So blocks become no longer than those
 //! that the node began with, and deterministic ports stay as they are: by other rules a port would be another host's, and
 //! that host's another thread's, while somebody still uses it.
 
@@ -93,13 +93,13 @@ impl Table {
     pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
         let new = change.come.len() + change.forwards_come.len();
         let most = usize::from(u16::MAX);
-        if let Some(deal) = self.config.deal {
+        if let Some(sharding) = self.config.sharding {
             let begin_anew = "when the node begins anew, since it has several threads";
             if change.config.deterministic != self.config.deterministic {
                 return Err(format!("deterministic ports change only {begin_anew}"));
             }
-            if change.config.ports.block > deal.ports {
-                return Err(format!("blocks of more than {} ports come only {begin_anew}", deal.ports));
+            if change.config.ports.block > sharding.ports {
+                return Err(format!("blocks of more than {} ports come only {begin_anew}", sharding.ports));
             }
         }
         if self.outside.len() + new > most {
@@ -173,7 +173,7 @@ impl Table {
         }
     }
 
-    /// Gives mappings that are configured the ends they are to have; whoever has those gives way. A bounded piece of
+    /// Gives mappings that are configured the ends they are to have; whoever has those gives way. A bounded fragment of
     /// it: the rest is done by the next calls.
     pub(super) fn place_forwards(&mut self, now: Time) {
         let mut left = WALK;
@@ -216,6 +216,7 @@ impl Table {
             }
         }
         self.sessions[mapping].set_retired();
+        self.sessions.renew(mapping);
         // They are found by their remote ends only: a walk over all slots, for who configures so.
         while kind == Kind::Mapping && self.sessions[mapping].dependents > 0 {
             if *left == 0 {
@@ -241,6 +242,7 @@ impl Table {
         let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
         if mapping != 0 && self.sessions[mapping].is_fixed() {
             self.sessions[mapping].set_retired();
+            self.sessions.renew(mapping);
             // Where it is another thread's, it holds the port for good: nobody here can tell when that is done with it.
             let is_foreign = self.is_foreign(&self.sessions[mapping]);
             if self.sessions[mapping].dependents == 0 && !is_foreign {
@@ -257,9 +259,9 @@ mod tests {
 
     use super::*;
     use crate::nat::table::Flow;
-    use crate::steer::Share;
     use crate::table::tcp::{SYN, Segment};
     use crate::text::items;
+    use crate::way::Share;
 
     fn config(text: &str) -> Config {
         let notes = Notes::new("a node", text);
@@ -294,7 +296,7 @@ mod tests {
             table.expire(now);
             calls += 1;
         }
-        assert_eq!(calls, 3, "so many slots in three pieces");
+        assert_eq!(calls, 3, "so many slots in three fragments");
         assert_eq!(table.sessions.live(), 10 + 1, "those of the other host, and the forward");
         assert_eq!(open(&mut table, now, 2, 99), others[0], "it goes on");
     }

@@ -11,8 +11,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::deal::Deal;
 use super::outside::ALL_SPACES;
+use super::sharding::Sharding;
 use crate::table::timers::Tick;
 
 /// The first port that is not well-known.
@@ -47,7 +47,12 @@ pub(crate) struct Layout {
 impl Layout {
     /// These ports, in order and apart from each other, in blocks of so many. Where they are dealt to threads, a block is of
     /// one of them.
-    pub(crate) fn new(ports: &[RangeInclusive<u16>], block: u16, fixed: u32, deal: Option<Deal>) -> Layout {
+    pub(crate) fn new(
+        ports: &[RangeInclusive<u16>],
+        block: u16,
+        fixed: u32,
+        sharding: Option<Sharding>,
+    ) -> Layout {
         let mut cuts = Vec::new();
         for range in ports {
             // Well-known ports share no block with others.
@@ -56,7 +61,8 @@ impl Layout {
             for part in [low, high] {
                 let mut first = u32::from(*part.start());
                 while first <= u32::from(*part.end()) && !part.is_empty() {
-                    let end = deal.map_or(*part.end(), |deal| deal.last(first as u16).min(*part.end()));
+                    let end =
+                        sharding.map_or(*part.end(), |sharding| sharding.last(first as u16).min(*part.end()));
                     let last = (first + u32::from(block) - 1).min(end.into());
                     cuts.push(Cut { first: first as u16, last: last as u16 });
                     first = last + 1;
@@ -190,19 +196,19 @@ impl Area {
     }
 
     /// Only blocks that are this thread's are free; blocks that are somebody's by configuration are no matter of this.
-    pub(super) fn deal(&mut self, thread: u8, deal: Option<Deal>) {
+    pub(super) fn sharding(&mut self, thread: u8, sharding: Option<Sharding>) {
         let low = self.layout.cuts.iter().filter(|cut| cut.is_low());
-        let Some(deal) = deal else {
+        let Some(sharding) = sharding else {
             self.has_low = low.count() > 0;
             return;
         };
         let (address, cuts) = (self.address, &self.layout.cuts);
-        let thread_of = |cut: &Cut| deal.thread(address, cut.first);
+        let thread_of = |cut: &Cut| sharding.thread(address, cut.first);
         let mut with_low: Vec<u8> = low.map(thread_of).collect();
         with_low.sort_unstable();
         with_low.dedup();
         // Some for each thread, or they are none's.
-        self.has_low = with_low.len() == deal.threads();
+        self.has_low = with_low.len() == sharding.threads();
         let is_own = |place: &u16| thread_of(&cuts[usize::from(*place)]) == thread;
         self.free.iter_mut().for_each(|free| free.retain(is_own));
     }

@@ -37,13 +37,13 @@ use std::time::Duration;
 use weir_config::{Notes, did_you_mean};
 
 use super::area::{LOW, Layout};
-use super::deal::Deal;
 use super::deterministic::Deterministic;
 use super::nat64::Prefix64;
 use super::pairs::{Pair, Pairs};
 use super::ports;
 use super::ranges::Ranges;
 use super::redirect::Redirect;
+use super::sharding::Sharding;
 use super::words::{
     address4, dependence, detail, end4, manner, network4, number, port_ranges, range4, redirect, seconds,
     transport,
@@ -105,7 +105,7 @@ pub(crate) struct Config {
     pub(crate) public: Vec<Public>,
     pub(crate) ports: ports::Config,
     /// How they are dealt to threads, where there are several: as when the node began, whatever the text says since.
-    pub(crate) deal: Option<Deal>,
+    pub(crate) sharding: Option<Sharding>,
     /// Where there are several threads, the NATs before this one, from inside: an inside end may be a port of theirs.
     pub(crate) before: Vec<Arc<Config>>,
     pub(crate) deterministic: Option<Deterministic>,
@@ -206,7 +206,7 @@ impl Config {
     pub(crate) fn layouts(&self) -> Vec<(u32, Arc<Layout>)> {
         let fixed = self.deterministic.as_ref().map_or(0, Deterministic::ratio);
         let all = self.public.iter().flat_map(|public| {
-            let layout = Arc::new(Layout::new(&public.ports, self.ports.block, fixed, self.deal));
+            let layout = Arc::new(Layout::new(&public.ports, self.ports.block, fixed, self.sharding));
             (public.first..=public.last).map(move |address| (address, layout.clone()))
         });
         all.collect()
@@ -214,7 +214,7 @@ impl Config {
 
     /// Whether it is what another is, as far as their own text goes.
     pub(crate) fn says_the_same(&self, other: &Config) -> bool {
-        let like_other = Config { deal: other.deal, before: other.before.clone(), ..self.clone() };
+        let like_other = Config { sharding: other.sharding, before: other.before.clone(), ..self.clone() };
         like_other == *other
     }
 
@@ -243,14 +243,14 @@ impl Config {
     /// # Errors
     /// There is not, and what to do about it.
     pub(crate) fn may_share(&self, threads: u8) -> Result<(), String> {
-        let own = Deal::new(self, threads);
-        let deal = self.deal.unwrap_or(own);
-        let dealt = Config { deal: Some(deal), ..self.clone() };
+        let own = Sharding::new(self, threads);
+        let sharding = self.sharding.unwrap_or(own);
+        let dealt = Config { sharding: Some(sharding), ..self.clone() };
         let (mut blocks, mut has_block) = (0, vec![false; threads.into()]);
         for (address, layout) in dealt.layouts() {
             for first in layout.dynamic() {
                 blocks += 1;
-                has_block[usize::from(deal.thread(address, first))] = true;
+                has_block[usize::from(sharding.thread(address, first))] = true;
             }
             if has_block.iter().all(|has| *has) {
                 return Ok(());
@@ -259,10 +259,10 @@ impl Config {
         match blocks {
             // One-to-one, or all of them their owners' for good.
             0 => Ok(()),
-            _ if deal != own => Err(format!(
-                "{threads} threads share the ports of a public address in pieces of {} since the node began, and some would have \
+            _ if sharding != own => Err(format!(
+                "{threads} threads share the ports of a public address in fragments of {} since the node began, and some would have \
                  none of these: write more ports, or let it begin anew",
-                deal.ports
+                sharding.ports
             )),
             blocks => Err(format!(
                 "{threads} threads need blocks of ports each, and there are {blocks}: write a smaller `block`, or fewer threads"
@@ -282,7 +282,7 @@ impl Default for Config {
                 hold: Duration::from_secs(120),
                 held: 1_000_000,
             },
-            deal: None,
+            sharding: None,
             before: Vec::new(),
             deterministic: None,
             mapping: Dependence::Independent,
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told() {
+    fn all_mistakes_are_reported() {
         for (text, wrong) in [
             ("nat", "a NAT needs public addresses"),
             ("nat(public 192.0.2.1, public 192.0.2.0/24)", "192.0.2.1 is there twice"),

@@ -1,4 +1,4 @@
-//! A NAT that goes away: the log is told of all that lived in it that it has ended.
+//! A NAT that goes away: the log is informed of all that lived in it that it has ended.
 
 use super::Nat;
 use super::log::{Event, What};
@@ -8,13 +8,13 @@ use super::table::Table;
 use crate::time::Time;
 
 impl Nat {
-    /// What the log is to be told at last: what it was not asked for yet, then each block and each session as ended; and
+    /// What the log is to be reported at last: what it was not asked for yet, then each block and each session as ended; and
     /// how many events there was no room for, ever. It takes its time.
     pub(crate) fn end(&mut self, now: Time) -> (Vec<Event>, u64) {
         let table = &mut self.table;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         // At once: the log has room for so many.
-        let mut fetch = |table: &mut Table| told.extend(table.log.drain().0);
+        let mut fetch = |table: &mut Table| reported.extend(table.log.drain().0);
         fetch(table);
         let blocks: Vec<(u32, Granted)> = table.pool.granted_all().collect();
         for (owner, block) in blocks {
@@ -28,6 +28,6 @@ impl Nat {
                 fetch(table);
             }
         }
-        (told, table.log.drain().1)
+        (reported, table.log.drain().1)
     }
 }

@@ -7,10 +7,10 @@
 //! Where a checksum of all fragments is to be made, as NAT64 must for ICMP and for UDP without one (RFC 6146,
 //! section 3.4), the first one waits as well, until all are there. What was held comes to the NAT once more, and finds
 //! what was missing.
-//! An error of ICMP for the other kind of IP goes on in one piece: its quote is cut anyway (RFC 7915, sections 4.5 and 5.5).
+//! An error of ICMP for the other kind of IP goes on in one fragment: its quote is cut anyway (RFC 7915, sections 4.5 and 5.5).
 //!
 //! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
-//! one address do not mix. Memory is bounded, for each direction and each host, see `table/pieces.rs`; packets that are whole never
+//! one address do not mix. Memory is bounded, for each direction and each host, see `table/fragments.rs`; packets that are whole never
 //! come here.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
@@ -25,10 +25,11 @@ use crate::extensions::MORE4;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::own::{Entry, Own};
-use crate::stage::{ByDir, Dir, Step};
-use crate::table::pieces::{Packet, Piece, Pieces, Room};
+use crate::stage::{ByDir, Step};
+use crate::table::fragments::{FragmentTable, Packet, Piece, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
+use crate::way::Dir;
 
 /// A packet on its way outward or inward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,11 +88,11 @@ impl Held {
 
 /// What is known of fragments.
 #[derive(Debug)]
-pub(super) struct Fragments(ByDir<Pieces<Key, Change, Held>>);
+pub(super) struct Fragments(ByDir<FragmentTable<Key, Change, Held>>);
 
 impl Fragments {
     pub(super) fn new(room: Room) -> Fragments {
-        Fragments(ByDir::new(|| Pieces::new(room)))
+        Fragments(ByDir::new(|| FragmentTable::new(room)))
     }
 
     /// The same without any.
@@ -101,10 +102,10 @@ impl Fragments {
 
     /// Other limits.
     pub(super) fn limit(&mut self, room: Room) {
-        self.0.each().into_iter().for_each(|pieces| pieces.limit(room));
+        self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    fn of(&mut self, key: &Key) -> &mut Pieces<Key, Change, Held> {
+    fn of(&mut self, key: &Key) -> &mut FragmentTable<Key, Change, Held> {
         &mut self.0[key.dir]
     }
 
@@ -140,7 +141,8 @@ impl Fragments {
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
     pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        for (Key { dir, .. }, Held { port, buf, .. }) in self.0.each().into_iter().flat_map(Pieces::take_all)
+        for (Key { dir, .. }, Held { port, buf, .. }) in
+            self.0.each().into_iter().flat_map(FragmentTable::take_all)
         {
             own.release(entry(dir), port, buf);
         }
@@ -151,9 +153,14 @@ impl Fragments {
         [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
     }
 
+    /// When the first of those that wait has waited too long.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.0.both().into_iter().filter_map(FragmentTable::due).min()
+    }
+
     /// Forgets what is too old; tells how many held fragments were given up.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
-        self.0.each().map(|pieces| pieces.expire(now)).iter().sum()
+        self.0.each().map(|fragments| fragments.expire(now)).iter().sum()
     }
 }
 
@@ -340,7 +347,7 @@ impl Nat {
         all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
     }
 
-    /// An error of ICMP whose fragments are all here comes to the NAT once more in one piece.
+    /// An error of ICMP whose fragments are all here comes to the NAT once more in one fragment.
     fn join(&self, step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Held>) {
         let fragments = all.len() as u64;
         let l4: Vec<u8> = all.iter_mut().flat_map(|held| held.frame().l4().to_vec()).collect();

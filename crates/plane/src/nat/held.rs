@@ -23,7 +23,7 @@ impl Held {
 
     /// Counts one more, if there is room.
     pub(super) fn one_more(&mut self, now: Tick) -> bool {
-        // What ended a while ago may be told late: it counts as of the last time.
+        // What ended a while ago may be reported late: it counts as of the last time.
         let now = if now.since(self.now) as i32 > 0 { now } else { self.now };
         let seconds = (now.0 >> 10).wrapping_sub(self.now.0 >> 10);
         for _ in 0..seconds.min(self.began.len() as u32) {

@@ -1,5 +1,5 @@
 //! Errors of ICMP through the NAT (RFC 5508): the packet that they quote is turned back into what the receiver of the
-//! error once sent. No error keeps a session alive or ends one. Of one in pieces the first is judged by what it quotes, and the
+//! error once sent. No error keeps a session alive or ends one. Of one in fragments the first is judged by what it quotes, and the
 //! others follow it; its checksum, which nobody can judge (REQ-3), changes by the difference, so that a wrong one stays wrong.
 //!
 //! ```text
@@ -19,7 +19,8 @@ use crate::address::mapped4;
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, adjust, adjust_udp, delta16, delta32};
 use crate::quote::{self, ERROR, Unclear};
-use crate::stage::{Dir, Step};
+use crate::stage::Step;
+use crate::way::Dir;
 
 /// A packet of IPv4 that an error quotes.
 pub(super) type Quote = quote::Quote<u32>;
@@ -31,7 +32,7 @@ enum End {
     Destination,
 }
 
-/// What a frame quotes that is an error, whole or its first piece, with the addresses of IPv4.
+/// What a frame quotes that is an error, whole or its first fragment, with the addresses of IPv4.
 pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, Drop> {
     match quote::v4(frame) {
         Ok(quote) if quote.is_for(frame.addresses4().1) => Ok(quote),

@@ -113,13 +113,21 @@ impl Table {
         let slot = &mut self.sessions[mapping];
         if slot.track.class == Class::Lasting && slot.dependents == 0 {
             match Table::silent(inside.proto) {
-                Some(track) => slot.set_track(track),
+                Some(track) => {
+                    slot.set_track(track);
+                    self.sessions.renew(mapping);
+                }
                 None => self.remove(now, mapping, Class::Lasting),
             }
         }
     }
 
-    /// Ends leases whose time is over, a piece of them; true if there are more.
+    /// When the first lease is over.
+    pub(super) fn leases_due(&self) -> Option<Time> {
+        self.leases.due.first().map(|(until, _)| *until)
+    }
+
+    /// Ends leases whose time is over, a fragment of them; true if there are more.
     pub(super) fn end_leases(&mut self, now: Time) -> bool {
         for _ in 0..AT_A_TIME {
             match self.leases.due.first() {

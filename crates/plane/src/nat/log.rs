@@ -1,6 +1,6 @@
 //! What happened, for who must be able to say later who had which address and port: a queue that the caller drains.
 //!
-//! Names and numbers are those of RFC 8158 (natEvent). By default blocks are told, not sessions, and never a
+//! Names and numbers are those of RFC 8158 (natEvent). By default blocks are reported, not sessions, and never a
 //! destination (RFC 6888 REQ-12). A queue that nobody drains loses what is new and counts it.
 
 use std::collections::VecDeque;
@@ -72,7 +72,7 @@ impl Log {
     }
 }
 
-/// What the log is told.
+/// What the log is reported.
 impl Table {
     pub(super) fn log_session(&mut self, at: Time, what: What, slot: &Slot) {
         if self.config.log < Detail::Sessions {

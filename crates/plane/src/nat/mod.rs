@@ -19,7 +19,7 @@
 //! | How is what was configured by address found? | `pairs.rs`, `ranges.rs` |
 //! | Which ports of a public address are another box's? | `shared.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
-//! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `deal.rs` |
+//! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `sharding.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `ledger.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
@@ -28,7 +28,6 @@
 mod apply;
 mod area;
 mod config;
-mod deal;
 mod deterministic;
 mod end;
 mod fragments;
@@ -40,6 +39,7 @@ mod log;
 mod nat64;
 mod outside;
 mod pairs;
+mod passage;
 mod pcp;
 mod portless;
 mod ports;
@@ -48,6 +48,7 @@ mod redirect;
 mod restore;
 mod scarce;
 mod sessions;
+mod sharding;
 mod shared;
 mod shown;
 mod slot;
@@ -57,7 +58,6 @@ mod table;
 mod unsolicited;
 mod words;
 
-use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
@@ -70,22 +70,24 @@ use crate::icmp::Error;
 use crate::limits::Limits;
 use crate::own::{Entry, Own};
 use crate::prefix::is_unicast4;
-use crate::stage::{Dir, Step};
-use crate::steer::Share;
+use crate::stage::Step;
 use crate::table::allowance::Allowance;
 use crate::table::tcp::{self, Segment};
 use crate::time::Time;
+use crate::way::Dir;
+use crate::way::Share;
 
 pub(crate) use apply::Change;
 pub(crate) use config::Config;
-pub(crate) use deal::Deal;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
 pub use ledger::BlockChange;
 use ledger::Ledger;
 pub use log::{Event, What};
 use outside::{Place, Space};
+pub(crate) use passage::Passage;
 pub use restore::Kept;
+pub(crate) use sharding::Sharding;
 pub(crate) use shown::Mapped;
 use slot::{Inside, Kind, Remote};
 pub(crate) use steer::{Departs, Lead, Receiver, sender};
@@ -166,7 +168,7 @@ enum Next {
     /// To another host inside.
     Turn,
     Drop(Drop),
-    /// Its fate is decided.
+    /// Its verdict is decided.
     Gone,
 }
 
@@ -189,7 +191,7 @@ impl Nat {
         Nat {
             is_special: table.is_special(),
             table,
-            fragments: Fragments::new(Limits::default().pieces(share)),
+            fragments: Fragments::new(Limits::default().fragments(share)),
             unsolicited: Unsolicited::default(),
             answers: Allowance::default(),
             ids,
@@ -208,7 +210,7 @@ impl Nat {
 
     /// What hosts use together is limited otherwise from now on.
     pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.fragments.limit(limits.pieces(self.table.share));
+        self.fragments.limit(limits.fragments(self.table.share));
     }
 
     /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
@@ -228,6 +230,11 @@ impl Nat {
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
         self.answer_unsolicited(step);
         more
+    }
+
+    /// When something is due.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
     }
 
     /// Whether there is room for a change.
@@ -285,17 +292,17 @@ impl Nat {
             let flow = self.ends_out(&step.frames[i]);
             hashes[i] = self.table.hash(&flow.inside, flow.remote);
         }
-        let mut read = 0;
-        for i in set {
-            read ^= self.table.sessions.touch(hashes[i]);
+        let sessions = &self.table.sessions;
+        let is_large = sessions.is_large();
+        if is_large {
+            set.for_each(|i| sessions.touch(hashes[i]));
         }
         for i in set {
-            guesses[i] = self.table.sessions.first(hashes[i]);
+            guesses[i] = sessions.first(hashes[i]);
         }
-        for i in set {
-            read ^= self.table.sessions[guesses[i]].seen.0;
+        if is_large {
+            set.for_each(|i| sessions.touch_slot(guesses[i]));
         }
-        black_box(read);
         self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
     }
 
@@ -311,15 +318,18 @@ impl Nat {
     }
 
     fn inward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
+        let (sessions, outside) = (&self.table.sessions, &self.table.outside);
+        let is_large = sessions.is_large();
+        if is_large {
+            set.filter_map(|i| self.place(&step.frames[i])).for_each(|place| outside.touch(place));
+        }
         let mut guesses = PerFrame::all(0_u32);
         for i in set {
-            guesses[i] = self.place(&step.frames[i]).map_or(0, |place| self.table.outside.slot(place));
+            guesses[i] = self.place(&step.frames[i]).map_or(0, |place| outside.slot(place));
         }
-        let mut read = 0;
-        for i in set {
-            read ^= self.table.sessions[guesses[i]].seen.0;
+        if is_large {
+            set.for_each(|i| sessions.touch_slot(guesses[i]));
         }
-        black_box(read);
         self.act(step, set, |nat, step, i| nat.back(step, i, guesses[i]))
     }
 
@@ -528,7 +538,7 @@ impl Nat {
         Some(Place { outside, space: Space::of(frame.proto())?, port: frame.ports().1 })
     }
 
-    /// A frame that gets no mapping; its sender may be told (RFC 6888 REQ-11B).
+    /// A frame that gets no mapping; its sender may be reported (RFC 6888 REQ-11B).
     fn refuse(&mut self, step: &mut Step<'_, '_>, i: usize, reason: Drop) -> Next {
         let is_shortage =
             matches!(reason, Drop::NatNoPort | Drop::NatQuota | Drop::NatRate | Drop::NatSessions);

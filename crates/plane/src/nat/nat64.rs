@@ -32,8 +32,9 @@ use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV4, IPV6, Kind, adjus
 use crate::icmp::Error;
 use crate::prefix::{Prefix, is_global4, is_link_local6, is_unicast6};
 use crate::quote::{self, ERROR, Quote};
-use crate::stage::{Dir, Step};
+use crate::stage::Step;
 use crate::table::tcp::Segment;
+use crate::way::Dir;
 
 /// Smallest packet that every link of IPv6 carries; translated ones up to it may be cut (RFC 7915, section 5.1).
 const ALWAYS_FITS: usize = 1260;
@@ -391,7 +392,7 @@ impl Nat {
         Next::Gone
     }
 
-    /// The first fragment of an error, whose checksum covers all of them: it comes once more when they are in one piece.
+    /// The first fragment of an error, whose checksum covers all of them: it comes once more when they are in one fragment.
     pub(super) fn gather_error(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
         match self.gathered(step, i, dir) {
             Ok(_) => Next::Drop(Drop::NatFragment),
@@ -474,7 +475,7 @@ fn is_source_routed(frame: &Frame<'_>) -> bool {
     options(frame.options4()).any(is_route)
 }
 
-/// The packet in one piece whose first fragment this is, with all that its fragments carried; `None` if it is too long.
+/// The packet in one fragment whose first fragment this is, with all that its fragments carried; `None` if it is too long.
 pub(super) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
     let ip = first.ip_header();
     let (ether_type, header) = match ip.first_chunk::<IPV6>() {
@@ -668,7 +669,7 @@ fn kind4([kind, code, _, _, a, b, c, d]: [u8; ERROR], mtus: Mtus) -> Option<(u8,
 #[expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
 mod tests {
     use super::*;
-    use crate::batch::Fate;
+    use crate::batch::Verdict;
     use crate::config::Config;
     use crate::plane::Plane;
     use crate::scenario::packet as packet_of;
@@ -753,7 +754,7 @@ mod tests {
     }
 
     /// A NAT, and what becomes of packets that come to it in at a port.
-    fn nat() -> impl FnMut(u8, &[u8]) -> (Fate, Vec<u8>) {
+    fn nat() -> impl FnMut(u8, &[u8]) -> (Verdict, Vec<u8>) {
         let config = Config::read("n", "nat(public 192.0.2.1, prefix64 2001:db8:2::/96)").expect("a node");
         let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
         move |port, ip| {
@@ -764,8 +765,8 @@ mod tests {
             let mut batch = crate::Batch::default();
             batch.push(Frame::new(&mut buf, HEAD_ROOM, end, crate::PortId(port)));
             plane.run(crate::Time::from_ms(1), &mut batch);
-            let (frame, fate) = batch.outcome().next().expect("one");
-            (fate, frame.ip().to_vec())
+            let (frame, verdict) = batch.outcome().next().expect("one");
+            (verdict, frame.ip().to_vec())
         }
     }
 
@@ -780,8 +781,8 @@ mod tests {
             let mut ip = packet_of(&line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
             ip.splice(40..40, [FRAGMENT_HEADER, 0, 1, 4, 0, 0, 0, 0]);
             (ip[5], ip[6]) = (ip[5] + 8, 60);
-            let (fate, left) = nat(0, &ip);
-            assert_eq!(fate, Fate::Out(crate::PortId(1)), "{line}");
+            let (verdict, left) = nat(0, &ip);
+            assert_eq!(verdict, Verdict::Out(crate::PortId(1)), "{line}");
             assert_eq!((left[0], be16(&left, 6)), (0x45, Some(expected)), "{line}");
         }
     }
@@ -790,9 +791,11 @@ mod tests {
     fn of_queries_only_echo_has_one_of_icmp6() {
         let mut nat = nat();
         let echo = packet_of("icmp echo 2001:db8:1::2 > 2001:db8:2::c613:9 id 7").expect("a packet");
-        let (fate, left) = nat(0, &echo);
-        assert_eq!(fate, Fate::Out(crate::PortId(1)));
-        for (kind, expected) in [(0, Fate::Out(crate::PortId(0))), (14, Fate::Dropped(Drop::NatProtocol))] {
+        let (verdict, left) = nat(0, &echo);
+        assert_eq!(verdict, Verdict::Out(crate::PortId(1)));
+        for (kind, expected) in
+            [(0, Verdict::Out(crate::PortId(0))), (14, Verdict::Dropped(Drop::NatProtocol))]
+        {
             let mut back = left.clone();
             let (src, dst) = back[12..20].split_at_mut(4);
             src.swap_with_slice(dst);

@@ -5,6 +5,8 @@
 //! ```
 //! The same entry says whether a port is in use, and since when it is not: there is no second book of ports.
 
+use weir_memory::prefetch;
+
 use crate::table::arena::Arena;
 use crate::table::timers::Tick;
 
@@ -150,6 +152,14 @@ impl Outside {
         match self.page[self.page(place)] {
             0 => 0,
             page => self.pages[page - 1].0[usize::from(place.port) % PAGE],
+        }
+    }
+
+    /// Asks for the entry of a port, so that it is on its way.
+    #[inline]
+    pub(crate) fn touch(&self, place: Place) {
+        if let Some(page) = self.page[self.page(place)].checked_sub(1) {
+            prefetch(&self.pages[page].0[usize::from(place.port) % PAGE]);
         }
     }
 

@@ -7,7 +7,7 @@ use weir_packet::fields::{be16, be32};
 use weir_packet::headers::UDP;
 
 use super::{ANNOUNCE, MAP, PEER, PORT};
-use crate::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
+use crate::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 const HOST: u32 = 0xc612_0005;
 const NODE: u32 = 0xc612_0001;
@@ -52,9 +52,9 @@ fn pass(
     batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(u8::from(src == FAR))));
     plane.tick(Time::from_ms(s * 1000));
     plane.run(Time::from_ms(s * 1000), &mut batch);
-    assert!(plane.books().balance());
-    let (frame, fate) = batch.outcome().next().expect("one");
-    let Fate::Out(port) = fate else { return None };
+    assert!(plane.accounting().balance());
+    let (frame, verdict) = batch.outcome().next().expect("one");
+    let Verdict::Out(port) = verdict else { return None };
     let packet = frame.bytes()[14..].to_vec();
     assert_eq!(fold(sum(&packet[..20])), 0xffff, "the header's checksum");
     assert_eq!(fold(pseudo_header(&packet[12..20], UDP, packet.len() - 20) + sum(&packet[20..])), 0xffff);
@@ -139,7 +139,7 @@ fn a_mapping_that_is_there_is_the_one_that_is_leased() {
 }
 
 #[test]
-fn what_is_refused_is_told() {
+fn what_is_refused_is_reported() {
     let map = request(MAP, 600, 80, 7);
     let with = |at: usize, value: u8| {
         let mut bytes = map.clone();

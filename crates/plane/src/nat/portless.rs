@@ -3,7 +3,7 @@
 //! ```text
 //! inside, protocol, remote  <->  outside address, protocol, remote        found by either side
 //! ```
-//! A second host that shares the public address with the first and talks to the same far end gets nothing: nobody could
+//! A second host that shares the public address with the first and talks to the same remote end gets nothing: nobody could
 //! tell to whom an answer is.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 

@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::area::{Area, Block, BlockId, Cut, Generation, LOW};
-use super::deal::Deal;
 use super::held::Held;
 use super::outside::{Holder, Outside, Place, Space};
-use crate::steer::Share;
+use super::sharding::Sharding;
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
+use crate::way::Share;
 
 /// How ports are given out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub(crate) struct Pool {
     config: Config,
     /// Which of the threads this is, and which blocks are to be given out here.
     share: Share,
-    deal: Option<Deal>,
+    sharding: Option<Sharding>,
     areas: Vec<Area>,
     /// Numbers of areas that are nowhere.
     spare: Vec<u16>,
@@ -113,12 +113,12 @@ pub(crate) struct Pool {
 const MOST_AREAS: usize = 1 << 16;
 
 impl Pool {
-    pub(crate) fn new(config: Config, share: Share, deal: Option<Deal>) -> Pool {
+    pub(crate) fn new(config: Config, share: Share, sharding: Option<Sharding>) -> Pool {
         Pool {
             held: Held::new(config.hold, share.part(config.held)),
             config,
             share,
-            deal,
+            sharding,
             // It never moves: memory is touched only where there is an area.
             areas: Vec::with_capacity(MOST_AREAS),
             spare: Vec::new(),
@@ -170,7 +170,9 @@ impl Pool {
         let is_it = |place: &usize| {
             layout.cuts[*place] == Cut { first: block.first, last: block.last }
                 && !layout.is_fixed(*place)
-                && self.deal.is_none_or(|deal| deal.thread(address, block.first) == self.share.thread)
+                && self
+                    .sharding
+                    .is_none_or(|sharding| sharding.thread(address, block.first) == self.share.thread)
         };
         let Some(place) = layout.at(block.first).filter(is_it) else { return false };
         let id = BlockId { area, place: place as u16 };
@@ -191,7 +193,7 @@ impl Pool {
         (holding.outside, holding.newest) = (area.outside, Some(id));
     }
 
-    /// A port for the subscriber: of a block it has, else of a new one, which is told.
+    /// A port for the subscriber: of a block it has, else of a new one, which is reported.
     pub(crate) fn take(
         &mut self,
         holding: &mut Holding,
@@ -407,6 +409,11 @@ impl Pool {
             block.resting = true;
             self.resting.push_back((now, id));
         }
+    }
+
+    /// Whether there are blocks that go back to the pool some time.
+    pub(crate) fn has_resting(&self) -> bool {
+        !self.resting.is_empty()
     }
 
     /// A block that had no live port for the time of rest, with its owner; the caller is to [`Pool::release`] it.

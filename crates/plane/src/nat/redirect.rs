@@ -6,7 +6,7 @@
 //!  inward    server > X':x'      becomes   asked > inside
 //! ```
 //! Each inside end has an outside port of its own for each destination that it asks, so that two of them asked from one
-//! socket are told apart though one server answers for both. Nobody but the server is let in. The server is outside, or a
+//! socket are distinguished though one server answers for both. Nobody but the server is let in. The server is outside, or a
 //! public end that a forward leads inside; who asks a public address of the NAT or the node itself is not redirected.
 
 use std::collections::hash_map::Entry;
@@ -51,7 +51,7 @@ impl Redirect {
     }
 }
 
-/// What redirects say of each protocol and port, so that a frame that none is about is told at a cost that grows with the
+/// What redirects say of each protocol and port, so that a frame that none is about is reported at a cost that grows with the
 /// logarithm of their number. Which of several holds is only asked for those who are in reach of one.
 #[derive(Debug, Default)]
 pub(super) struct Reach(Vec<((u8, u16), Ends)>);
@@ -210,7 +210,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn who_is_in_reach_is_told_as_by_a_walk_over_all() {
+    fn who_is_in_reach_is_reported_as_by_a_walk_over_all() {
         for seed in 0..300 {
             let mut random = Random(seed);
             let mut below = |n: u64| random.below(n) as u32;

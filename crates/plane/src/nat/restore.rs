@@ -54,9 +54,9 @@ mod tests {
     use crate::nat::config::Config;
     use crate::nat::slot::{Inside, Remote};
     use crate::nat::table::Flow;
-    use crate::steer::Share;
     use crate::table::tcp::Segment;
     use crate::text::items;
+    use crate::way::Share;
 
     fn table(seed: u64) -> Table {
         let text = "nat(public 192.0.2.1 ports 2000-2003, public 192.0.2.2 ports 3000-3001, block 2, udp-timeout 120s)";

@@ -1,5 +1,7 @@
 //! All slots, and how they are found from the inside.
 
+use weir_memory::prefetch;
+
 use super::slot::{Inside, Kind, Remote, Slot};
 use crate::table::arena::Arena;
 use crate::table::index::Index;
@@ -8,6 +10,8 @@ use crate::table::secret::Secret;
 /// Slots by number. Number 0 is nobody's.
 pub(crate) struct Sessions {
     slots: Arena<Slot>,
+    /// By slot, another number each time it becomes another one, or its state changes.
+    epochs: Arena<u32>,
     /// The slot given back last, or 0; in its place of the time it says which was given back before.
     free: u32,
     index: Index,
@@ -18,7 +22,9 @@ impl Sessions {
     pub(crate) fn new() -> Sessions {
         let mut slots = Arena::new();
         slots.push(Slot::FREE);
-        Sessions { slots, free: 0, index: Index::new(), live: 0 }
+        let mut epochs = Arena::new();
+        epochs.push(0);
+        Sessions { slots, epochs, free: 0, index: Index::new(), live: 0 }
     }
 
     /// Slots in use.
@@ -59,10 +65,22 @@ impl Sessions {
         }
     }
 
-    /// Asks for the line where a hash leads, so that it is on its way. The result has no meaning.
+    /// Whether they are more than a second-level cache holds, so that it pays to ask for what is needed next.
     #[inline]
-    pub(crate) fn touch(&self, hash: u32) -> u32 {
-        self.index.touch(hash)
+    pub(crate) fn is_large(&self) -> bool {
+        self.slots.len() > 1 << 13
+    }
+
+    /// Asks for the line where a hash leads, so that it is on its way.
+    #[inline]
+    pub(crate) fn touch(&self, hash: u32) {
+        self.index.touch(hash);
+    }
+
+    /// Asks for a slot, so that it is on its way.
+    #[inline]
+    pub(crate) fn touch_slot(&self, number: u32) {
+        prefetch(&self.slots[number]);
     }
 
     /// What lies under a hash, most often; it may be somebody else.
@@ -90,7 +108,10 @@ impl Sessions {
     /// Takes a slot in.
     pub(crate) fn insert(&mut self, secret: &Secret, slot: Slot) -> u32 {
         let number = match self.free {
-            0 => self.slots.push(slot),
+            0 => {
+                self.epochs.push(0);
+                self.slots.push(slot)
+            }
             number => {
                 self.free = self.slots[number].seen.0;
                 self.slots[number] = slot;
@@ -117,8 +138,20 @@ impl Sessions {
         self.index.find(hash, |number| is(&self.slots[number]))
     }
 
+    /// The epoch of a slot.
+    pub(crate) fn epoch(&self, number: u32) -> u32 {
+        self.epochs[number]
+    }
+
+    /// What is known of a slot from outside holds no more.
+    #[cold]
+    pub(crate) fn renew(&mut self, number: u32) {
+        self.epochs[number] = self.epochs[number].wrapping_add(1);
+    }
+
     /// Takes a slot away.
     pub(crate) fn remove(&mut self, secret: &Secret, number: u32) {
+        self.renew(number);
         self.index.remove(self.hash_of(secret, number), number);
         self.slots[number] = Slot::free(self.free);
         self.free = number;

@@ -1,4 +1,4 @@
-//! Mappings and sessions for people to see, a piece of them at a time.
+//! Mappings and sessions for people to see, a fragment of them at a time.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) struct Mapped {
     inside: Inside,
     outside: End,
     far: End,
-    /// The server in whose place the far end is, where it is redirected.
+    /// The server in whose place the remote end is, where it is redirected.
     server: Option<End>,
 }
 

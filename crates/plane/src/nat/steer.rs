@@ -4,7 +4,7 @@
 //! | frame | belongs to the thread of |
 //! |---|---|
 //! | from inside | its source address; without ports, as GRE: its remote address |
-//! | for a port of a public address | who gives it out, see `deal.rs` |
+//! | for a port of a public address | who gives it out, see `sharding.rs` |
 //! | for a port that is forwarded, an address that is one-to-one, a block that is somebody's for good | the inside address |
 //! | for a public address, without ports | its remote address |
 //! | that is not translated | both addresses |
@@ -28,8 +28,9 @@ use super::{Nat, Owner};
 use crate::address::bits;
 use crate::frame::{Fragment, Frame};
 use crate::own::Entry;
-use crate::stage::{Dir, Step};
-use crate::steer::{Handover, Way};
+use crate::stage::Step;
+use crate::way::Dir;
+use crate::way::{Handover, Way};
 
 /// A receiver of a packet of IPv4, and whom it hears.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +108,7 @@ impl Config {
         }
         match self.deterministic.as_ref().map(|fixed| fixed.owner(to.address, to.port)) {
             Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), threads)),
-            _ => Lead::Thread(self.deal.map_or(0, |deal| deal.thread(to.address, to.port))),
+            _ => Lead::Thread(self.sharding.map_or(0, |sharding| sharding.thread(to.address, to.port))),
         }
     }
 
@@ -244,7 +245,9 @@ impl Table {
         let fixed = self.config.deterministic.as_ref();
         match fixed.map(|fixed| fixed.owner_at(place.outside.into(), place.port)) {
             Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), self.share.of)),
-            _ => Lead::Thread(self.config.deal.map_or(0, |deal| deal.thread(address, place.port))),
+            _ => {
+                Lead::Thread(self.config.sharding.map_or(0, |sharding| sharding.thread(address, place.port)))
+            }
         }
     }
 

@@ -24,11 +24,11 @@ use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
 use super::subscribers::Subscribers;
 use crate::drops::Drop;
-use crate::steer::Share;
 use crate::table::secret::Secret;
-use crate::table::tcp::{SYN, Segment, Side, Track, Verdict};
-use crate::table::timers::{Ages, Class, Hand, Tick};
+use crate::table::tcp::{Effect, SYN, Segment, Side, Track};
+use crate::table::timers::{Ages, Class, Hand, Tick, WALK_INTERVAL};
 use crate::time::Time;
+use crate::way::Share;
 
 /// Blocks that go back to the pool per call.
 const BLOCKS_AT_A_TIME: usize = 16;
@@ -111,7 +111,7 @@ impl Table {
             sessions: Sessions::new(),
             subscribers: Subscribers::new(),
             outside: Outside::new(),
-            pool: Pool::new(config.ports.clone(), share, config.deal),
+            pool: Pool::new(config.ports.clone(), share, config.sharding),
             redirects: Vec::new(),
             redirect_numbers: HashMap::new(),
             reach: Reach::new(&config.redirects),
@@ -174,14 +174,14 @@ impl Table {
         }
     }
 
-    /// Whether sessions of a mapping are told apart by their remote ends.
+    /// Whether sessions of a mapping are distinguished by their remote ends.
     #[inline]
-    fn by_remote(&self, proto: u8) -> bool {
+    pub(super) fn by_remote(&self, proto: u8) -> bool {
         proto == TCP || self.config.filtering != Dependence::Independent
     }
 
     /// The remote end as far as it tells sessions apart.
-    fn end(&self, proto: u8, remote: Remote) -> Remote {
+    pub(super) fn end(&self, proto: u8, remote: Remote) -> Remote {
         match (proto, self.config.filtering) {
             // Of UDP and ICMP, who may answer is all that there is to know.
             (TCP, _) | (_, Dependence::AddressAndPort) => remote,
@@ -197,24 +197,56 @@ impl Table {
         let slot = &mut self.sessions[guess];
         let is_it = slot.is(&flow.inside, kind) && !self.ages.over(slot.track.class, slot.seen, tick);
         if is_it && !by_remote {
-            slot.seen = tick;
+            slot.seen.set(tick);
             return Ok(guess);
         }
         if is_it && slot.remote() == flow.remote {
             match slot.track.class {
                 Class::TcpEstablished if Segment::is_plain(flow.segment.flags) => {
                     slot.track.advance(Side::Inside, &flow.segment);
-                    slot.seen = tick;
+                    slot.seen.set(tick);
                     return Ok(guess);
                 }
                 Class::Udp | Class::Icmp => {
-                    slot.seen = tick;
+                    slot.seen.set(tick);
                     return Ok(guess);
                 }
                 _ => {}
             }
         }
+        if is_it
+            && kind == Kind::Mapping
+            && self.further_session(tick, (Side::Inside, &flow.inside, flow.remote), &flow.segment)
+        {
+            return Ok(guess);
+        }
         self.outbound_slow(now, flow, hash)
+    }
+
+    /// A frame of a further session of a mapping, which lives; false if it is none, or changes more than its time.
+    #[inline]
+    fn further_session(
+        &mut self,
+        tick: Tick,
+        (side, inside, remote): (Side, &Inside, Remote),
+        segment: &Segment,
+    ) -> bool {
+        let end = self.end(inside.proto, remote);
+        let number = self.sessions.session(&self.secret, inside, end, Kind::Session);
+        let slot = &mut self.sessions[number];
+        let is_plain = match slot.track.class {
+            Class::TcpEstablished => Segment::is_plain(segment.flags),
+            Class::Udp | Class::Icmp => side == Side::Inside || self.config.inbound_refresh,
+            _ => false,
+        };
+        if number == 0 || !is_plain || slot.is_called() || self.ages.over(slot.track.class, slot.seen, tick) {
+            return false;
+        }
+        if slot.track.class == Class::TcpEstablished {
+            slot.track.advance(side, segment);
+        }
+        slot.seen.set(tick);
+        true
     }
 
     fn outbound_slow(&mut self, now: Time, flow: &Flow, hash: u32) -> Result<u32, Drop> {
@@ -263,8 +295,14 @@ impl Table {
         let is_open = slot.track.class == Class::TcpEstablished && Segment::is_plain(arrival.segment.flags);
         if is_it && is_open && slot.remote() == arrival.remote {
             slot.track.advance(Side::Outside, &arrival.segment);
-            slot.seen = tick;
+            slot.seen.set(tick);
             return Ok(guess);
+        }
+        if is_it && slot.kind() == Kind::Mapping && by_remote {
+            let inside = slot.inside();
+            if self.further_session(tick, (Side::Outside, &inside, arrival.remote), &arrival.segment) {
+                return Ok(guess);
+            }
         }
         self.inbound_slow(now, arrival)
     }
@@ -349,14 +387,16 @@ impl Table {
             self.call_is_over(session);
         }
         let slot = &mut self.sessions[session];
+        let class = slot.track.class;
         let refreshes = match slot.inside().proto {
-            TCP if slot.track.class != Class::Lasting => {
-                slot.track.segment(side, segment) == Verdict::Refresh
-            }
+            TCP if slot.track.class != Class::Lasting => slot.track.segment(side, segment) == Effect::Refresh,
             _ => side == Side::Inside || self.config.inbound_refresh,
         };
         if refreshes {
             slot.seen = Tick::of(now);
+        }
+        if slot.track.class != class {
+            self.sessions.renew(session);
         }
     }
 
@@ -390,6 +430,7 @@ impl Table {
             slot.set_remote(end);
             slot.set_track(track);
             slot.seen = tick;
+            self.sessions.renew(mapping);
             mapping
         } else {
             self.add_session(now, mapping, Slot::new(flow.inside, Kind::Session, end, track, tick))?
@@ -544,7 +585,14 @@ impl Table {
         mapping != 0 && self.session_of(now, mapping, remote) != 0
     }
 
-    /// Ends what is too old, a piece of it; true if there is more.
+    /// When something is due: leases to the moment, and while there are sessions or blocks that rest, the walk over all.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        let has_any =
+            self.sessions.live() > self.foreign || self.pool.has_resting() || !self.awaited.is_empty();
+        [self.leases_due(), has_any.then(|| now + WALK_INTERVAL)].into_iter().flatten().min()
+    }
+
+    /// Ends what is too old, a fragment of it; true if there is more.
     pub(crate) fn expire(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         if !self.awaited.is_empty() {
@@ -575,7 +623,8 @@ impl Table {
         match slot.kind() {
             Kind::Free => {}
             Kind::Mapping if slot.dependents > 0 => {
-                self.sessions[number].set_track(Track::plain(Class::Lasting))
+                self.sessions[number].set_track(Track::plain(Class::Lasting));
+                self.sessions.renew(number);
             }
             Kind::Mapping | Kind::Private | Kind::Redirected => self.remove(now, number, slot.track.class),
             Kind::Session => {

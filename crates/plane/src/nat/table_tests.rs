@@ -4,8 +4,8 @@ use weir_config::Notes;
 
 use super::*;
 use crate::address::mapped4;
-use crate::steer::Share;
 use crate::text::items;
+use crate::way::Share;
 
 fn table() -> Table {
     table_of("nat(public 192.0.2.1)")

@@ -1,4 +1,4 @@
-//! A SYN from outside that nobody awaits (RFC 5382 REQ-4): its sender is told after six seconds, not before, for the
+//! A SYN from outside that nobody awaits (RFC 5382 REQ-4): its sender is informed after six seconds, not before, for the
 //! inside may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,8 +11,9 @@ use super::config::Manner;
 use super::table::Arrival;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::{self, Error};
-use crate::stage::{Dir, Step};
+use crate::stage::Step;
 use crate::time::Time;
+use crate::way::Dir;
 
 /// How long the answer waits.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -35,6 +36,11 @@ struct Waiting {
 pub(super) struct Unsolicited(VecDeque<Waiting>);
 
 impl Unsolicited {
+    /// When the first one is to be answered.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.0.front().map(|waiting| waiting.at + PATIENCE + Duration::from_nanos(1))
+    }
+
     /// Keeps what is needed to answer.
     pub(super) fn note(&mut self, frame: &Frame<'_>, at: Time, arrival: Arrival) {
         if self.0.len() < MOST && frame.ip().len() <= MOST_BYTES {

@@ -12,11 +12,12 @@
 use super::Slot;
 use crate::frame::PortId;
 use crate::limits::Limits;
-use crate::stage::{ByDir, Dir};
-use crate::steer::Share;
+use crate::stage::ByDir;
 use crate::table::quota::Quota;
 use crate::table::shares::{Host, Shares};
 use crate::time::Time;
+use crate::way::Dir;
+use crate::way::Share;
 
 /// Places for hosts that have the node ask.
 const PLACES: usize = 256;

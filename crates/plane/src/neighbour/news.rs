@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a thread asks for X > the others pass on what they hear of X, once
-//! a thread hears what is new to it > told, so many times per second
+//! a thread hears what is new to it > reported, so many times per second
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -12,9 +12,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::frame::PortId;
-use crate::steer::{News, Share};
 use crate::table::allowance::Allowance;
 use crate::time::Time;
+use crate::way::{News, Share};
 
 /// How long another thread waits for an answer; it asks again in the meantime.
 const WANTED: Duration = Duration::from_secs(2);
@@ -50,12 +50,12 @@ impl Gossip {
         }
     }
 
-    /// What is to be told to the others since the last call.
+    /// What the others are to hear since the last call.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = News> {
         self.to_tell.drain(..)
     }
 
-    /// The others are told, whatever it is: `frame` returns it without tags.
+    /// The others hear of it, whatever it is: `frame` returns it without tags.
     pub(super) fn tell(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
         if self.has_others {
             self.to_tell.push(News { port, frame: frame() });

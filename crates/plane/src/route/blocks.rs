@@ -1,9 +1,12 @@
 //! Memory of the route tables: blocks of neighbouring elements, named by the number of their first. It grows by whole
-//! segments, so that no growth copies what is there: a change of a table stays a small piece of work at any size.
+//! segments, so that no growth copies what is there: a change of a table stays a small piece of work at any size. A segment
+//! is touched as far as it is used, and in huge pages where the kernel has some.
 //!
 //! Invariant: a block lies in one segment; what was freed is given out again before memory grows.
 
 use std::ops::{Index, IndexMut, Range};
+
+use weir_memory::Segment;
 
 /// The longest block.
 const MAX_LENGTH: usize = 256;
@@ -11,7 +14,7 @@ const MAX_LENGTH: usize = 256;
 /// Blocks in segments of `1 << BITS` elements.
 #[derive(Debug)]
 pub(crate) struct Blocks<T, const BITS: u32> {
-    segments: Vec<Box<[T]>>,
+    segments: Vec<Segment<T>>,
     /// First free element of the last segment.
     next: usize,
     /// Freed blocks by length.
@@ -35,11 +38,14 @@ impl<T: Copy + Default, const BITS: u32> Blocks<T, BITS> {
             return block;
         }
         if self.next + length > Self::SEGMENT {
-            self.segments.push(vec![T::default(); Self::SEGMENT].into_boxed_slice());
+            self.segments.push(Segment::with_capacity(Self::SEGMENT));
             self.next = 0;
         }
         let block = ((self.segments.len() - 1) << BITS) + self.next;
         self.next += length;
+        if let Some(segment) = self.segments.last_mut() {
+            segment.grow(self.next, T::default());
+        }
         u32::try_from(block).expect("a table has less than 2^32 elements")
     }
 
@@ -89,7 +95,7 @@ impl<T: Copy + Default, const BITS: u32> Blocks<T, BITS> {
 
     /// Memory taken, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.segments.len() * Self::SEGMENT * size_of::<T>()
+        self.segments.iter().map(|segment| size_of_val(&**segment)).sum()
     }
 
     /// Elements of the blocks in use.

@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `PREFIX via ADDRESS` | by this neighbour, which lies in the network of a port; several are used by flow, with equal shares |
 //! | `PREFIX blackhole` | dropped in silence |
-//! | `PREFIX unreachable` | dropped, and the sender is told that nobody is there |
-//! | `PREFIX prohibit` | dropped, and the sender is told that it may not |
+//! | `PREFIX unreachable` | dropped, and the sender is informed that nobody is there |
+//! | `PREFIX prohibit` | dropped, and the sender is informed that it may not |
 //! | `options fill` | record route and timestamp of IPv4 are filled in; also `ignore`, `drop`: see `options.rs` |
 //!
 //! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports

@@ -2,7 +2,7 @@
 //!
 //! | option | what becomes of it |
 //! |---|---|
-//! | source routes, loose and strict | the packet goes no further, and its sender is told (RFC 7126, sections 4.3 and 4.4) |
+//! | source routes, loose and strict | the packet goes no further, and its sender is informed (RFC 7126, sections 4.3 and 4.4) |
 //! | record route, timestamp | as `options` of `route` says |
 //! | all others | pass as they are |
 //!
@@ -72,7 +72,7 @@ fn find(header: &mut [u8], at: usize) -> Result<Option<Found<'_>>, usize> {
 
 /// Whether a frame has options at all, which few have.
 #[inline]
-pub(super) fn are_there(frame: &Frame<'_>) -> bool {
+pub(crate) fn are_there(frame: &Frame<'_>) -> bool {
     frame.kind() == Kind::V4 && !frame.options4().is_empty()
 }
 
@@ -183,7 +183,7 @@ fn advance(option: &mut [u8], bytes: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, Fate};
+    use crate::batch::{Batch, Verdict};
     use crate::config::Config;
     use crate::drops::Drop;
     use crate::frame::{HEAD_ROOM, PortId};
@@ -193,7 +193,7 @@ mod tests {
     const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
     /// What becomes of a packet with these options at a router, what they are then, and the errors that it says.
-    fn routed(text: &str, options: &[u8]) -> (Fate, Vec<u8>, Vec<(u8, u8, u8)>) {
+    fn routed(text: &str, options: &[u8]) -> (Verdict, Vec<u8>, Vec<(u8, u8, u8)>) {
         let text = format!(
             "lan(198.18.0.1/24, neighbour 198.18.0.5 02:00:00:00:cc:01) > route({text}) \
              > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:03)"
@@ -211,11 +211,11 @@ mod tests {
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
         plane.run(Time::from_ms(5), &mut batch);
-        let (frame, fate) = batch.outcome().next().expect("one");
+        let (frame, verdict) = batch.outcome().next().expect("one");
         let header = frame.ip_header().to_vec();
         assert_eq!(fold(sum(&header)), 0xffff, "its checksum is right");
         let errors = plane.departures().map(|out| (out.bytes[34], out.bytes[35], out.bytes[38])).collect();
-        (fate, header[IPV4..].to_vec(), errors)
+        (verdict, header[IPV4..].to_vec(), errors)
     }
 
     #[test]
@@ -238,12 +238,13 @@ mod tests {
             (ts(12, 5, 3, &[[198, 18, 0, 9], none]), ts(12, 5, 3, &[[198, 18, 0, 9], none])),
             (vec![0x94, 4, 0, 0], vec![0x94, 4, 0, 0]),
         ] {
-            assert_eq!(routed("", &before), (Fate::Out(PortId(1)), after, vec![]), "{before:?}");
+            assert_eq!(routed("", &before), (Verdict::Out(PortId(1)), after, vec![]), "{before:?}");
             let ignored = routed("options ignore", &before);
-            assert_eq!(ignored, (Fate::Out(PortId(1)), before.clone(), vec![]), "{before:?}");
+            assert_eq!(ignored, (Verdict::Out(PortId(1)), before.clone(), vec![]), "{before:?}");
             let dropped = routed("options drop", &before);
-            let fate = if before[0] == 0x94 { Fate::Out(PortId(1)) } else { Fate::Dropped(Drop::IpOption) };
-            assert_eq!(dropped, (fate, before.clone(), vec![]), "{before:?}");
+            let verdict =
+                if before[0] == 0x94 { Verdict::Out(PortId(1)) } else { Verdict::Dropped(Drop::IpOption) };
+            assert_eq!(dropped, (verdict, before.clone(), vec![]), "{before:?}");
         }
     }
 
@@ -257,8 +258,8 @@ mod tests {
             (&[1, 7, 30, 4, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
             (&[68, 4, 5, 0xf0], Drop::IpOption, (12, 0, 23)),
         ] {
-            let (fate, _, errors) = routed("", options);
-            assert_eq!((fate, errors), (Fate::Dropped(reason), vec![error]), "{options:?}");
+            let (verdict, _, errors) = routed("", options);
+            assert_eq!((verdict, errors), (Verdict::Dropped(reason), vec![error]), "{options:?}");
         }
     }
 }

@@ -31,10 +31,11 @@ use crate::limits::Limits;
 use crate::neighbour::{Asker, Known, Link, Neighbours, Slot, State, Waiting};
 use crate::own::{Entry, Own};
 use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
-use crate::stage::{Dir, Step};
-use crate::steer::{News, Share};
+use crate::stage::Step;
 use crate::table::shares::Host;
 use crate::time::Time;
+use crate::way::Dir;
+use crate::way::{News, Share};
 
 /// What a hop means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +109,8 @@ pub(crate) struct Router {
     pub(super) rpf: Vec<Rpf>,
     /// What it does with options of IPv4.
     pub(crate) options: Options,
+    /// Of routes and of neighbours: others whenever they change.
+    pub(super) epochs: (u32, u32),
 }
 
 /// No port's network holds the address of a next hop.
@@ -140,8 +143,19 @@ impl Router {
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
         let left_ports = 0;
         let options = Options::default();
-        let mut router =
-            Router { v4, v6, nexts, groups, by_members, neighbours, mtus, left_ports, rpf, options };
+        let mut router = Router {
+            v4,
+            v6,
+            nexts,
+            groups,
+            by_members,
+            neighbours,
+            mtus,
+            left_ports,
+            rpf,
+            options,
+            epochs: (0, 0),
+        };
         for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
             router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
         }
@@ -233,6 +247,7 @@ impl Router {
 
     /// Takes a route out; false if there is none for this prefix.
     pub(crate) fn remove(&mut self, prefix: Prefix) -> bool {
+        self.epochs.0 = self.epochs.0.wrapping_add(1);
         let old = match prefix.address {
             IpAddr::V4(address) => self.v4.remove(address.into(), prefix.len),
             IpAddr::V6(address) => self.v6.remove(address.into(), prefix.len),
@@ -307,6 +322,7 @@ impl Router {
     }
 
     fn set(&mut self, prefix: Prefix, hop: Hop) -> Option<Hop> {
+        self.epochs.0 = self.epochs.0.wrapping_add(1);
         match prefix.address {
             IpAddr::V4(address) => self.v4.insert(address.into(), prefix.len, hop),
             IpAddr::V6(address) => self.v6.insert(address.into(), prefix.len, hop),
@@ -384,6 +400,7 @@ impl Router {
     }
 
     fn refresh(&mut self, slot: Slot) {
+        self.epochs = (self.epochs.0.wrapping_add(1), self.epochs.1.wrapping_add(1));
         let Known { port, ip, mac, state } = self.neighbours.known(slot);
         let next = match state {
             State::Unknown | State::Asking(_) => Next::Unresolved,
@@ -411,6 +428,11 @@ impl Router {
             }
             _ => {}
         }
+    }
+
+    /// When something is due.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.neighbours.due()
     }
 
     /// Does what is due at `now`, a bounded part of it; true if there is more.
@@ -468,13 +490,14 @@ impl Router {
     /// The longest packet of a port.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "hops and links name ports that there are")]
-    fn mtu(&self, port: PortId) -> u16 {
+    pub(super) fn mtu(&self, port: PortId) -> u16 {
         self.mtus[usize::from(port.0)]
     }
 
     /// The quick way, and where it is left.
     #[inline]
     fn forward(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
+        let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
         let frame = &mut step.frames[i];
         if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
             && frame.ttl() > 1
@@ -499,7 +522,6 @@ impl Router {
             Dir::Outward => Entry::Begin(Dir::Inward),
             Dir::Inward => Entry::Begin(Dir::Outward),
         };
-        let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
         let next = self.nexts.get(hop.0 as usize).copied();
         // It goes no further than to the node (RFC 4291, section 2.5.6).
         let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
@@ -544,10 +566,15 @@ impl Router {
 
     /// The next hop of the group for this flow.
     fn member(&self, frame: &Frame<'_>, hop: Hop) -> Hop {
+        self.member_of(hop, flow_hash(frame))
+    }
+
+    /// The next hop of the group for a flow with this hash.
+    pub(super) fn member_of(&self, hop: Hop, hash: u32) -> Hop {
         let usable = |member: u32| {
             matches!(self.nexts.get(member as usize), Some(Next::Ready { .. } | Next::Stale { .. }))
         };
-        Hop(self.shared(hop).group.pick(flow_hash(frame), usable))
+        Hop(self.shared(hop).group.pick(hash, usable))
     }
 
     /// A packet for the node itself: a ping is answered, all else is the machine's.
@@ -689,8 +716,14 @@ fn flow_hash(frame: &Frame<'_>) -> u32 {
         Kind::V4 => frame.addresses4().0 as u128 | (frame.addresses4().1 as u128) << 32,
         _ => frame.addresses6().0 ^ frame.addresses6().1.rotate_left(64),
     };
-    let (sport, dport) = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };
-    let ports = u64::from(sport) << 16 | u64::from(dport) | u64::from(frame.proto()) << 32;
+    let ports = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };
+    flow_hash_of(addresses, ports, frame.proto())
+}
+
+/// The same of what is mixed from both addresses.
+#[inline]
+pub(super) fn flow_hash_of(addresses: u128, (sport, dport): (u16, u16), proto: u8) -> u32 {
+    let ports = u64::from(sport) << 16 | u64::from(dport) | u64::from(proto) << 32;
     let mixed = (addresses as u64 ^ ports).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (addresses >> 64) as u64;
     (mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
 }

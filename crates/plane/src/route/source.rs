@@ -173,7 +173,7 @@ impl Router {
     }
 }
 
-/// Looks an address up for each number of `set`.
+/// Looks an address up for each number of `set`; once for neighbours that have the same: frames of a host come in bursts.
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "no set has more numbers than there are places")]
 pub(super) fn hops_of<T: Lpm>(
@@ -182,19 +182,24 @@ pub(super) fn hops_of<T: Lpm>(
     address: impl Fn(usize) -> T::Address,
     hops: &mut PerFrame<Hop>,
 ) where
-    T::Address: Default,
+    T::Address: Default + PartialEq,
 {
     if set.is_empty() {
         return;
     }
     let (mut keys, mut found) = ([T::Address::default(); BATCH], [Hop::NONE; BATCH]);
-    for (key, i) in keys.iter_mut().zip(set) {
-        *key = address(i);
+    let (mut last, mut key_of) = (usize::MAX, PerFrame::all(0_u8));
+    for i in set {
+        let key = address(i);
+        if last == usize::MAX || keys[last % BATCH] != key {
+            last = last.wrapping_add(1);
+            keys[last % BATCH] = key;
+        }
+        key_of[i] = last as u8;
     }
-    let n = set.len();
-    table.lookup(&keys[..n], &mut found[..n]);
-    for (i, hop) in set.zip(found) {
-        hops[i] = hop;
+    table.lookup(&keys[..=last], &mut found[..=last]);
+    for i in set {
+        hops[i] = found[usize::from(key_of[i]) % BATCH];
     }
 }
 
@@ -209,7 +214,7 @@ fn is_for_all(frame: &Frame<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, Fate};
+    use crate::batch::{Batch, Verdict};
     use crate::config::Config;
     use crate::frame::HEAD_ROOM;
     use crate::plane::Plane;
@@ -219,7 +224,7 @@ mod tests {
     const MACS: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
 
     /// What becomes of a packet at a port of a router with two links inside, and what it is then.
-    fn sent(rpf: &str, port: u8, line: &str) -> (Fate, Vec<u8>) {
+    fn sent(rpf: &str, port: u8, line: &str) -> (Verdict, Vec<u8>) {
         let text = format!(
             "lan(198.18.0.1/24, rpf {rpf}, neighbour 198.18.0.5 02:00:00:00:cc:01)
              dmz(198.18.1.1/24, rpf {rpf}, neighbour 198.18.1.5 02:00:00:00:cc:02)
@@ -234,30 +239,33 @@ mod tests {
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
         plane.run(Time::from_ms(1), &mut batch);
-        let (frame, fate) = batch.outcome().next().expect("one");
-        (fate, frame.ip()[12..16].to_vec())
+        let (frame, verdict) = batch.outcome().next().expect("one");
+        (verdict, frame.ip()[12..16].to_vec())
     }
 
     #[test]
-    fn two_links_of_one_end_are_told_apart_only_if_asked() {
+    fn two_links_of_one_end_are_distinguished_only_if_asked() {
         // A host of the DMZ, whose packet comes by the LAN.
         let other = "udp 198.18.1.5:1 > 192.0.2.1:53";
         for (rpf, expected) in [
-            ("strict", Fate::Dropped(Drop::ReversePath)),
-            ("end", Fate::Out(PortId(2))),
-            ("loose", Fate::Out(PortId(2))),
+            ("strict", Verdict::Dropped(Drop::ReversePath)),
+            ("end", Verdict::Out(PortId(2))),
+            ("loose", Verdict::Out(PortId(2))),
         ] {
             assert_eq!(sent(rpf, 0, other).0, expected, "{rpf}");
-            assert_eq!(sent(rpf, 1, other).0, Fate::Out(PortId(2)), "{rpf}");
+            assert_eq!(sent(rpf, 1, other).0, Verdict::Out(PortId(2)), "{rpf}");
         }
-        assert_eq!(sent("loose", 0, "udp 198.18.1.1:1 > 192.0.2.1:53").0, Fate::Dropped(Drop::MartianSource));
+        assert_eq!(
+            sent("loose", 0, "udp 198.18.1.1:1 > 192.0.2.1:53").0,
+            Verdict::Dropped(Drop::MartianSource)
+        );
     }
 
     #[test]
     fn no_nat_is_between_two_links_of_the_inside() {
         let inside = sent("end", 0, "udp 198.18.0.5:1 > 198.18.1.5:53");
-        assert_eq!(inside, (Fate::Out(PortId(1)), vec![198, 18, 0, 5]));
+        assert_eq!(inside, (Verdict::Out(PortId(1)), vec![198, 18, 0, 5]));
         let outside = sent("end", 0, "udp 198.18.0.5:1 > 192.0.2.1:53");
-        assert_eq!(outside, (Fate::Out(PortId(2)), vec![198, 19, 0, 1]));
+        assert_eq!(outside, (Verdict::Out(PortId(2)), vec![198, 19, 0, 1]));
     }
 }

@@ -49,7 +49,7 @@ fn contract<T: Lpm<Address: Width>>(mut table: T, seed: u64) {
             Some(known) if random.below(2) == 0 => known,
             _ => (address(&mut random) & mask(length), length),
         };
-        // In turns it rather grows and rather shrinks.
+        // Alternately it rather grows and rather shrinks.
         let (short, hop) = (T::Address::of(prefix), Hop(random.below(1000) as u32));
         if random.below(4) < if change / 500 % 2 == 0 { 3 } else { 1 } {
             assert_eq!(table.insert(short, length, hop), list.insert((prefix, length), hop), "seed {seed}");

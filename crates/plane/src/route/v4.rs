@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_memory::prefetch;
+
 use super::blocks::Blocks;
 use super::{Hop, Lpm};
 use crate::prefix::mask4 as mask;
@@ -26,7 +28,7 @@ const LEVELS: [u8; 3] = [16, 24, 32];
 #[derive(Debug)]
 pub struct V4 {
     root: Box<[Root]>,
-    chunks: Blocks<u32, 18>,
+    chunks: Blocks<u32, 24>,
     /// Prefixes by level, as address and length, and their entries.
     prefixes: [BTreeMap<(u32, u8), u32>; 3],
 }
@@ -179,11 +181,20 @@ impl Lpm for V4 {
     /// Three passes, so that the lines of all addresses are on their way at once.
     #[inline]
     fn lookup(&self, addresses: &[u32], hops: &mut [Hop]) {
-        // First where the middle level has each: a loop so short that most of its loads are on their way together.
+        // First where the middle level has each, then all of these lines are asked for together.
+        let mut linked = 0;
         for (&address, hop) in addresses.iter().zip(hops.iter_mut()) {
             let root = self.root[(address >> 16) as usize];
             let place = (root.link & !LINK) * CHUNK as u32 + (address >> 8 & 0xff);
             hop.0 = if root.link != 0 { LINK | place } else { root.entry };
+            linked |= root.link;
+        }
+        if linked == 0 {
+            hops.iter_mut().for_each(|hop| hop.0 = hop.0.wrapping_sub(1));
+            return;
+        }
+        for hop in hops.iter().filter(|hop| hop.0 & LINK != 0) {
+            prefetch(&self.chunks[hop.0 & !LINK]);
         }
         let mut deep = false;
         for (&address, hop) in addresses.iter().zip(hops.iter_mut()) {

@@ -1,23 +1,30 @@
-//! Longest-prefix match for IPv6: a tree bitmap (Eatherton, Varghese, Dittia, "Tree Bitmap", CCR 34(2), 2004) behind a
-//! root of 16 bits, 6 bits per node, and nodes that skip up to 60 bits that all their prefixes share.
+//! Longest-prefix match for IPv6: trees of bitmaps (Eatherton, Varghese, Dittia, "Tree Bitmap", CCR 34(2), 2004) of 6 bits
+//! per node, whose nodes skip up to 60 bits that all their prefixes share. Prefixes of 32 bits or more are in a tree of
+//! their first 32 bits, which a hash finds: most prefixes of the Internet are there, few nodes deep. Shorter ones are in a
+//! tree of their first 16 bits, and are looked at where the longer ones have no match.
 //!
 //! ```text
-//! root[first 16 bits] > node > node > ... > hop        a node: which of its 6 bits have a prefix, which a child
+//! hash(first 32 bits) > node > node > ... > hop        a node: which of its 6 bits have a prefix, which a child
+//! root[first 16 bits] > node > ...        > hop        of prefixes shorter than 32 bits
 //! ```
-//! Memory: 512 KiB, 32 bytes per node and 4 per prefix that shares its node; a change moves the children or the hops of one node, at most
-//! 64, and writes up to 65,536 root entries for prefixes shorter than 16 bits.
+//! Memory: 768 KiB, 16 bytes per 32 bits with prefixes, 32 per node and 4 per prefix that shares its node; a change moves the
+//! children or the hops of one node, at most 64, and writes up to 65,536 root entries for prefixes shorter than 16 bits.
 //!
 //! Invariant: each node has a prefix or a child; a node with one child and no prefix could not be merged with it.
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
+
+use weir_memory::prefetch;
 
 use super::blocks::Blocks;
 use super::{Hop, Lpm};
 use crate::prefix::mask6;
+use crate::table::index::Index;
 
 /// Bits of the root.
 const ROOT: u32 = 16;
+/// Bits of the hash.
+const HASHED: u32 = 32;
 /// Bits of a node.
 const STRIDE: u32 = 6;
 /// Strides that a node can skip.
@@ -46,18 +53,37 @@ const _: () = assert!(size_of::<Node>() == 32);
 /// What is known of the first 16 bits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Root {
-    /// A node, or 0.
+    /// A node, or 0; and [`HAS_HASHED`].
     node: u32,
     /// The hop plus 1 of prefixes shorter than 16 bits, or 0.
     entry: u32,
+}
+
+/// In the node of a root: there are prefixes of 32 bits or more.
+const HAS_HASHED: u32 = 1 << 31;
+
+impl Root {
+    #[inline]
+    fn node(self) -> u32 {
+        self.node & !HAS_HASHED
+    }
+
+    #[inline]
+    fn has_hashed(self) -> bool {
+        self.node & HAS_HASHED != 0
+    }
 }
 
 /// The prefixes and their hops.
 #[derive(Debug)]
 pub struct V6 {
     root: Box<[Root]>,
-    nodes: Blocks<Node, 13>,
-    hops: Blocks<u32, 16>,
+    /// By [`key`] of the first 32 bits, the node of the prefixes that have them.
+    hashed: Index,
+    /// By the first 16 bits, how many of `hashed` have them.
+    hashed_below: Vec<u32>,
+    nodes: Blocks<Node, 21>,
+    hops: Blocks<u32, 24>,
     /// Prefixes shorter than the root, as address and length, and their entries.
     short: BTreeMap<(u128, u8), u32>,
     len: usize,
@@ -83,6 +109,8 @@ impl V6 {
         nodes.alloc(1);
         V6 {
             root: vec![Root::default(); 1 << ROOT].into_boxed_slice(),
+            hashed: Index::new(),
+            hashed_below: vec![0; 1 << ROOT],
             nodes,
             hops: Blocks::new(),
             short: BTreeMap::new(),
@@ -99,6 +127,42 @@ impl V6 {
         for (&(inner, inner_length), &entry) in self.short.range((address, length + 1)..=(last, 128)) {
             let first = (inner >> 112) as usize;
             self.root[first..][..entries(inner_length)].iter_mut().for_each(|root| root.entry = entry);
+        }
+    }
+
+    /// The node where the way to a prefix of this length begins, or 0.
+    fn first(&self, address: u128, length: u32) -> u32 {
+        match begin(length) {
+            ROOT => self.root[(address >> 112) as usize].node(),
+            _ => self.hashed(address),
+        }
+    }
+
+    /// From now on the way to a prefix of this length begins at this node; at none, if 0.
+    fn set_first(&mut self, address: u128, length: u32, node: u32) {
+        let at = (address >> 112) as usize;
+        if begin(length) == ROOT {
+            self.root[at].node = self.root[at].node & HAS_HASHED | node;
+            return;
+        }
+        if node != 0 {
+            self.hashed_below[at] += 1;
+            self.hashed.insert(key(address), node);
+        } else {
+            self.hashed_below[at] -= 1;
+            self.hashed.remove(key(address), self.hashed(address));
+        }
+        let flag = if self.hashed_below[at] > 0 { HAS_HASHED } else { 0 };
+        self.root[at].node = self.root[at].node() | flag;
+    }
+
+    /// The node of the first 32 bits of an address, or 0.
+    #[inline]
+    fn hashed(&self, address: u128) -> u32 {
+        match self.hashed.first(key(address)) {
+            // Equal keys are equal bits.
+            0 => self.hashed.find(key(address), |_| true),
+            node => node,
         }
     }
 
@@ -176,8 +240,8 @@ impl V6 {
 
     /// The way to the node of this prefix, which may not hold it; `None` if there is no such node.
     fn way(&self, address: u128, length: u32) -> Option<(Vec<u32>, u32)> {
-        let mut slot = self.root[(address >> 112) as usize].node;
-        let (mut depth, mut way) = (ROOT, Vec::with_capacity(DEPTH));
+        let mut slot = self.first(address, length);
+        let (mut depth, mut way) = (begin(length), Vec::with_capacity(DEPTH));
         while slot != 0 {
             way.push(slot);
             let node = self.nodes[slot];
@@ -194,8 +258,8 @@ impl V6 {
         None
     }
 
-    /// Removes what is empty and joins what is single, from the end of the way upwards.
-    fn tidy(&mut self, address: u128, mut way: Vec<u32>, mut depth: u32) {
+    /// Removes what is empty and joins what is single, from the end of the way to a prefix upwards.
+    fn tidy(&mut self, (address, length): (u128, u32), mut way: Vec<u32>, mut depth: u32) {
         while let Some(slot) = way.pop() {
             let node = self.nodes[slot];
             if node.inner != 0 {
@@ -210,7 +274,7 @@ impl V6 {
             }
             let Some(&parent) = way.last() else {
                 self.nodes.free(slot, 1);
-                self.root[(address >> 112) as usize].node = 0;
+                self.set_first(address, length, 0);
                 return;
             };
             depth -= node.skipped() * STRIDE + STRIDE;
@@ -297,15 +361,15 @@ impl Lpm for V6 {
             self.repaint_root(address, length);
             return old.map(|entry| Hop(entry - 1));
         }
-        let (root, length) = ((address >> 112) as usize, u32::from(length));
-        let mut slot = self.root[root].node;
+        let length = u32::from(length);
+        let (mut slot, mut depth) = (self.first(address, length), begin(length));
         if slot == 0 {
-            let node = self.twig(address, ROOT, length, hop.0);
-            self.root[root].node = self.nodes.put(&[node]);
+            let node = self.twig(address, depth, length, hop.0);
+            let node = self.nodes.put(&[node]);
+            self.set_first(address, length, node);
             self.len += 1;
             return None;
         }
-        let mut depth = ROOT;
         loop {
             let mut node = self.nodes[slot];
             let strides = node.skipped().min((length - depth) / STRIDE);
@@ -362,7 +426,7 @@ impl Lpm for V6 {
         let old = self.take_hop(&mut node, bit);
         self.nodes[slot] = node;
         self.len -= 1;
-        self.tidy(address, way, depth);
+        self.tidy((address, length), way, depth);
         Some(Hop(old))
     }
 
@@ -392,43 +456,95 @@ impl Lpm for V6 {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.root) + self.nodes.bytes() + self.hops.bytes()
+        size_of_val(&*self.root) + self.hashed.bytes() + self.nodes.bytes() + self.hops.bytes()
     }
 }
 
 impl V6 {
     fn lookup_64(&self, addresses: &[u128], hops: &mut [Hop]) {
-        let mut at = [At { node: 0, depth: ROOT, best: 0 }; 64];
-        let (mut on, mut count) = ([0_u8; 64], 0);
-        for (n, &address) in addresses.iter().enumerate() {
+        let mut all = [At { node: 0, depth: ROOT, best: 0 }; 64];
+        let (mut on, mut count, mut any_hashed) = ([0_u8; 64], 0, false);
+        // Many that follow one upon the other have the same first bits: the addresses of an operator's own hosts.
+        let mut before = None;
+        for (&address, at) in addresses.iter().zip(&mut all) {
             let root = self.root[(address >> 112) as usize];
-            (at[n].node, at[n].best) = (root.node, root.entry);
+            (at.node, at.best) = (root.node(), root.entry);
+            if root.has_hashed() {
+                (at.depth, any_hashed) = (HASHED, true);
+                if before.replace(address >> 96) != Some(address >> 96) {
+                    self.hashed.touch(key(address));
+                }
+            }
+        }
+        let (mut before, mut found) = (None, 0);
+        for (n, (&address, at)) in addresses.iter().zip(&mut all).enumerate() {
+            if at.depth == HASHED {
+                if before.replace(address >> 96) != Some(address >> 96) {
+                    found = self.hashed(address);
+                    prefetch(&self.nodes[found]);
+                }
+                match found {
+                    0 => at.depth = ROOT,
+                    node => (at.node, at.best) = (node, 0),
+                }
+            }
             on[count] = n as u8;
-            count += usize::from(root.node != 0);
+            count += usize::from(at.node != 0);
         }
-        while count > 0 {
-            // First all are read alone: so many more are on their way at once than while each is worked on.
-            let mut read = 0;
-            for &n in &on[..count] {
-                read ^= self.nodes[at[usize::from(n & 63)].node].kids;
+        self.walk(addresses, &mut all, &mut on[..count]);
+        if any_hashed {
+            // Those whose first 32 bits have prefixes, but none that holds them.
+            count = 0;
+            for (n, (&address, at)) in addresses.iter().zip(&mut all).enumerate() {
+                if at.best == 0 && at.depth >= HASHED {
+                    let root = self.root[(address >> 112) as usize];
+                    *at = At { node: root.node(), depth: ROOT, best: root.entry };
+                    on[count] = n as u8;
+                    count += usize::from(at.node != 0);
+                }
             }
-            black_box(read);
-            let mut left = 0;
-            for k in 0..count {
-                let n = on[k];
-                let goes_on = self.step(addresses[usize::from(n)], &mut at[usize::from(n & 63)]);
-                on[left] = n;
-                left += usize::from(goes_on);
-            }
-            count = left;
+            self.walk(addresses, &mut all, &mut on[..count]);
         }
-        for (hop, at) in hops.iter_mut().zip(&at) {
+        for (hop, at) in hops.iter_mut().zip(&all) {
             hop.0 = match at.best {
                 deep if deep & DEEP != 0 => self.hops[deep & !DEEP],
                 entry => entry.wrapping_sub(1),
             };
         }
     }
+
+    /// Leads those of `on` to the ends of their ways. The next node of each is on its way while the others take a step.
+    fn walk(&self, addresses: &[u128], all: &mut [At; 64], on: &mut [u8]) {
+        let mut count = on.len();
+        while count > 0 {
+            let mut left = 0;
+            for k in 0..count {
+                let n = on[k];
+                let at = &mut all[usize::from(n & 63)];
+                let goes_on = self.step(addresses[usize::from(n)], at);
+                prefetch(&self.nodes[at.node]);
+                on[left] = n;
+                left += usize::from(goes_on);
+            }
+            count = left;
+        }
+    }
+}
+
+/// The bits where the way to a prefix of this length begins.
+#[inline]
+fn begin(length: u32) -> u32 {
+    if length < HASHED { ROOT } else { HASHED }
+}
+
+/// What the first 32 bits of an address are found by: a permutation of them, so that no two have the same (the last steps
+/// of MurmurHash3).
+#[inline]
+fn key(address: u128) -> u32 {
+    let mut bits = (address >> 96) as u32;
+    bits = (bits ^ bits >> 16).wrapping_mul(0x85eb_ca6b);
+    bits = (bits ^ bits >> 13).wrapping_mul(0xc2b2_ae35);
+    bits ^ bits >> 16
 }
 
 /// The bits of the prefixes in a node that hold an address with these 6 bits.

@@ -5,8 +5,8 @@
 //! ```
 
 mod fields;
+mod fragments;
 mod pcp;
-mod pieces;
 mod run;
 mod suites;
 mod text;

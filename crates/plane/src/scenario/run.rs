@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::fields::{self, Fields, Names};
-use super::pieces::Pieces;
+use super::fragments::Reassembly;
 use super::text::{Action, End, Scenario, Step, When};
 use super::wire;
 
@@ -45,7 +45,7 @@ struct Play<'a, T> {
     now: Duration,
     /// What left and was not asked for yet.
     left: Vec<(End, Fields)>,
-    pieces: Pieces,
+    fragments: Reassembly,
     drops: BTreeMap<String, u64>,
     /// Expected drops of the last input, if any were listed.
     listed: Option<BTreeMap<String, u64>>,
@@ -62,7 +62,7 @@ impl Scenario {
             names: Names::new(),
             now: Duration::ZERO,
             left: Vec::new(),
-            pieces: Pieces::default(),
+            fragments: Reassembly::default(),
             drops: BTreeMap::new(),
             listed: None,
         };
@@ -115,7 +115,7 @@ impl<T: Target> Play<'_, T> {
         for (end, packet) in self.target.left() {
             let broken = |wrong: String| format!("what left is broken: {wrong}: {packet:02x?}");
             let seen = wire::seen(&packet).map_err(broken)?;
-            self.pieces.add(&packet).map_err(broken)?;
+            self.fragments.add(&packet).map_err(broken)?;
             self.left.push((end, seen));
         }
         Ok(())

@@ -9,18 +9,19 @@ use weir_packet::neighbour::{self, Heard, Host};
 
 use super::run::Target;
 use super::text::End;
-use crate::batch::{BATCH, Batch, Fate};
+use crate::batch::{BATCH, Batch, Verdict};
 use crate::config::Config;
+use crate::filter::Count;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
-use crate::plane::{Books, Departure, Leave, Plane};
+use crate::plane::{Accounting, Departure, Leave, Plane};
 use crate::prefix::Prefix;
 use crate::sessions::Cursor;
-use crate::steer::{Share, Way};
 use crate::time::Time;
+use crate::way::{Share, Way};
 
 /// The hosts at the left and the right end.
 const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
-/// How often time that passes without frames is told to the node.
+/// How often the node hears of time that passes without frames.
 const TICK: Duration = Duration::from_millis(500);
 
 /// A node in virtual time.
@@ -38,6 +39,10 @@ pub struct VirtualNode {
     nobody_at: Vec<Prefix>,
     /// Frames that have come and are no batch yet; `None` where each is a batch of its own.
     arrived: Option<Vec<(PortId, Vec<u8>)>>,
+    /// Its planes have flow caches.
+    is_cached: bool,
+    /// Time passes from one thing that is due to the next, and not in steps.
+    by_due: bool,
 }
 
 /// Frames on their way to a thread.
@@ -53,7 +58,7 @@ impl Default for VirtualNode {
 }
 
 impl VirtualNode {
-    /// A node of so many threads, to which frames come in turn.
+    /// A node of so many threads, to which frames come alternately.
     pub fn of_threads(threads: u8) -> VirtualNode {
         VirtualNode {
             planes: Vec::new(),
@@ -64,13 +69,15 @@ impl VirtualNode {
             left: Vec::new(),
             nobody_at: Vec::new(),
             arrived: None,
+            is_cached: false,
+            by_due: false,
         }
     }
 
     /// What all threads have counted.
-    pub fn books(&self) -> Books {
-        let mut all = Books::default();
-        self.planes.iter().for_each(|plane| all.add(&plane.books()));
+    pub fn accounting(&self) -> Accounting {
+        let mut all = Accounting::default();
+        self.planes.iter().for_each(|plane| all.add(&plane.accounting()));
         all
     }
 
@@ -86,6 +93,11 @@ impl VirtualNode {
             all
         };
         self.planes.iter().map(of).collect()
+    }
+
+    /// The rules of all filters as they were written, with what they held for, by thread.
+    pub fn rules(&self) -> Vec<Vec<Vec<(String, Count)>>> {
+        self.planes.iter().map(Plane::filter_counts).collect()
     }
 
     /// The same, in whose networks nobody has an address of this one.
@@ -115,6 +127,31 @@ impl VirtualNode {
     /// The same, to which frames that come right behind each other come in one batch.
     pub fn in_batches(self) -> VirtualNode {
         VirtualNode { arrived: Some(Vec::new()), ..self }
+    }
+
+    /// The same with flow caches.
+    pub fn with_flow_caches(self) -> VirtualNode {
+        VirtualNode { is_cached: true, ..self }
+    }
+
+    /// The same, whose planes hear that time passes only when something is due.
+    pub fn when_due(self) -> VirtualNode {
+        VirtualNode { by_due: true, ..self }
+    }
+
+    /// The next moment before `until` at which the planes hear of time.
+    fn next_tick(&self, until: Duration) -> Duration {
+        if !self.by_due {
+            return (self.now + TICK).min(until);
+        }
+        let now = Time::default() + self.now;
+        let due = self.planes.iter().filter_map(|plane| plane.due(now)).min();
+        due.map_or(until, |due| (due - Time::default()).clamp(self.now, until))
+    }
+
+    /// Frames that passed by flow caches.
+    pub fn cached_frames(&self) -> u64 {
+        self.planes.iter().map(Plane::cached_frames).sum()
     }
 
     /// A frame with the tags of the port that it comes in by.
@@ -170,12 +207,12 @@ impl VirtualNode {
         }
         self.planes[*thread].run(now, &mut batch);
         let outcome: Vec<_> =
-            batch.outcome().map(|(frame, fate)| (fate, frame.port, frame.bytes().to_vec())).collect();
-        for (fate, from, bytes) in outcome {
-            match fate {
-                Fate::Out(port) => self.leaves(Some(port), bytes),
-                Fate::Local => self.leaves(None, bytes),
-                Fate::Handed(to) => {
+            batch.outcome().map(|(frame, verdict)| (verdict, frame.port, frame.bytes().to_vec())).collect();
+        for (verdict, from, bytes) in outcome {
+            match verdict {
+                Verdict::Out(port) => self.leaves(Some(port), bytes),
+                Verdict::Local => self.leaves(None, bytes),
+                Verdict::Handed(to) => {
                     waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
                 }
                 _ => {}
@@ -266,6 +303,7 @@ impl Target for VirtualNode {
             self.lead(waiting);
         } else {
             self.planes = of_threads.map(|config| Plane::new(&config, &macs)).collect();
+            self.planes.iter_mut().for_each(|plane| plane.cache_flows(self.is_cached));
         }
         self.config = Some(config);
         Ok(())
@@ -291,7 +329,7 @@ impl Target for VirtualNode {
     fn wait(&mut self, until: Duration) {
         self.take();
         while self.now < until {
-            self.now = (self.now + TICK).min(until);
+            self.now = self.next_tick(until);
             self.tick();
         }
     }
@@ -306,16 +344,16 @@ impl Target for VirtualNode {
     }
 
     fn drops(&self) -> Option<BTreeMap<String, u64>> {
-        let drops = self.books().drops;
+        let drops = self.accounting().drops;
         Some(drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames)).collect())
     }
 
     fn sound(&self) -> Result<(), String> {
-        let books = self.books();
-        let all = self.planes.iter().all(|plane| plane.books().balance());
-        match all && books.handed == books.taken {
+        let accounting = self.accounting();
+        let all = self.planes.iter().all(|plane| plane.accounting().balance());
+        match all && accounting.handed == accounting.taken {
             true => Ok(()),
-            false => Err(format!("the books do not balance: {books:?}")),
+            false => Err(format!("the frame accounting does not balance: {accounting:?}")),
         }
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! Invariant: numbers lie tightly from the front of a line, and a line of overflow is never empty.
 
+use weir_memory::prefetch;
+
 use super::arena::Arena;
 
 const WIDTH: usize = 8;
@@ -22,7 +24,7 @@ const LINK: u32 = 1 << 31;
 /// Largest number that can be stored. 0 is nobody.
 pub(crate) const MOST: u32 = LINK - 1;
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Line {
     hashes: [u32; WIDTH],
@@ -66,6 +68,7 @@ enum At {
 }
 
 /// Numbers by hash.
+#[derive(Debug)]
 pub(crate) struct Index {
     lines: Arena<Line>,
     overflow: Arena<Line>,
@@ -94,10 +97,10 @@ impl Index {
         if line < self.lines.len() { line } else { line & (self.mask >> 1) }
     }
 
-    /// Asks for the line of a hash, so that it is on its way when it is needed. The result has no meaning.
+    /// Asks for the line of a hash, so that it is on its way when it is needed.
     #[inline]
-    pub(crate) fn touch(&self, hash: u32) -> u32 {
-        self.lines[self.line(hash)].hashes[0]
+    pub(crate) fn touch(&self, hash: u32) {
+        prefetch(&self.lines[self.line(hash)]);
     }
 
     /// The first number under this hash, most often the only one; 0 where there is none, or where it needs

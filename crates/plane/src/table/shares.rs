@@ -121,6 +121,11 @@ impl<T> Shares<T> {
         if now - thing.at > age { Some((number, self.remove(number)?)) } else { None }
     }
 
+    /// When the oldest one came.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        self.things.first_key_value().map(|(_, thing)| thing.at)
+    }
+
     /// The one of a number.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
         self.things.get(&number).map(|thing| &thing.what)

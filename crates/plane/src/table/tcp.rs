@@ -132,7 +132,7 @@ impl Segment {
 
 /// What a segment means for the time of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Effect {
     /// It begins anew.
     Refresh,
     /// It goes on.
@@ -219,7 +219,7 @@ impl Track {
     }
 
     /// Takes note of any segment.
-    pub(crate) fn segment(&mut self, side: Side, segment: &Segment) -> Verdict {
+    pub(crate) fn segment(&mut self, side: Side, segment: &Segment) -> Effect {
         let verdict = if segment.flags & RST != 0 {
             self.reset(side, segment)
         } else if segment.flags & SYN != 0 {
@@ -237,11 +237,11 @@ impl Track {
     }
 
     /// Neither SYN nor RST.
-    fn rest(&mut self, side: Side, segment: &Segment) -> Verdict {
+    fn rest(&mut self, side: Side, segment: &Segment) -> Effect {
         let known = self.said & said::SYN << side as u8 != 0;
         let is_more_than_an_answer = segment.bytes > 0 || segment.flags & FIN != 0;
         if !known || self.said & said::RST != 0 && !is_more_than_an_answer {
-            return Verdict::Unmoved;
+            return Effect::Unmoved;
         }
         // Data behind a RST: it was not heard (RFC 7857 section 2.2).
         self.said &= !said::RST;
@@ -252,10 +252,10 @@ impl Track {
         if segment.flags & FIN != 0 {
             self.said |= said::FIN << side as u8;
         }
-        Verdict::Refresh
+        Effect::Refresh
     }
 
-    fn syn(&mut self, side: Side, segment: &Segment) -> Verdict {
+    fn syn(&mut self, side: Side, segment: &Segment) -> Effect {
         let (here, there) = (side, side.other());
         let is_over = self.said & said::RST != 0 || self.class == Class::TcpClosing;
         if is_over && segment.flags & ACK == 0 {
@@ -263,7 +263,7 @@ impl Track {
             *self = Track { flags: self.flags, ..Track::plain(Class::TcpOpening) };
         } else if is_over || self.said & said::OPEN == said::OPEN {
             // Both ends know better (RFC 5961 section 4).
-            return Verdict::Unmoved;
+            return Effect::Unmoved;
         }
         self.said |= said::SYN << side as u8;
         self.sent[here] = segment.end();
@@ -275,10 +275,10 @@ impl Track {
             self.said |= said::ACK << side as u8;
             self.awaits[here] = segment.ack;
         }
-        Verdict::Refresh
+        Effect::Refresh
     }
 
-    fn reset(&mut self, side: Side, segment: &Segment) -> Verdict {
+    fn reset(&mut self, side: Side, segment: &Segment) -> Effect {
         let there = side.other();
         let refuses = self.said & said::SYN << side as u8 == 0;
         let counts = if !refuses {
@@ -290,11 +290,11 @@ impl Track {
             segment.flags & ACK != 0 && segment.ack == self.sent[there]
         };
         if !counts || self.said & said::RST != 0 {
-            return Verdict::Unmoved;
+            return Effect::Unmoved;
         }
         self.said |= said::RST;
         // Who came unasked and is refused keeps nothing alive by that (RFC 7857 section 7.1).
-        if refuses && side == Side::Inside { Verdict::Unmoved } else { Verdict::Refresh }
+        if refuses && side == Side::Inside { Effect::Unmoved } else { Effect::Refresh }
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
                 Some(track) => track.segment(side, &segment),
                 None => {
                     track = Track::begin(side, &segment);
-                    Verdict::Refresh
+                    Effect::Refresh
                 }
             };
             let class = track.map_or("-", |track| match track.class {
@@ -373,7 +373,7 @@ mod tests {
                 Class::TcpReset => "reset",
                 class => panic!("{class:?}"),
             });
-            shown.push(format!("{class}{}", if verdict == Verdict::Unmoved { "=" } else { "" }));
+            shown.push(format!("{class}{}", if verdict == Effect::Unmoved { "=" } else { "" }));
         }
         assert_eq!(shown.join(" "), expected, "{segments}");
     }
@@ -437,7 +437,7 @@ mod tests {
             track.segment(Side::Outside, &syn(SYN | ACK, 900, 101));
             track.segment(Side::Inside, &syn(ACK, 101, 901));
             let rst = Segment { flags: RST, seq, ..Segment::default() };
-            assert_eq!(track.segment(Side::Outside, &rst) == Verdict::Refresh, counts, "{seq}");
+            assert_eq!(track.segment(Side::Outside, &rst) == Effect::Refresh, counts, "{seq}");
         }
     }
 

@@ -22,6 +22,19 @@ impl Tick {
         Tick((now.ns() >> TICK_BITS) as u32)
     }
 
+    /// Becomes `now`; memory is written only where that changes it.
+    #[inline]
+    pub(crate) fn set(&mut self, now: Tick) {
+        if *self != now {
+            *self = now;
+        }
+    }
+
+    /// The one of two that is before the other.
+    pub(crate) fn earlier(a: Tick, b: Tick) -> Tick {
+        if b.since(a) <= u32::MAX / 2 { a } else { b }
+    }
+
     /// Ticks since `earlier`.
     #[inline]
     pub(crate) fn since(self, earlier: Tick) -> u32 {
@@ -106,6 +119,14 @@ impl Ages {
         Ages(ages)
     }
 
+    /// The last tick at which a session of this class lives that was last seen at `seen`; `None`: it has no age.
+    pub(crate) fn end(&self, class: Class, seen: Tick) -> Option<Tick> {
+        match class {
+            Class::Lasting => None,
+            class => Some(Tick(seen.0.wrapping_add(self.0[class as usize]))),
+        }
+    }
+
     /// Whether a session of this class that was last seen at `seen` is over.
     #[inline]
     pub(crate) fn over(&self, class: Class, seen: Tick, now: Tick) -> bool {
@@ -115,6 +136,8 @@ impl Ages {
 
 /// Time in which the hand comes to each slot once, if the node is run often enough.
 const ROUND: Duration = Duration::from_secs(8);
+/// How often the hand is to be moved while there is something that ends: a fraction of [`ROUND`].
+pub(crate) const WALK_INTERVAL: Duration = Duration::from_millis(50);
 /// Slots that a call looks at, at most; who is idle calls again as long as the hand is behind.
 const MOST: u32 = 256;
 /// Slots that a call looks at, at least: a small table is walked whole each time.
@@ -135,7 +158,7 @@ impl Hand {
         self.behind > 0
     }
 
-    /// The slots to look at now, of `slots`: a piece up to the end, and a piece from the beginning.
+    /// The slots to look at now, of `slots`: a fragment up to the end, and a fragment from the beginning.
     pub(crate) fn walk(&mut self, now: Tick, slots: u32) -> [std::ops::Range<u32>; 2] {
         let passed = now.since(self.last).min(Tick::count(ROUND));
         self.last = now;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! node lan > filter(...) > wan
-//! threads 3                               if it has more than one; batches come to them in turn
+//! threads 3                               if it has more than one; batches come to them alternately
 //! 100ms 0 0200...  1 0200...          a batch: milliseconds after the one before, then port and frame of each
 //! ```
 
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use weir_plane::scenario::described;
 use weir_plane::{
-    BATCH, Batch, Books, Config, Fate, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Time, Way,
+    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Time, Verdict,
+    Way,
 };
 
 /// Frames that arrive together.
@@ -41,6 +42,8 @@ pub(crate) struct Bench {
     /// Tags of its ports.
     pub(crate) tags: [Vec<[u8; 4]>; 2],
     now: Time,
+    /// The same with flow caches: what leaves and what is counted is to be the same.
+    cached: Option<Box<Bench>>,
 }
 
 /// A frame on its way to a thread.
@@ -62,6 +65,22 @@ const MOST_HOPS: u32 = 8;
 
 /// Packets that left, by their port.
 pub(crate) type Left = Vec<(usize, Vec<u8>)>;
+
+/// The same by port and pair of hosts, in the order in which each pair's left: between others a node owes none.
+fn by_hosts(left: &Left) -> Left {
+    let hosts = |packet: &[u8]| {
+        let addresses = match packet.first().map(|first| first >> 4) {
+            Some(4) => packet.get(12..20),
+            Some(6) => packet.get(8..40),
+            _ => None,
+        };
+        // ARP: what is asked and answered.
+        addresses.unwrap_or(packet).to_vec()
+    };
+    let mut left = left.clone();
+    left.sort_by_key(|(port, packet)| (*port, hosts(packet)));
+    left
+}
 
 pub(crate) fn mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0xaa, port as u8]
@@ -88,14 +107,31 @@ pub(crate) fn fitting(node: &str, threads: u8) -> u8 {
 impl Bench {
     /// A node of so many threads, which can share it.
     pub(crate) fn new(node: &str, threads: u8) -> Bench {
+        let mut cached = Bench::without_caches(node, threads);
+        cached.planes.iter_mut().for_each(|plane| plane.cache_flows(true));
+        Bench { cached: Some(Box::new(cached)), ..Bench::without_caches(node, threads) }
+    }
+
+    fn without_caches(node: &str, threads: u8) -> Bench {
         let config = read(node, threads).expect("a node that can be shared").shared_by(threads);
         let of_thread = |thread| Plane::new(&part(&config, thread, threads), &[mac(0), mac(1)]);
         let tags = [0, 1].map(|port| config.ports[port].tags());
-        Bench { planes: (0..threads).map(of_thread).collect(), next: 0, config, tags, now: Time::default() }
+        let planes = (0..threads).map(of_thread).collect();
+        Bench { planes, next: 0, config, tags, now: Time::default(), cached: None }
     }
 
     /// Becomes what another text says; false if its threads cannot.
     pub(crate) fn change(&mut self, node: &str) -> bool {
+        let mut cached = self.cached.take();
+        let is_changed = self.change_itself(node);
+        if let Some(cached) = &mut cached {
+            assert_eq!(cached.change_itself(node), is_changed, "a flow cache keeps a node from a change");
+        }
+        self.cached = cached;
+        is_changed
+    }
+
+    fn change_itself(&mut self, node: &str) -> bool {
         let threads = self.planes.len() as u8;
         let Some(config) = read(node, threads) else { return false };
         let config = config.instead_of(&self.config, threads);
@@ -126,6 +162,31 @@ impl Bench {
     /// What the node did that no node may do: panic, lose a frame, make a wrong packet out of a right one, send a frame
     /// from thread to thread for ever.
     pub(crate) fn send(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
+        let mut cached = self.cached.take();
+        let left = self.send_itself(arrivals)?;
+        if let Some(cached) = &mut cached {
+            let with = cached.send_itself(arrivals).map_err(|wrong| format!("with a flow cache: {wrong}"))?;
+            let (without, with) = (by_hosts(&left), by_hosts(&with));
+            let different = without.iter().zip(&with).find(|(one, other)| one != other);
+            if let Some((without, with)) = different {
+                return Err(format!("{without:02x?} leaves, and with a flow cache {with:02x?}"));
+            }
+            let (one, other) = (self.accounting(), cached.accounting());
+            if left.len() != with.len() || one != other {
+                return Err(format!("{one:?}, and with a flow cache {other:?}"));
+            }
+        }
+        self.cached = cached;
+        Ok(left)
+    }
+
+    /// Frames that passed by flow caches.
+    pub(crate) fn cached_frames(&self) -> u64 {
+        let of = |bench: &Bench| bench.planes.iter().map(Plane::cached_frames).sum();
+        self.cached.as_ref().map_or(0, |bench| of(bench))
+    }
+
+    fn send_itself(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
         catch_unwind(AssertUnwindSafe(|| self.try_send(arrivals))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
@@ -154,9 +215,10 @@ impl Bench {
         self.planes.iter_mut().for_each(|plane| _ = plane.tick(self.now));
         self.depart(&mut waiting, &mut left)?;
         self.lead(&mut waiting, &mut left)?;
-        let books = self.books();
-        let all = self.planes.iter().all(|plane| plane.books().balance()) && books.handed == books.taken;
-        if all { Ok(left) } else { Err(format!("frames are missing: {books:?}")) }
+        let accounting = self.accounting();
+        let all = self.planes.iter().all(|plane| plane.accounting().balance())
+            && accounting.handed == accounting.taken;
+        if all { Ok(left) } else { Err(format!("frames are missing: {accounting:?}")) }
     }
 
     /// Leads frames through the threads until none waits.
@@ -187,9 +249,9 @@ impl Bench {
             }
         }
         self.planes[thread].run(self.now, &mut batch);
-        for ((frame, fate), came) in batch.outcome().zip(coming) {
-            match fate {
-                Fate::Out(to) => {
+        for ((frame, verdict), came) in batch.outcome().zip(coming) {
+            match verdict {
+                Verdict::Out(to) => {
                     let packet =
                         frame.bytes().get(self.header(to)..).ok_or("a frame left without its header")?;
                     if let (Some(sent), Err(wrong)) = (&came.sound, described(packet)) {
@@ -197,10 +259,10 @@ impl Bench {
                     }
                     left.push((to.0.into(), packet.to_vec()));
                 }
-                Fate::Handed(to) if came.hops == MOST_HOPS => {
+                Verdict::Handed(to) if came.hops == MOST_HOPS => {
                     return Err(format!("it goes from thread to thread, to {to:?}: {:02x?}", came.bytes));
                 }
-                Fate::Handed(to) => {
+                Verdict::Handed(to) => {
                     hand(waiting, to, frame.port, frame.bytes(), (came.sound.clone(), came.hops + 1));
                 }
                 _ => {}
@@ -232,9 +294,9 @@ impl Bench {
     }
 
     /// What all threads have counted.
-    pub(crate) fn books(&self) -> Books {
-        let mut all = Books::default();
-        self.planes.iter().for_each(|plane| all.add(&plane.books()));
+    pub(crate) fn accounting(&self) -> Accounting {
+        let mut all = Accounting::default();
+        self.planes.iter().for_each(|plane| all.add(&plane.accounting()));
         all
     }
 }

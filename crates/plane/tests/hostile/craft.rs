@@ -299,7 +299,7 @@ impl Dice {
         }
         let header = if is_v6 { 48 } else { 20 };
         match more {
-            // But for the last, what pieces carry is whole words of eight bytes.
+            // But for the last, what fragments carry is whole words of eight bytes.
             1 => packet.truncate(packet.len() - (packet.len() - header) % 8),
             _ => packet.truncate(header + self.pick(&[1, 8, 15, 1500])),
         }

@@ -101,6 +101,6 @@ fn no_frame_breaks_a_node_whose_stages_come_and_go() {
             let after = Duration::from_secs(4);
             bench.send(&Arrivals { after, frames: Vec::new() }).unwrap_or_else(|wrong| panic!("{wrong}"));
         }
-        assert_eq!(bench.books().held, 0, "seed {seed}");
+        assert_eq!(bench.accounting().held, 0, "seed {seed}");
     }
 }

@@ -43,7 +43,7 @@ fn node(seed: u64) -> String {
 }
 
 /// Sends crafted packets to a node; what failed and how, if something did.
-fn search(seed: u64) -> Option<(Case, String)> {
+fn search(seed: u64, cached_frames: &AtomicU64) -> Option<(Case, String)> {
     let node = node(seed);
     // Every other node has one thread, the others as many as can share it.
     let threads = fitting(&node, [1, 2, 1, 5][seed as usize / STAGES.len() % 4]);
@@ -67,12 +67,13 @@ fn search(seed: u64) -> Option<(Case, String)> {
             Err(wrong) => return Some((case, wrong)),
         }
     }
+    cached_frames.fetch_add(bench.cached_frames(), Ordering::Relaxed);
     None
 }
 
 #[test]
 fn no_crafted_packet_breaks_a_node() {
-    let (next, failed) = (AtomicU64::new(1), Mutex::new(None));
+    let (next, failed, cached) = (AtomicU64::new(1), Mutex::new(None), AtomicU64::new(0));
     let threads = thread::available_parallelism().map_or(1, usize::from) as u32;
     let end = Instant::now() + Duration::from_secs(seconds()) / threads;
     thread::scope(|scope| {
@@ -80,14 +81,15 @@ fn no_crafted_packet_breaks_a_node() {
             scope.spawn(|| {
                 while Instant::now() < end && failed.lock().is_ok_and(|failed| failed.is_none()) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if let Some(found) = search(seed) {
+                    if let Some(found) = search(seed, &cached) {
                         *failed.lock().expect("no thread panics with it") = Some((seed, found));
                     }
                 }
             });
         }
     });
-    println!("{} nodes, {BATCHES} batches each", next.into_inner() - 1);
+    let cached = cached.into_inner();
+    println!("{} nodes, {BATCHES} batches each, {cached} frames by flow caches", next.into_inner() - 1);
     if let Some((seed, (case, wrong))) = failed.into_inner().expect("no thread panics with it") {
         let short = case.shortened();
         let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/hostile.txt");

@@ -29,7 +29,7 @@ const NARROW: u32 = 12;
 
 impl<S: Shape> Forest<S> {
     /// The forest of these boxes, in the order of their rules.
-    pub(crate) fn grow(boxes: &[S]) -> Forest<S> {
+    pub(crate) fn grow(match_ranges: &[S]) -> Forest<S> {
         let narrow = |word: usize| {
             move |shape: &S| {
                 let (low, high) = shape.range(word);
@@ -41,15 +41,15 @@ impl<S: Shape> Forest<S> {
             [&|_| 0, &|shape| usize::from(!src(shape)), &|shape| usize::from(!dst(shape)), &|shape| {
                 if dst(shape) { 0 } else { 2 - usize::from(src(shape)) }
             }];
-        let keys = sample_keys(boxes);
-        let forests = ways.iter().map(|way| Forest::divided(boxes, way));
+        let keys = sample_keys(match_ranges);
+        let forests = ways.iter().map(|way| Forest::divided(match_ranges, way));
         let priced = forests.map(|forest| (forest.cost(&keys), forest));
         priced.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("there is a way").1
     }
 
-    fn divided(boxes: &[S], part: &dyn Fn(&S) -> usize) -> Forest<S> {
+    fn divided(match_ranges: &[S], part: &dyn Fn(&S) -> usize) -> Forest<S> {
         let mut parts: Vec<Vec<S>> = vec![Vec::new(); 3];
-        boxes.iter().for_each(|shape| parts[part(shape)].push(*shape));
+        match_ranges.iter().for_each(|shape| parts[part(shape)].push(*shape));
         let mut trees: Vec<Tree<S>> =
             parts.iter().filter(|part| !part.is_empty()).map(|part| tree(part)).collect();
         trees.sort_by_key(|tree| tree.least);
@@ -64,7 +64,9 @@ impl<S: Shape> Forest<S> {
                 node = tree.nodes[node.child(key) as usize];
                 steps += 1.0;
             }
-            TREE_COST + steps * STEP_COST + f64::from(node.boxes().1 - node.boxes().0) * BOX_COST
+            TREE_COST
+                + steps * STEP_COST
+                + f64::from(node.match_ranges().1 - node.match_ranges().0) * BOX_COST
         };
         let of_key = |key: &Key| self.trees.iter().map(|tree| tree_cost(tree, key)).sum::<f64>();
         // What does not fit the cache is dearer.
@@ -74,8 +76,8 @@ impl<S: Shape> Forest<S> {
 }
 
 /// A key in each of some boxes.
-fn sample_keys<S: Shape>(boxes: &[S]) -> Vec<Key> {
-    let every = (boxes.len() / KEYS).max(1);
+fn sample_keys<S: Shape>(match_ranges: &[S]) -> Vec<Key> {
+    let every = (match_ranges.len() / KEYS).max(1);
     let mut seed = 1_u32;
     let key = |shape: &S| {
         let mut key = Key::default();
@@ -86,27 +88,27 @@ fn sample_keys<S: Shape>(boxes: &[S]) -> Vec<Key> {
         }
         key
     };
-    boxes.iter().step_by(every).map(key).collect()
+    match_ranges.iter().step_by(every).map(key).collect()
 }
 
-fn tree<S: Shape>(boxes: &[S]) -> Tree<S> {
-    let budget = boxes.len() * BUDGET + 4096;
+fn tree<S: Shape>(match_ranges: &[S]) -> Tree<S> {
+    let budget = match_ranges.len() * BUDGET + 4096;
     let mut growing = Growing {
-        boxes,
+        match_ranges,
         nodes: Vec::new(),
         leaves: Vec::new(),
         known: HashMap::new(),
         budget,
         steps: Vec::new(),
     };
-    let root = growing.node((0..boxes.len() as u32).collect(), 0);
+    let root = growing.node((0..match_ranges.len() as u32).collect(), 0);
     let Growing { nodes, leaves, .. } = growing;
-    let copies = leaves.iter().map(|&n| boxes[n as usize]).collect();
-    Tree { root, nodes, boxes: copies, least: boxes[0].rule() }
+    let copies = leaves.iter().map(|&n| match_ranges[n as usize]).collect();
+    Tree { root, nodes, match_ranges: copies, least: match_ranges[0].rule() }
 }
 
 struct Growing<'a, S> {
-    boxes: &'a [S],
+    match_ranges: &'a [S],
     nodes: Vec<Node>,
     /// Boxes of the leaves.
     leaves: Vec<u32>,
@@ -155,7 +157,7 @@ impl<S: Shape> Growing<'_, S> {
         let children = 1_usize << cut.bits;
         let mut lists = vec![Vec::new(); children];
         for &n in list {
-            for child in children_of(self.boxes[n as usize].range(cut.word), cut.shift, cut.bits) {
+            for child in children_of(self.match_ranges[n as usize].range(cut.word), cut.shift, cut.bits) {
                 lists[child as usize].push(n);
             }
         }
@@ -172,7 +174,7 @@ impl<S: Shape> Growing<'_, S> {
     /// The best cut of these boxes; `None` if none divides them.
     fn cut(&mut self, list: &[u32]) -> Option<Cut> {
         let every = list.len().div_ceil(SAMPLE);
-        let sample: Vec<&S> = list.iter().step_by(every).map(|&n| &self.boxes[n as usize]).collect();
+        let sample: Vec<&S> = list.iter().step_by(every).map(|&n| &self.match_ranges[n as usize]).collect();
         let most_bits = (list.len().ilog2() + 1).min(MOST_BITS);
         let mut best: Option<Cut> = None;
         for &(word, width) in S::CUTS {
@@ -196,7 +198,7 @@ impl<S: Shape> Growing<'_, S> {
 /// From one child to the next: boxes, and how often keys of theirs come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Differ {
-    boxes: i32,
+    match_ranges: i32,
     keys: f64,
 }
 
@@ -213,8 +215,8 @@ fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut, steps: &mut Vec<Differ>)
         let share = 1.0 / count as f64;
         let end = first + count;
         let mut add = |from: usize, to: usize| {
-            steps[from].boxes += 1;
-            steps[to].boxes -= 1;
+            steps[from].match_ranges += 1;
+            steps[to].match_ranges -= 1;
             steps[from].keys += share;
             steps[to].keys -= share;
         };
@@ -230,7 +232,7 @@ fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut, steps: &mut Vec<Differ>)
     }
     let (mut here, mut often, mut meets) = (0, 0.0, 0.0);
     for step in &steps[..children] {
-        here += step.boxes;
+        here += step.match_ranges;
         often += step.keys;
         meets += f64::from(here) * often;
     }

@@ -22,7 +22,7 @@ impl Pool {
     pub(crate) fn put(&mut self, outside: u16, mut area: Area) {
         self.withdraw(outside);
         area.outside = outside;
-        area.deal(self.share.thread, self.deal);
+        area.sharding(self.share.thread, self.sharding);
         area.older = self.newest(outside);
         let taken: Vec<Generation> = self.line(area.older).map(|older| self.area(older).generation).collect();
         area.generation = Generation::all().find(|one| !taken.contains(one)).expect("there is room");
@@ -95,7 +95,7 @@ impl Pool {
         std::iter::successors(number, |&number| self.area(number).older)
     }
 
-    /// Blocks of retired areas that nobody uses rest: also those that were fixed. A piece of them.
+    /// Blocks of retired areas that nobody uses rest: also those that were fixed. A fragment of them.
     pub(super) fn walk_retired(&mut self, now: Tick) {
         let Some(&BlockId { area, place }) = self.retiring.front() else { return };
         let (first, all) = (usize::from(place), self.area(area).blocks.len());

@@ -1,8 +1,8 @@
-//! Packets in pieces: what is known of those whose first piece has come, and the pieces of others, which wait for theirs.
+//! Packets in fragments: what is known of those whose first fragment has come, and the fragments of others, which wait for theirs.
 //! Memory is bounded, and so is what a host takes of it from others, see `shares.rs`.
 //!
 //! A packet is forgotten soon after all of it has come by: its identification may be that of another one then, whose later
-//! pieces may come before its first (RFC 6864, section 4.3, RFC 4963).
+//! fragments may come before its first (RFC 6864, section 4.3, RFC 4963).
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -15,10 +15,12 @@ use crate::time::Time;
 
 /// How long the others may come behind the first (RFC 1122, section 3.3.2, allows 60 s and more).
 const KNOWN: Duration = Duration::from_secs(30);
+/// What waits for so long is given up as soon as it is longer.
+const PRECISION: Duration = Duration::from_nanos(1);
 /// How long others may come before the first.
 const WAITING: Duration = Duration::from_secs(2);
 
-/// What the pieces of a packet have in common (RFC 791, RFC 8200).
+/// What the fragments of a packet have in common (RFC 791, RFC 8200).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Packet {
     /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
@@ -44,11 +46,11 @@ impl Packet {
     }
 }
 
-/// How long pieces that come behind the whole packet are duplicates: a sender comes to the same identification after 65536 more
+/// How long fragments that come behind the whole packet are duplicates: a sender comes to the same identification after 65536 more
 /// packets, which are no less than 80 ms of fragments at 10 Gbit/s.
 const DUPLICATES: Duration = Duration::from_millis(50);
 
-/// A piece: of whom it is, and where in its packet it stands.
+/// A fragment: of whom it is, and where in its packet it stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     host: Host,
@@ -65,7 +67,7 @@ impl Piece {
     }
 }
 
-/// How much of a packet has come by: the sum of its pieces, whatever their order. Where one comes twice before all have come,
+/// How much of a packet has come by: the sum of its fragments, whatever their order. Where one comes twice before all have come,
 /// the sum may never be right, and the packet is remembered as long as others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
@@ -76,7 +78,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// One more piece.
+    /// One more fragment.
     fn add(&mut self, now: Time, piece: Piece) {
         self.bytes = self.bytes.saturating_add(piece.bytes);
         if !piece.more {
@@ -93,7 +95,7 @@ impl Seen {
     }
 }
 
-/// A packet whose first piece has come.
+/// A packet whose first fragment has come.
 #[derive(Debug)]
 struct Known<V> {
     since: Time,
@@ -102,18 +104,18 @@ struct Known<V> {
     what: V,
 }
 
-/// How many packets in pieces are remembered, in each direction.
+/// How many packets in fragments are remembered, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Packets whose first piece has come.
+    /// Packets whose first fragment has come.
     pub(crate) packets: usize,
-    /// Pieces that wait for their first.
+    /// Fragments that wait for their first.
     pub(crate) waiting: usize,
 }
 
-/// What is known of packets whose first piece has come, and the pieces of others, of one direction.
+/// What is known of packets whose first fragment has come, and the fragments of others, of one direction.
 #[derive(Debug)]
-pub(crate) struct Pieces<K, V, P> {
+pub(crate) struct FragmentTable<K, V, P> {
     known: HashMap<K, Known<V>>,
     /// Of whom they are, each by the number that it is known by.
     order: Shares<K>,
@@ -122,9 +124,9 @@ pub(crate) struct Pieces<K, V, P> {
     numbers: HashMap<K, VecDeque<u64>>,
 }
 
-impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
-    pub(crate) fn new(room: Room) -> Pieces<K, V, P> {
-        Pieces {
+impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
+    pub(crate) fn new(room: Room) -> FragmentTable<K, V, P> {
+        FragmentTable {
             known: HashMap::new(),
             order: Shares::new(room.packets),
             waiting: Shares::new(room.waiting),
@@ -143,7 +145,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
         self.waiting.set_most(room.waiting);
     }
 
-    /// The first piece of a packet came, whatever was known by its key.
+    /// The first fragment of a packet came, whatever was known by its key.
     pub(crate) fn learn(&mut self, now: Time, first: Piece, key: K, what: V) {
         self.forget(&key);
         let number = self.order.push(now, first.host, key);
@@ -155,7 +157,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
         }
     }
 
-    /// What is known for a later piece, which goes on by it.
+    /// What is known for a later fragment, which goes on by it.
     pub(crate) fn pass(&mut self, now: Time, later: Piece, key: &K) -> Option<V> {
         let what = self.get(key, now)?;
         if let Some(known) = self.known.get_mut(key) {
@@ -175,12 +177,12 @@ impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
         }
     }
 
-    /// Pieces that wait.
+    /// Fragments that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Has a piece wait that came from a host; tells how many gave way, of which it may be one.
+    /// Has a fragment wait that came from a host; tells how many gave way, of which it may be one.
     pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, piece: P) -> u64 {
         let number = self.waiting.push(now, host, (key, piece));
         self.numbers.entry(key).or_default().push_back(number);
@@ -211,7 +213,12 @@ impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
         self.waiting.take_all()
     }
 
-    /// Forgets what is too old; tells how many pieces have waited too long.
+    /// When the first of those that wait has waited too long.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.waiting.oldest().map(|since| since + WAITING + PRECISION)
+    }
+
+    /// Forgets what is too old; tells how many fragments have waited too long.
     pub(crate) fn expire(&mut self, now: Time) -> u64 {
         while let Some((_, key)) = self.order.pop_older(now, KNOWN) {
             self.known.remove(&key);
@@ -224,7 +231,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> Pieces<K, V, P> {
         lapsed
     }
 
-    /// This piece of this packet waits no more.
+    /// This fragment of this packet waits no more.
     fn no_more(&mut self, key: &K, number: u64) {
         if let Some(numbers) = self.numbers.get_mut(key) {
             if let Ok(at) = numbers.binary_search(&number) {

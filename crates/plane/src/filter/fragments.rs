@@ -1,11 +1,11 @@
-//! Packets in pieces: the later ones have no ports to be judged by, and share the fate of the first one.
+//! Packets in fragments: the later ones have no ports to be judged by, and share the verdict of the first one.
 //!
 //! ```text
-//! first piece > rules > passed or refused, which is kept for the others
-//! later piece > known: passes, or does not        unknown: held until the first one comes, or too long
+//! first fragment > rules > passed or refused, which is kept for the others
+//! later fragment > known: passes, or does not        unknown: held until the first one comes, or too long
 //! ```
-//! Memory is bounded, for each direction and each host, see `table/pieces.rs`. Where no rule asks for what only a first piece
-//! has, none is held. A piece that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
+//! Memory is bounded, for each direction and each host, see `table/fragments.rs`. Where no rule asks for what only a first fragment
+//! has, none is held. A fragment that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::headers::TCP;
@@ -13,24 +13,26 @@ use weir_packet::headers::TCP;
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind, PortId};
 use crate::own::{Entry, Own};
-use crate::stage::{ByDir, Dir, Step};
-use crate::table::pieces::{self, Packet, Piece, Room};
+use crate::stage::{ByDir, Step};
+use crate::table::fragments::{self, Packet, Piece, Room};
 use crate::table::shares::Host;
+use crate::time::Time;
+use crate::way::Dir;
 
 /// The header of TCP without options.
 const TCP_HEADER: usize = 20;
 
-/// What becomes of a later piece.
+/// What becomes of a later fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Later {
     Passes,
     /// It is judged like any frame.
     Judged,
-    /// Its fate is decided.
+    /// Its verdict is decided.
     Gone,
 }
 
-/// What became of the first piece.
+/// What became of the first fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum First {
     Passed,
@@ -46,29 +48,29 @@ struct Held {
 
 /// The packets that are remembered.
 #[derive(Debug)]
-pub(super) struct Pieces(ByDir<pieces::Pieces<Packet, First, Held>>);
+pub(super) struct FragmentTable(ByDir<fragments::FragmentTable<Packet, First, Held>>);
 
-impl Pieces {
-    pub(super) fn new(room: Room) -> Pieces {
-        Pieces(ByDir::new(|| pieces::Pieces::new(room)))
+impl FragmentTable {
+    pub(super) fn new(room: Room) -> FragmentTable {
+        FragmentTable(ByDir::new(|| fragments::FragmentTable::new(room)))
     }
 
     /// The same without any.
-    pub(super) fn anew(&self) -> Pieces {
-        Pieces::new(self.0[Dir::Outward].room())
+    pub(super) fn anew(&self) -> FragmentTable {
+        FragmentTable::new(self.0[Dir::Outward].room())
     }
 
     /// Other limits.
     pub(super) fn limit(&mut self, room: Room) {
-        self.0.each().into_iter().for_each(|pieces| pieces.limit(room));
+        self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    /// A first piece was judged: those that waited for it go on, or go no further.
+    /// A first fragment was judged: those that waited for it go on, or go no further.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
-        let (key, pieces) = (key(&step.frames[i]), &mut self.0[dir]);
-        pieces.learn(step.now, Piece::of(&step.frames[i]), key, first);
-        for Held { port, piece, buf } in pieces.take(&key) {
-            pieces.pass(step.now, piece, &key);
+        let (key, fragments) = (key(&step.frames[i]), &mut self.0[dir]);
+        fragments.learn(step.now, Piece::of(&step.frames[i]), key, first);
+        for Held { port, piece, buf } in fragments.take(&key) {
+            fragments.pass(step.now, piece, &key);
             match first {
                 First::Passed => step.own.release(step.onward(dir), port, buf),
                 First::Refused => give_up(step, 1),
@@ -76,7 +78,7 @@ impl Pieces {
         }
     }
 
-    /// A later piece; `asked` says whether a rule asks for what only the first one has.
+    /// A later fragment; `asked` says whether a rule asks for what only the first one has.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, asked: bool) -> Later {
         let frame = &step.frames[i];
         if frame.proto() == TCP && frame.fragment_offset() < TCP_HEADER {
@@ -86,13 +88,13 @@ impl Pieces {
         if !asked {
             return Later::Judged;
         }
-        let (key, pieces) = (key(frame), &mut self.0[dir]);
-        match pieces.pass(step.now, Piece::of(frame), &key) {
+        let (key, fragments) = (key(frame), &mut self.0[dir]);
+        match fragments.pass(step.now, Piece::of(frame), &key) {
             Some(First::Passed) => return Later::Passes,
             Some(First::Refused) => step.drop(i, Drop::FilterFragment),
             None => {
                 let held = Held { port: frame.port, piece: Piece::of(frame), buf: frame.copy() };
-                let gone = pieces.wait(step.now, Host::of(frame), key, held);
+                let gone = fragments.wait(step.now, Host::of(frame), key, held);
                 step.hold(i);
                 step.own.give_way(gone);
             }
@@ -108,30 +110,35 @@ impl Pieces {
         }
     }
 
-    /// Pieces that wait.
+    /// Fragments that wait.
     pub(super) fn waiting(&self) -> usize {
         [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
     }
 
+    /// When the first of those that wait has waited too long.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.0.both().into_iter().filter_map(fragments::FragmentTable::due).min()
+    }
+
     /// Gives up what waited too long.
     pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
-        let lapsed = self.0.each().map(|pieces| pieces.expire(step.now)).iter().sum();
+        let lapsed = self.0.each().map(|fragments| fragments.expire(step.now)).iter().sum();
         give_up(step, lapsed);
     }
 }
 
-/// What the pieces of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
+/// What the fragments of a packet have in common (RFC 791, section 3.2, RFC 8200, section 4.5).
 fn key(frame: &Frame<'_>) -> Packet {
     let mut packet = Packet::of(frame, frame.fragment_id());
     if frame.kind() != Kind::V4 {
-        // The first piece tells the protocol behind further headers, the later ones do not.
+        // The first fragment tells the protocol behind further headers, the later ones do not.
         packet.proto = 0;
     }
     packet
 }
 
-/// Pieces that were held go no further.
-fn give_up(step: &mut Step<'_, '_>, pieces: u64) {
-    step.own.lapse(pieces);
-    (0..pieces).for_each(|_| step.drops.count(Drop::FilterFragment));
+/// Fragments that were held go no further.
+fn give_up(step: &mut Step<'_, '_>, fragments: u64) {
+    step.own.lapse(fragments);
+    (0..fragments).for_each(|_| step.drops.count(Drop::FilterFragment));
 }

@@ -6,9 +6,9 @@ use super::wire::{self, Origin};
 
 /// Fragments by their packet and their place in it, with whether more follow.
 #[derive(Default)]
-pub(super) struct Pieces(BTreeMap<Origin, BTreeMap<u16, (bool, Vec<u8>)>>);
+pub(super) struct Reassembly(BTreeMap<Origin, BTreeMap<u16, (bool, Vec<u8>)>>);
 
-impl Pieces {
+impl Reassembly {
     /// One more packet; what is none of several is let go.
     ///
     /// # Errors
@@ -39,18 +39,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_in_pieces_is_judged_as_a_whole() {
+    fn a_packet_in_fragments_is_judged_as_a_whole() {
         for ends in ["udp 198.18.0.1:1 > 198.19.0.9:2", "udp [2001:db8::1]:1 > [2001:db8::2]:2"] {
             let later = ends.replace(":1 >", " >").replace(":2", "").replace("[", "").replace("]", "");
             let later = later.replace("2001:db8: >", "2001:db8::1 >").replace("> 2001:db8:", "> 2001:db8::2");
             let line = |more: &str| packet(&format!("{ends} len 24 whole 48 frag 0+ {more}")).expect(ends);
             let rest = packet(&format!("{later} len 24 whole 48 frag 32")).expect(&later);
-            assert_eq!([Pieces::default().add(&line("")), Pieces::default().add(&rest)], [Ok(()), Ok(())]);
+            assert_eq!(
+                [Reassembly::default().add(&line("")), Reassembly::default().add(&rest)],
+                [Ok(()), Ok(())]
+            );
             for (first, is_right) in [(line(""), true), (line("badsum"), false)] {
                 for order in [[&first, &rest], [&rest, &first]] {
-                    let mut pieces = Pieces::default();
-                    assert_eq!(pieces.add(order[0]), Ok(()));
-                    assert_eq!(pieces.add(order[1]).is_ok(), is_right, "{ends}");
+                    let mut fragments = Reassembly::default();
+                    assert_eq!(fragments.add(order[0]), Ok(()));
+                    assert_eq!(fragments.add(order[1]).is_ok(), is_right, "{ends}");
                 }
             }
         }

@@ -12,20 +12,20 @@ use super::config::Config;
 
 /// How ports are dealt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Deal {
+pub(crate) struct Sharding {
     threads: u8,
     /// Where a piece begins: so that blocks that begin with the first port are whole.
     first: u16,
-    /// Ports of a piece.
+    /// Ports of a fragment.
     pub(super) ports: u16,
 }
 
-impl Deal {
+impl Sharding {
     /// So that so many threads share the blocks of a NAT.
-    pub(crate) fn new(config: &Config, threads: u8) -> Deal {
+    pub(crate) fn new(config: &Config, threads: u8) -> Sharding {
         let ranges = config.public.iter().flat_map(|public| &public.ports);
         let first = ranges.map(|range| *range.start()).find(|&first| first >= LOW).unwrap_or(LOW);
-        Deal { threads, first, ports: config.ports.block }
+        Sharding { threads, first, ports: config.ports.block }
     }
 
     /// The thread of a port of a public address.
@@ -39,7 +39,7 @@ impl Deal {
         self.threads.into()
     }
 
-    /// The last port of the piece that a port is in.
+    /// The last port of the fragment that a port is in.
     pub(super) fn last(self, port: u16) -> u16 {
         let next = (self.piece(port) + 1) * i32::from(self.ports) + i32::from(self.first);
         (next - 1).min(u16::MAX.into()) as u16

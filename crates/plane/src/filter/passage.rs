@@ -1,0 +1,122 @@
+//! What a filter says of frames that pass it alike, for those who pass on the next ones.
+
+use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
+use super::match_ranges::{self, STATES};
+use super::ruleset::Act;
+use super::state::State;
+use super::{Count, Filter};
+use crate::recipe::{self, Ends, Never, Note, Part, Rewrite, Uses};
+use crate::table::tcp::{Segment, Side};
+use crate::time::Time;
+use crate::way::Dir;
+
+/// What frames that pass alike are counted by.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    /// Rules that count them, the last of which accepts them.
+    rules: Vec<u32>,
+    /// No rule accepts them, but the policy.
+    by_policy: bool,
+    /// Their connection, if any is remembered, and who of its ends sends them.
+    connection: Option<(u32, Side)>,
+}
+
+impl Filter {
+    /// What it does to frames with this key on their way in `dir`.
+    ///
+    /// # Errors
+    /// They must come here.
+    pub(crate) fn recipe(&self, now: Time, key: &recipe::Key, dir: Dir) -> Result<Part, Never> {
+        let open = match &self.connections {
+            Some(connections) => Some(connections.open(now, key).ok_or(Never::NoSession)?),
+            None => None,
+        };
+        let state = if open.is_some() { State::Established } else { State::New };
+        let (rules, by_policy) =
+            self.accepted_by(of(key, dir, state), matches!(key.ends, Ends::V4 { .. }))?;
+        Ok(Part {
+            rewrite: Rewrite::Nothing,
+            sessions: open.iter().map(|open| open.number).collect(),
+            until: open.and_then(|open| open.until),
+            note: Note::Filter(Passage {
+                rules,
+                by_policy,
+                connection: open.map(|open| (open.number, open.side)),
+            }),
+        })
+    }
+
+    /// The rules that hold for a frame up to the one that accepts it; true if that is the policy.
+    fn accepted_by(&self, key: Key, is_v4: bool) -> Result<(Vec<u32>, bool), Never> {
+        let (mut asked, mut rules) = (Box::<Asked>::default(), Vec::new());
+        loop {
+            asked.len = 1;
+            if let Some(place) = asked.keys.first_mut() {
+                *place = key;
+            }
+            match is_v4 {
+                true => self.rules.program.first_v4(&mut asked),
+                false => self.rules.program.first_v6(&mut asked),
+            }
+            let rule = asked.found.first().copied().unwrap_or(NONE);
+            let act =
+                if rule == NONE { Some(&self.rules.policy.0) } else { self.rules.acts.get(rule as usize) };
+            match act {
+                Some(Act::Accept) if rule == NONE => return Ok((rules, true)),
+                Some(Act::Accept) => {
+                    rules.push(rule);
+                    return Ok((rules, false));
+                }
+                Some(Act::Count) => rules.push(rule),
+                _ => return Err(Never::Configured),
+            }
+            if let Some(from) = asked.from.first_mut() {
+                *from = rule + 1;
+            }
+        }
+    }
+
+    /// The epoch of a connection.
+    pub(crate) fn epoch(&self, number: u32) -> u32 {
+        self.connections.as_ref().map_or(0, |connections| connections.epoch(number))
+    }
+
+    /// A segment was passed on by a recipe.
+    pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
+        if let (Some(connections), Some((number, side))) = (&mut self.connections, passage.connection) {
+            connections.advance(number, side, segment);
+        }
+    }
+
+    /// A recipe was used so often.
+    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
+        let add = |count: &mut Count| {
+            count.frames += uses.frames;
+            count.bytes += uses.bytes;
+        };
+        for &rule in &passage.rules {
+            self.rules.counts.get_mut(rule as usize).into_iter().for_each(add);
+        }
+        if passage.by_policy {
+            add(&mut self.rules.policy.1);
+        }
+        if let (Some(connections), Some((number, _))) = (&mut self.connections, passage.connection) {
+            connections.used(number, uses.last);
+        }
+    }
+}
+
+/// The key of the rules for a frame with this key.
+fn of(key: &recipe::Key, dir: Dir, state: State) -> Key {
+    let mut to = Key::default();
+    match key.ends {
+        Ends::V4 { src, dst } => (to.words[SRC], to.words[DST]) = (src, dst),
+        Ends::V6 { src, dst } => to.set_v6(src, dst),
+    }
+    let state = state as u32;
+    (to.words[SPORT], to.words[DPORT]) = (key.ports.0.into(), key.ports.1.into());
+    (to.words[PROTO], to.words[PORT]) = (key.proto.into(), key.port.0.into());
+    (to.words[STATE], to.words[DIR]) = (state, u32::from(dir == Dir::Inward));
+    to.words[BITS] = match_ranges::bits(key.flags, 1 << state | 1 << (STATES + to.words[DIR]));
+    to
+}

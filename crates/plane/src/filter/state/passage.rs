@@ -1,0 +1,54 @@
+//! Connections whose frames somebody else passes on, by a recipe.
+
+use super::{ANSWERED, Connections, Flow};
+use crate::recipe::{Ends, Key};
+use crate::table::tcp::{Segment, Side};
+use crate::table::timers::{Class, Tick};
+use crate::time::Time;
+
+/// A connection whose both ends were heard.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::filter) struct Open {
+    pub(in crate::filter) number: u32,
+    /// Who of the two sends the frames.
+    pub(in crate::filter) side: Side,
+    /// It lives so long without another frame.
+    pub(in crate::filter) until: Option<Tick>,
+}
+
+impl Connections {
+    /// The open connection of frames with this key.
+    pub(in crate::filter) fn open(&self, now: Time, key: &Key) -> Option<Open> {
+        let (sport, dport) = key.ports;
+        let flow = match key.ends {
+            Ends::V4 { src, dst } => Flow::v4((src, sport), (dst, dport), key.proto),
+            Ends::V6 { src, dst } => Flow::v6((src, sport), (dst, dport), key.proto),
+        };
+        let number = self.lookup(&flow, flow.hash(&self.secret));
+        let entry = &self.entries[number];
+        let class = entry.track.class;
+        let is_open = number != 0
+            && entry.track.flags & ANSWERED != 0
+            && matches!(class, Class::TcpEstablished | Class::Udp)
+            && !self.ages.over(class, entry.seen, Tick::of(now));
+        is_open.then(|| Open { number, side: entry.side(&flow), until: self.ages.end(class, entry.seen) })
+    }
+
+    /// Another number each time a connection becomes another one, or its state does.
+    pub(in crate::filter) fn epoch(&self, number: u32) -> u32 {
+        self.epochs[number]
+    }
+
+    /// A segment of an open connection was passed on.
+    pub(in crate::filter) fn advance(&mut self, number: u32, side: Side, segment: &Segment) {
+        let entry = &mut self.entries[number];
+        if entry.track.class == Class::TcpEstablished {
+            entry.track.advance(side, segment);
+        }
+    }
+
+    /// Frames of a connection were passed on, the last one then.
+    pub(in crate::filter) fn used(&mut self, number: u32, last: Tick) {
+        self.entries[number].seen.set(last);
+    }
+}

@@ -1,0 +1,151 @@
+//! What a NAT says of frames that it translates alike, for those who translate the next ones.
+
+use weir_packet::headers::TCP;
+
+use super::outside::{Place, Space};
+use super::sessions::Sessions;
+use super::slot::{Inside, Kind, Remote};
+use super::{Nat, is_v4};
+use crate::address::mapped4;
+use crate::prefix::is_unicast4;
+use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, Uses};
+use crate::table::tcp::{Segment, Side};
+use crate::table::timers::{Class, Tick};
+use crate::time::Time;
+use crate::way::Dir;
+
+/// What frames that are translated alike refresh.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    session: u32,
+    side: Side,
+    /// A frame keeps it alive.
+    refreshes: bool,
+}
+
+/// What frames are translated by.
+struct Found {
+    mapping: u32,
+    session: u32,
+    side: Side,
+    rewrite: Rewrite,
+}
+
+impl Nat {
+    /// What it does to frames with this key on their way in `dir`.
+    ///
+    /// # Errors
+    /// They must come here.
+    pub(crate) fn recipe(&self, now: Time, key: &Key, dir: Dir) -> Result<Part, Never> {
+        let Ends::V4 { src, dst } = key.ends else { return Err(Never::Kind) };
+        if self.is_special {
+            return Err(Never::Configured);
+        }
+        if key.stays_inside || !is_unicast4(src) || !is_unicast4(dst) || self.local.contains(&dst) {
+            return Err(Never::Destination);
+        }
+        let found = match dir {
+            Dir::Outward => self.outward_found(key, (src, dst))?,
+            Dir::Inward => self.inward_found(key, (src, dst))?,
+        };
+        let (sessions, ages) = (&self.table.sessions, &self.table.ages);
+        let slot = &sessions[found.session];
+        let is_open = key.proto != TCP || slot.track.class == Class::TcpEstablished;
+        let is_over = |number: u32| {
+            let slot = &sessions[number];
+            ages.over(slot.track.class, slot.seen, Tick::of(now))
+        };
+        if !is_open || slot.is_called() || is_over(found.session) || is_over(found.mapping) {
+            return Err(Never::NoSession);
+        }
+        let refreshes = found.side == Side::Inside || key.proto == TCP || self.table.config.inbound_refresh;
+        let ends = [found.session, found.mapping].map(|number| {
+            let slot = &sessions[number];
+            ages.end(slot.track.class, slot.seen)
+        });
+        let until = match ends {
+            [Some(a), Some(b)] => Some(Tick::earlier(a, b)),
+            [a, b] => a.or(b),
+        };
+        Ok(Part {
+            rewrite: found.rewrite,
+            sessions: vec![found.mapping, found.session],
+            until,
+            note: Note::Nat(Passage { session: found.session, side: found.side, refreshes }),
+        })
+    }
+
+    fn outward_found(&self, key: &Key, (src, dst): (u32, u32)) -> Result<Found, Never> {
+        if self.is_own(dst) {
+            return Err(Never::Destination);
+        }
+        if !key.keeps_whole {
+            return Err(Never::Identification);
+        }
+        let inside = Inside { address: mapped4(src), port: key.ports.0, proto: key.proto };
+        let remote = Remote { address: dst, port: key.ports.1 };
+        let table = &self.table;
+        let mapping = table.sessions.mapping(Sessions::hash(&table.secret, &inside), &inside);
+        let mapping = match mapping {
+            0 => table.sessions.session(&table.secret, &inside, remote, Kind::Private),
+            mapping => mapping,
+        };
+        let session = self.session_found(mapping, &inside, remote)?;
+        let slot = &table.sessions[mapping];
+        let rewrite = Rewrite::Source(table.outside.address(slot.outside), slot.outside_port);
+        Ok(Found { mapping, session, side: Side::Inside, rewrite })
+    }
+
+    fn inward_found(&self, key: &Key, (src, dst): (u32, u32)) -> Result<Found, Never> {
+        let table = &self.table;
+        let outside = table.outside.number(dst).ok_or(Never::Destination)?;
+        let space = Space::of(key.proto).ok_or(Never::Kind)?;
+        let mapping = table.outside.slot(Place { outside, space, port: key.ports.1 });
+        let inside = table.sessions[mapping].inside();
+        if table.sessions[mapping].kind() == Kind::Redirected || mapping != 0 && !is_v4(&inside) {
+            return Err(Never::Configured);
+        }
+        let session = self.session_found(mapping, &inside, Remote { address: src, port: key.ports.0 })?;
+        let rewrite = Rewrite::Destination(inside.address[3], inside.port);
+        Ok(Found { mapping, session, side: Side::Outside, rewrite })
+    }
+
+    /// The session of a mapping with a remote end.
+    fn session_found(&self, mapping: u32, inside: &Inside, remote: Remote) -> Result<u32, Never> {
+        let table = &self.table;
+        if mapping == 0 {
+            return Err(Never::NoSession);
+        }
+        if !table.by_remote(inside.proto) {
+            return Ok(mapping);
+        }
+        let (slot, end) = (&table.sessions[mapping], table.end(inside.proto, remote));
+        if slot.track.class != Class::Lasting && slot.remote() == end {
+            return Ok(mapping);
+        }
+        match table.sessions.session(&table.secret, inside, end, Kind::Session) {
+            0 => Err(Never::NoSession),
+            session => Ok(session),
+        }
+    }
+
+    /// The epoch of a session.
+    pub(crate) fn epoch(&self, number: u32) -> u32 {
+        self.table.sessions.epoch(number)
+    }
+
+    /// A segment was passed on by a recipe.
+    pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
+        let slot = &mut self.table.sessions[passage.session];
+        if slot.track.class == Class::TcpEstablished {
+            slot.track.advance(passage.side, segment);
+        }
+    }
+
+    /// A recipe was used so often.
+    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
+        if passage.refreshes {
+            self.table.sessions[passage.session].seen.set(uses.last);
+        }
+    }
+}

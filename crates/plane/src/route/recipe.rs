@@ -1,0 +1,44 @@
+//! Where a router sends frames that go the same way, for those who send the next ones.
+
+use super::router::{GROUPS, Next, Router, flow_hash_of};
+use super::{Hop, Lpm};
+use crate::prefix::is_link_local6;
+use crate::recipe::{Ends, Key, Never, Out};
+
+impl Router {
+    /// Where frames with this key leave.
+    ///
+    /// # Errors
+    /// They must come here.
+    pub(crate) fn recipe(&self, key: &Key) -> Result<Out, Never> {
+        let mut hop = [Hop::NONE];
+        match key.ends {
+            Ends::V4 { dst, .. } => self.v4.lookup(&[dst], &mut hop),
+            Ends::V6 { dst, .. } => self.v6.lookup(&[dst], &mut hop),
+        }
+        let [mut hop] = hop;
+        if hop.0 >= GROUPS && hop != Hop::NONE {
+            let (addresses, ports) = match key.ends {
+                Ends::V4 { src, dst } => (u128::from(src) | u128::from(dst) << 32, key.ports),
+                Ends::V6 { src, dst } => (src ^ dst.rotate_left(64), key.ports),
+            };
+            hop = self.member_of(hop, flow_hash_of(addresses, ports, key.proto));
+        }
+        if matches!(key.ends, Ends::V6 { src, .. } if is_link_local6(src)) {
+            return Err(Never::Destination);
+        }
+        match self.nexts.get(hop.0 as usize) {
+            Some(&Next::Ready { port, mac }) => {
+                Ok(Out { port, routed: Some((mac, self.mac(port), self.mtu(port))) })
+            }
+            // It is about to be asked whether it is still there.
+            Some(Next::Stale { .. } | Next::Unresolved | Next::Connected(_)) => Err(Never::NextHop),
+            _ => Err(Never::Destination),
+        }
+    }
+
+    /// Other numbers whenever routes, and what is known of neighbours, change.
+    pub(crate) fn epochs(&self) -> (u32, u32) {
+        self.epochs
+    }
+}
