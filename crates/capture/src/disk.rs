@@ -1,4 +1,4 @@
-//! The thread that writes: one file or several in turn, compressed or not, and with `before`, nothing until a trigger.
+//! The thread that writes: one file or several alternately, compressed or not, and with `before`, nothing until a trigger.
 //!
 //! ```text
 //!  Filled --------------------------------------> file 1 | file 2 | ...
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Fast, and for packets nearly as good as the levels above.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a writer is told.
+/// What a writer has to do.
 pub(crate) enum Message {
     /// Blocks for the file.
     Filled(Buffer),

@@ -92,23 +92,26 @@ fn what_is_said_to_be_in_a_file_is_there_wherever_the_end_came() {
                 fault,
                 |_| {},
                 |at, folder, said| {
-                    let told = format!("{test} {fault:?} at {at}");
+                    let reported = format!("{test} {fault:?} at {at}");
                     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
                     let files: BTreeMap<_, _> = entries.map(|path| (path.clone(), packets(&path))).collect();
                     let found: Vec<u64> = files.values().flat_map(|(numbers, _)| numbers.clone()).collect();
                     let in_files =
                         said.iter().find_map(|line| line.strip_prefix("in files ")?.parse::<u64>().ok());
-                    assert!(found.len() as u64 >= in_files.unwrap_or(0), "{told}: {in_files:?}, {files:?}");
+                    assert!(
+                        found.len() as u64 >= in_files.unwrap_or(0),
+                        "{reported}: {in_files:?}, {files:?}"
+                    );
                     // The last one was being written, the one before was being put on disk.
                     let whole: Vec<_> = files.values().take(files.len().saturating_sub(2)).collect();
                     let numbers: Vec<u64> = whole.iter().flat_map(|(numbers, _)| numbers.clone()).collect();
-                    assert!(whole.iter().all(|(_, is_whole)| *is_whole), "{told}: {files:?}");
-                    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>(), "{told}");
-                    assert_eq!(whole.is_empty(), numbers.is_empty(), "{told}: {files:?}");
+                    assert!(whole.iter().all(|(_, is_whole)| *is_whole), "{reported}: {files:?}");
+                    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>(), "{reported}");
+                    assert_eq!(whole.is_empty(), numbers.is_empty(), "{reported}: {files:?}");
                     if fault == Fault::Full && test == "disk::tests::writer_that_fails" {
                         let cut: Vec<_> = files.values().filter(|(_, is_whole)| !is_whole).collect();
                         // Of a file without room for its head nothing is left.
-                        assert!(cut.iter().all(|(numbers, _)| numbers.is_empty()), "{told}: {files:?}");
+                        assert!(cut.iter().all(|(numbers, _)| numbers.is_empty()), "{reported}: {files:?}");
                     }
                 },
             );

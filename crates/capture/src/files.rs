@@ -100,7 +100,7 @@ impl Files {
     /// Makes the next file, and deletes what is too old.
     ///
     /// # Errors
-    /// `Interrupted`: told to stop before anybody read the pipe; no more files can be had.
+    /// `Interrupted`: asked to stop before anybody read the pipe; no more files can be had.
     pub(crate) fn next(&mut self) -> io::Result<File> {
         let goes_on = || !self.stop.load(Ordering::Relaxed);
         match &mut self.maker {

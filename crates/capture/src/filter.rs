@@ -50,7 +50,7 @@ pub(crate) fn check_for_kernel(expression: &str, program: &[libc::sock_filter]) 
     let jump = (libc::BPF_JMP | libc::BPF_JA) as u16;
     if program.iter().any(|one| one.code == jump && one.k as i32 <= 0) {
         let message = "the kernel cannot run it, since it goes through a frame in a loop, as protochain does: use proto \
-                       in its place, or --rung xdp, where this program runs it";
+                       in its place, or --method xdp, where this program runs it";
         return Err(FilterError { expression: expression.into(), message: message.into(), near: None });
     }
     Ok(())
@@ -133,7 +133,9 @@ mod tests {
             let program = program(&dead, expression).unwrap();
             check_for_kernel(expression, &program).map_err(|error| error.to_string())
         };
-        assert!(refused("ip6 protochain 17").unwrap_err().contains("use proto in its place, or --rung xdp"));
+        assert!(
+            refused("ip6 protochain 17").unwrap_err().contains("use proto in its place, or --method xdp")
+        );
         for expression in
             ["ip6 proto 17", "vlan 5 and udp port 53", "tcp[tcpflags] & tcp-syn != 0 or port 1 or port 2"]
         {

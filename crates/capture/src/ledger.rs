@@ -5,7 +5,7 @@ use weir_testbed::rtnl::LinkStats;
 
 use crate::worker::Reading;
 
-/// The books of one interface.
+/// The accounting of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     /// Its name.
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn books_close_within_their_edges() {
+    fn accounting_close_within_their_edges() {
         let closed = ledger([10, 12, 110, 115], 90, 8);
         assert_eq!((closed.offered, closed.unexplained()), (Some((98, 105)), Some(0)));
         assert_eq!(closed.drops, [Drops { name: "ring full", frames: 8 }]);

@@ -1,4 +1,4 @@
-//! Capturing frames to files and counters, with books that close.
+//! Capturing frames to files and counters, with accounting that balances.
 //!
 //! ```text
 //!  interface > queue > thread: counts, writes blocks --buffers--> writer > file 1, file 2, ...
@@ -26,6 +26,7 @@ pub mod trigger;
 mod worker;
 
 pub use disk::{Rotation, Written};
+pub use recorder::Format;
 
 /// The time now, in ns since 1970, on the clock of the frames' stamps.
 fn now_ns() -> u64 {

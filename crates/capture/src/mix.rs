@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use weir_packet::headers::{self, ICMP, ICMP6, TCP, UDP};
 
-/// What frames are told apart by.
+/// What frames are distinguished by.
 pub const PROTOCOLS: [&str; 6] = ["TCP", "UDP", "ICMP", "other IP", "ARP", "other"];
 /// Upper bounds of sizes in bytes with FCS, those of the counters of RFC 2819; the last has none.
 pub const SIZES: [u32; 6] = [64, 127, 255, 511, 1023, 1518];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_are_told_apart_behind_a_tag_too() {
+    fn protocols_are_distinguished_behind_a_tag_too() {
         let frame = |ethertype: &[u8], protocol: u8| {
             let mut ip = [0; 20];
             (ip[0], ip[9], ip[12]) = (0x45, protocol, 192);

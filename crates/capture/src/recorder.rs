@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use weir_port::capture::{Account, Frame};
+use weir_port::pcap;
 use weir_port::pcapng::{Packet, Statistics, write};
 
 use crate::disk::Message;
@@ -16,10 +17,30 @@ const STATISTICS_BYTES: usize = 128;
 /// At the end there is time: so long may the disk take to return a buffer.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
+/// What a file is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// With interfaces, gaps and statistics.
+    Pcapng,
+    /// Frames alone: what every tool reads.
+    Pcap,
+}
+
+impl Format {
+    /// At most how many bytes a packet takes of which `captured` are kept.
+    const fn packet_bytes(self, captured: usize) -> usize {
+        match self {
+            Format::Pcapng => write::packet_bytes(captured),
+            Format::Pcap => pcap::packet_bytes(captured),
+        }
+    }
+}
+
 /// The way of one queue's frames to the file.
 pub(crate) struct Recorder {
     /// Number of the queue, which is that of its interface in the file.
     queue: u32,
+    format: Format,
     pool: Arc<Pool>,
     to: Sender<Message>,
     buffer: Option<Buffer>,
@@ -38,14 +59,26 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// For queue number `queue` of a capture that began at `start_ns`.
     pub(crate) fn new(
-        queue: u32,
+        (queue, format): (u32, Format),
         pool: Arc<Pool>,
         to: Sender<Message>,
         patience: Duration,
         start_ns: u64,
     ) -> Self {
         let since = Instant::now();
-        Recorder { queue, pool, to, buffer: None, since, patience, start_ns, gap: 0, slow: 0, written: 0 }
+        Recorder {
+            queue,
+            format,
+            pool,
+            to,
+            buffer: None,
+            since,
+            patience,
+            start_ns,
+            gap: 0,
+            slow: 0,
+            written: 0,
+        }
     }
 
     /// Frames lost since the disk was too slow.
@@ -57,7 +90,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn record(&mut self, frame: &Frame<'_>) {
         let dropped = frame.lost_before + self.gap;
-        let needed = write::packet_bytes(frame.bytes.len());
+        let needed = self.format.packet_bytes(frame.bytes.len());
         let Some(buffer) = self.room(needed) else {
             self.slow += 1;
             self.gap = dropped + 1;
@@ -71,7 +104,13 @@ impl Recorder {
         let (wire_len, bytes) = (frame.wire_len, frame.bytes);
         let interface = self.queue;
         let buffer = self.buffer.as_mut().expect("there is room");
-        write::packet(&mut buffer.bytes, &Packet { interface, at_ns: frame.at, wire_len, bytes, dropped });
+        match self.format {
+            Format::Pcapng => {
+                let packet = Packet { interface, at_ns: frame.at, wire_len, bytes, dropped };
+                write::packet(&mut buffer.bytes, &packet);
+            }
+            Format::Pcap => pcap::packet(&mut buffer.bytes, frame.at, wire_len, bytes),
+        }
         self.gap = 0;
         self.written += 1;
     }
@@ -79,7 +118,9 @@ impl Recorder {
     /// Writes the queue's counters if there is room now, and hands on what has waited too long.
     pub(crate) fn tick(&mut self, account: &Account, at_ns: u64) {
         let statistics = self.statistics(account, at_ns);
-        if let Some(buffer) = self.room(STATISTICS_BYTES) {
+        if self.format == Format::Pcapng
+            && let Some(buffer) = self.room(STATISTICS_BYTES)
+        {
             write::statistics(&mut buffer.bytes, &statistics);
         }
         if self.since.elapsed() >= self.patience {
@@ -90,11 +131,13 @@ impl Recorder {
     /// Writes the last counters and hands on what is left.
     pub(crate) fn finish(mut self, account: &Account, at_ns: u64) {
         let statistics = Statistics { end_ns: Some(at_ns), ..self.statistics(account, at_ns) };
-        if self.room(STATISTICS_BYTES).is_none() {
-            self.buffer = self.pool.wait(LAST_WAIT);
-        }
-        if let Some(buffer) = &mut self.buffer {
-            write::statistics(&mut buffer.bytes, &statistics);
+        if self.format == Format::Pcapng {
+            if self.room(STATISTICS_BYTES).is_none() {
+                self.buffer = self.pool.wait(LAST_WAIT);
+            }
+            if let Some(buffer) = &mut self.buffer {
+                write::statistics(&mut buffer.bytes, &statistics);
+            }
         }
         self.hand_on();
     }
@@ -142,11 +185,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_told_where_it_is() {
+    fn a_gap_is_reported_where_it_is() {
         let (to, messages) = channel();
         // Room for three frames of 100 bytes and no statistics.
         let pool = Arc::new(Pool::new(1, 3 * write::packet_bytes(100)));
-        let mut recorder = Recorder::new(0, pool.clone(), to, Duration::from_secs(1), 1);
+        let mut recorder = Recorder::new((0, Format::Pcapng), pool.clone(), to, Duration::from_secs(1), 1);
         let frame = |at, lost_before| Frame { bytes: &[7; 100], wire_len: 100, at, lost_before };
         for at in 10..15 {
             recorder.record(&frame(at, 0));

@@ -1,4 +1,4 @@
-//! A capture from its first frame to its last: threads for the queues and the file, limits, the trigger, the books.
+//! A capture from its first frame to its last: threads for the queues and the file, limits, the trigger, the accounting.
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_port::pcap;
 use weir_port::pcapng::{ETHERNET, Interface, write};
 use weir_testbed::rtnl::LinkStats;
 
@@ -15,7 +16,7 @@ use crate::files::Files;
 use crate::interface;
 use crate::ledger::Ledger;
 use crate::pool::Pool;
-use crate::recorder::Recorder;
+use crate::recorder::{Format, Recorder};
 use crate::source::Source;
 use crate::trigger::{Trigger, Watch};
 pub use crate::worker::Reading;
@@ -49,6 +50,8 @@ pub struct Recording {
     pub files: Files,
     /// When the next one begins.
     pub rotation: Rotation,
+    /// What a file is made of.
+    pub format: Format,
     /// As zstd.
     pub compress: bool,
     /// Nothing is written until the trigger; then the files reach back by this time.
@@ -116,7 +119,7 @@ pub struct View {
 /// Why a capture has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was told to.
+    /// It was informed to.
     Stopped,
     /// A limit was reached.
     Limit,
@@ -131,7 +134,7 @@ pub enum End {
 pub struct Report {
     /// Why it has ended.
     pub end: End,
-    /// The books of each interface.
+    /// The accounting of each interface.
     pub ledgers: Vec<Ledger>,
     /// The last view.
     pub view: View,
@@ -376,7 +379,7 @@ fn record(
     sources: &[Source],
     places: &[(usize, usize)],
 ) -> io::Result<(FileSide, Vec<Recorder>)> {
-    let Recording { files, rotation, compress, before, memory, application, system } = recording;
+    let Recording { files, rotation, format, compress, before, memory, application, system } = recording;
     let queues = places.len();
     let bytes = match rotation {
         Rotation::Bytes(most) => BUFFER_BYTES.min(most / 8),
@@ -387,7 +390,15 @@ fn record(
     let count = (memory / bytes).max(2 * queues as u64 + 2) as usize;
     let pool = Arc::new(Pool::new(count, bytes as usize));
     let progress = Arc::new(Progress::default());
-    let head = head(sources, places, &application, &system);
+    let head = match format {
+        Format::Pcapng => head(sources, places, &application, &system),
+        Format::Pcap => {
+            let mut head = Vec::new();
+            let snap = sources.iter().map(|source| source.wanted.options.snap).max();
+            pcap::header(&mut head, snap.unwrap_or_default(), ETHERNET);
+            head
+        }
+    };
     let writing = Writing { files, rotation, compress, before: before.map(|(time, _)| time), head, queues };
     let disk = Disk::open(writing, pool.clone(), progress.clone())?;
     let (to, messages) = channel();
@@ -395,7 +406,7 @@ fn record(
     // The file shall not reach back much further than asked for.
     let patience = before.map_or(PATIENCE, |(time, _)| time / 8);
     let start_ns = crate::now_ns();
-    let recorder = |n| Recorder::new(n as u32, pool.clone(), to.clone(), patience, start_ns);
+    let recorder = |n| Recorder::new((n as u32, format), pool.clone(), to.clone(), patience, start_ns);
     let recorders = (0..queues).map(recorder).collect();
     Ok((FileSide { to, writer, progress, trigger: before.map(|(_, trigger)| trigger) }, recorders))
 }
@@ -405,10 +416,10 @@ fn head(sources: &[Source], places: &[(usize, usize)], application: &str, system
     let mut head = Vec::new();
     write::section(&mut head, &write::Author { hardware: std::env::consts::ARCH, system, application });
     for &(source, number) in places {
-        let Source { link, rung, wanted, .. } = &sources[source];
+        let Source { link, method, wanted, .. } = &sources[source];
         let interface = Interface {
             name: link.name.clone(),
-            description: format!("{rung}, queue {number}"),
+            description: format!("{method}, queue {number}"),
             filter: wanted.filter.clone(),
             system: system.into(),
             snap: wanted.options.snap,

@@ -1,6 +1,6 @@
 //! An interface with the queues that frames are taken from: which way of capturing it is, and why.
 
-use weir_port::capture::{CaptureError, Options, Queue, Rung};
+use weir_port::capture::{CaptureError, Method, Options, Queue};
 use weir_testbed::error::Error;
 use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
 
@@ -11,7 +11,7 @@ use crate::interface;
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Which way; `None` is the best one that can be had.
-    pub rung: Option<Rung>,
+    pub method: Option<Method>,
     /// How.
     pub options: Options,
     /// Which frames, in the language of tcpdump; all if it is empty.
@@ -37,7 +37,7 @@ pub struct Source {
     /// The interface.
     pub link: Link,
     /// The way.
-    pub rung: Rung,
+    pub method: Method,
     /// What the kernel has granted and why this way was taken, in words.
     pub reason: String,
     /// What may keep frames from arriving, each with its remedy.
@@ -54,17 +54,17 @@ impl Source {
     pub fn open(link: &Link, wanted: Wanted) -> Result<Source, SourceError> {
         let mut rtnl = Rtnl::open()?;
         let mut obstacles = interface::obstacles(link);
-        let (rung, start, queues, why) = match wanted.rung {
-            Some(rung) => {
+        let (method, start, queues, why) = match wanted.method {
+            Some(method) => {
                 let start = interface::counters(&mut rtnl, link)?;
-                (rung, start, open(rung, link, &wanted)?, "as asked for".to_string())
+                (method, start, open(method, link, &wanted)?, "as asked for".to_string())
             }
             None => best(&mut rtnl, link, &wanted)?,
         };
         let start = [start, interface::counters(&mut rtnl, link)?];
-        if rung.steals() && interface::carries_own_traffic(&mut rtnl, link) {
+        if method.steals() && interface::carries_own_traffic(&mut rtnl, link) {
             obstacles.push(format!(
-                "{rung} takes the frames of {} away from this machine's own network stack, which has an address there",
+                "{method} takes the frames of {} away from this machine's own network stack, which has an address there",
                 link.name
             ));
         }
@@ -74,8 +74,8 @@ impl Source {
         let granted = queues.first().map(|queue| queue.granted());
         if is_generic(&queues) {
             obstacles.push(format!(
-                "the driver of {} has no XDP, and in the kernel's receive path {rung} is no faster than a ring: leave \
-                 out --rung",
+                "the driver of {} has no XDP, and in the kernel's receive path {method} is no faster than a ring: leave \
+                 out --method",
                 link.name
             ));
         }
@@ -83,44 +83,44 @@ impl Source {
             let (memory, queues) = (granted.memory * queues.len() as u64 / 1024, queues.len());
             format!("{}, {queues} queue(s), {memory} KiB of buffer; {why}", granted.method)
         });
-        Ok(Source { link: link.clone(), rung, reason, obstacles, wanted, queues, rtnl, start })
+        Ok(Source { link: link.clone(), method, reason, obstacles, wanted, queues, rtnl, start })
     }
 
-    /// Its queues alone, for those who keep no books.
+    /// Its queues alone, for those who keep no accounting.
     pub fn into_queues(self) -> Vec<Box<dyn Queue>> {
         self.queues
     }
 }
 
-type Opened = (Rung, LinkStats, Vec<Box<dyn Queue>>, String);
+type Opened = (Method, LinkStats, Vec<Box<dyn Queue>>, String);
 
 /// The best way that works here, and why it was taken.
 fn best(rtnl: &mut Rtnl, link: &Link, wanted: &Wanted) -> Result<Opened, SourceError> {
     let own = interface::carries_own_traffic(rtnl, link);
     let (mut why, mut last) = (Vec::new(), None);
-    for rung in preferred(link, wanted.options.sockets) {
-        if rung.steals() && own {
+    for method in preferred(link, wanted.options.sockets) {
+        if method.steals() && own {
             why.push(format!(
-                "{rung} would take the frames away from this machine, which talks through {}",
+                "{method} would take the frames away from this machine, which talks through {}",
                 link.name
             ));
             continue;
         }
         let start = interface::counters(rtnl, link)?;
-        match open(rung, link, wanted) {
+        match open(method, link, wanted) {
             Ok(queues) if is_generic(&queues) => {
-                why.push(format!("not {rung}: the driver of {} has no XDP", link.name));
+                why.push(format!("not {method}: the driver of {} has no XDP", link.name));
             }
             Ok(queues) => {
                 let why = if why.is_empty() { "the best way there is".to_string() } else { why.join("; ") };
-                return Ok((rung, start, queues, why));
+                return Ok((method, start, queues, why));
             }
             // No other way would do.
             Err(error @ (SourceError::Filter(_) | SourceError::Capture(CaptureError::NoInterface(_)))) => {
                 return Err(error);
             }
             Err(error) => {
-                why.push(format!("not {rung}: {error}"));
+                why.push(format!("not {method}: {error}"));
                 last = Some(error);
             }
         }
@@ -135,20 +135,20 @@ fn is_generic(queues: &[Box<dyn Queue>]) -> bool {
 
 /// From the best on. AF_XDP is one on hardware only: a virtual interface has frames copied in either way, and a capture
 /// that takes them away surprises. Before Linux 6.13 an interface that is down has no fan-out.
-fn preferred(link: &Link, sockets: u16) -> Vec<Rung> {
-    let xdp = link.kind.is_none().then_some(Rung::Xdp);
-    let several = [Rung::RingFanout, Rung::Fanout].into_iter().filter(|_| sockets > 1);
-    xdp.into_iter().chain(several).chain([Rung::Ring, Rung::RecvMmsg]).collect()
+fn preferred(link: &Link, sockets: u16) -> Vec<Method> {
+    let xdp = link.kind.is_none().then_some(Method::Xdp);
+    let several = [Method::RingFanout, Method::Fanout].into_iter().filter(|_| sockets > 1);
+    xdp.into_iter().chain(several).chain([Method::Ring, Method::RecvMmsg]).collect()
 }
 
-fn open(rung: Rung, link: &Link, wanted: &Wanted) -> Result<Vec<Box<dyn Queue>>, SourceError> {
+fn open(method: Method, link: &Link, wanted: &Wanted) -> Result<Vec<Box<dyn Queue>>, SourceError> {
     let mut options = wanted.options.clone();
     if !wanted.filter.is_empty() {
         let program = filter::compile(&wanted.filter, &link.name)?;
-        if !rung.steals() {
+        if !method.steals() {
             filter::check_for_kernel(&wanted.filter, &program)?;
         }
         options.filter = Some(program);
     }
-    Ok(rung.open(&link.name, &options)?)
+    Ok(method.open(&link.name, &options)?)
 }

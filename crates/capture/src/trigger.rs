@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use weir_config::rate;
+
 /// Rates are those of this time.
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -23,22 +25,14 @@ impl FromStr for Trigger {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no trigger: use pps>100k, bps>1G or signal");
+        let wrong = || format!("`{text}` is no trigger: use pps>100k (frames/s), bps>1G (bit/s) or signal");
         if text == "signal" {
             return Ok(Trigger::Signal);
         }
-        let (what, number) = text.split_once('>').ok_or_else(wrong)?;
-        let number = number.trim();
-        let (digits, factor) = match number.as_bytes().last() {
-            Some(b'k') => (&number[..number.len() - 1], 1e3),
-            Some(b'M') => (&number[..number.len() - 1], 1e6),
-            Some(b'G') => (&number[..number.len() - 1], 1e9),
-            _ => (number, 1.0),
-        };
-        let rate = digits.parse::<f64>().ok().map(|n| n * factor).filter(|n| n.is_finite() && *n > 0.0);
-        match (what.trim(), rate.ok_or_else(wrong)?) {
-            ("pps", rate) => Ok(Trigger::FramesPerS(rate)),
-            ("bps", rate) => Ok(Trigger::BitsPerS(rate)),
+        let (what, rate) = text.split_once('>').ok_or_else(wrong)?;
+        match what.trim() {
+            "pps" => rate::fps(rate).map(Trigger::FramesPerS).map_err(|_| wrong()),
+            "bps" => rate::line_bits_per_s(rate).map(Trigger::BitsPerS).map_err(|_| wrong()),
             _ => Err(wrong()),
         }
     }
@@ -66,7 +60,7 @@ impl Watch {
         Watch { trigger, seen: VecDeque::new() }
     }
 
-    /// Told what was counted until `now`: is it time?
+    /// Reported what was counted until `now`: is it time?
     pub(crate) fn is_due(&mut self, now: Instant, frames: u64, bytes: u64) -> bool {
         self.seen.push_back((now, frames, bytes));
         // The one before the window stays, so that the whole window is seen.
@@ -94,6 +88,7 @@ mod tests {
             ("pps>100k", Trigger::FramesPerS(1e5)),
             ("pps > 2.5M", Trigger::FramesPerS(2.5e6)),
             ("bps>1G", Trigger::BitsPerS(1e9)),
+            ("bps>100mbit", Trigger::BitsPerS(1e8)),
         ] {
             assert_eq!(text.parse(), Ok(trigger));
         }

@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_millis(50);
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
 /// How often counters go to the file.
 const SECOND: Duration = Duration::from_secs(1);
-/// Talkers that are told of each queue.
+/// Talkers that are reported of each queue.
 const TALKERS: usize = 16;
 
 /// What a queue has counted so far.
@@ -63,7 +63,7 @@ impl Shown {
         self.reading.lock().expect("nobody panics with it").clone()
     }
 
-    /// A look that takes the talkers: none goes by unseen, and none is told twice, however late the looks are.
+    /// A look that takes the talkers: none goes by unseen, and none is reported twice, however late the looks are.
     pub(crate) fn look(&self) -> Reading {
         let mut reading = self.reading.lock().expect("nobody panics with it");
         self.looked.store(true, Ordering::Relaxed);
@@ -223,22 +223,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_sent_is_told_at_the_next_look_and_once() {
+    fn who_has_sent_is_reported_at_the_next_look_and_once() {
         let (shown, mut reading, mut senders) = (Shown::default(), Reading::default(), Senders::new());
         let mut sends = |last: u8| {
             senders.since.count([192, 0, 2, last].into(), 60);
             shown.show(&mut reading, Some(&mut senders));
         };
-        let told = || {
-            let mut told: Vec<_> =
+        let reported = || {
+            let mut reported: Vec<_> =
                 shown.look().talkers.iter().map(|talker| talker.address.to_string()).collect();
-            told.sort();
-            told
+            reported.sort();
+            reported
         };
         [1, 2].into_iter().for_each(&mut sends);
-        assert_eq!(told(), ["192.0.2.1", "192.0.2.2"]);
-        assert!(told().is_empty(), "its thread may be gone");
+        assert_eq!(reported(), ["192.0.2.1", "192.0.2.2"]);
+        assert!(reported().is_empty(), "its thread may be gone");
         [3, 3].into_iter().for_each(&mut sends);
-        assert_eq!(told(), ["192.0.2.3"]);
+        assert_eq!(reported(), ["192.0.2.3"]);
     }
 }

@@ -67,7 +67,7 @@ fn frame(n: u32, hosts: u32) -> Headers {
     }
 }
 
-/// One load after another, each of an address that the last one told.
+/// One load after another, each of an address that the last one reported.
 fn chase(bytes: usize) -> f64 {
     let lines = (bytes / 64).next_power_of_two();
     let step = (lines as f64 * 0.618) as usize | 1;

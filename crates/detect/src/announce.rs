@@ -1,4 +1,4 @@
-//! What a BGP daemon is told: a blackhole route for the victim (RFC 7999), or a flow specification (RFC 8955) that
+//! What a BGP daemon is asked to do: a blackhole route for the victim (RFC 7999), or a flow specification (RFC 8955) that
 //! matches what the frames of the attack have in common.
 
 use std::net::IpAddr;
@@ -147,6 +147,7 @@ fn common<T: Clone>(shares: &[Share<T>]) -> Option<T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::class::Class;
     use crate::counts::{Metric, Rates};
     use crate::event::Kind;
     use crate::evidence::Evidence;
@@ -177,6 +178,7 @@ pub(crate) mod tests {
             host: Some(host.parse().expect("an address")),
             group: None,
             direction: Direction::In,
+            class: Class::UdpFlood,
             metric: Metric::Pps,
             limit: 1.0,
             limit_learned: false,

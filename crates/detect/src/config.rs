@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toml_edit::{Item, Value};
-use weir_config::{Mistakes, Notes, Section, rate, shown, value};
+use weir_config::{Mistakes, Notes, Section, shown, unit, value};
 
 use crate::announce::{Announce, Daemon, Route};
 use crate::counts::{Direction, Limits, Metric};
@@ -55,7 +55,7 @@ pub(crate) struct Baseline {
     pub(crate) floor_bits_per_s: f64,
 }
 
-/// When an attack ends, and how often it is told of.
+/// When an attack ends, and how often it is reported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Hysteresis {
     pub(crate) end_share: f64,
@@ -81,7 +81,7 @@ pub struct Actions {
     pub webhook: Option<String>,
     /// A capture of each attack.
     pub captures: Option<CaptureSpec>,
-    /// A BGP daemon that is told.
+    /// A BGP daemon that gets announcements.
     pub announce: Option<Announce>,
 }
 
@@ -304,7 +304,7 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
 
 /// A number above 0, also `"20k"`.
 fn quantity(value: &Value) -> Result<f64, String> {
-    let number = rate::quantity(&shown(value)).ok();
+    let number = unit::quantity(&shown(value)).ok();
     number
         .filter(|number| *number > 0.0)
         .ok_or_else(|| format!("`{}` is no limit: use a number above 0, such as \"20k\"", shown(value)))
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let text = "networks = [\"198.18.0.1/15\", \"x\"]\n[in]\npps = \"20q\"\nsyn_share = 2\nsyn_pp = 3\n\
                     [[group]]\nname = \"web\"\n[announce]\ndaemon = \"bird\"\n[actions]\nwebhook = \"there\"\n";
         let mistakes = Config::read("c.toml", text).expect_err("it is wrong").to_string();

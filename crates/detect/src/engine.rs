@@ -1,10 +1,12 @@
 //! The stream of frames becomes events. See the crate's documentation for the picture.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
 use weir_packet::headers::Headers;
 
+use crate::class::Class;
 use crate::config::{Config, Group};
 use crate::counts::{Counts, Direction, Limits, Metric, Rates, SLOT_NS, SYN_SHARE_MIN_PPS, WINDOW};
 use crate::event::{Event, Kind};
@@ -46,6 +48,8 @@ pub struct Engine {
     lost: [u64; WINDOW],
     errors: [u32; WINDOW],
     next_attack: u64,
+    /// What the attacks are that continue.
+    classes: BTreeMap<u64, Class>,
     status: Status,
 }
 
@@ -134,6 +138,7 @@ impl Engine {
             lost: [0; WINDOW],
             errors: [0; WINDOW],
             next_attack: 1,
+            classes: BTreeMap::new(),
             status: Status::default(),
             config,
         }
@@ -400,8 +405,8 @@ impl Engine {
         self.event(change, &subject, &mut total.watch, time_ns)
     }
 
-    /// What is told of a change; takes the evidence out of the watch.
-    fn event(&self, change: Change, subject: &Subject, watch: &mut Watch, time_ns: u64) -> Option<Event> {
+    /// What is reported of a change; takes the evidence out of the watch.
+    fn event(&mut self, change: Change, subject: &Subject, watch: &mut Watch, time_ns: u64) -> Option<Event> {
         let (event, attack): (Kind, Attack) = match change {
             Change::Start(attack) => (Kind::Start, attack),
             Change::Update(attack) => (Kind::Update, attack),
@@ -410,7 +415,18 @@ impl Engine {
         };
         let measured_s = attack.measured as f64 * SLOT_NS as f64 / 1e9;
         let errors = &self.errors[WINDOW - attack.measured..];
+        let rates = watch.rates(attack.measured);
+        let evidence = watch.take_sample().evidence(self.config.top as usize);
+        // At the end hardly anything comes any more: it is named after what was seen while it lasted.
+        let class = match event {
+            Kind::End => self.classes.remove(&attack.id).unwrap_or(Class::Mixed),
+            Kind::Start | Kind::Update => Class::of(&rates, &evidence, subject.direction),
+        };
+        if event != Kind::End {
+            self.classes.insert(attack.id, class);
+        }
         Some(Event {
+            class,
             event,
             attack: attack.id,
             time_ns,
@@ -421,7 +437,7 @@ impl Engine {
             metric: attack.metric,
             limit: attack.limit,
             limit_learned: subject.learned,
-            rates: watch.rates(attack.measured),
+            rates,
             measured_s,
             lost_pps: self.lost.iter().sum::<u64>() as f64,
             error_pps: errors.iter().map(|&frames| f64::from(frames)).sum::<f64>() / measured_s,
@@ -429,7 +445,7 @@ impl Engine {
             peak_bits_per_s: attack.peak_bits_per_s,
             frames: attack.frames,
             bytes: attack.bytes,
-            evidence: watch.take_sample().evidence(self.config.top as usize),
+            evidence,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Streams in virtual time, and what is told of them.
+//! Streams in virtual time, and what is reported of them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ struct Stream {
     /// Since T0, ms.
     from_ms: u64,
     to_ms: u64,
-    /// So many sources take turns.
+    /// So many sources alternate.
     sources: u32,
 }
 
@@ -101,7 +101,7 @@ fn the_first_event_comes_in_time_and_has_the_true_rate() {
 }
 
 #[test]
-fn what_stays_below_its_limit_is_not_told() {
+fn what_stays_below_its_limit_is_not_reported() {
     let near = stream(VICTIM, 19_500, 0, 6000);
     // 0.3 s at three times the limit is less than the limit over a second.
     let burst = stream([198, 18, 0, 10], 60_000, 2000, 2300);
@@ -114,7 +114,7 @@ fn what_stays_below_its_limit_is_not_told() {
 }
 
 #[test]
-fn a_burst_is_told_as_what_it_was_over_a_second() {
+fn a_burst_is_reported_as_what_it_was_over_a_second() {
     let burst = stream(VICTIM, 200_000, 2000, 2300);
     let events = run(&mut engine(LIMIT_20K), &[burst], 9000);
     let [start, end] = &events[..] else { panic!("{events:?}") };
@@ -136,7 +136,7 @@ fn pulses_with_pauses_between_them_are_watched() {
 }
 
 #[test]
-fn an_attack_is_told_of_until_it_is_over_by_the_margin() {
+fn an_attack_is_reported_of_until_it_is_over_by_the_margin() {
     // 17 k is below the limit, but above 80 % of it: the attack goes on.
     let streams = [
         stream(VICTIM, 30_000, 1000, 6000),
@@ -203,9 +203,9 @@ fn groups_have_limits_of_their_own_and_of_all_together() {
     let hosts = (10..20).map(|n| stream([198, 18, 1, n], 4000, 0, 3000));
     let one = stream([198, 18, 1, 7], 1500, 0, 3000);
     let events = run(&mut engine(config), &hosts.chain([one]).collect::<Vec<_>>(), 3000);
-    let told: Vec<_> = events.iter().map(|e| (e.host, e.group.as_deref(), e.rates.pps.round())).collect();
+    let reported: Vec<_> = events.iter().map(|e| (e.host, e.group.as_deref(), e.rates.pps.round())).collect();
     let one: IpAddr = [198, 18, 1, 7].into();
-    assert_eq!(told, [(None, Some("web"), 40_000.0), (Some(one), Some("one"), 1500.0)]);
+    assert_eq!(reported, [(None, Some("web"), 40_000.0), (Some(one), Some("one"), 1500.0)]);
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! What is told of an attack: its start, how it goes on, and its end.
+//! What is reported of an attack: its start, how it goes on, and its end.
 
 use std::net::IpAddr;
 
 use serde::Serialize;
 
+use crate::class::Class;
 use crate::counts::{Direction, Metric, Rates};
 use crate::evidence::Evidence;
 
@@ -24,6 +25,8 @@ pub struct Event {
     pub group: Option<String>,
     /// Which way the frames go.
     pub direction: Direction,
+    /// What kind of attack it is: `SYN flood`, `DNS amplification`.
+    pub class: Class,
     /// Which limit was exceeded most.
     pub metric: Metric,
     /// That limit.

@@ -1,10 +1,10 @@
-//! What a BGP daemon was told and must not keep for ever: each announcement from its attack until it has been taken back.
+//! What a BGP daemon was asked and must not keep for ever: each announcement from its attack until it has been taken back.
 //!
 //! ```text
-//!              start          told               end              held for long enough              told
+//!              start          reported               end              held for long enough              reported
 //!   (nothing) -----> wanted -------> in place ---------> in place ----------------------> to be withdrawn -----> (nothing)
 //!                       ^  failed:      |  ^----- start -----/                                   ^  failed:
-//!                       told again      \------ its lifetime is over -------------------------->/   told again, without end
+//!                       reported again      \------ its lifetime is over -------------------------->/   reported again, without end
 //! ```
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
@@ -53,7 +53,7 @@ struct Entry {
     hold: Duration,
     /// When that is over, once its attack has ended.
     held_until: Option<Duration>,
-    /// When the daemon is to be told; `None`: it is as it should be.
+    /// When the daemon is to be asked; `None`: it is as it should be.
     due: Option<Duration>,
     failures: u32,
 }
@@ -67,7 +67,7 @@ pub struct Decision {
     pub withheld: Option<String>,
 }
 
-/// What a daemon is to be told.
+/// What a daemon is to be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// Which one.
@@ -87,7 +87,7 @@ pub struct Announcements {
     pub held: usize,
     /// That are still to be taken back.
     pub to_be_withdrawn: usize,
-    /// Of all these, those of which a daemon could not be told the last time.
+    /// Of all these, those that a daemon could not be asked for the last time.
     pub failing: usize,
     /// How often that has failed in a row, of the one for which it was most often.
     pub tries: u32,
@@ -227,7 +227,7 @@ impl Ledger {
         withdrawn
     }
 
-    /// What a daemon is to be told now, that which is due for the longest first, and what has failed last. It may know it from
+    /// What a daemon is to be asked now, that which is due for the longest first, and what has failed last. It may know it from
     /// here on.
     pub fn next(&mut self, now: Duration) -> Option<Order> {
         let is_due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);

@@ -114,9 +114,9 @@ fn an_attack_that_comes_back_while_its_withdrawal_is_under_way_is_announced_behi
 fn no_more_are_announced_than_allowed_and_one_waits_for_room() {
     let mut ledger = ledger(2, &[]);
     assert_eq!([1, 2].map(|attack| withheld(&mut ledger, Kind::Start, attack)), [None, None]);
-    let told = withheld(&mut ledger, Kind::Start, 3).expect("no room");
-    assert_eq!(told, "2 are announced already: announce.max");
-    // It was told once.
+    let reported = withheld(&mut ledger, Kind::Start, 3).expect("no room");
+    assert_eq!(reported, "2 are announced already: announce.max");
+    // It was reported once.
     assert_eq!(ledger.take(&event(Kind::Update, 3), at(0)), None);
     assert_eq!(ledger.carry(true, at(0)), "add 1, add 2");
     // What is still in place takes room, too.
@@ -205,9 +205,9 @@ fn what_a_daemon_does_not_take_is_counted() {
 fn what_is_on_the_never_list_is_not_announced() {
     let mut ledger = ledger(9, &["198.18.0.4/30", "2001:db8::/32"]);
     for (attack, never) in [(3, false), (4, true), (7, true), (8, false)] {
-        let told = withheld(&mut ledger, Kind::Start, attack);
+        let reported = withheld(&mut ledger, Kind::Start, attack);
         let expected = never.then(|| "198.18.0.4/30 is never announced: announce.never".to_string());
-        assert_eq!(told, expected, "{attack}");
+        assert_eq!(reported, expected, "{attack}");
     }
     assert_eq!(ledger.carry(true, at(0)), "add 3, add 8");
 }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod announce;
+mod class;
 mod config;
 mod counts;
 mod engine;
@@ -27,6 +28,7 @@ mod unjudged;
 mod watch;
 
 pub use announce::{Announce, Commands, Daemon, Route};
+pub use class::Class;
 pub use config::{Actions, CaptureSpec, Config};
 pub use counts::{Direction, Metric, Rates};
 pub use engine::{Engine, Status};

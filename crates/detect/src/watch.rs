@@ -4,14 +4,14 @@
 //! near > suspect > over: start, update, ..., end > near > forgotten
 //! ```
 //! A limit is exceeded when more came within the last second than it allows for a second: a large attack has done that
-//! long before it has lasted for one. Its start is told as soon as its rate is known, too, so that the first event has
+//! long before it has lasted for one. Its start is reported as soon as its rate is known, too, so that the first event has
 //! the attack's rate, not that of its rise:
 //!
 //! - from the newest slots alone, half a second at least, when they are so even that three standard errors of their mean
 //!   are within [`PRECISION`]. The error is taken from the scatter of the slots, or from the number of frames if that
 //!   says more (of N that arrive at random, 1 / sqrt N). So a random stream must have brought 22,500.
 //! - from the whole second, when the newest slots are no faster than it, that is, when it lies within the attack, or when
-//!   the attack was shorter. A burst of less than half a second is always told so.
+//!   the attack was shorter. A burst of less than half a second is always reported so.
 //! - otherwise a second after the limit was crossed.
 
 use crate::config::Hysteresis;
@@ -54,16 +54,16 @@ enum State {
     Over(Attack),
 }
 
-/// An attack that was told.
+/// An attack that was reported.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attack {
     /// Number of the attack, from 1.
     pub(crate) id: u64,
     /// Slots since the limit was crossed.
     pub(crate) since_crossed: u32,
-    /// Newest slots from which its rates are told.
+    /// Newest slots from which its rates are reported.
     pub(crate) measured: usize,
-    /// Slots since its start was told.
+    /// Slots since its start was reported.
     slots: u32,
     pub(crate) metric: Metric,
     pub(crate) limit: f64,
@@ -251,8 +251,8 @@ mod tests {
         Limits::default().at_most(metric, limit)
     }
 
-    /// After how many slots the first start is told, and from which rates over how many of them.
-    fn told(limits: Limits, slots: impl IntoIterator<Item = Counts>) -> Option<(usize, Rates, usize)> {
+    /// After how many slots the first start is reported, and from which rates over how many of them.
+    fn reported(limits: Limits, slots: impl IntoIterator<Item = Counts>) -> Option<(usize, Rates, usize)> {
         // The first slot was the one that drew attention; it is judged with the next.
         let mut watch = Watch::new(Counts::default(), 0, 1);
         slots.into_iter().enumerate().find_map(|(slot, counts)| {
@@ -267,14 +267,14 @@ mod tests {
         Counts { frames, bytes: frames * 60, udp: frames, ..Counts::default() }
     }
 
-    /// Slots with so many frames each, as `frames x slots`, and how they are told at 20,000 frames/s.
+    /// Slots with so many frames each, as `frames x slots`, and how they are reported at 20,000 frames/s.
     fn check(slots: &str, expected: &str) {
         let slots = slots.split_whitespace().flat_map(|part| {
             let (frames, times) = part.split_once('x').unwrap_or((part, "1"));
             vec![udp(frames.parse().unwrap()); times.parse().unwrap()]
         });
         let slots: Vec<Counts> = slots.chain([Counts::default(); 20]).collect();
-        let found = told(limit(Metric::Pps, 20_000.0), slots.clone());
+        let found = reported(limit(Metric::Pps, 20_000.0), slots.clone());
         let found = found.map_or("never".into(), |(slot, rates, measured)| {
             format!("slot {slot}: {:.0} over {measured}", rates.pps)
         });
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_told_when_the_limit_is_exceeded_and_the_rate_is_known() {
+    fn a_start_is_reported_when_the_limit_is_exceeded_and_the_rate_is_known() {
         // Far above the limit: half a second of whole slots.
         check("20000x20", "slot 5: 200000 over 5");
         check("100 13000 20000x20", "slot 7: 200000 over 5");
@@ -320,21 +320,21 @@ mod tests {
 
     #[test]
     fn bits_are_known_later_than_frames_and_a_share_of_syn_never_sooner_than_its_second() {
-        let bits = |bytes| told(limit(Metric::BitsPerS, 50e6), vec![Counts { bytes, ..udp(20_000) }; 20]);
+        let bits = |bytes| reported(limit(Metric::BitsPerS, 50e6), vec![Counts { bytes, ..udp(20_000) }; 20]);
         // 22,500 of the largest frames are 34 MB.
         assert_eq!(bits(20_000 * 512).map(|(slot, rates, _)| (slot, rates.bits_per_s)), Some((5, 819.2e6)));
         assert_eq!(bits(20_000 * 200).map(|(slot, rates, _)| (slot, rates.bits_per_s)), Some((9, 320e6)));
         assert_eq!(bits(20_000 * 60).map(|(slot, rates, _)| (slot, rates.bits_per_s)), Some((10, 96e6)));
         let flood = Counts { frames: 20_000, tcp: 20_000, syn: 20_000, ..Counts::default() };
-        let (slot, rates, measured) = told(limit(Metric::SynShare, 0.9), [flood; 20]).expect("a flood");
+        let (slot, rates, measured) = reported(limit(Metric::SynShare, 0.9), [flood; 20]).expect("a flood");
         assert_eq!((slot, rates.pps, rates.syn_share, measured), (10, 200_000.0, 1.0, 10));
         let few = Counts { frames: 20_000, tcp: 500, syn: 50, udp: 19_500, ..Counts::default() };
-        assert!(told(limit(Metric::SynPps, 100.0), [few; 20]).is_some_and(|(slot, ..)| slot == 10));
-        assert!(told(limit(Metric::SynShare, 0.9), [few; 20]).is_none());
+        assert!(reported(limit(Metric::SynPps, 100.0), [few; 20]).is_some_and(|(slot, ..)| slot == 10));
+        assert!(reported(limit(Metric::SynShare, 0.9), [few; 20]).is_none());
     }
 
     #[test]
-    fn what_comes_at_random_is_told_early_only_when_it_is_known_to_two_percent() {
+    fn what_comes_at_random_is_reported_early_only_when_it_is_known_to_two_percent() {
         // The mean of a slot, and of the frames that come at once.
         for (frames, cluster) in
             [(2200, 1), (4000, 1), (4000, 4), (20_000, 1), (20_000, 10), (20_000, 50), (100_000, 1000)]
@@ -343,13 +343,14 @@ mod tests {
             let (mut early, mut wrong) = (0, 0);
             for _ in 0..500 {
                 let slots: Vec<_> = (0..30).map(|_| udp(random.frames(frames, cluster))).collect();
-                let (_, rates, measured) = told(limit(Metric::Pps, 20_000.0), slots).expect("it is told");
+                let (_, rates, measured) =
+                    reported(limit(Metric::Pps, 20_000.0), slots).expect("it is reported");
                 early += u32::from(measured < WINDOW);
                 let error = rates.pps / f64::from(frames * 10) - 1.0;
                 wrong += u32::from(measured < WINDOW && error.abs() > PRECISION);
             }
             assert!(wrong <= 20, "{frames} in clusters of {cluster}: {wrong} wrong of {early}");
-            assert!(cluster > 1 || frames < 4000 || early > 450, "{frames}: {early} were told early");
+            assert!(cluster > 1 || frames < 4000 || early > 450, "{frames}: {early} were reported early");
         }
     }
 

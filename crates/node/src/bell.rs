@@ -25,23 +25,23 @@ struct State<W> {
     /// The thread sleeps, or is about to.
     asleep: W,
     /// There is something to read where it waits, and has been since before this was set.
-    rung: W,
+    method: W,
 }
 
 impl<W: Word> State<W> {
     fn new() -> State<W> {
-        State { asleep: W::new(0), rung: W::new(0) }
+        State { asleep: W::new(0), method: W::new(0) }
     }
 
-    /// Whether the thread is to be woken, behind whatever was stored for it before; of several that ask one is told so.
+    /// Whether the thread is to be woken, behind whatever was stored for it before; of several that ask one hears so.
     fn is_to_be_woken(&self) -> bool {
         W::fence();
         self.asleep.load(Ordering::Relaxed) == 1 && self.asleep.swap(0, Ordering::Relaxed) == 1
     }
 
     /// It was woken, by something that can be read.
-    fn has_rung(&self) {
-        self.rung.store(1, Ordering::Release);
+    fn has_method(&self) {
+        self.method.store(1, Ordering::Release);
     }
 
     /// The thread is about to sleep; false if it must not, because there is something for it.
@@ -58,7 +58,7 @@ impl<W: Word> State<W> {
     /// The thread is awake; true if there is something to read, which must be read to the end.
     fn woke(&self) -> bool {
         self.asleep.store(0, Ordering::Relaxed);
-        self.rung.load(Ordering::Relaxed) == 1 && self.rung.swap(0, Ordering::Acquire) == 1
+        self.method.load(Ordering::Relaxed) == 1 && self.method.swap(0, Ordering::Acquire) == 1
     }
 }
 
@@ -75,7 +75,7 @@ impl Bell {
     pub(crate) fn ring(&self) {
         // When the socket is full the thread has reason enough to wake.
         let _ = (&self.wake).write(&[0]);
-        self.state.has_rung();
+        self.state.has_method();
     }
 
     /// Wakes the thread if it sleeps, behind whatever was stored for it before.
@@ -90,7 +90,7 @@ impl Bell {
         self.state.may_sleep(is_idle)
     }
 
-    /// The thread is awake. What has rung is silent from now on, or the next sleep would end at once, as would all others:
+    /// The thread is awake. What has method is silent from now on, or the next sleep would end at once, as would all others:
     /// also where it rang before the thread slept, and was answered without.
     pub(crate) fn woke(&self, mut woken: &UnixStream) {
         if self.state.woke() {
@@ -120,7 +120,7 @@ mod tests {
 
         fn ring(&self) {
             self.socket.notify();
-            self.state.has_rung();
+            self.state.has_method();
         }
 
         fn give(&self) {
@@ -160,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_awake_is_not_rung_for() {
+    fn who_is_awake_is_not_method_for() {
         let state: State<AtomicU64> = State::new();
         assert!(!state.is_to_be_woken());
         assert!(!state.may_sleep(|| false) && !state.is_to_be_woken());
         assert!(state.may_sleep(|| true) && state.is_to_be_woken() && !state.is_to_be_woken());
         assert!(!state.woke());
-        state.has_rung();
+        state.has_method();
         assert!(state.woke() && !state.woke());
     }
 }

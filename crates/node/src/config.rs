@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told() {
+    fn all_mistakes_are_reported() {
         let wrong = read("lan(mtu 1) > wan\nrun(cpu x,\nwiat poll, io dpdk, host)");
         let wrong = wrong.expect_err("wrong").to_string();
         let lines: Vec<_> = wrong.lines().collect();
@@ -325,8 +325,8 @@ mod tests {
             ),
             ("lan(on tap:a)\nwan(on tap:a)", "n:2: `lan` is on a as well: give it another"),
         ] {
-            let told = read(text).expect_err(text).to_string();
-            assert!(told.starts_with(wrong), "{told}");
+            let reported = read(text).expect_err(text).to_string();
+            assert!(reported.starts_with(wrong), "{reported}");
         }
     }
 }

@@ -3,21 +3,21 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use weir_plane::{Books, Drop, Drops};
+use weir_plane::{Accounting, Drop, Drops};
 use weir_port::duplex::Drops as PortDrops;
 
 /// All counters at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
     /// Where all frames are.
-    pub books: Books,
+    pub accounting: Accounting,
     /// Those of the ports, in their order.
     pub ports: Vec<PortCounts>,
     /// Batches that the plane was given.
     pub batches: u64,
     /// Times that the thread slept.
     pub sleeps: u64,
-    /// Frames of the node's own for which there was no memory; the books have them as left.
+    /// Frames of the node's own for which there was no memory; the accounting has them as left.
     pub withheld: u64,
     /// What threads were to hear of neighbours and had no room for; they ask again.
     pub unheard: u64,
@@ -35,7 +35,7 @@ impl Snapshot {
     }
 
     fn add(&mut self, other: &Snapshot) {
-        self.books.add(&other.books);
+        self.accounting.add(&other.accounting);
         for (to, from) in self.ports.iter_mut().zip(&other.ports) {
             to.received += from.received;
             to.sent += from.sent;
@@ -122,13 +122,13 @@ impl Shown {
         let [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard, panics] =
             *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
-        let books = Books { entered, own, left, local, held, taken, handed, drops };
-        Snapshot { books, ports, batches, sleeps, withheld, unheard, panics }
+        let accounting = Accounting { entered, own, left, local, held, taken, handed, drops };
+        Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics }
     }
 }
 
 fn numbers(snapshot: &Snapshot) -> Vec<u64> {
-    let Books { entered, own, left, local, held, taken, handed, drops } = &snapshot.books;
+    let Accounting { entered, own, left, local, held, taken, handed, drops } = &snapshot.accounting;
     let Snapshot { batches, sleeps, withheld, unheard, panics, .. } = snapshot;
     let plain: [u64; PLAIN] =
         [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard, panics]
@@ -150,8 +150,9 @@ mod tests {
             vec![PortDrops { name: "ring full", frames: 3 * n }, PortDrops { name: "too long", frames: n }];
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
         let drops = Drop::ALL.iter().map(|_| n).collect();
-        let books = Books { entered: n, own: n, left: n, local: n, held: n, taken: n, handed: n, drops };
-        Snapshot { books, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n, panics: n }
+        let accounting =
+            Accounting { entered: n, own: n, left: n, local: n, held: n, taken: n, handed: n, drops };
+        Snapshot { accounting, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n, panics: n }
     }
 
     #[test]

@@ -291,25 +291,25 @@ mod tests {
         assert!(all[1].may_sleep() && all[2].may_sleep());
         assert!(all[0].hand(1, PortId(0), Way::Found, &[0; 60]));
         all[0].flush();
-        let rung = |exchange: &mut Exchange| {
+        let method = |exchange: &mut Exchange| {
             let ready = weir_port::duplex::wait(&[exchange.descriptor()], std::time::Duration::ZERO);
             ready.expect("a wait");
             exchange.woken.read(&mut [0; 64]).is_ok()
         };
-        assert_eq!((rung(&mut all[1]), rung(&mut all[2])), (true, false));
+        assert_eq!((method(&mut all[1]), method(&mut all[2])), (true, false));
         all[2].woke();
         assert!(!all[1].may_sleep(), "a frame waits");
         all[0].tell(&news);
         all[0].flush();
-        assert!(!rung(&mut all[2]), "it is awake");
+        assert!(!method(&mut all[2]), "it is awake");
         let mut pool = pool(8);
         assert!(matches!(all[2].take(&mut pool), Some(Arrival::News(heard)) if heard == news));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::Frame(..))));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::News(_))));
-        // Rung by who wants something, whether it sleeps or not: one sleep is cut short, and no other.
+        // Method by who wants something, whether it sleeps or not: one sleep is cut short, and no other.
         all[2].bell.ring();
         assert!(all[2].may_sleep());
         all[2].woke();
-        assert!(!rung(&mut all[2]), "the next sleep is a sleep");
+        assert!(!method(&mut all[2]), "the next sleep is a sleep");
     }
 }

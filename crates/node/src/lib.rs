@@ -2,12 +2,12 @@
 //! which share nothing.
 //!
 //! ```text
-//!   port > batch > [ plane ] > fates > port           one thread, with its own queue of each port
+//!   port > batch > [ plane ] > verdicts > port           one thread, with its own queue of each port
 //!                     | handed over                   what belongs to another thread, by a ring
-//!   port > batch > [ plane ] > fates > port           that thread
+//!   port > batch > [ plane ] > verdicts > port           that thread
 //!            counters > snapshot      text > change, between two batches
 //! ```
-//! Invariant: entered + own = left + held + local + dropped over all threads when the node has ended; a thread's books
+//! Invariant: entered + own = left + held + local + dropped over all threads when the node has ended; a thread's accounting
 //! have what it handed over and what it took beside.
 #![forbid(unsafe_code)]
 

@@ -195,7 +195,7 @@ impl Node {
         let change = |new: &weir_plane::Config| Change::prepare(&kind.config, new).map_err(NodeError::Change);
         let changes = by_thread(plane.clone(), threads, change).into_iter().collect::<Result<Vec<_>, _>>()?;
         let changes = self.accept(changes)?;
-        // Whoever asks meanwhile what happened is told of the end of a session before its port is somebody else's.
+        // Whoever asks meanwhile what happened hears of the end of a session before its port is somebody else's.
         let mut past = self.past.lock().expect("nobody panics with it");
         for change in self.commit(changes)? {
             past.add(change.past());

@@ -20,7 +20,7 @@ fn config(text: &str) -> Config {
     Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// Workers, and for each the far ends of its parts of the ports.
+/// Workers, and for each the remote ends of its parts of the ports.
 struct Rig {
     workers: Vec<Worker>,
     wires: Vec<[MemoryEnd; 2]>,
@@ -49,7 +49,7 @@ impl Rig {
         Rig { workers, wires }
     }
 
-    /// One of them becomes what another text says; it is not told to the others.
+    /// One of them becomes what another text says; it is not passed to the others.
     fn apply(&mut self, thread: usize, old: &str, new: &str) {
         let threads = self.workers.len() as u8;
         let old = config(old).shared_by(threads);
@@ -76,9 +76,9 @@ impl Rig {
     fn counted(&mut self) -> Snapshot {
         let all: Vec<Snapshot> =
             self.workers.iter_mut().map(|worker| worker.snapshot().expect("counters")).collect();
-        assert!(all.iter().all(|snapshot| snapshot.books.balance()), "{all:?}");
+        assert!(all.iter().all(|snapshot| snapshot.accounting.balance()), "{all:?}");
         let sum = Snapshot::sum(&all);
-        assert_eq!(sum.books.handed, sum.books.taken, "{all:?}");
+        assert_eq!(sum.accounting.handed, sum.accounting.taken, "{all:?}");
         sum
     }
 }
@@ -116,7 +116,7 @@ fn both_directions_of_a_connection_meet_wherever_they_arrive() {
     assert!(rig.wires[0][1].send(&frame(301, false, 100)));
     rig.settle();
     assert_eq!(rig.left(0).len(), 300);
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     assert_eq!((seen.entered, seen.left, seen.drops[Drop::FilterPolicy]), (601, 600, 1), "{seen:?}");
     assert!((300..500).contains(&seen.handed), "two thirds of them: {seen:?}");
     let live: u32 = rig.workers.iter().map(|worker| worker.plane.connections()).sum();
@@ -132,7 +132,7 @@ fn frames_without_state_stay_where_they_arrive() {
         }
         rig.settle();
         assert!(rig.left(1).iter().all(|(thread, _)| *thread == 1), "{text}");
-        let seen = rig.counted().books;
+        let seen = rig.counted().accounting;
         assert_eq!((seen.left, seen.handed), (100, 0), "{text}");
     }
 }
@@ -146,7 +146,7 @@ fn what_finds_no_room_is_dropped_and_counted() {
     // The other thread sleeps meanwhile.
     while rig.workers[0].turn().expect("it works") {}
     rig.settle();
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     let full = seen.drops[Drop::HandoverFull];
     assert!(seen.handed > 10 && full > 400, "{seen:?}");
     assert_eq!((seen.entered, seen.left + full), (1000, 1000), "{seen:?}");
@@ -168,7 +168,7 @@ fn a_flood_of_questions_leaves_room_for_frames() {
     // The other thread is busy in the meantime.
     while rig.workers[0].turn().expect("it works") {}
     rig.settle();
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     assert_eq!((rig.left(1).len(), seen.drops[Drop::HandoverFull]), (40, 0), "{seen:?}");
     assert!(seen.handed > 5, "{seen:?}");
 }
@@ -178,9 +178,9 @@ fn what_is_received_in_a_turn_finds_room() {
     let mut rig = Rig::new("lan filter(accept state new, accept state established) > wan", 2, RING_BYTES);
     let is_others = |rig: &mut Rig, n: &u32| {
         assert!(rig.wires[0][0].send(&frame(*n, true, 64)));
-        let before = rig.workers[0].snapshot().expect("counters").books.handed;
+        let before = rig.workers[0].snapshot().expect("counters").accounting.handed;
         rig.settle();
-        rig.workers[0].snapshot().expect("counters").books.handed > before
+        rig.workers[0].snapshot().expect("counters").accounting.handed > before
     };
     let n = (0..100).find(|n| is_others(&mut rig, n)).expect("a flow of the other thread");
     for _ in 0..256 {
@@ -188,7 +188,7 @@ fn what_is_received_in_a_turn_finds_room() {
     }
     rig.workers[0].turn().expect("it works");
     rig.settle();
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     assert!(seen.handed > 512 && seen.drops.total() == 0, "{seen:?}");
 }
 
@@ -199,10 +199,10 @@ fn as_much_comes_by_other_threads_as_by_ports() {
         assert!(rig.wires[0][0].send(&frame(n, true, 64)));
     }
     while rig.workers[0].turn().expect("it works") {}
-    let handed = rig.workers[0].snapshot().expect("counters").books.handed;
+    let handed = rig.workers[0].snapshot().expect("counters").accounting.handed;
     assert!(handed > 400, "{handed}");
     rig.workers[1].turn().expect("it works");
-    let taken = rig.workers[1].snapshot().expect("counters").books.taken;
+    let taken = rig.workers[1].snapshot().expect("counters").accounting.taken;
     // Two ports, four batches of each.
     assert_eq!(taken, handed.min(512));
 }
@@ -216,7 +216,7 @@ fn what_finds_no_memory_is_dropped_and_counted() {
     while rig.workers[0].turn().expect("it works") {}
     rig.workers[1].starve();
     rig.settle();
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     assert_eq!(
         (seen.left + seen.drops[Drop::HandoverFull], seen.handed),
         (1000, seen.drops[Drop::HandoverFull])
@@ -231,7 +231,7 @@ fn all_threads_hear_what_one_hears_of_neighbours_and_one_answers() {
         .map(|(ip, n)| Host { mac: [2, 0, 0, 0, 0xdd, n], ip: ip.parse().expect("an address") });
     for thread in 0..3 {
         let mut waits = frame(20 + thread as u32, true, 100);
-        // To a far host, so that the gateway is asked for.
+        // To a remote host, so that the gateway is asked for.
         waits[30..34].copy_from_slice(&[203, 0, 113, 7]);
         waits[24..26].fill(0);
         let checksum = !weir_packet::checksum::fold(weir_packet::checksum::sum(&waits[14..34]));
@@ -306,7 +306,7 @@ fn no_frame_is_lost_while_some_threads_have_other_filters_than_others() {
         (counts.clone(), counts.replace("wan", &format!("{remembers} wan"))),
     ] {
         let mut rig = Rig::new(&old, 3, RING_BYTES);
-        // Each thread in turn takes the other text, and each flow goes on, both ways, and so do pieces of errors, of which only
+        // Each thread alternately takes the other text, and each flow goes on, both ways, and so do pieces of errors, of which only
         // the first tells its thread.
         for round in 0..4 {
             if let Some(thread) = usize::checked_sub(round, 1) {
@@ -329,7 +329,7 @@ fn no_frame_is_lost_while_some_threads_have_other_filters_than_others() {
             }
             assert_eq!(rig.left(1).len(), 120, "{what}: pieces");
         }
-        assert_eq!(rig.counted().books.drops.total(), 0, "{old} to {new}");
+        assert_eq!(rig.counted().accounting.drops.total(), 0, "{old} to {new}");
     }
 }
 
@@ -343,11 +343,11 @@ fn pieces_that_wait_for_a_first_one_go_on_when_no_thread_asks_for_it_any_more() 
             assert!(rig.wires[n % 3][0].send(&later));
             rig.settle();
         }
-        assert!(rig.counted().books.held > 0, "{thread}");
+        assert!(rig.counted().accounting.held > 0, "{thread}");
         rig.apply(thread, old, new);
         rig.settle();
     }
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     assert_eq!((rig.left(1).len(), seen.held, seen.drops.total()), (180, 0, 0), "{seen:?}");
 }
 
@@ -379,7 +379,7 @@ fn hosts_of_threads_with_other_stages_reach_each_other_by_the_public_address() {
             assert_eq!(home, [0xc612_0000 + other as u32], "{thread}: from {n}");
         }
     }
-    let seen = rig.counted().books;
+    let seen = rig.counted().accounting;
     assert!(seen.handed > 60 && seen.drops.total() == 0, "{seen:?}");
 }
 
@@ -424,7 +424,7 @@ fn a_panic_costs_its_batch_and_not_the_thread() {
     assert!(rig.wires[0][1].send(&frame(1, false, 100)) && rig.wires[0][1].send(&frame(1, false, 80)));
     rig.workers[0].mistake();
     rig.settle();
-    let lost = rig.counted().books;
+    let lost = rig.counted().accounting;
     assert_eq!((lost.entered, lost.left, lost.drops[Drop::Panic]), (3, 1, 2), "{lost:?}");
     let [mishap] = &rig.workers[0].mishaps()[..] else { panic!("one mishap") };
     let bytes: Vec<usize> = mishap.batch.iter().map(|(_, bytes)| bytes.len()).collect();

@@ -1,8 +1,8 @@
-//! A thread of a node: frames from the ports and from other threads through the plane to the ports, in turn, until it is
-//! told to end.
+//! A thread of a node: frames from the ports and from other threads through the plane to the ports, alternately, until it is
+//! asked to end.
 //!
 //! ```text
-//!   receive <= 64 > plane > by fate: out[port] > send;   local > host;   handed > another thread
+//!   receive <= 64 > plane > by verdict: out[port] > send;   local > host;   handed > another thread
 //!                                    held, dropped > chunk back
 //! ```
 
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Event, Fate, Frame, Kept, Leave, Plane, PortId, Recovered, Time, Way,
+    BATCH, Batch, Departure, Event, Frame, Kept, Leave, Plane, PortId, Recovered, Time, Verdict, Way,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
@@ -24,7 +24,7 @@ use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
 use crate::handover::{Arrival, Exchange};
 
-/// Longest sleep: what is due in the plane is late by no more.
+/// Longest sleep, where nothing is due in the plane before: so often counters are shown.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How often counters are shown while there is work, ns: it takes a system call or two per port.
 const SHOW_NS: u64 = 10_000_000;
@@ -131,7 +131,7 @@ pub(crate) struct Last {
 }
 
 /// What became of a frame, and where it begins and ends now.
-type Outcome = (Fate, u16, u16);
+type Outcome = (Verdict, u16, u16);
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Worker {
@@ -195,7 +195,7 @@ impl Worker {
 
     /// Does what was asked for; false when nobody can ask any more.
     fn answer(&mut self, strings: &mut Strings) -> bool {
-        // Read as well as written, and before the requests are looked at: one that is not found here is told once more.
+        // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
         strings.asked.swap(false, Ordering::Acquire);
         loop {
             match strings.requests.try_recv() {
@@ -291,27 +291,27 @@ impl Worker {
             return Ok(());
         };
         let mut any_local = false;
-        for ((mut chunk, (from, _)), (fate, start, end)) in
+        for ((mut chunk, (from, _)), (verdict, start, end)) in
             self.arrived.drain(..).zip(self.ways.drain(..)).zip(outcome)
         {
-            match fate {
-                Fate::Out(port) => {
+            match verdict {
+                Verdict::Out(port) => {
                     chunk.set_range(start.into()..end.into());
                     self.out[usize::from(port.0)].push(chunk);
                 }
-                Fate::Local => {
+                Verdict::Local => {
                     any_local = true;
                     self.local[usize::from(from.0)].push(chunk);
                 }
-                Fate::Handed(to) => {
+                Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
                     if !self.exchange.hand(to.to, from, to.way, self.pool.bytes(&chunk)) {
                         self.plane.handover_failed();
                     }
                     self.pool.give_back(chunk);
                 }
-                Fate::Held | Fate::Dropped(_) => self.pool.give_back(chunk),
-                Fate::Live => unreachable!("each frame has a fate behind the plane"),
+                Verdict::Held | Verdict::Dropped(_) => self.pool.give_back(chunk),
+                Verdict::Live => unreachable!("each frame has a verdict behind the plane"),
             }
         }
         if any_local { self.leave_to_machine() } else { Ok(()) }
@@ -319,7 +319,7 @@ impl Worker {
 
     /// What becomes of the batch; `None` if the plane panicked.
     fn judge(&mut self) -> Option<[Outcome; BATCH]> {
-        let mut outcome = [(Fate::Live, 0, 0); BATCH];
+        let mut outcome = [(Verdict::Live, 0, 0); BATCH];
         let mut batch = Batch::default();
         for ((bytes, range), &(port, way)) in self.pool.all_mut(&self.arrived).zip(&self.ways) {
             let frame = Frame::new(bytes, range.start, range.end, port);
@@ -330,9 +330,9 @@ impl Worker {
         }
         let (plane, now) = (&mut self.plane, self.now);
         catch_unwind(AssertUnwindSafe(|| plane.run(now, &mut batch))).ok()?;
-        for (slot, (frame, fate)) in outcome.iter_mut().zip(batch.outcome()) {
+        for (slot, (frame, verdict)) in outcome.iter_mut().zip(batch.outcome()) {
             let range = frame.range();
-            *slot = (fate, range.start as u16, range.end as u16);
+            *slot = (verdict, range.start as u16, range.end as u16);
         }
         Some(outcome)
     }
@@ -435,7 +435,8 @@ impl Worker {
         let ports = self.ports.iter().filter_map(|port| port.descriptor());
         let all: Vec<BorrowedFd<'_>> =
             [self.exchange.descriptor()].into_iter().chain(ports).chain(tap).collect();
-        let failed = duplex::wait(&all, LONGEST_SLEEP)?;
+        let due = self.plane.due(self.now).map_or(LONGEST_SLEEP, |due| due - self.now);
+        let failed = duplex::wait(&all, due.min(LONGEST_SLEEP))?;
         self.exchange.woke();
         if failed.is_empty() { Ok(()) } else { self.check() }
     }
@@ -487,7 +488,7 @@ impl Worker {
         };
         let ports = self.ports.iter_mut().map(port).collect::<io::Result<_>>()?;
         let (batches, sleeps, withheld) = (self.batches, self.sleeps, self.withheld);
-        let (books, unheard) = (self.plane.books(), self.exchange.unheard());
-        Ok(Snapshot { books, ports, batches, sleeps, withheld, unheard, panics: self.panics })
+        let (accounting, unheard) = (self.plane.accounting(), self.exchange.unheard());
+        Ok(Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics: self.panics })
     }
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use weir_plane::scenario::packet;
-use weir_plane::{Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
+use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 use weir_port::duplex::{FRONT, Pool, Port, Tap, wait};
 use weir_testbed::namespace::Namespace;
 
@@ -191,7 +191,7 @@ fn by_plane(rules: &str, frames: &[Vec<u8>]) -> BTreeSet<u16> {
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut bytes, HEAD_ROOM, end, PortId(0)));
         plane.run(Time::from_ms(1), &mut batch);
-        batch.outcome().all(|(_, fate)| fate == Fate::Out(PortId(1)))
+        batch.outcome().all(|(_, verdict)| verdict == Verdict::Out(PortId(1)))
     };
     frames.iter().filter(leaves).map(|frame| number(frame)).collect()
 }

@@ -59,7 +59,7 @@ fn next(end: &MemoryEnd) -> Vec<u8> {
 }
 
 #[test]
-fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
+fn frames_pass_a_node_between_memory_wires_and_the_accounting_close() {
     for wait in ["sleep", "poll"] {
         let config = config(&format!("lan > wan run(wait {wait})"));
         let wires = [(); 2].map(|()| Memory::new().unwrap());
@@ -73,24 +73,28 @@ fn frames_pass_a_node_between_memory_wires_and_the_books_close() {
             assert_eq!((&next(&b), &next(&a)), (frame, frame), "{wait}");
         }
         assert!(a.send(&[1, 2, 3]), "too short for any header");
-        let seen = until(&node, |seen| seen.books.entered == 601);
-        assert_eq!((seen.books.left, seen.books.drops.total()), (600, 1), "{wait}: {seen:?}");
+        let seen = until(&node, |seen| seen.accounting.entered == 601);
+        assert_eq!((seen.accounting.left, seen.accounting.drops.total()), (600, 1), "{wait}: {seen:?}");
         assert_eq!((seen.ports[0].received, seen.ports[1].sent), (301, 300), "{wait}: {seen:?}");
         if wait == "sleep" {
             until(&node, |later| later.sleeps > seen.sleeps);
         }
-        // What waits when it is told to end still leaves, or never came in.
+        // What waits when it is asked to end still leaves, or never came in.
         sent.iter().for_each(|frame| assert!(a.send(frame)));
         let last = Snapshot::sum(&node.stop().threads.unwrap());
-        assert!(last.books.balance(), "{wait}: {last:?}");
-        assert_eq!(last.books.entered, last.ports.iter().map(|port| port.received).sum::<u64>(), "{wait}");
+        assert!(last.accounting.balance(), "{wait}: {last:?}");
+        assert_eq!(
+            last.accounting.entered,
+            last.ports.iter().map(|port| port.received).sum::<u64>(),
+            "{wait}"
+        );
         let left = std::iter::from_fn(|| b.receive()).count() as u64;
         assert_eq!(left + 300, last.ports[1].sent, "{wait}: {last:?}");
     }
 }
 
 #[test]
-fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
+fn threads_of_a_node_pass_what_belongs_to_others_and_the_accounting_close() {
     for wait in ["sleep", "poll"] {
         let text = format!("lan filter(count all state new, accept) > wan run(wait {wait}, threads 3)");
         let mut ends = Vec::new();
@@ -116,24 +120,31 @@ fn threads_of_a_node_pass_what_belongs_to_others_and_the_books_close() {
         }
         let total = |node: &Node| Snapshot::sum(&node.count().unwrap());
         let deadline = Instant::now() + PATIENCE;
-        while total(&node).books.left < 300 && Instant::now() < deadline {
+        while total(&node).accounting.left < 300 && Instant::now() < deadline {
             std::thread::yield_now();
         }
         assert_eq!(node.sessions(1000).unwrap().0, 100, "{wait}: each is known to one thread");
         let rules = node.rules().unwrap();
         assert_eq!(rules[0][1].1, 300, "{wait}: all threads count");
-        // What is in a ring when it is told to end still leaves.
+        // What is in a ring when it is asked to end still leaves.
         for n in 0..250 {
             assert!(ends[n as usize % 3][0].send(&flow(n)));
         }
         let threads = node.stop().threads.unwrap();
         let last = Snapshot::sum(&threads);
-        assert!(threads.iter().all(|thread| thread.books.balance() && thread.books.left > 50), "{threads:?}");
-        let (books, sent) = (&last.books, last.ports[1].sent);
-        assert_eq!((books.entered, books.handed), (books.left, books.taken), "{wait}: {last:?}");
-        assert!(books.handed > 150 && books.left >= 300, "{wait}: {last:?}");
+        assert!(
+            threads.iter().all(|thread| thread.accounting.balance() && thread.accounting.left > 50),
+            "{threads:?}"
+        );
+        let (accounting, sent) = (&last.accounting, last.ports[1].sent);
+        assert_eq!(
+            (accounting.entered, accounting.handed),
+            (accounting.left, accounting.taken),
+            "{wait}: {last:?}"
+        );
+        assert!(accounting.handed > 150 && accounting.left >= 300, "{wait}: {last:?}");
         let came = ends.iter().map(|[_, b]| std::iter::from_fn(|| b.receive()).count() as u64).sum::<u64>();
-        assert_eq!((came, books.left), (sent, sent), "{wait}");
+        assert_eq!((came, accounting.left), (sent, sent), "{wait}");
     }
 }
 
@@ -155,11 +166,11 @@ fn held_fragments_that_become_longer_than_frames_leave() {
         frame(&format!("udp 198.19.0.9:53 > 192.0.2.1:{port} len 1744 whole 3488 frag 0+ id 9 df"), [8, 0]);
     assert!(b.send(&later) && b.send(&first));
     assert_eq!([next(&a).len(), next(&a).len()], [first.len() + 28, later.len() + 28]);
-    assert!(Snapshot::sum(&node.stop().threads.unwrap()).books.balance());
+    assert!(Snapshot::sum(&node.stop().threads.unwrap()).accounting.balance());
 }
 
 #[test]
-fn stages_come_and_go_in_a_node_and_their_end_is_told() {
+fn stages_come_and_go_in_a_node_and_their_end_is_reported() {
     let (nat, plain) = ("lan > nat(public 192.0.2.1, log sessions) > wan", "lan > wan");
     let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
     let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
@@ -172,29 +183,29 @@ fn stages_come_and_go_in_a_node_and_their_end_is_told() {
         next(&b)[26..30].to_vec()
     };
     let whole = [What::BlockAllocated, What::SessionCreated, What::BlockReleased, What::SessionDeleted];
-    let told = |(events, lost): (Vec<weir_plane::Event>, u64)| {
+    let reported = |(events, lost): (Vec<weir_plane::Event>, u64)| {
         assert_eq!(lost, 0);
         assert!(events.is_sorted_by_key(|event| event.at), "{events:?}");
         events.iter().map(|event| event.what).collect::<Vec<_>>()
     };
     assert_eq!(source(&node, nat), [192, 0, 2, 1]);
     assert_eq!(source(&node, "lan > filter(log 1/1 udp, policy accept) > wan"), [198, 18, 0, 1]);
-    assert_eq!(told(node.events().unwrap()), whole);
-    assert_eq!(told(node.events().unwrap()), [], "once");
+    assert_eq!(reported(node.events().unwrap()), whole);
+    assert_eq!(reported(node.events().unwrap()), [], "once");
     assert_eq!(source(&node, plain), [198, 18, 0, 1]);
     assert_eq!(node.logged().unwrap().len(), 1, "what a filter wrote down that has gone");
     assert_eq!(node.logged().unwrap().len(), 0, "once");
     assert_eq!(source(&node, nat), [192, 0, 2, 1]);
     assert_eq!(source(&node, plain), [198, 18, 0, 1]);
     let ended = node.stop();
-    assert_eq!(told(ended.events), whole, "also where nobody has asked before the end");
-    let books = Snapshot::sum(&ended.threads.unwrap()).books;
-    assert!(books.balance() && books.drops.total() == 0, "{books:?}");
+    assert_eq!(reported(ended.events), whole, "also where nobody has asked before the end");
+    let accounting = Snapshot::sum(&ended.threads.unwrap()).accounting;
+    assert!(accounting.balance() && accounting.drops.total() == 0, "{accounting:?}");
 }
 
 /// Sends a datagram from each of so many hosts, of which the first has this number, and waits until all have left.
 fn hosts_send(node: &Node, (a, b): (&MemoryEnd, &MemoryEnd), first: u32, hosts: u32) {
-    let before = Snapshot::sum(&node.snapshots()).books.entered;
+    let before = Snapshot::sum(&node.snapshots()).accounting.entered;
     for host in first..first + hosts {
         let host = std::net::Ipv4Addr::from(0xc612_0000 + host);
         let packet = packet(&format!("udp {host}:5 > 198.19.255.9:53")).expect("a packet");
@@ -205,9 +216,9 @@ fn hosts_send(node: &Node, (a, b): (&MemoryEnd, &MemoryEnd), first: u32, hosts: 
     }
     let left = until(node, |seen| {
         while b.receive().is_some() {}
-        seen.books.entered - before >= u64::from(hosts)
+        seen.accounting.entered - before >= u64::from(hosts)
     });
-    assert_eq!(left.books.drops.total(), 0, "{left:?}");
+    assert_eq!(left.accounting.drops.total(), 0, "{left:?}");
 }
 
 #[test]
@@ -267,7 +278,11 @@ fn a_node_with_files_ends_with_them() {
     }
     let ended = node.stop();
     let last = Snapshot::sum(&ended.threads.unwrap());
-    assert_eq!((last.books.entered, last.books.left, last.ports[1].sent), (200, 200, 200), "{last:?}");
+    assert_eq!(
+        (last.accounting.entered, last.accounting.left, last.ports[1].sent),
+        (200, 200, 200),
+        "{last:?}"
+    );
     let happened: Vec<What> = ended.events.0.iter().map(|event| event.what).collect();
     assert_eq!(happened, [What::BlockAllocated, What::SessionCreated], "nobody has asked before");
     assert!(std::fs::read(&to).unwrap().len() > 200 * 64);
@@ -342,7 +357,7 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
             assert!(came == some, "{io}: {} of 60 frames, or others", came.len());
         }
         let last = Snapshot::sum(&node.stop().threads.unwrap());
-        assert!(last.books.balance() && last.books.left == 900, "{io}: {last:?}");
+        assert!(last.accounting.balance() && last.accounting.left == 900, "{io}: {last:?}");
         // Nothing of it is left at the interfaces.
         let again = street.node.run(|| Opened::new(&config).map(drop));
         again.unwrap();
@@ -426,6 +441,6 @@ fn a_machine_behind_a_tap_device_talks_through_a_nat_with_all_offloads() {
         assert!(came == sent, "{io}: {} of {} bytes, or others", came.len(), sent.len());
         server.join().unwrap();
         let seen = Snapshot::sum(&running.stop().threads.unwrap());
-        assert!(seen.books.balance() && seen.ports[0].received > 1000, "{io}: {seen:?}");
+        assert!(seen.accounting.balance() && seen.ports[0].received > 1000, "{io}: {seen:?}");
     }
 }

@@ -160,9 +160,9 @@ fn talk(stages: &str, nats: usize) {
         );
 
         let threads = running.stop().threads.unwrap();
-        let all = Snapshot::sum(&threads).books;
+        let all = Snapshot::sum(&threads).accounting;
         assert!(
-            threads.iter().all(|thread| thread.books.balance() && thread.books.left > 20),
+            threads.iter().all(|thread| thread.accounting.balance() && thread.accounting.left > 20),
             "{io}: {threads:?}"
         );
         assert_eq!(all.handed, all.taken, "{io}: {threads:?}");
@@ -199,7 +199,7 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
         socket.recv_from(&mut buf).unwrap();
     }
     let threads = running.stop().threads.unwrap();
-    let all = Snapshot::sum(&threads).books;
-    assert!(threads.iter().all(|thread| thread.books.left > 2), "both have work: {threads:?}");
+    let all = Snapshot::sum(&threads).accounting;
+    assert!(threads.iter().all(|thread| thread.accounting.left > 2), "both have work: {threads:?}");
     assert!(all.left >= 2 * u64::from(HOSTS) && all.handed == 0, "{all:?}");
 }

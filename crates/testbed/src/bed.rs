@@ -25,6 +25,9 @@ pub const MTU_RANGE: std::ops::RangeInclusive<u32> = 1280..=65_535;
 /// Most receive queues: more are of no use to anyone, and each has a ring and a thread.
 pub const QUEUES: std::ops::RangeInclusive<u32> = 1..=64;
 
+/// Sessions that a NAT of ours has room for unless there are more flows.
+pub const SESSIONS: u32 = 2_000_000;
+
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BedSpec {
@@ -46,6 +49,8 @@ pub struct BedSpec {
     pub rx_queues: u32,
     /// Who does the work of the DUT's interfaces, in place of the above; around a machine of its own, of this one's ports.
     pub spreading: Spreading,
+    /// Sessions that a NAT of ours has room for.
+    pub sessions: u32,
     /// Makes the namespaces visible to ip(8) as NAME-tester and NAME-dut while the bed stands.
     pub publish: Option<String>,
 }
@@ -63,6 +68,7 @@ impl BedSpec {
             dut_cpus,
             rx_queues: 1,
             spreading: Spreading::default(),
+            sessions: SESSIONS,
             publish: None,
         }
     }
@@ -146,14 +152,14 @@ impl Bed {
     }
 
     /// A bed around a machine of its own, between interfaces of the calling thread's namespace, or one of them and
-    /// `far` on another host. What is changed on them is written down beside `journal`, and undone with the bed.
+    /// `remote` on another host. What is changed on them is written down beside `journal`, and undone with the bed.
     ///
     /// # Errors
     /// [`Error::Input`], [`Error::Hook`], or what the kernel refuses.
     pub fn around(
         spec: &BedSpec,
         external: &ExternalSpec,
-        far: Option<Arc<dyn PortEnd>>,
+        remote: Option<Arc<dyn PortEnd>>,
         journal: &Journal,
     ) -> Result<Bed> {
         let tester = Namespace::current()?;
@@ -163,7 +169,7 @@ impl Bed {
         } else {
             Some(spread::write_for_now(&settings, journal.another())?)
         };
-        let external = Some(External::open(external, spec.ip, &tester, far)?);
+        let external = Some(External::open(external, spec.ip, &tester, remote)?);
         let (spec, wires, threads, notes) = (spec.clone(), Wires::new(), Vec::new(), Vec::new());
         Ok(Bed { spec, tester, dut: None, wires, rules: None, external, threads, notes, _written })
     }
@@ -200,7 +206,7 @@ impl Bed {
         end.namespace.run(|| spread::write(&spreading.settings(end.name, allowed, &Trees::default())?))
     }
 
-    /// Whether such a bed could be built, as far as can be told without building it.
+    /// Whether such a bed could be built, as far as can be known without building it.
     ///
     /// # Errors
     /// [`Error::Input`], [`Error::ToolMissing`].
@@ -354,6 +360,18 @@ impl Bed {
         })
     }
 
+    /// Deletes all tracked connections, and nothing else.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or [`Error::Hook`] of a machine of its own.
+    pub fn forget_connections(&self) -> Result<()> {
+        match (&self.external, &self.dut, &self.rules) {
+            (Some(external), ..) => external.reset(),
+            (_, Some(dut), Some(rules)) if rules.tracks() => dut.run(conntrack::flush),
+            _ => Ok(()),
+        }
+    }
+
     /// Counters of all filter rules, in order; empty for kinds that do not filter.
     pub fn rule_counters(&self) -> Result<Vec<RuleCounter>> {
         match (&self.dut, &self.rules) {
@@ -438,6 +456,7 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::NodeStateless
         | DutKind::NodeStateful
         | DutKind::NodeNat
+        | DutKind::PrefixNat
         | DutKind::External
         | DutKind::Faulty => return Ok(None),
     };

@@ -84,6 +84,17 @@ impl ThreadTimes {
     }
 }
 
+/// The kernel's threads that do the softirqs of these CPUs when there are too many of them (`ksoftirqd/N`).
+pub fn softirq_threads(cpus: &[usize]) -> Vec<u32> {
+    let names: Vec<String> = cpus.iter().map(|cpu| format!("ksoftirqd/{cpu}")).collect();
+    let is_one = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| names.iter().any(|n| n == name.trim()))
+    };
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_one).collect()
+}
+
 /// Time of one CPU in ns since boot, sampled by the tick (4 ms or so): right in the mean over seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTimes {

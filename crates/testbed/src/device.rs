@@ -15,6 +15,7 @@ use crate::fault::{FaultLine, Faults};
 use weir_node::{Node, NodeError, Snapshot};
 
 mod node;
+mod prefix;
 
 /// Bytes of the receive buffer of a faulty device, in the kernel's own counting: some 100,000 small frames.
 const BUFFER_BYTES: i32 = 128 << 20;
@@ -63,6 +64,7 @@ impl Device {
                 let links = [attach(&ports[0])?, attach(&ports[1])?];
                 Ok(Device::Xdp { links, program })
             }),
+            DutKind::PrefixNat => namespace.run(|| prefix::start(&ports, faults)),
             DutKind::Faulty => namespace.run(|| {
                 stop_forwarding(bed.spec().ip);
                 Ok(Device::Faulty(Pumps::start(&ports, faults, &bed.spec().dut_cpus)?))

@@ -30,6 +30,9 @@ pub enum DutKind {
     NodeStateful,
     /// The node with NAT towards side b, for IPv4.
     NodeNat,
+    /// An XDP program that translates the network of the subscribers into a public one, host by host and without state
+    /// (RFC 3022, section 4.1): what a NAT costs that keeps nothing in mind, and, with faults, a NAT that does wrong.
+    PrefixNat,
     /// A machine of its own between interfaces of this one, see [`crate::external`].
     External,
     /// Drops, reorders, duplicates, corrupts or delays on purpose: checks the tester.
@@ -38,7 +41,7 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 14] = [
+    pub const ALL: [(DutKind, &'static str); 15] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -51,6 +54,7 @@ impl DutKind {
         (DutKind::NodeStateless, "node-stateless"),
         (DutKind::NodeStateful, "node-stateful"),
         (DutKind::NodeNat, "node-nat"),
+        (DutKind::PrefixNat, "prefix-nat"),
         (DutKind::External, "external"),
         (DutKind::Faulty, "faulty"),
     ];
@@ -72,11 +76,16 @@ impl DutKind {
             | DutKind::NodeForwardPacket => "forward",
             DutKind::KernelStateless | DutKind::NodeStateless => "filter",
             DutKind::KernelStateful | DutKind::NodeStateful => "filter with connections",
-            DutKind::KernelNat | DutKind::NodeNat => "translate",
+            DutKind::KernelNat | DutKind::NodeNat | DutKind::PrefixNat => "translate",
             DutKind::KernelBridge => "bridge",
             DutKind::External => "its own",
             DutKind::Faulty => "err",
         }
+    }
+
+    /// Does it translate addresses, so that only side a can begin a flow?
+    pub fn translates(self) -> bool {
+        matches!(self, DutKind::KernelNat | DutKind::NodeNat | DutKind::PrefixNat)
     }
 
     /// Is it this project's own node?

@@ -57,9 +57,9 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// The part of the tester on another host, `far` in [external].
+    /// The part of the tester on another host, `remote` in [external].
     #[error("the tester's end on {target}: {why}")]
-    Far {
+    Remote {
         /// That host.
         target: String,
         /// What happened, and what to do.

@@ -25,6 +25,39 @@ pub struct Faults {
     pub delay: Duration,
     /// After this many frames, pass nothing for a while.
     pub stall: Option<Stall>,
+    /// What a NAT does wrong; other devices have no addresses to confuse.
+    pub nat: Option<NatMistakes>,
+}
+
+/// Mistakes of a NAT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NatMistakes {
+    /// Of which kind.
+    pub kind: NatMistake,
+    /// In each n-th frame, or for each n-th subscriber.
+    pub every: u32,
+}
+
+/// What a NAT can do wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NatMistake {
+    /// Frames leave untranslated.
+    Leak,
+    /// Several subscribers get one and the same outside tuple.
+    Clash,
+    /// Answers go to the neighbour of the subscriber.
+    WrongSubscriber,
+    /// Frames get another outside tuple than those of their flow before.
+    Remap,
+}
+
+impl NatMistake {
+    const ALL: [(NatMistake, &'static str); 4] = [
+        (NatMistake::Leak, "leak"),
+        (NatMistake::Clash, "clash"),
+        (NatMistake::WrongSubscriber, "wrong-subscriber"),
+        (NatMistake::Remap, "remap"),
+    ];
 }
 
 /// Each `every`-th frame leaves after `by` later ones.
@@ -84,9 +117,15 @@ impl FromStr for Faults {
                     faults.stall = Some(Stall { at: number(at)?, time: time(length)? });
                 }
                 _ => {
-                    return Err(format!(
-                        "`{name}` is no fault: use drop, burst, duplicate, corrupt, reorder, delay or stall"
-                    ));
+                    let known = NatMistake::ALL.iter().find(|(_, known)| *known == name);
+                    let (kind, _) = known.ok_or_else(|| {
+                        format!(
+                            "`{name}` is no fault: use drop, burst, duplicate, corrupt, reorder, delay or stall; of \
+                             prefix-nat leak, clash, wrong-subscriber or remap"
+                        )
+                    })?;
+                    let every = u32::try_from(one_in(value)?).unwrap_or(u32::MAX);
+                    faults.nat = Some(NatMistakes { kind: *kind, every });
                 }
             }
         }
@@ -122,6 +161,10 @@ impl fmt::Display for Faults {
             words.push(format!("delay={}us", self.delay.as_micros()));
         }
         words.extend(self.stall.map(|s| format!("stall={}us@{}", s.time.as_micros(), s.at)));
+        words.extend(self.nat.map(|NatMistakes { kind, every }| {
+            let known = NatMistake::ALL.iter().find(|(known, _)| *known == kind);
+            format!("{}=1/{every}", known.expect("every kind is in ALL").1)
+        }));
         f.write_str(&words.join(" "))
     }
 }
@@ -263,7 +306,11 @@ mod tests {
 
     #[test]
     fn faults_are_written_as_they_are_read() {
-        for text in ["", "drop=1/1000 corrupt=1/7 burst=2/9 reorder=3/500 delay=2000us stall=20000us@9"] {
+        for text in [
+            "",
+            "drop=1/1000 corrupt=1/7 burst=2/9 reorder=3/500 delay=2000us stall=20000us@9",
+            "wrong-subscriber=1/9",
+        ] {
             assert_eq!(text.parse::<Faults>().unwrap().to_string(), text);
         }
         for text in

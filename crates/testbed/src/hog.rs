@@ -18,7 +18,7 @@ impl Hog {
     /// None where this process may not have real-time threads.
     pub fn on(cpu: usize) -> Option<Hog> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (seen, (tell, told)) = (stop.clone(), mpsc::channel());
+        let (seen, (tell, reported)) = (stop.clone(), mpsc::channel());
         let thread = std::thread::spawn(move || {
             let placed = sys::set_affinity(0, &[cpu]).and_then(|()| sys::run_in_real_time());
             tell.send(placed.is_ok()).expect("somebody waits");
@@ -27,7 +27,7 @@ impl Hog {
             }
         });
         let hog = Hog { stop, thread: Some(thread) };
-        told.recv().expect("the hog says so").then_some(hog)
+        reported.recv().expect("the hog says so").then_some(hog)
     }
 }
 

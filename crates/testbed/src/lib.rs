@@ -13,6 +13,7 @@ mod testing;
 
 pub mod bed;
 pub mod conntrack;
+pub mod core_speed;
 pub mod counters;
 pub mod cpu;
 pub mod device;

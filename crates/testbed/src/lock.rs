@@ -1,4 +1,4 @@
-//! The lock that lets two runs on this machine take turns.
+//! The lock that lets two runs on this machine alternate.
 //!
 //! It is where only its users can hold it: runs of root have one, those of another user have theirs.
 
@@ -20,7 +20,7 @@ const OF_ROOT: &str = "/run/weir";
 #[derive(Debug)]
 pub struct MeasuringLock(#[allow(dead_code, reason = "closing the file is the unlock")] File);
 
-/// Waits until no other run on this machine measures, so that two runs take turns trial by trial; `None` if
+/// Waits until no other run on this machine measures, so that two runs alternate trial by trial; `None` if
 /// `give_up` becomes true before that. The kernel gives the lock back when the process dies.
 pub fn measuring_lock(give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock>> {
     lock_file(&folder().join("measuring.lock"), give_up)
@@ -32,7 +32,7 @@ fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<Measuring
     if sys::try_lock(file.as_fd()).map_err(Error::os(&name))? {
         return Ok(Some(MeasuringLock(file)));
     }
-    // flock(2) queues those who wait and polling would starve, but it cannot be told to give up: a thread waits.
+    // flock(2) queues those who wait and polling would starve, but it cannot be asked to give up: a thread waits.
     let (locked, is_locked) = mpsc::channel();
     std::thread::spawn(move || {
         // If nobody waits any more, the file is closed and with it the lock is free.

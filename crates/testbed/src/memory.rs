@@ -15,7 +15,7 @@ pub struct KernelMemory {
 }
 
 impl KernelMemory {
-    /// Reads the kernel's books.
+    /// Reads the kernel's accounting.
     pub fn now() -> KernelMemory {
         let slab =
             fs::read_to_string("/proc/slabinfo").ok().and_then(|text| slab_line(&text, "nf_conntrack"));

@@ -89,7 +89,7 @@ impl Namespace {
     }
 
     /// Runs a closure on the namespace's thread and waits for its result. Calls from different threads
-    /// take turns; a call from inside `run` is run in place. A panic comes back to the caller.
+    /// alternate; a call from inside `run` is run in place. A panic comes back to the caller.
     pub fn run<'a, R: Send + 'a>(&self, f: impl FnOnce() -> R + Send + 'a) -> R {
         if thread::current().id() == self.shared.worker {
             return f();

@@ -48,7 +48,7 @@ pub fn list() -> Result<Vec<Napi>> {
 }
 
 /// NAPI threads of interfaces of this name in all namespaces, found by their names: for kernels without
-/// [`list`]. Interfaces of the same name are told apart by comparing before and after.
+/// [`list`]. Interfaces of the same name are distinguished by comparing before and after.
 pub(crate) fn threads_by_name(device: &str) -> BTreeSet<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries

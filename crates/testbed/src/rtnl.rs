@@ -375,23 +375,23 @@ mod tests {
         need_root!();
         let (here, there) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         let mut rtnl = here.run(Rtnl::open).unwrap();
-        let mut far = there.run(Rtnl::open).unwrap();
+        let mut remote = there.run(Rtnl::open).unwrap();
         let a = VethEnd { name: "a", mac: MAC, namespace: here.fd() };
         let b = VethEnd { name: "b", mac: [2, 0, 0, 0, 0, 2], namespace: there.fd() };
         rtnl.add_veth([a, b], VethConfig { mtu: 9000, queues: 2 }).unwrap();
         let link = rtnl.link("a").unwrap();
         assert_eq!((link.mac, link.mtu, link.carrier), (MAC, 9000, false));
-        let peer = far.link("b").unwrap();
+        let peer = remote.link("b").unwrap();
         assert_eq!((peer.mac, peer.mtu, peer.carrier), (b.mac, 9000, false));
         assert_eq!((link.kind.as_deref(), link.enslaved), (Some("veth"), false));
         rtnl.set_up(link.ifindex, true).unwrap();
-        far.set_up(peer.ifindex, true).unwrap();
+        remote.set_up(peer.ifindex, true).unwrap();
         assert!(rtnl.link("a").unwrap().carrier);
         assert!(!rtnl.has_address(link.ifindex).unwrap(), "an address of the link is none");
         rtnl.add_address(link.ifindex, "198.18.0.1".parse().unwrap(), 24).unwrap();
         assert!(rtnl.has_address(link.ifindex).unwrap());
         rtnl.set_up(link.ifindex, false).unwrap();
-        assert!(!far.link("b").unwrap().carrier);
+        assert!(!remote.link("b").unwrap().carrier);
     }
 
     #[test]
@@ -404,8 +404,8 @@ mod tests {
         let Err(Error::Netlink { source, .. }) = rtnl.link("none") else { panic!("there is none") };
         assert_eq!(source.raw_os_error(), Some(libc::ENODEV));
         // The gateway is unreachable, since lo has no such link.
-        let far = "198.18.0.1".parse().unwrap();
-        let error = rtnl.add_route(("198.19.0.0".parse().unwrap(), 16), far, 999).unwrap_err();
+        let remote = "198.18.0.1".parse().unwrap();
+        let error = rtnl.add_route(("198.19.0.0".parse().unwrap(), 16), remote, 999).unwrap_err();
         let Error::Netlink { text, .. } = &error else { panic!("{error:?}") };
         assert!(!text.is_empty(), "{error}");
         let end = VethEnd { name: "a", mac: MAC, namespace: ns.fd() };

@@ -34,11 +34,11 @@ pub enum Spread {
 /// Who does the work of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spreading {
-    /// Of its interrupts, each gets one of these CPUs, in turn.
+    /// Of its interrupts, each gets one of these CPUs, alternately.
     pub interrupts: Spread,
     /// What a receive queue gets is handed to these CPUs, by flow.
     pub rps: Spread,
-    /// Each of these CPUs has a transmit queue of its own as far as there are as many; else they share them in turn.
+    /// Each of these CPUs has a transmit queue of its own as far as there are as many; else they share them alternately.
     pub xps: Spread,
     /// So many us a receive queue gathers frames after it was found empty, before the next interrupt; `None`: as it is.
     pub coalesce_us: Option<u32>,
@@ -235,7 +235,7 @@ fn interrupts(interface: &str, trees: &Trees) -> Vec<PathBuf> {
 }
 
 /// A set of CPUs as the kernel takes it: 32-bit groups in hexadecimal, the highest first.
-pub(crate) fn cpu_mask(cpus: &[usize]) -> String {
+pub fn cpu_mask(cpus: &[usize]) -> String {
     let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
     let group = |n: usize| cpus.iter().filter(|&&c| c / 32 == n).fold(0_u32, |bits, c| bits | 1 << (c % 32));
     (0..groups).rev().map(|n| format!("{:x}", group(n))).collect::<Vec<_>>().join(",")

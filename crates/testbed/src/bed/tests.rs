@@ -248,7 +248,7 @@ fn check_drops(bed: &Bed, bad: Frame, name: &str) {
     for _ in 0..5 {
         socket.send(&bad.clone().to(port)).unwrap();
     }
-    // Frames of one queue stay in order: when this one is through, the others have met their fate.
+    // Frames of one queue stay in order: when this one is through, the others have met their verdict.
     pass(bed, 0..1);
     let drops = bed.snapshot().unwrap().since(&before).drops();
     let found: Vec<_> = drops.iter().map(|drop| (drop.name, drop.owner, drop.frames)).collect();

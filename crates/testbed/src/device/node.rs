@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use weir_node::{Config, Node, NodeError, Opened, Snapshot};
 
-use crate::bed::{Bed, BedSpec, Port};
+use crate::bed::{Bed, BedSpec, Port, SESSIONS};
 use crate::dut::DutKind;
 use crate::rules::others::{Other, others};
 use crate::rules::test_network;
@@ -20,7 +20,8 @@ pub(super) fn start(bed: &Bed, ports: &[Port; 2]) -> Result<Node, NodeError> {
 
 /// Frames that the node has lost, by name.
 pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
-    let plane = snapshot.books.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
+    let plane =
+        snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
     let ports = snapshot.ports.iter().zip(["d0", "d1"]).flat_map(|(port, name)| {
         let lost = port.drops.iter().filter(|drops| drops.frames > 0);
         lost.map(move |drops| (format!("{} of {name}", drops.name), drops.frames))
@@ -40,11 +41,11 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let routes = routes.join(",\n  ");
     let cpus: Vec<String> = spec.dut_cpus.iter().map(ToString::to_string).collect();
     let cpus = cpus.join(" ");
-    // As many ports as a million flows of 4096 hosts take.
-    let nat = if spec.dut == DutKind::NodeNat {
-        "> nat(public 198.19.2.0/26, block 256, sessions 2000000)"
-    } else {
-        ""
+    // As many ports as these flows of 4096 hosts take.
+    let public = if spec.sessions > SESSIONS { "198.19.2.0/25" } else { "198.19.2.0/26" };
+    let nat = match spec.dut {
+        DutKind::NodeNat => format!("> nat(public {public}, block 256, sessions {})", spec.sessions),
+        _ => String::new(),
     };
     format!(
         "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, host none)\n"

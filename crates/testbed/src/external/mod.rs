@@ -36,7 +36,7 @@ pub struct ExternalSpec {
     /// if the other one is far.
     pub ports: Vec<String>,
     /// The interface towards side b, if it is on another host.
-    pub far: Option<FarSpec>,
+    pub remote: Option<RemoteSpec>,
     /// Addresses of the box on both sides; `None`: see [`Side::dut`].
     pub box_ip: Option<[IpAddr; 2]>,
     /// Addresses of the tester on both sides, the gateways of the box; `None`: see [`Side::tester`].
@@ -63,7 +63,7 @@ pub struct ExternalSpec {
 
 /// An interface of another host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FarSpec {
+pub struct RemoteSpec {
     /// How that host is reached.
     pub ssh: Ssh,
     /// How its shell starts weir.
@@ -75,7 +75,7 @@ pub struct FarSpec {
 impl ExternalSpec {
     /// Does the box send frames back where they came in?
     pub fn is_hairpin(&self) -> bool {
-        self.ports.len() == 1 && self.far.is_none()
+        self.ports.len() == 1 && self.remote.is_none()
     }
 
     /// Address of the box on a side.
@@ -111,12 +111,12 @@ pub struct Sample {
 
 impl External {
     /// Sets the box up, answers for the tester's addresses, and finds out how to reach the box. `here` is the
-    /// namespace of the interfaces; `far` is the end on side b, if it is on another host.
+    /// namespace of the interfaces; `remote` is the end on side b, if it is on another host.
     pub(crate) fn open(
         spec: &ExternalSpec,
         ip: IpVersion,
         here: &Namespace,
-        far: Option<Arc<dyn PortEnd>>,
+        remote: Option<Arc<dyn PortEnd>>,
     ) -> Result<External> {
         let mut ends = Vec::new();
         for (side, name) in [Side::A, Side::B].into_iter().zip(&spec.ports) {
@@ -125,7 +125,7 @@ impl External {
             // In mind of a box that asks as soon as it is up.
             ends.push(Arc::new(NearEnd::open(name, answers, here)?) as Arc<dyn PortEnd>);
         }
-        ends.extend(far);
+        ends.extend(remote);
         if let Some(command) = &spec.setup {
             let input = spec.setup_input.as_ref().map(|path| {
                 std::fs::read_to_string(path).map_err(Error::os(format!("read {}", path.display())))

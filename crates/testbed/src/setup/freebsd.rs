@@ -74,7 +74,7 @@ fn pf_conf(setup: &Setup) -> String {
 /// Rules look at frames that come in through the test interfaces; all others pass.
 fn ipfw(setup: &Setup) -> String {
     let mut text = String::from(
-        "\n# ipfw refuses all that no rule allows, unless told otherwise before it is loaded: this connection, for one.\n\
+        "\n# ipfw refuses all that no rule allows, unless set otherwise before it is loaded: this connection, for one.\n\
          kenv -q net.inet.ip.fw.default_to_accept=1\nkldload -n ipfw\n\
          ipfw -q delete set 25 2>/dev/null || true   # what an earlier set-up left\n",
     );

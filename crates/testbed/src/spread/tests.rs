@@ -152,6 +152,17 @@ fn masks_are_groups_of_32() {
     {
         assert_eq!(cpu_mask(cpus), mask, "{cpus:?}");
     }
+    let first = |n: usize| cpu_mask(&(0..n).collect::<Vec<_>>());
+    for (n, mask) in [
+        (1, "1"),
+        (2, "3"),
+        (31, "7fffffff"),
+        (32, "ffffffff"),
+        (33, "1,ffffffff"),
+        (64, "ffffffff,ffffffff"),
+    ] {
+        assert_eq!(first(n), mask, "{n}");
+    }
 }
 
 fn contents(settings: &[Setting]) -> Vec<String> {
