@@ -1,0 +1,117 @@
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+
+/// A directory of its own, gone after the test.
+struct Within(PathBuf);
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn within() -> Within {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("weir-files-{}-{number}", std::process::id()));
+    fs::create_dir_all(&path).unwrap();
+    Within(path)
+}
+
+fn task(within: &Within, durability: Durability, method: Method) -> Task {
+    Task {
+        directory: within.0.join("files"),
+        files: 30,
+        bytes: 8192,
+        workers: 4,
+        durability,
+        method,
+        seed: 7,
+    }
+}
+
+fn is_left(within: &Within) -> usize {
+    fs::read_dir(&within.0).unwrap().count()
+}
+
+#[test]
+fn all_files_are_made_read_and_removed() {
+    for (method, _) in Method::ALL {
+        if method == Method::IoUring && obstacle().is_some() {
+            println!("skipped: {}", obstacle().unwrap_or_default());
+            continue;
+        }
+        for (durability, name) in Durability::ALL {
+            let within = within();
+            let task = task(&within, durability, method);
+            let filed = match file(&task, &AtomicBool::new(false)) {
+                Err(Failed::Call(what, error))
+                    if durability == Durability::Direct && error.raw_os_error() == Some(libc::EINVAL) =>
+                {
+                    println!("skipped: no O_DIRECT here: {what}");
+                    continue;
+                }
+                result => result.unwrap_or_else(|error| panic!("{name}: {error:?}")),
+            };
+            for phase in [&filed.make, &filed.warm, &filed.cold] {
+                assert!(phase.seconds > 0.0 && phase.calls["file"].count == 30, "{name}: {filed:?}");
+            }
+            if method == Method::Calls {
+                let syncs = filed.make.calls.get("fsync").map_or(0, |times| times.count);
+                assert_eq!(syncs, if durability.syncs_each() { 30 } else { 0 }, "{name}");
+                let names = filed.make.calls.get("fsync of the directory").map_or(0, |times| times.count);
+                assert_eq!(names, if durability == Durability::FsyncDir { 30 } else { 0 }, "{name}");
+                assert_eq!(filed.cold.calls["read"].count, 30);
+            }
+            assert_eq!(is_left(&within), 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_stopped_or_fails_leaves_nothing() {
+    for (method, _) in
+        Method::ALL.into_iter().filter(|(method, _)| *method == Method::Calls || obstacle().is_none())
+    {
+        let within = within();
+        let own = task(&within, Durability::None, method);
+        let stopped = file(&own, &AtomicBool::new(true));
+        assert!(matches!(stopped, Err(Failed::Stopped)), "{stopped:?}");
+        // Nothing fits into a file of such a size: the limit of this thread's process is not touched for others.
+        let direct = Task { bytes: 1000, durability: Durability::Direct, ..own };
+        match file(&direct, &AtomicBool::new(false)) {
+            Err(Failed::Call(what, _)) => assert!(what.contains("f0000"), "{what}"),
+            Ok(_) => println!("skipped: this file system takes any size with O_DIRECT"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(is_left(&within), 0);
+    }
+}
+
+#[test]
+fn a_directory_that_is_there_is_left_alone() {
+    let within = within();
+    let task = task(&within, Durability::None, Method::Calls);
+    fs::create_dir(&task.directory).unwrap();
+    fs::write(task.directory.join("mine"), "x").unwrap();
+    let found = file(&task, &AtomicBool::new(false));
+    let is_there = |error: &Failed| matches!(error, Failed::Call(_, error) if error.kind() == io::ErrorKind::AlreadyExists);
+    assert!(found.as_ref().is_err_and(is_there), "{found:?}");
+    assert!(task.directory.join("mine").exists());
+}
+
+#[test]
+fn files_differ_and_the_order_of_reading_follows_from_the_seed() {
+    let mut buffer = content::Buffer::new(100);
+    buffer.fill(7, 1);
+    assert!(buffer.is_of(7, 1) && !buffer.is_of(7, 2) && !buffer.is_of(8, 1));
+    let within = within();
+    let own = task(&within, Durability::None, Method::Calls);
+    let order = content::shuffled(&own);
+    assert_eq!(order, content::shuffled(&own));
+    assert_ne!(order, content::shuffled(&Task { seed: 8, ..own }));
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert!(sorted == (0..30).collect::<Vec<_>>() && sorted != order);
+}

@@ -1,0 +1,17 @@
+//! Applications to measure a machine with: servers of each architecture that give the same reply, the client that loads
+//! them, and many small files.
+//!
+//! ```text
+//! client > connect > [ accept > (request) > reply > close ] > end of stream > client
+//! ```
+//! A server or a client is a process: [`command::run_if_asked`] makes any program one, so that its CPU time, memory and
+//! context switches are those of its process tree.
+
+pub mod client;
+pub mod command;
+pub mod files;
+pub mod server;
+pub mod sys;
+mod tally;
+
+pub use tally::{Counts, Tally};

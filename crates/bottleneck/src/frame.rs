@@ -1,0 +1,53 @@
+//! What a queue has to know of a frame.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use weir_packet::headers;
+use weir_packet::steer::{PICK, SPREAD, mix4, mix6};
+use weir_queue::ppv::marker::{self, Marker};
+use weir_queue::{Packet, Time};
+
+use crate::ecn;
+use crate::paths::Paths;
+
+/// Flows whose rates are known; more than these begin anew.
+const MOST_FLOWS: usize = 100_000;
+
+/// A frame as a packet, and its path.
+pub(crate) fn packet(frame: &[u8], paths: &Paths) -> (Packet<()>, usize) {
+    let mut packet = Packet::new(frame.len().max(1) as u32, 0, ());
+    let Some(headers) = headers::read(frame) else { return (packet, paths.others()) };
+    let mix = |address: IpAddr| match address {
+        IpAddr::V4(address) => mix4(address.to_bits()),
+        IpAddr::V6(address) => mix6(address.to_bits()),
+    };
+    (packet.source, packet.destination) = (mix(headers.src), mix(headers.dst));
+    let ports = u32::from(headers.ports.0) << 16 | u32::from(headers.ports.1);
+    let ends = packet.source.wrapping_mul(SPREAD) ^ packet.destination.rotate_left(16);
+    packet.flow = mix4(ends ^ mix4(ports).wrapping_mul(PICK) ^ u32::from(headers.protocol));
+    packet.ecn = ecn::of(frame);
+    (packet, paths.of(headers.src, headers.dst))
+}
+
+/// Gives packets the values that queues with packet values need: each flow has a marker of its own.
+pub(crate) struct Markers {
+    flows: HashMap<u32, Marker>,
+    seed: u64,
+}
+
+impl Markers {
+    pub(crate) fn new(seed: u64) -> Markers {
+        Markers { flows: HashMap::new(), seed }
+    }
+
+    pub(crate) fn value(&mut self, flow: u32, bytes: u32, now: Time) -> u16 {
+        if self.flows.len() >= MOST_FLOWS && !self.flows.contains_key(&flow) {
+            self.flows.clear();
+        }
+        let seed = self.seed ^ u64::from(flow);
+        let marker = self.flows.entry(flow).or_insert_with(|| marker::Config::default().build(seed));
+        marker.mark(bytes, now)
+    }
+}

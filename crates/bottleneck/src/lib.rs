@@ -1,0 +1,41 @@
+//! A bottleneck between two ports, in real time: the queues of `weir-queue` in front of a link with an exact rate, and delays,
+//! losses and reordering behind it.
+//!
+//! ```text
+//!  port 1 > [ queue | link's rate ] > [ path: loss, delay, jitter, reordering ] > port 2       and the same back
+//!           `---- scheduled time ---------------------------------'   ^ sent at real time: lateness is recorded
+//! ```
+//! - A frame arrives when the kernel received it, not when this program looks. Its departure is computed from arrivals and the
+//!   rate alone, in ps. So a program that gets its CPU late drops the same frames as one that is on time: lateness delays
+//!   a frame and changes nothing else.
+//! - A frame's size on the link is that of its Ethernet header and what follows, without FCS. A frame in service is outside of the
+//!   buffer. A frame keeps the rate that the link had at its start.
+//! - Delay lines lose nothing and keep the order. They stand behind the queue.
+//! - Large frames of senders with segmentation offload are cut before the queue, and checksums are finished, by the port.
+//! - entered = sent + dropped + lost + still queued + still in the delay line, in each direction ([`Counts`]).
+#![forbid(unsafe_code)]
+
+mod bridge;
+mod clock;
+mod ecn;
+mod frame;
+mod line;
+mod link;
+mod log;
+mod paths;
+mod rate;
+mod result;
+mod run;
+mod settings;
+mod way;
+
+pub use bridge::{Bridge, chunks_for};
+pub use clock::Clock;
+pub use link::{Departure, Link};
+pub use log::{Entry, Log};
+pub use paths::{Impairment, Paths, Prefix};
+pub use rate::{Model, Rate};
+pub use result::{Direction, Outcome, Quantiles, Snapshot, View};
+pub use run::{Observe, run};
+pub use settings::{Aqm, BackRate, Buffer, SETTINGS, Settings};
+pub use way::{Counts, Leaving, Way};

@@ -1,0 +1,170 @@
+//! A queue and the link that takes from it, on a virtual clock: when each packet starts and ends follows from arrivals and rate.
+
+use std::collections::VecDeque;
+
+use weir_queue::{Bottleneck, Config, ConfigError, Counters, Pace, Packet, Queue, Reason, Tally, Time};
+
+use crate::rate::{Rate, Schedule};
+
+/// A packet that the link has taken.
+#[derive(Debug)]
+pub struct Departure<T> {
+    /// The packet, with CE if it was marked.
+    pub packet: Packet<T>,
+    /// When it was taken from the queue: its sojourn ends.
+    pub starts: Time,
+    /// When its last bit has left.
+    pub ends: Time,
+}
+
+/// Offered, dropped, departed: what became of all packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LinkCounts {
+    pub(crate) offered: Tally,
+    pub(crate) departed: Tally,
+    pub(crate) marked: u64,
+    pub(crate) dropped: [Tally; Reason::ALL.len()],
+}
+
+/// A queue in front of a link.
+pub struct Link<T> {
+    /// The last one takes arrivals; those before it, of earlier settings, are emptied first.
+    queues: VecDeque<Box<dyn Queue<T> + Send>>,
+    schedule: Schedule,
+    pace: Pace,
+    now: Time,
+    free: Time,
+    dropped: Vec<T>,
+    ended: LinkCounts,
+}
+
+impl<T: Send + 'static> Link<T> {
+    /// An empty queue of `config` in front of an idle link, at time 0.
+    ///
+    /// # Errors
+    /// A setting of the queue makes no sense.
+    pub fn new(config: &Config, at: &Bottleneck, rate: &Rate) -> Result<Link<T>, ConfigError> {
+        let schedule = rate.schedule(Time::ZERO, at.seed);
+        Ok(Link {
+            queues: VecDeque::from([config.build(at)?]),
+            pace: Pace::new(schedule.bits_per_s()),
+            schedule,
+            now: Time::ZERO,
+            free: Time::ZERO,
+            dropped: Vec::new(),
+            ended: LinkCounts::default(),
+        })
+    }
+
+    /// The rate changes, from `at` on.
+    pub fn set_rate(&mut self, rate: &Rate, at: Time, seed: u64) {
+        self.schedule = rate.schedule(at, seed);
+        self.pace = Pace::new(self.schedule.bits_per_s());
+        if self.free == Time::MAX {
+            self.free = at;
+        }
+    }
+
+    /// From now on another queue takes what arrives. The packets of the former one leave first, by its rules.
+    ///
+    /// # Errors
+    /// A setting of the queue makes no sense.
+    pub fn set_queue(&mut self, config: &Config, at: &Bottleneck) -> Result<(), ConfigError> {
+        self.queues.push_back(config.build(at)?);
+        self.forget_empty();
+        Ok(())
+    }
+
+    /// A packet arrives. At equal times, a departure comes first. Times never decrease: an earlier one counts as the last.
+    pub fn arrive(&mut self, packet: Packet<T>, at: Time, mut departed: impl FnMut(Departure<T>)) {
+        let at = at.max(self.now);
+        self.advance(at, &mut departed);
+        self.now = at;
+        if let Some(queue) = self.queues.back_mut() {
+            queue.offer(packet, at);
+            self.dropped.extend(queue.dropped().drain(..).map(|drop| drop.packet.payload));
+        }
+    }
+
+    /// When the link takes the next packet; none if none waits.
+    pub fn next_start(&self) -> Option<Time> {
+        let due = self.queues.front()?.due(self.now)?;
+        Some(due.max(self.free))
+    }
+
+    /// Takes all packets that start until, and at, `until`.
+    pub fn advance(&mut self, until: Time, mut departed: impl FnMut(Departure<T>)) {
+        while let Some(starts) = self.next_start().filter(|&at| at <= until) {
+            self.now = self.now.max(starts);
+            if !self.has_rate(starts) {
+                continue;
+            }
+            let Some(queue) = self.queues.front_mut() else { return };
+            let taken = queue.take(starts);
+            self.dropped.extend(queue.dropped().drain(..).map(|drop| drop.packet.payload));
+            self.forget_empty();
+            let Some(packet) = taken else { continue };
+            self.free = starts + self.pace.slot(u64::from(packet.bytes));
+            departed(Departure { packet, starts, ends: self.free });
+        }
+    }
+
+    /// Sets the rate of `at`. False in a pause: then the link is busy until it is over.
+    fn has_rate(&mut self, at: Time) -> bool {
+        let mut stepped = false;
+        while self.schedule.next().is_some_and(|(next, _)| next < at) {
+            self.schedule.step();
+            stepped = true;
+        }
+        if stepped {
+            self.pace = Pace::new(self.schedule.bits_per_s());
+        }
+        if self.schedule.bits_per_s() > 0 {
+            return true;
+        }
+        self.free = self.schedule.next().map_or(Time::MAX, |(next, _)| next + Time::from_ps(1));
+        false
+    }
+
+    fn forget_empty(&mut self) {
+        while self.queues.len() > 1 && self.queues.front().is_some_and(|queue| queue.backlog().packets == 0) {
+            let counts = self.queues.pop_front().map(|queue| *queue.counters());
+            add(&mut self.ended, &counts.unwrap_or_default());
+        }
+    }
+
+    /// Payloads of packets that were dropped since the last time that somebody emptied this list.
+    pub(crate) fn dropped(&mut self) -> &mut Vec<T> {
+        &mut self.dropped
+    }
+
+    /// What waits.
+    pub(crate) fn backlog(&self) -> Tally {
+        self.queues.iter().map(|queue| queue.backlog()).fold(Tally::default(), |sum, one| Tally {
+            packets: sum.packets + one.packets,
+            bytes: sum.bytes + one.bytes,
+        })
+    }
+
+    /// The rate of the packet that started last, in bits/s.
+    pub(crate) fn bits_per_s(&self) -> u64 {
+        self.schedule.bits_per_s()
+    }
+
+    pub(crate) fn counts(&self) -> LinkCounts {
+        let mut counts = self.ended;
+        self.queues.iter().for_each(|queue| add(&mut counts, queue.counters()));
+        counts
+    }
+}
+
+fn add(sum: &mut LinkCounts, queue: &Counters) {
+    let plus = |to: &mut Tally, more: &Tally| {
+        to.packets += more.packets;
+        to.bytes += more.bytes;
+    };
+    plus(&mut sum.offered, &queue.offered);
+    plus(&mut sum.departed, &queue.taken);
+    sum.marked += queue.marked;
+    sum.dropped.iter_mut().zip(&queue.dropped).for_each(|(to, more)| plus(to, more));
+}

@@ -1,0 +1,408 @@
+//! The side that sends: connects all flows, starts them together, and puts together what both sides know.
+
+mod worker;
+
+use std::io::{BufReader, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::FlowsError;
+use crate::info::Info;
+use crate::preflight::{self, Limits};
+use crate::result::{FlowOutcome, Interval, Outcome, jain};
+use crate::sys;
+use crate::wire::{Answer, CONTROL, Order, hear, say};
+use worker::{Done, Flow, Worker};
+
+/// Time from the order to start until flows do: all threads have heard it then.
+const BARRIER: Duration = Duration::from_millis(20);
+/// Connections that are being made at once, in all threads.
+const AT_ONCE: u32 = 512;
+
+/// Flows of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// How many.
+    pub flows: u32,
+    /// Their congestion control; that of the machine if none is given.
+    pub cc: Option<String>,
+    /// Their own address, which chooses their path.
+    pub from: Option<IpAddr>,
+    /// When they start, after the barrier.
+    pub start: Duration,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The server.
+    pub to: SocketAddr,
+    /// The flows.
+    pub groups: Vec<Group>,
+    /// From the barrier to the deadline of all flows.
+    pub duration: Duration,
+    /// Length of an interval.
+    pub interval: Duration,
+    /// Time in which late bytes may arrive.
+    pub grace: Duration,
+    /// Flows end by RST, in place of FIN.
+    pub reset: bool,
+    /// Rate of the bottleneck, if it is known, in bits/s: for notes on the memory of sockets.
+    pub rate: Option<f64>,
+}
+
+/// Who sees a load, and may end it.
+pub struct Observe<'a> {
+    /// Ends it: all flows by RST.
+    pub stop: &'a AtomicBool,
+    /// Is shown each interval.
+    pub see: &'a mut dyn FnMut(&Interval),
+}
+
+/// What threads know of the time.
+#[derive(Debug, Default)]
+struct Common {
+    /// The barrier.
+    start: OnceLock<Instant>,
+    stop: AtomicBool,
+}
+
+/// A sample of a thread's flows: number, what the kernel says, whether it is stalled.
+type Samples = Vec<(u32, Info, bool)>;
+
+enum Word {
+    Connected,
+    Samples(Samples),
+    Done(Vec<Done>),
+    Failed(FlowsError),
+}
+
+/// Sends, until the deadline.
+///
+/// # Errors
+/// A limit, a server that is not there or refuses, flows that cannot be made.
+pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
+    let limits = Limits::here();
+    let sources: Vec<_> = load.groups.iter().map(|group| (group.from, u64::from(group.flows))).collect();
+    preflight::check(&limits, &sources, None)?;
+    let flows = flows(load);
+    let mut control = Control::connect(load, flows.len() as u32)?;
+    let rtt_s = sys::info(&control.to).map_or(0.0, |info| f64::from(info.min_rtt_us.min(info.rtt_us)) / 1e6);
+    let bdp = load.rate.map(|rate| (rate / 8.0 * rtt_s) as u64 / flows.len().max(1) as u64);
+    let notes = preflight::check(&limits, &sources, bdp)?;
+    let common = Arc::new(Common::default());
+    let (sender, words) = channel();
+    let threads = start(load, flows, (&common, &sender), &control)?;
+    drop(sender);
+    let mut session = Session {
+        load,
+        words,
+        common: common.clone(),
+        threads: threads.len(),
+        info: Vec::new(),
+        ended: Vec::new(),
+    };
+    let result = session.whole(&mut control, observe);
+    if result.is_err() {
+        common.stop.store(true, Ordering::Relaxed);
+        // Nobody waits for a start that does not come.
+        let _ = common.start.set(Instant::now());
+    }
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    let mut outcome = result?;
+    let _ = sys::close_by_fin(&control.to);
+    outcome.notes.extend(notes);
+    Ok(outcome)
+}
+
+/// All flows, with their groups, in the order of their numbers. Groups alternate, so that each thread has some of each.
+fn flows(load: &Load) -> Vec<Flow> {
+    let most = load.groups.iter().map(|group| group.flows).max().unwrap_or(0);
+    let groups = || (0..).zip(&load.groups);
+    let of_round = |round: u32| groups().filter(move |(_, group)| round < group.flows);
+    let flow = |(number, (group, settings)): (u32, (u32, &Group))| Flow {
+        number,
+        group,
+        cc: settings.cc.clone(),
+        from: settings.from,
+        start: settings.start,
+    };
+    (0..).zip((0..most).flat_map(of_round)).map(flow).collect()
+}
+
+fn start(
+    load: &Load,
+    flows: Vec<Flow>,
+    (common, words): (&Arc<Common>, &Sender<Word>),
+    control: &Control,
+) -> Result<Vec<thread::JoinHandle<()>>, FlowsError> {
+    let cpus = thread::available_parallelism().map_or(1, usize::from).min(flows.len()).max(1);
+    let mut shares: Vec<Vec<Flow>> = (0..cpus).map(|_| Vec::new()).collect();
+    flows.into_iter().enumerate().for_each(|(i, flow)| shares[i % cpus].push(flow));
+    let at_once = (AT_ONCE.min(control.backlog / 2) as usize / cpus).max(1);
+    let spawn = |(number, share): (usize, Vec<Flow>)| {
+        let (load, common, words) = (load.clone(), common.clone(), words.clone());
+        let test = control.test;
+        let work = move || {
+            let result = Worker::new(load, test, share, (common, words.clone()))
+                .and_then(|worker| worker.work(at_once));
+            let _ = words.send(result.map_or_else(Word::Failed, Word::Done));
+        };
+        thread::Builder::new().name(format!("flows {number}")).spawn(work)
+    };
+    let threads: std::io::Result<_> = shares.into_iter().enumerate().map(spawn).collect();
+    threads.map_err(FlowsError::at("starting threads"))
+}
+
+/// The control connection.
+struct Control {
+    to: TcpStream,
+    from: BufReader<TcpStream>,
+    backlog: u32,
+    test: u64,
+}
+
+impl Control {
+    fn connect(load: &Load, flows: u32) -> Result<Control, FlowsError> {
+        let failed = || FlowsError::at(format!("control connection to {}", load.to));
+        let stream = TcpStream::connect_timeout(&load.to, Duration::from_secs(10));
+        let mut to = stream.map_err(FlowsError::at(format!(
+            "connecting to {} (there, `weir flows --serve` must run)",
+            load.to
+        )))?;
+        to.set_nodelay(true).map_err(failed())?;
+        // As the flows: nothing stays behind if this program is killed.
+        sys::close_by_reset(&to).map_err(failed())?;
+        to.write_all(&CONTROL).map_err(failed())?;
+        let from = BufReader::new(to.try_clone().map_err(failed())?);
+        let ms = |time: Duration| time.as_millis() as u64;
+        let test = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let test = test ^ u64::from(std::process::id()) << 40;
+        let order = Order::Hello {
+            test,
+            flows,
+            duration_ms: ms(load.duration),
+            interval_ms: ms(load.interval),
+            grace_ms: ms(load.grace),
+        };
+        say(&mut to, &order).map_err(failed())?;
+        let mut control = Control { to, from, backlog: 128, test };
+        match control.hear()? {
+            Answer::Ready { backlog, .. } => control.backlog = backlog.max(2),
+            other => return Err(unexpected(other)),
+        }
+        Ok(control)
+    }
+
+    fn hear(&mut self) -> Result<Answer, FlowsError> {
+        hear(&mut self.from)?.ok_or_else(|| FlowsError::Answer("the end of the connection".into()))
+    }
+}
+
+fn unexpected(answer: Answer) -> FlowsError {
+    match answer {
+        Answer::Refused(why) => FlowsError::Limit(format!("the server refuses: {why}")),
+        other => {
+            FlowsError::Answer(serde_json::to_string(&other).unwrap_or_default().chars().take(80).collect())
+        }
+    }
+}
+
+struct Session<'a> {
+    load: &'a Load,
+    words: Receiver<Word>,
+    common: Arc<Common>,
+    threads: usize,
+    /// The last sample of each flow.
+    info: Vec<(Info, bool)>,
+    /// Words of threads that have ended.
+    ended: Vec<Word>,
+}
+
+impl Session<'_> {
+    fn whole(&mut self, control: &mut Control, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
+        let mut connected = 0;
+        while connected < self.threads {
+            match self.words.recv() {
+                Ok(Word::Connected) => connected += 1,
+                Ok(Word::Failed(error)) => return Err(error),
+                Ok(_) => {}
+                Err(_) => return Err(FlowsError::Answer("threads that ended".into())),
+            }
+        }
+        match control.hear()? {
+            Answer::Connected { missing } if missing.is_empty() => {}
+            Answer::Connected { missing } => {
+                let text = format!(
+                    "{} flows reached no server in a minute, such as flow {}",
+                    missing.len(),
+                    missing[0]
+                );
+                return Err(FlowsError::Limit(text));
+            }
+            other => return Err(unexpected(other)),
+        }
+        let barrier = Instant::now() + BARRIER;
+        let _ = self.common.start.set(barrier);
+        thread::sleep(BARRIER);
+        say(&mut control.to, &Order::Start).map_err(FlowsError::at("control connection"))?;
+        let stop = observe.stop;
+        let (window_ns, bytes, late) = loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(FlowsError::Limit("interrupted: all flows were reset".into()));
+            }
+            if !self.is_there(control)? {
+                continue;
+            }
+            match control.hear()? {
+                Answer::Interval { number, from_ns, to_ns, bytes } => {
+                    self.take_samples();
+                    let interval = self.interval(number, (from_ns, to_ns), &bytes);
+                    (observe.see)(&interval);
+                }
+                Answer::End { window_ns, bytes, late, .. } => break (window_ns, bytes, late),
+                other => return Err(unexpected(other)),
+            }
+        };
+        let done = self.done()?;
+        Ok(self.outcome(window_ns, (&bytes, &late), done))
+    }
+
+    /// Whether something has come from the server, within a moment.
+    fn is_there(&self, control: &Control) -> Result<bool, FlowsError> {
+        if !control.from.buffer().is_empty() {
+            return Ok(true);
+        }
+        let failed = || FlowsError::at("control connection");
+        control.to.set_read_timeout(Some(Duration::from_millis(100))).map_err(failed())?;
+        let there = control.to.peek(&mut [0]);
+        control.to.set_read_timeout(None).map_err(failed())?;
+        match there {
+            Ok(_) => Ok(true),
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(failed()(error)),
+        }
+    }
+
+    fn take_samples(&mut self) {
+        for word in self.words.try_iter() {
+            match word {
+                Word::Samples(samples) => {
+                    for (flow, info, stalled) in samples {
+                        if self.info.len() <= flow as usize {
+                            self.info.resize(flow as usize + 1, Default::default());
+                        }
+                        self.info[flow as usize] = (info, stalled);
+                    }
+                }
+                ended => self.ended.push(ended),
+            }
+        }
+    }
+
+    fn interval(&self, number: u32, (from_ns, to_ns): (u64, u64), bytes: &[u64]) -> Interval {
+        let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
+        let rate = |bytes: &u64| *bytes as f64 * 8.0 / (to_s - from_s).max(1e-9);
+        let goodput_bits_per_s: Vec<f64> = bytes.iter().map(rate).collect();
+        let flows = flows(self.load);
+        let begun =
+            goodput_bits_per_s.iter().zip(&flows).filter(|(_, flow)| flow.start.as_secs_f64() <= from_s);
+        let stalled =
+            (0..).zip(&self.info).filter(|(_, (_, stalled))| *stalled).map(|(flow, _)| flow).collect();
+        Interval {
+            number,
+            from_s,
+            to_s,
+            sum_bits_per_s: goodput_bits_per_s.iter().sum(),
+            jain: jain(begun.map(|(rate, _)| *rate)),
+            goodput_bits_per_s,
+            stalled,
+            info: self.info.iter().map(|(info, _)| *info).collect(),
+        }
+    }
+
+    fn done(&mut self) -> Result<Vec<Done>, FlowsError> {
+        let (mut done, mut ended) = (Vec::new(), 0);
+        let mut heard = std::mem::take(&mut self.ended).into_iter();
+        while ended < self.threads {
+            match heard.next().map_or_else(|| self.words.recv(), Ok) {
+                Ok(Word::Done(own)) => {
+                    done.extend(own);
+                    ended += 1;
+                }
+                Ok(Word::Failed(error)) => return Err(error),
+                Ok(_) => {}
+                Err(_) => return Err(FlowsError::Answer("threads that ended".into())),
+            }
+        }
+        done.sort_by_key(|one| one.flow.number);
+        Ok(done)
+    }
+
+    fn outcome(&self, window_ns: u64, (bytes, late): (&[u64], &[u64]), done: Vec<Done>) -> Outcome {
+        let window_s = window_ns as f64 / 1e9;
+        let count = |counts: &[u64], flow: u32| counts.get(flow as usize).copied().unwrap_or(0);
+        let flows: Vec<FlowOutcome> = done
+            .into_iter()
+            .map(|one| {
+                let (in_time, late) = (count(bytes, one.flow.number), count(late, one.flow.number));
+                let own_s = (window_s - one.flow.start.as_secs_f64()).max(1e-9);
+                FlowOutcome {
+                    flow: one.flow.number,
+                    group: one.flow.group,
+                    cc: one.cc,
+                    from: one.from,
+                    started_s: one.started_s,
+                    sent_bytes: one.sent_bytes,
+                    received_bytes: in_time + late,
+                    late_bytes: late,
+                    goodput_bits_per_s: in_time as f64 * 8.0 / own_s,
+                    info: one.info,
+                    stalls: one.stalls,
+                    end: one.end,
+                }
+            })
+            .collect();
+        let plan = crate::client::flows(self.load);
+        let late_by = |flow: &FlowOutcome| {
+            flow.started_s
+                .map(|at| at - plan.get(flow.flow as usize).map_or(0.0, |plan| plan.start.as_secs_f64()))
+        };
+        let starts: Vec<f64> = flows.iter().filter_map(late_by).collect();
+        let (first, last) =
+            starts.iter().fold((f64::MAX, 0.0_f64), |(first, last), &at| (first.min(at), last.max(at)));
+        let rtts = flows.iter().map(|flow| flow.info.min_rtt_us).filter(|&rtt| rtt > 0 && rtt < u32::MAX);
+        let (stalled, incomplete) = (
+            flows.iter().filter(|flow| !flow.stalls.is_empty() || flow.started_s.is_none()),
+            flows.iter().filter(|flow| flow.received_bytes != flow.sent_bytes),
+        );
+        let limited = flows.iter().filter(|flow| {
+            let limited = flow.info.window_limited_us.max(flow.info.buffer_limited_us) as f64 / 1e6;
+            limited > window_s / 2.0
+        });
+        let limited = limited.count();
+        let note = format!(
+            "{limited} flows were limited by the memory of their sockets for more than half of the time: \
+             net.ipv4.tcp_wmem here, net.ipv4.tcp_rmem there"
+        );
+        Outcome {
+            window_s,
+            sum_bits_per_s: bytes.iter().sum::<u64>() as f64 * 8.0 / window_s.max(1e-9),
+            jain: jain(flows.iter().map(|flow| flow.goodput_bits_per_s)),
+            start_spread_s: (last - first).max(0.0),
+            min_rtt_s: rtts.min().map_or(0.0, |rtt| f64::from(rtt) / 1e6),
+            stalled: stalled.map(|flow| flow.flow).collect(),
+            incomplete: incomplete.map(|flow| flow.flow).collect(),
+            notes: (limited > 0).then_some(note).into_iter().collect(),
+            flows,
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! A thread of the client, and its flows: they connect, wait for the barrier, send until the deadline, end.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Common, Load, Word};
+use crate::FlowsError;
+use crate::info::Info;
+use crate::result::Stall;
+use crate::sys::{self, Epoll, READ, WRITE};
+use crate::wire::{FLOW_HEADER, flow_header};
+
+/// Flows must have connected after this time.
+const CONNECTING: Duration = Duration::from_secs(60);
+/// Bytes of one write, ..
+const CHUNK: usize = 64 << 10;
+/// .. and of the first one, so that all flows begin soon: an initial window.
+const FIRST: usize = 14_480;
+/// Bytes that a flow keeps that were not sent yet: more is only memory, and time until it ends.
+const UNSENT: u32 = 256 << 10;
+/// Flows are looked at this often for their progress, or each interval.
+const LOOK: Duration = Duration::from_millis(200);
+/// A flow is stalled after so many of its retransmission timeouts.
+const STALLED_TIMEOUTS: f64 = 5.0;
+
+/// A flow that is to be.
+#[derive(Debug, Clone)]
+pub(super) struct Flow {
+    pub(super) number: u32,
+    pub(super) group: u32,
+    pub(super) cc: Option<String>,
+    pub(super) from: Option<IpAddr>,
+    pub(super) start: Duration,
+}
+
+/// What its thread knows of a flow in the end.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) flow: Flow,
+    pub(super) cc: String,
+    pub(super) from: String,
+    pub(super) started_s: Option<f64>,
+    pub(super) sent_bytes: u64,
+    pub(super) info: Info,
+    pub(super) stalls: Vec<Stall>,
+    pub(super) end: String,
+}
+
+/// A flow that is connected.
+struct Running {
+    /// `None`: it has ended.
+    stream: Option<TcpStream>,
+    /// It is looked at for room.
+    sends: bool,
+    done: Done,
+    progress_at: Instant,
+}
+
+pub(super) struct Worker {
+    load: Load,
+    test: u64,
+    common: Arc<Common>,
+    words: Sender<Word>,
+    epoll: Epoll,
+    share: Vec<Flow>,
+    flows: Vec<Running>,
+    content: Vec<u8>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        load: Load,
+        test: u64,
+        share: Vec<Flow>,
+        (common, words): (Arc<Common>, Sender<Word>),
+    ) -> Result<Worker, FlowsError> {
+        let epoll = Epoll::new().map_err(FlowsError::at("waiting for sockets"))?;
+        let content = (0..CHUNK).map(|i| (i * 31 + i / 256) as u8).collect();
+        Ok(Worker { load, test, common, words, epoll, share, flows: Vec::new(), content })
+    }
+
+    pub(super) fn work(mut self, at_once: usize) -> Result<Vec<Done>, FlowsError> {
+        self.connect(at_once)?;
+        let _ = self.words.send(Word::Connected);
+        let start = loop {
+            match self.common.start.get() {
+                Some(start) => break *start,
+                None if self.is_stopped() => return Ok(Vec::new()),
+                None => thread::sleep(Duration::from_micros(200)),
+            }
+        };
+        if let Some(wait) = start.checked_duration_since(Instant::now()) {
+            thread::sleep(wait);
+        }
+        self.send(start)?;
+        self.end(start)?;
+        Ok(self.flows.into_iter().map(|flow| flow.done).collect())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.common.stop.load(Ordering::Relaxed)
+    }
+
+    /// Connects all flows, so many at once.
+    fn connect(&mut self, at_once: usize) -> Result<(), FlowsError> {
+        let until = Instant::now() + CONNECTING;
+        let mut left = std::mem::take(&mut self.share).into_iter();
+        let mut pending = 0;
+        loop {
+            while pending < at_once {
+                let Some(flow) = left.next() else { break };
+                self.begin(flow)?;
+                pending += 1;
+            }
+            if pending == 0 {
+                return Ok(());
+            }
+            if Instant::now() > until || self.is_stopped() {
+                let text = format!(
+                    "{} flows could not connect to {} in a minute",
+                    pending + left.len(),
+                    self.load.to
+                );
+                return Err(FlowsError::Limit(text));
+            }
+            for token in self.wait(100)? {
+                if self.established(token as usize)? {
+                    pending -= 1;
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, ms: u32) -> Result<Vec<u64>, FlowsError> {
+        self.epoll.wait(ms).map_err(FlowsError::at("waiting for sockets"))
+    }
+
+    fn begin(&mut self, flow: Flow) -> Result<(), FlowsError> {
+        let stream = sys::connect(self.load.to, flow.from, flow.cc.as_deref()).map_err(|source| {
+            let step = match (source.raw_os_error(), &flow.cc, flow.from) {
+                (Some(libc::ENOENT | libc::EPERM), Some(cc), _) => format!(
+                    "congestion control `{cc}`: see net.ipv4.tcp_available_congestion_control, or `modprobe tcp_{cc}`"
+                ),
+                (Some(libc::EADDRNOTAVAIL), _, Some(from)) => format!("connecting from {from}"),
+                _ => format!("connecting flow {} to {}", flow.number, self.load.to),
+            };
+            FlowsError::System { step, source }
+        })?;
+        let failed = || FlowsError::at("waiting for sockets");
+        sys::keep_little_unsent(&stream, UNSENT).map_err(failed())?;
+        self.epoll.add(&stream, WRITE, self.flows.len() as u64).map_err(failed())?;
+        let (cc, from) = (sys::congestion_control(&stream), String::new());
+        let (info, stalls, end) = (Info::default(), Vec::new(), String::new());
+        let done = Done { flow, cc, from, started_s: None, sent_bytes: 0, info, stalls, end };
+        let progress_at = Instant::now();
+        self.flows.push(Running { stream: Some(stream), sends: false, done, progress_at });
+        Ok(())
+    }
+
+    /// A connection is made, or failed: it says who it is, and waits.
+    fn established(&mut self, index: usize) -> Result<bool, FlowsError> {
+        let Some(Running { stream: Some(stream), done, .. }) = self.flows.get_mut(index) else {
+            return Ok(false);
+        };
+        let failed = || FlowsError::at(format!("connecting flow {} to {}", done.flow.number, self.load.to));
+        if let Some(error) = stream.take_error().map_err(failed())? {
+            return Err(failed()(error));
+        }
+        done.from = stream.local_addr().map_err(failed())?.to_string();
+        let header = flow_header(self.test, done.flow.number);
+        // The buffer of a new socket has room for it.
+        match stream.write(&header).map_err(failed())? {
+            FLOW_HEADER => {}
+            _ => return Err(failed()(io::ErrorKind::WriteZero.into())),
+        }
+        self.epoll.remove(stream).map_err(failed())?;
+        Ok(true)
+    }
+
+    /// Sends until the deadline.
+    fn send(&mut self, start: Instant) -> Result<(), FlowsError> {
+        let deadline = start + self.load.duration;
+        let look = self.load.interval.min(LOOK);
+        let (mut next_look, mut next_sample) = (start + look, start + self.load.interval);
+        let mut waiting: Vec<usize> = (0..self.flows.len()).rev().collect();
+        waiting.sort_by_key(|&index| std::cmp::Reverse((self.flows[index].done.flow.start, index)));
+        while !self.is_stopped() {
+            let now = Instant::now();
+            if now >= deadline {
+                return Ok(());
+            }
+            while let Some(&index) = waiting.last()
+                && start + self.flows[index].done.flow.start <= now
+            {
+                waiting.pop();
+                self.first(index, start)?;
+            }
+            if now >= next_look {
+                let sample = now >= next_sample;
+                self.look(start, now, sample);
+                next_look = now + look;
+                if sample {
+                    next_sample = now + self.load.interval;
+                }
+            }
+            let next_start =
+                waiting.last().map_or(deadline, |&index| start + self.flows[index].done.flow.start);
+            let until = next_start.min(deadline).min(next_look);
+            let ms = until.saturating_duration_since(Instant::now()).as_millis() as u32;
+            for token in self.wait(ms)? {
+                self.write(token as usize, CHUNK);
+            }
+        }
+        Ok(())
+    }
+
+    /// A flow's first bytes.
+    fn first(&mut self, index: usize, start: Instant) -> Result<(), FlowsError> {
+        let now = Instant::now();
+        let flow = &mut self.flows[index];
+        flow.done.started_s = Some(now.saturating_duration_since(start).as_secs_f64());
+        flow.progress_at = now;
+        flow.sends = true;
+        if let Some(stream) = &flow.stream {
+            self.epoll.add(stream, WRITE, index as u64).map_err(FlowsError::at("waiting for sockets"))?;
+        }
+        self.write(index, FIRST);
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, bytes: usize) {
+        let Some(flow) = self.flows.get_mut(index).filter(|flow| flow.sends) else { return };
+        let Some(stream) = &mut flow.stream else { return };
+        match stream.write(&self.content[..bytes]) {
+            Ok(bytes) => flow.done.sent_bytes += bytes as u64,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => self.over(index, &error.to_string()),
+        }
+    }
+
+    /// A flow ends now, whatever it has in its socket.
+    fn over(&mut self, index: usize, how: &str) {
+        let flow = &mut self.flows[index];
+        if let Some(stream) = flow.stream.take() {
+            if let Ok(info) = sys::info(&stream) {
+                flow.done.info = info;
+            }
+            flow.done.end = how.into();
+            let _ = self.epoll.remove(&stream);
+        }
+    }
+
+    /// Asks the kernel for each flow; who makes no progress is noted.
+    fn look(&mut self, start: Instant, now: Instant, sample: bool) {
+        let mut samples = Vec::new();
+        for flow in &mut self.flows {
+            if let Some(stream) = &flow.stream
+                && let Ok(info) = sys::info(stream)
+            {
+                let moved = info.acked_bytes > flow.done.info.acked_bytes;
+                note_progress(flow, &info, moved, (start, now));
+                flow.done.info = info;
+            }
+            let stalled = flow.done.stalls.last().is_some_and(|stall| stall.to_s.is_none());
+            samples.push((flow.done.flow.number, flow.done.info, stalled));
+        }
+        if sample {
+            let _ = self.words.send(Word::Samples(samples));
+        }
+    }
+
+    /// All flows end: by FIN, or by RST.
+    fn end(&mut self, start: Instant) -> Result<(), FlowsError> {
+        self.look(start, Instant::now(), true);
+        let reset = self.load.reset || self.is_stopped();
+        for index in 0..self.flows.len() {
+            let flow = &mut self.flows[index];
+            flow.sends = false;
+            let Some(stream) = &flow.stream else { continue };
+            if reset {
+                self.over(index, "reset");
+                continue;
+            }
+            let ready = stream.shutdown(Shutdown::Write).and_then(|()| match flow.done.started_s {
+                Some(_) => self.epoll.change(stream, READ, index as u64),
+                None => self.epoll.add(stream, READ, index as u64),
+            });
+            if let Err(error) = ready {
+                self.over(index, &error.to_string());
+            }
+        }
+        let until = Instant::now() + self.load.grace;
+        while self.flows.iter().any(|flow| flow.stream.is_some())
+            && Instant::now() < until
+            && !self.is_stopped()
+        {
+            for token in self.wait(50)? {
+                let Some(Running { stream: Some(stream), .. }) = self.flows.get_mut(token as usize) else {
+                    continue;
+                };
+                match stream.read(&mut [0]) {
+                    Ok(0) => self.over(token as usize, "closed"),
+                    Ok(_) => self.over(token as usize, "the server sent something"),
+                    Err(error)
+                        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    }
+                    Err(error) => self.over(token as usize, &error.to_string()),
+                }
+            }
+        }
+        (0..self.flows.len()).for_each(|index| self.over(index, "cut"));
+        Ok(())
+    }
+}
+
+/// Begins a stall where a flow that has begun made no progress for long, ends it where there is some.
+fn note_progress(flow: &mut Running, info: &Info, moved: bool, (start, now): (Instant, Instant)) {
+    if flow.done.started_s.is_none() {
+        return;
+    }
+    let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
+    let open = flow.done.stalls.last_mut().filter(|stall| stall.to_s.is_none());
+    match (moved, open) {
+        (true, Some(stall)) => stall.to_s = Some(since(now)),
+        (false, None) => {
+            let idle = now.saturating_duration_since(flow.progress_at).as_secs_f64();
+            // Timeouts of a flow that gets nothing through grow; those of its last progress count.
+            let timeout_s = info.timeout_s().min(flow.done.info.timeout_s().max(0.2));
+            if idle > STALLED_TIMEOUTS * timeout_s {
+                flow.done.stalls.push(Stall { from_s: since(flow.progress_at), to_s: None });
+            }
+        }
+        _ => {}
+    }
+    if moved {
+        flow.progress_at = now;
+    }
+}

@@ -1,0 +1,54 @@
+//! TCP load: many flows, each with a congestion control, a source address and a start of its own, counted where they arrive.
+//!
+//! ```text
+//!  client: threads, one per CPU > flows ........................> server: threads, one per CPU > bytes of each flow
+//!          TCP_INFO of each flow   control connection: barrier, intervals, sums <-- exact intervals, by the server's clock
+//! ```
+//! - All flows are connected before the first one sends (barrier); how far apart they began is part of the result.
+//! - Goodput is what arrived in an interval, over the length of that interval as it was, for each flow. What arrives after the
+//!   deadline is counted apart and never adds to a rate.
+//! - A flow without progress for five retransmission timeouts is named, with its times.
+//! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed early, so
+//!   that a killed program leaves no connection that retransmits by itself.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod client;
+mod info;
+mod preflight;
+mod result;
+mod server;
+mod sys;
+mod wire;
+
+pub use client::{Group, Load, Observe, run};
+pub use info::Info;
+pub use preflight::{Limits, check};
+pub use result::{FlowOutcome, Interval, Outcome, Stall, jain};
+pub use server::{PORT, Server};
+
+/// What prevents a load.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowsError {
+    /// A limit of this machine, or of the other; the text says which one, and what to do.
+    #[error("{0}")]
+    Limit(String),
+    /// A system call.
+    #[error("{step}: {source}")]
+    System {
+        /// What was tried.
+        step: String,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// The other side does not keep to the protocol.
+    #[error("the server answers with `{0}`: is it `weir flows --serve` of the same version?")]
+    Answer(String),
+}
+
+impl FlowsError {
+    pub(crate) fn at(step: impl Into<String>) -> impl FnOnce(std::io::Error) -> FlowsError {
+        let step = step.into();
+        move |source| FlowsError::System { step, source }
+    }
+}

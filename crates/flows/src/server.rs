@@ -1,0 +1,397 @@
+//! The side that receives and counts: any number of tests at once.
+//!
+//! ```text
+//!  listener, shared by all threads > thread: connections in an epoll, each adds what it reads to its flow's count
+//!  control connection > a thread of its own: reads all counts at the end of each interval, by its clock
+//! ```
+
+use std::collections::HashMap;
+use std::io::{self, BufReader, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::FlowsError;
+use crate::preflight::Limits;
+use crate::sys::{Epoll, ONE_OF_US, READ, close_by_fin, close_by_reset, widen_backlog};
+use crate::wire::{Answer, CONTROL, FLOW, FLOW_HEADER, MOST_FLOWS, Order, hear, read_flow_header, say};
+
+/// Where a server listens unless somebody says otherwise.
+pub const PORT: u16 = 5301;
+/// Tests at once.
+const MOST_TESTS: usize = 64;
+/// Flows have connected after this time, or never will.
+const CONNECTING: Duration = Duration::from_secs(60);
+/// The longest test.
+const LONGEST: u64 = 86_400_000;
+/// Bytes of one read.
+const CHUNK: usize = 256 << 10;
+/// Reads in a row of one connection, before others have their turn.
+const TURNS: usize = 4;
+/// Connections are looked through this often for those of tests that are over.
+const SWEEP: Duration = Duration::from_millis(500);
+const LISTENER: u64 = u64::MAX;
+
+/// Of a flow that is closed: by FIN.
+const CLOSED: u8 = 2;
+/// Of a flow that is closed: otherwise.
+const RESET: u8 = 3;
+/// Of a flow that has connected.
+const THERE: u8 = 1;
+
+/// The counts of a test.
+struct Test {
+    bytes: Vec<AtomicU64>,
+    state: Vec<AtomicU8>,
+    there: AtomicU32,
+    over: AtomicBool,
+}
+
+type Tests = Arc<Mutex<HashMap<u64, Arc<Test>>>>;
+
+fn locked(tests: &Tests) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Test>>> {
+    tests.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A server that runs in threads of its own until it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    tests: Tests,
+}
+
+impl Server {
+    /// Listens at `address`, in the network namespace of the calling thread, with a thread for each CPU.
+    ///
+    /// # Errors
+    /// The address is not to be had.
+    pub fn start(address: SocketAddr) -> Result<Server, FlowsError> {
+        let failed = |step: &str| FlowsError::at(format!("{step} at {address}"));
+        let listener = TcpListener::bind(address).map_err(failed("listening"))?;
+        widen_backlog(&listener).map_err(failed("listening"))?;
+        listener.set_nonblocking(true).map_err(failed("listening"))?;
+        let address = listener.local_addr().map_err(failed("listening"))?;
+        let limits = Limits::here();
+        let (stop, tests) = (Arc::new(AtomicBool::new(false)), Tests::default());
+        let listener = Arc::new(listener);
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let start = |number: usize| {
+            let mut worker = Worker {
+                epoll: Epoll::new()?,
+                listener: listener.clone(),
+                connections: HashMap::new(),
+                next: 0,
+                tests: tests.clone(),
+                limits: limits.clone(),
+                buffer: vec![0; CHUNK],
+            };
+            worker.epoll.add(&*listener, READ | ONE_OF_US, LISTENER)?;
+            let stop = stop.clone();
+            thread::Builder::new().name(format!("flows {number}")).spawn(move || worker.work(&stop))
+        };
+        let threads = (0..cpus).map(start).collect::<io::Result<_>>().map_err(failed("starting threads"))?;
+        Ok(Server { address, stop, threads, tests })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Flows that are connected now.
+    pub fn connected(&self) -> u64 {
+        let tests = locked(&self.tests);
+        let open = |test: &Arc<Test>| {
+            test.state.iter().filter(|state| state.load(Ordering::Relaxed) == THERE).count()
+        };
+        tests.values().map(open).sum::<usize>() as u64
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        locked(&self.tests).values().for_each(|test| test.over.store(true, Ordering::Relaxed));
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// What a connection is.
+enum Kind {
+    /// Nobody knows yet: its first bytes.
+    New([u8; FLOW_HEADER], usize),
+    Flow(Arc<Test>, usize),
+}
+
+struct Connection {
+    stream: TcpStream,
+    kind: Kind,
+}
+
+/// What becomes of a connection that was looked at.
+enum Next {
+    Stays,
+    Ends,
+    IsControl,
+}
+
+struct Worker {
+    epoll: Epoll,
+    listener: Arc<TcpListener>,
+    connections: HashMap<u64, Connection>,
+    next: u64,
+    tests: Tests,
+    limits: Limits,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    fn work(&mut self, stop: &AtomicBool) {
+        let mut swept = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let Ok(ready) = self.epoll.wait(100) else { return };
+            for token in ready {
+                if token == LISTENER { self.accept() } else { self.look(token) }
+            }
+            if swept.elapsed() > SWEEP {
+                swept = Instant::now();
+                let over = |one: &Connection| matches!(&one.kind, Kind::Flow(test, _) if test.over.load(Ordering::Relaxed));
+                self.connections.retain(|_, one| !over(one));
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..64 {
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            let ready = stream.set_nonblocking(true).and_then(|()| close_by_reset(&stream));
+            let token = self.next;
+            self.next += 1;
+            if ready.and_then(|()| self.epoll.add(&stream, READ, token)).is_ok() {
+                self.connections.insert(token, Connection { stream, kind: Kind::New([0; FLOW_HEADER], 0) });
+            }
+        }
+    }
+
+    fn look(&mut self, token: u64) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let next = match connection.kind {
+            Kind::New(..) => begin(connection, &self.tests),
+            Kind::Flow(..) => Next::Stays,
+        };
+        let next = match (next, &connection.kind) {
+            (Next::Stays, Kind::Flow(test, flow)) => {
+                read(&mut connection.stream, test, *flow, &mut self.buffer)
+            }
+            (next, _) => next,
+        };
+        match next {
+            Next::Stays => {}
+            // Dropped, which closes it: by FIN if both sides have ended, else by RST.
+            Next::Ends => {
+                if let Some(Connection { kind: Kind::Flow(test, flow), .. }) = self.connections.remove(&token)
+                    && let Some(state) = test.state.get(flow)
+                {
+                    let _ = state.compare_exchange(THERE, RESET, Ordering::Release, Ordering::Relaxed);
+                }
+            }
+            Next::IsControl => {
+                if let Some(connection) = self.connections.remove(&token) {
+                    let _ = self.epoll.remove(&connection.stream);
+                    let (tests, limits) = (self.tests.clone(), self.limits.clone());
+                    let serve = move || drop(control(connection.stream, &tests, &limits));
+                    let _ = thread::Builder::new().name("flows control".into()).spawn(serve);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the first bytes of a connection, which say what it is.
+fn begin(connection: &mut Connection, tests: &Tests) -> Next {
+    let Kind::New(header, have) = &mut connection.kind else { return Next::Stays };
+    loop {
+        // A control connection has no more in front of its lines than its word.
+        let wanted = if header.starts_with(&FLOW) { FLOW_HEADER } else { FLOW.len() };
+        if *have == wanted {
+            break;
+        }
+        let Some(room) = header.get_mut(*have..wanted) else { return Next::Ends };
+        match connection.stream.read(room) {
+            Ok(0) => return Next::Ends,
+            Ok(bytes) => *have += bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Stays,
+            Err(_) => return Next::Ends,
+        }
+        if *have == FLOW.len() && header.starts_with(&CONTROL) {
+            return Next::IsControl;
+        }
+        if *have == FLOW.len() && !header.starts_with(&FLOW) {
+            return Next::Ends;
+        }
+    }
+    let (number, flow) = read_flow_header(header);
+    let Some(test) = locked(tests).get(&number).cloned() else { return Next::Ends };
+    match test.state.get(flow as usize) {
+        Some(state) if state.swap(THERE, Ordering::Relaxed) == 0 => {
+            test.there.fetch_add(1, Ordering::Release);
+            connection.kind = Kind::Flow(test, flow as usize);
+            Next::Stays
+        }
+        // There is no such flow, or it is there already.
+        _ => Next::Ends,
+    }
+}
+
+/// Counts what has arrived of a flow.
+fn read(stream: &mut TcpStream, test: &Test, flow: usize, buffer: &mut [u8]) -> Next {
+    let (Some(count), Some(state)) = (test.bytes.get(flow), test.state.get(flow)) else { return Next::Ends };
+    for _ in 0..TURNS {
+        match stream.read(buffer) {
+            Ok(0) => {
+                // The client waits for our FIN, which follows from closing: nothing is left to be read.
+                let _ = close_by_fin(stream);
+                state.store(CLOSED, Ordering::Release);
+                return Next::Ends;
+            }
+            Ok(bytes) => {
+                count.fetch_add(bytes as u64, Ordering::Relaxed);
+                if bytes < buffer.len() {
+                    return Next::Stays;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Stays,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Next::Ends,
+        }
+    }
+    Next::Stays
+}
+
+/// A test, from its client's first word to the last.
+fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), FlowsError> {
+    let failed = || FlowsError::at("control connection");
+    stream.set_nonblocking(false).map_err(failed())?;
+    stream.set_nodelay(true).map_err(failed())?;
+    stream.set_read_timeout(Some(CONNECTING * 2)).map_err(failed())?;
+    stream.set_write_timeout(Some(CONNECTING)).map_err(failed())?;
+    let mut to = stream.try_clone().map_err(failed())?;
+    let mut from = BufReader::new(stream);
+    let Some(Order::Hello { test: number, flows, duration_ms, interval_ms, grace_ms }) = hear(&mut from)?
+    else {
+        return Ok(());
+    };
+    let possible = (1..=MOST_FLOWS).contains(&flows)
+        && (1..=LONGEST).contains(&duration_ms)
+        && (10..=LONGEST).contains(&interval_ms)
+        && grace_ms <= LONGEST;
+    if !possible || u64::from(flows) + 64 > limits.descriptors {
+        let most = MOST_FLOWS.min(limits.descriptors.saturating_sub(64) as u32);
+        return say(
+            &mut to,
+            &Answer::Refused(format!("this server takes 1 to {most} flows, for a day at most")),
+        )
+        .map_err(failed());
+    }
+    let zeros = |_| AtomicU64::new(0);
+    let test = Arc::new(Test {
+        bytes: (0..flows).map(zeros).collect(),
+        state: (0..flows).map(|_| AtomicU8::new(0)).collect(),
+        there: AtomicU32::new(0),
+        over: AtomicBool::new(false),
+    });
+    {
+        let mut all = locked(tests);
+        if all.len() >= MOST_TESTS || all.contains_key(&number) {
+            return say(&mut to, &Answer::Refused(format!("{MOST_TESTS} tests run already")))
+                .map_err(failed());
+        }
+        all.insert(number, test.clone());
+    }
+    let plan = Plan {
+        duration: Duration::from_millis(duration_ms),
+        interval: Duration::from_millis(interval_ms),
+        grace: Duration::from_millis(grace_ms),
+    };
+    let result = attend(&test, &plan, limits, (&mut from, &mut to));
+    test.over.store(true, Ordering::Relaxed);
+    locked(tests).remove(&number);
+    result
+}
+
+struct Plan {
+    duration: Duration,
+    interval: Duration,
+    grace: Duration,
+}
+
+fn attend(
+    test: &Test,
+    plan: &Plan,
+    limits: &Limits,
+    (from, to): (&mut BufReader<TcpStream>, &mut TcpStream),
+) -> Result<(), FlowsError> {
+    let failed = || FlowsError::at("control connection");
+    let (backlog, descriptors, receive_buffer) = (limits.backlog, limits.descriptors, limits.receive_buffer);
+    say(to, &Answer::Ready { backlog, descriptors, receive_buffer }).map_err(failed())?;
+    let until = Instant::now() + CONNECTING;
+    let flows = test.state.len() as u32;
+    while test.there.load(Ordering::Acquire) < flows && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let missing = |(flow, state): (u32, &AtomicU8)| (state.load(Ordering::Relaxed) == 0).then_some(flow);
+    let missing: Vec<u32> = (0..).zip(&test.state).filter_map(missing).collect();
+    let complete = missing.is_empty();
+    say(to, &Answer::Connected { missing }).map_err(failed())?;
+    if !complete {
+        return Ok(());
+    }
+    let Some(Order::Start) = hear(from)? else { return Ok(()) };
+    let window = intervals(test, plan, to)?;
+    // Late bytes, and the ends of all flows.
+    let until = Instant::now() + plan.grace;
+    let ended = |state: &AtomicU8| state.load(Ordering::Acquire) >= CLOSED;
+    while !test.state.iter().all(ended) && Instant::now() < until && !is_closed(from.get_ref()) {
+        thread::sleep(Duration::from_millis(2));
+    }
+    let all = counts(test);
+    let late = all.iter().zip(&window.1).map(|(all, window)| all - window).collect();
+    let closed = test.state.iter().map(|state| state.load(Ordering::Acquire) == CLOSED).collect();
+    say(to, &Answer::End { window_ns: window.0, bytes: window.1, late, closed }).map_err(failed())
+}
+
+fn counts(test: &Test) -> Vec<u64> {
+    test.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect()
+}
+
+/// Whether the client is gone.
+fn is_closed(stream: &TcpStream) -> bool {
+    let _ = stream.set_nonblocking(true);
+    let closed = matches!(stream.peek(&mut [0]), Ok(0))
+        || stream.peek(&mut [0]).is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
+    let _ = stream.set_nonblocking(false);
+    closed
+}
+
+/// Reads all counts at the end of each interval; the window as it was, in ns, and what arrived in it.
+fn intervals(test: &Test, plan: &Plan, to: &mut TcpStream) -> Result<(u64, Vec<u64>), FlowsError> {
+    let start = Instant::now();
+    let (mut number, mut from_ns, mut before) = (0, 0, vec![0; test.bytes.len()]);
+    loop {
+        let end = (plan.interval * (number + 1)).min(plan.duration);
+        if let Some(wait) = (start + end).checked_duration_since(Instant::now()) {
+            thread::sleep(wait);
+        }
+        let (to_ns, now) = (start.elapsed().as_nanos() as u64, counts(test));
+        let bytes = now.iter().zip(&before).map(|(now, before)| now - before).collect();
+        say(to, &Answer::Interval { number, from_ns, to_ns, bytes })
+            .map_err(FlowsError::at("control connection"))?;
+        if end == plan.duration {
+            return Ok((to_ns, now));
+        }
+        (number, from_ns, before) = (number + 1, to_ns, now);
+    }
+}

@@ -1,0 +1,209 @@
+//! System calls that the standard library lacks: options of TCP sockets, connecting without waiting, epoll.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::info::{BYTES, Info};
+
+fn checked(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn set<T>(socket: &impl AsRawFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let (at, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
+    // SAFETY: pointer and length describe `value`, which lives through the call.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, bytes) }).map(drop)
+}
+
+/// Closing the socket sends RST and discards what was not sent yet: nothing stays behind in the kernel, whatever ends the program.
+pub(crate) fn close_by_reset(socket: &impl AsRawFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 1, l_linger: 0 })
+}
+
+/// Closing the socket leaves the rest to the kernel: its FIN is sent again until it is acknowledged.
+pub(crate) fn close_by_fin(socket: &impl AsRawFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 0, l_linger: 0 })
+}
+
+/// Takes no more into the socket than so many bytes that were not sent yet.
+pub(crate) fn keep_little_unsent(socket: &impl AsRawFd, bytes: u32) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+}
+
+/// Chooses the congestion control.
+pub(crate) fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
+    let (at, bytes) = (name.as_ptr().cast(), name.len() as u32);
+    // SAFETY: pointer and length describe the name, which lives through the call.
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, at, bytes)
+    })
+    .map(drop)
+}
+
+/// The congestion control that a socket has.
+pub(crate) fn congestion_control(socket: &impl AsRawFd) -> String {
+    let (mut name, mut bytes) = ([0_u8; 16], 16);
+    // SAFETY: pointer and length describe `name`, which lives through the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &mut bytes,
+        )
+    };
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    if result < 0 { String::new() } else { String::from_utf8_lossy(&name[..end]).into_owned() }
+}
+
+/// What the kernel says of a connection.
+pub(crate) fn info(socket: &impl AsRawFd) -> io::Result<Info> {
+    let (mut bytes, mut length) = ([0_u8; BYTES], BYTES as u32);
+    // SAFETY: pointer and length describe `bytes`, which lives through the call.
+    checked(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &mut length,
+        )
+    })?;
+    Ok(Info::read(&bytes))
+}
+
+/// Has a listening socket keep as many connections that nobody has accepted yet as the machine allows.
+pub(crate) fn widen_backlog(listener: &impl AsRawFd) -> io::Result<()> {
+    // SAFETY: no pointers.
+    checked(unsafe { libc::listen(listener.as_raw_fd(), i32::from(u16::MAX)) }).map(drop)
+}
+
+/// An address as the kernel wants it, and its length.
+fn raw(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
+    // SAFETY: all-zero is a valid address.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let bytes = match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: the storage is larger than, and aligned for, each kind of address.
+            unsafe { std::ptr::from_mut(&mut storage).cast::<libc::sockaddr_in>().write(raw) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as u16,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { std::ptr::from_mut(&mut storage).cast::<libc::sockaddr_in6>().write(raw) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, bytes as u32)
+}
+
+/// Begins a connection, without waiting for it; its congestion control and its source are set before.
+pub(crate) fn connect(to: SocketAddr, from: Option<IpAddr>, cc: Option<&str>) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers; the result is checked.
+    let fd = checked(unsafe {
+        libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0)
+    })?;
+    // SAFETY: a descriptor that the kernel has just returned.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    close_by_reset(&fd)?;
+    if let Some(cc) = cc {
+        set_congestion_control(&fd, cc)?;
+    }
+    if let Some(from) = from {
+        // The port is chosen when the connection is: many connections to several servers may share one.
+        set(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1i32)?;
+        let (address, bytes) = raw(SocketAddr::new(from, 0));
+        // SAFETY: pointer and length describe `address`.
+        checked(unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) })?;
+    }
+    let (address, bytes) = raw(to);
+    // SAFETY: pointer and length describe `address`.
+    let result =
+        checked(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) });
+    match result {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(fd.into()),
+    }
+}
+
+/// Allows this process as many descriptors as it may have; how many these are.
+pub(crate) fn raise_descriptors() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: pointers to one rlimit, which lives through the calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) < 0 {
+            return 1024;
+        }
+        let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &most) == 0 { most.rlim_cur } else { limit.rlim_cur }
+    }
+}
+
+/// What is waited for at a socket.
+pub(crate) const READ: u32 = libc::EPOLLIN as u32;
+/// What is waited for at a socket.
+pub(crate) const WRITE: u32 = libc::EPOLLOUT as u32;
+/// Of several that wait for the same, one is woken.
+pub(crate) const ONE_OF_US: u32 = libc::EPOLLEXCLUSIVE as u32;
+
+/// Sockets that are waited for.
+pub(crate) struct Epoll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Epoll> {
+        // SAFETY: no pointers; the result is checked.
+        let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: a descriptor that the kernel has just returned.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Epoll { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; 256] })
+    }
+
+    fn control(&self, what: i32, socket: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: a pointer to one event, which lives through the call.
+        checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, socket.as_raw_fd(), &mut event) })
+            .map(drop)
+    }
+
+    pub(crate) fn add(&self, socket: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, events, token)
+    }
+
+    pub(crate) fn change(&self, socket: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket, events, token)
+    }
+
+    pub(crate) fn remove(&self, socket: &impl AsRawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, socket, 0, 0)
+    }
+
+    /// Tokens of sockets that are ready, `ms` milliseconds from now at most.
+    pub(crate) fn wait(&mut self, ms: u32) -> io::Result<Vec<u64>> {
+        let (at, most) = (self.events.as_mut_ptr(), self.events.len() as i32);
+        // SAFETY: pointer and length describe the events, which live through the call.
+        match checked(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), at, most, ms.min(1 << 20) as i32) }) {
+            Ok(ready) => Ok(self.events.iter().take(ready as usize).map(|event| event.u64).collect()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What client and server say to each other. A connection begins with a word that says what it is; on a control connection lines of
+//! JSON follow, on a flow its number and then bytes that nobody looks at.
+
+use std::io::{self, BufRead, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::FlowsError;
+
+/// The first bytes of a control connection.
+pub(crate) const CONTROL: [u8; 8] = *b"WEIRctl1";
+/// The first bytes of a flow; the number of the test and that of the flow follow.
+pub(crate) const FLOW: [u8; 8] = *b"WEIRflo1";
+/// Bytes in front of a flow's content.
+pub(crate) const FLOW_HEADER: usize = 20;
+/// Flows of a test, at most.
+pub(crate) const MOST_FLOWS: u32 = 100_000;
+/// Bytes of a line: all counts of that many flows.
+const LONGEST_LINE: u64 = 4 << 20;
+
+/// From the client.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// A test is to come.
+    Hello { test: u64, flows: u32, duration_ms: u64, interval_ms: u64, grace_ms: u64 },
+    /// Flows begin to send now.
+    Start,
+}
+
+/// From the server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// Flows may connect; so many at once.
+    Ready { backlog: u32, descriptors: u64, receive_buffer: u64 },
+    /// All flows have connected, or these have not.
+    Connected { missing: Vec<u32> },
+    /// Bytes of each flow in an interval.
+    Interval { number: u32, from_ns: u64, to_ns: u64, bytes: Vec<u64> },
+    /// Bytes of each flow until the deadline, and after it. Whether each was closed by the client.
+    End { window_ns: u64, bytes: Vec<u64>, late: Vec<u64>, closed: Vec<bool> },
+    /// It cannot be.
+    Refused(String),
+}
+
+/// The first bytes of a flow.
+pub(crate) fn flow_header(test: u64, flow: u32) -> [u8; FLOW_HEADER] {
+    let mut header = [0; FLOW_HEADER];
+    let bytes = FLOW.into_iter().chain(test.to_be_bytes()).chain(flow.to_be_bytes());
+    header.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+    header
+}
+
+/// What a flow's first bytes say: test and flow.
+pub(crate) fn read_flow_header(header: &[u8; FLOW_HEADER]) -> (u64, u32) {
+    let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h, i, j, k, l] = *header;
+    (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([i, j, k, l]))
+}
+
+pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// The next line; `None` at the end of the connection.
+pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>, FlowsError> {
+    let mut line = Vec::new();
+    let mut limited = io::Read::take(&mut *from, LONGEST_LINE);
+    limited.read_until(b'\n', &mut line).map_err(FlowsError::at("control connection"))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let shown = || String::from_utf8_lossy(line.get(..80).unwrap_or(&line)).trim().to_string();
+    serde_json::from_slice(&line).map(Some).map_err(|_| FlowsError::Answer(shown()))
+}

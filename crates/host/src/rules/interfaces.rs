@@ -1,0 +1,168 @@
+//! NICs: rings, queues, interrupts, and the CPUs that do their work.
+
+use weir_testbed::spread::cpu_mask;
+
+use crate::host::cpus_of;
+use crate::{Ceiling, Effect, Fix, Host, Load};
+
+/// A stop that a receive ring should ride out: what a busy kernel or a host of virtual machines takes a CPU for.
+const STOP_S: f64 = 0.002;
+
+/// Rules for whoever receives many frames.
+pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
+    let interfaces = host.interfaces();
+    let hardware = interfaces.iter().filter(|name| !host.names(&device(name)).is_empty());
+    hardware
+        .flat_map(|name| {
+            [
+                ring(host, load, name),
+                queues(host, name),
+                spread(host, name),
+                interrupts(host, name),
+                node(host, name),
+            ]
+        })
+        .flatten()
+        .collect()
+}
+
+/// Rules for whoever forwards them.
+pub(super) fn forwarding(host: &Host, _: &Load) -> Vec<Ceiling> {
+    host.interfaces().iter().flat_map(|name| [pauses(host, name), lro(host, name)]).flatten().collect()
+}
+
+fn device(interface: &str) -> String {
+    format!("/sys/class/net/{interface}/device")
+}
+
+/// How long the receive ring lasts while no CPU comes.
+fn ring(host: &Host, load: &Load, name: &str) -> Option<Ceiling> {
+    let rings = host.nic(name).rings?;
+    let lasts_s = f64::from(rings.receive) / load.frames_per_s;
+    let why = format!(
+        "At {:.0} frames/s the ring is full after {:.2} ms in which no CPU takes frames from it; the NIC then drops (rx_missed).",
+        load.frames_per_s,
+        lasts_s * 1e3
+    );
+    let ceiling = Ceiling::fits(format!("{name} receive ring"), rings.receive, why);
+    if lasts_s >= STOP_S || rings.receive >= rings.receive_most {
+        return Some(ceiling);
+    }
+    let fix =
+        Fix::Rings { interface: name.into(), receive: rings.receive_most, transmit: rings.transmit_most };
+    let cost = "2 KiB of memory for each entry; frames may wait longer; more cache is touched. The link may go down for a moment.";
+    Some(ceiling.short(Effect::Loses, lasts_s / STOP_S).raise(rings.receive_most, cost).by(fix))
+}
+
+/// Queues of the NIC against CPUs.
+fn queues(host: &Host, name: &str) -> Option<Ceiling> {
+    let (now, most) = host.nic(name).queues?;
+    let useful = most.min(host.cpus() as u32);
+    let why =
+        format!("The NIC spreads flows over {now} queues, so that {now} of {} CPUs receive.", host.cpus());
+    let ceiling = Ceiling::fits(format!("{name} queues"), now, why);
+    Some(match now < useful {
+        false => ceiling,
+        true => ceiling.short(Effect::Slows, f64::from(now) / f64::from(useful)).raise(
+            useful,
+            format!("ethtool -L {name} combined {useful}; the link may go down for a moment."),
+        ),
+    })
+}
+
+/// A NIC with one queue: RPS spreads by software.
+fn spread(host: &Host, name: &str) -> Option<Ceiling> {
+    let folder = format!("/sys/class/net/{name}/queues");
+    let queues: Vec<_> = host.names(&folder).into_iter().filter(|queue| queue.starts_with("rx-")).collect();
+    let [queue] = &queues[..] else { return None };
+    let path = format!("{folder}/{queue}/rps_cpus");
+    let mask = host.text(&path)?;
+    let is_off = mask.chars().all(|c| matches!(c, '0' | ','));
+    let why = "One queue, one interrupt, one CPU: it receives all frames, and is the ceiling of the machine.";
+    let ceiling = Ceiling::fits(format!("{name} RPS"), &mask, why);
+    let cpus = host.cpus();
+    let all = cpu_mask(&(0..cpus).collect::<Vec<_>>());
+    Some(match is_off && cpus > 1 {
+        false => ceiling,
+        true => ceiling
+            .short(Effect::Slows, 1.0 / cpus as f64)
+            .raise(all.clone(), "An interrupt between CPUs for each batch, some 100 ns a frame: it pays where the work for a frame is larger.")
+            .by(Fix::File { path, value: all }),
+    })
+}
+
+/// Interrupts of several queues on one CPU.
+fn interrupts(host: &Host, name: &str) -> Option<Ceiling> {
+    let cpus = host.cpus();
+    let irqs = host.names(&format!("{}/msi_irqs", device(name)));
+    let path = |irq: &String| format!("/proc/irq/{irq}/smp_affinity_list");
+    let at: Vec<Vec<usize>> = irqs
+        .iter()
+        .filter_map(|irq| {
+            host.text(&format!("/proc/irq/{irq}/effective_affinity_list")).or_else(|| host.text(&path(irq)))
+        })
+        .map(|list| cpus_of(&list))
+        .collect();
+    let first = at.first()?;
+    let is_one = at.len() > 1 && cpus > 1 && first.len() == 1 && at.iter().all(|cpus| cpus == first);
+    let setting = format!("{name} interrupts");
+    if !is_one {
+        return Some(Ceiling::fits(
+            setting,
+            format!("{} of them", at.len()),
+            "They are on more than one CPU, or there is one.",
+        ));
+    }
+    let why = format!(
+        "All {} interrupts of its queues are handled by CPU {}: the others receive nothing.",
+        at.len(),
+        first[0]
+    );
+    let fixes = irqs
+        .iter()
+        .enumerate()
+        .map(|(at, irq)| Fix::File { path: path(irq), value: (at % cpus).to_string() });
+    Some(
+        Ceiling::fits(setting, format!("CPU {}", first[0]), why)
+            .short(Effect::Slows, 1.0 / at.len().min(cpus) as f64)
+            .raise("one for each CPU, alternately", "Nothing; irqbalance may undo it.")
+            .by_all(fixes),
+    )
+}
+
+/// Memory and CPUs that are near the NIC.
+fn node(host: &Host, name: &str) -> Option<Ceiling> {
+    let nodes = host.names("/sys/devices/system/node").iter().filter(|name| name.starts_with("node")).count();
+    let node = host.number(&format!("{}/numa_node", device(name)))?;
+    if nodes < 2 || node < 0.0 {
+        return None;
+    }
+    let near = host.text(&format!("/sys/devices/system/node/node{node:.0}/cpulist"))?;
+    let why = format!(
+        "Only CPUs {near} are near it: others fetch each frame from another node's memory. Place what receives there."
+    );
+    Some(Ceiling::fits(format!("{name} NUMA node"), format!("{node:.0}"), why))
+}
+
+/// Pause frames: a full ring stops the sender, and all that it would send to others.
+fn pauses(host: &Host, name: &str) -> Option<Ceiling> {
+    let is_on = host.nic(name).pauses?;
+    is_on.then(|| {
+        let why = "A ring that is full stops the link's other end, with what it has for others; a measurement then sees a slow tester \
+                   in place of loss.";
+        Ceiling::fits(format!("{name} flow control"), "on", why)
+            .short(Effect::Slows, 0.95)
+            .raise("off", format!("Loss where there was waiting: ethtool -A {name} autoneg off rx off tx off."))
+    })
+}
+
+/// Segments put together by the NIC cannot be taken apart as they were.
+fn lro(host: &Host, name: &str) -> Option<Ceiling> {
+    let is_on = host.nic(name).lro?;
+    is_on.then(|| {
+        let why = "Received segments are put together for good, and what is forwarded is too long for the next link.";
+        Ceiling::fits(format!("{name} LRO"), "on", why)
+            .short(Effect::Loses, 0.5)
+            .raise("off", format!("Some CPU time: ethtool -K {name} lro off."))
+    })
+}

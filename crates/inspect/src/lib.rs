@@ -1,0 +1,21 @@
+//! How a server is built: a process or a thread for each connection, pools of them, or event loops; found without its
+//! source and without tracing.
+//!
+//! ```text
+//! server > who listens, what its threads wait in > 0, 50, 100, 200 connections held > tasks per connection > verdict
+//!                                                \ it closes at once: process ids used up per connection /
+//! ```
+//! Facts come from /proc; the [verdict](decide) is a pure function of the [`Evidence`] and carries its reasons. What
+//! cannot be read is no evidence: the verdict is then less certain, or unknown.
+
+mod evidence;
+mod hold;
+mod probe;
+mod sockets;
+mod tasks;
+mod verdict;
+
+pub use evidence::{Evidence, Instant, Outside, Step};
+pub use probe::{InspectError, Listener, Target, find, from_inside, from_outside};
+pub use tasks::{Idle, Wait};
+pub use verdict::{Architecture, Confidence, Mechanism, Verdict, decide};

@@ -1,0 +1,114 @@
+use std::fs;
+
+use weir_disk::faults::{self, Fault, Writer};
+
+use super::*;
+
+const JOB: Job = Job { recipients: 100, domains: 10, skew: 1.0 };
+
+fn record(recipient: u64) -> Record {
+    Record { recipient, verdict: Verdict::Delivered, code: 250, attempts: 1 }
+}
+
+struct Place(PathBuf);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn place(name: &str) -> Place {
+    Place(std::env::temp_dir().join(format!("weir-mail-log-{name}-{}", std::process::id())))
+}
+
+fn open(path: &Path) -> Result<(OutcomeLog, Done), LogError> {
+    OutcomeLog::open(path, &JOB, Durability::Process)
+}
+
+#[test]
+fn what_was_recorded_is_known_after_any_half_line() {
+    let place = place("half");
+    let (mut log, done) = open(&place.0).unwrap();
+    assert_eq!(done.count(), 0);
+    log.append(&[record(3), record(99)]).unwrap();
+    log.append(&[Record { verdict: Verdict::Expired, code: 0, attempts: 5, ..record(7) }]).unwrap();
+    drop(log);
+    let whole = fs::read(&place.0).unwrap();
+    let ends: Vec<usize> = (0..whole.len()).filter(|i| whole[*i] == b'\n').map(|i| i + 1).collect();
+    for length in 0..=whole.len() {
+        fs::write(&place.0, &whole[..length]).unwrap();
+        let (mut log, done) = open(&place.0).unwrap();
+        let lines = ends.iter().filter(|end| **end <= length).count().saturating_sub(1);
+        assert_eq!(done.count(), lines as u64, "after {length} bytes");
+        log.append(&[record(50)]).unwrap();
+        drop(log);
+        assert!(open(&place.0).unwrap().1.has(50), "after {length} bytes");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_is_not_used() {
+    let place = place("damaged");
+    drop(open(&place.0).unwrap());
+    let header = fs::read_to_string(&place.0).unwrap();
+    let mut lines = Vec::new();
+    [1, 2, 3].iter().for_each(|id| record(*id).line(&mut lines));
+    let lines = String::from_utf8(lines).unwrap();
+    let twice = lines.clone() + lines.split_inclusive('\n').next().unwrap();
+    for (text, expected) in [
+        (header.clone() + &lines.replace("2 delivered", "4 delivered"), "damaged in line 3"),
+        (header.clone() + &twice, "damaged in line 5"),
+        ("something else\n".into(), "another job"),
+    ] {
+        fs::write(&place.0, text).unwrap();
+        let error = open(&place.0).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    fs::write(&place.0, header).unwrap();
+    let other = Job { skew: 0.5, ..JOB };
+    assert!(matches!(OutcomeLog::open(&place.0, &other, Durability::Process), Err(LogError::OtherJob(_))));
+    let _open = open(&place.0).unwrap();
+    assert!(matches!(open(&place.0), Err(LogError::Busy(_))));
+}
+
+/// Records in groups of 5; says how many are safe.
+#[test]
+fn writer() {
+    let Some(folder) = faults::folder() else { return };
+    let (mut log, done) = match OutcomeLog::open(&folder.join("log"), &JOB, Durability::Power) {
+        Ok(opened) => opened,
+        Err(error) => return println!("error: {error}"),
+    };
+    for group in (done.count()..20).collect::<Vec<_>>().chunks(5) {
+        let records: Vec<Record> = group.iter().map(|id| record(*id)).collect();
+        match log.append(&records) {
+            Ok(()) => println!("safe: {}", group[group.len() - 1] + 1),
+            Err(error) => return println!("error: {error}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_said_to_be_safe_outlives_every_crash_and_a_full_disk_says_what_to_do() {
+    for fault in Fault::ALL {
+        let writer = Writer { test: "log::tests::writer", lasts: 1 };
+        let changes = faults::at_each_change(
+            writer,
+            fault,
+            |_| {},
+            |at, folder, said| {
+                let safe = said.iter().rev().find_map(|line| line.strip_prefix("safe: ")?.parse().ok());
+                let failed = said.iter().any(|line| line.contains("error: "));
+                if failed && fault == Fault::Full && safe.is_some() {
+                    let text = said.join("\n");
+                    assert!(text.contains("make room and start the same delivery again"), "{text}");
+                }
+                let (_, done) = open(&folder.join("log")).unwrap();
+                assert!(done.count() >= safe.unwrap_or(0), "{fault:?} at {at}: {} of {safe:?}", done.count());
+                assert!((0..done.count()).all(|id| done.has(id)), "{fault:?} at {at}: in order");
+            },
+        );
+        assert!(changes > 4, "{fault:?}: {changes}");
+    }
+}
