@@ -56,7 +56,7 @@ enum Beside {
     Nothing,
     /// Something has the tester's CPU.
     Hog,
-    /// A run that does not take turns with others.
+    /// A run that does not alternate with others.
     SecondRun,
 }
 

@@ -17,7 +17,7 @@ use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
 use crate::view::handover;
 pub use difference::Difference;
-use quantity::Quantity;
+use quantity::{Kind, Quantity};
 pub use text::text;
 
 /// A later run against an earlier one.
@@ -166,9 +166,12 @@ pub fn compare(base: &RunData, other: &RunData, across: &[Across]) -> Compared {
             continue;
         };
         let apart = runs_apart.clone().or_else(|| points_apart(a.data, b.data, across));
-        let (of_a, of_b) = (quantity::of(a.data), quantity::of(b.data));
+        let placed = runs_apart.clone().or_else(|| cpus_apart(a.data, b.data, across));
+        let (of_a, of_b) = quantities(a.data, b.data);
         for q in &of_a {
             let Some(partner) = of_b.iter().find(|p| p.name == q.name && p.unit == q.unit) else { continue };
+            // A capacity is known for each placement of the CPUs: like is compared with like.
+            let apart = if q.kind == Kind::Capacity { &placed } else { &apart };
             compared.rows.push(row((&frame, &device), q, partner, apart.as_deref()));
         }
         for (run, own, others) in [(base.run.id, &of_a, &of_b), (other.run.id, &of_b, &of_a)] {
@@ -181,6 +184,26 @@ pub fn compare(base: &RunData, other: &RunData, across: &[Across]) -> Compared {
     }
     judge(&mut compared.rows);
     compared
+}
+
+/// What is compared of a point in two runs. Where both have its capacity, single searches are left out: one stop of the host
+/// decides them.
+fn quantities(a: &PointData, b: &PointData) -> (Vec<Quantity>, Vec<Quantity>) {
+    let (mut of_a, mut of_b) = (quantity::of(a), quantity::of(b));
+    if a.capacity().is_some() && b.capacity().is_some() {
+        let single = |q: &Quantity, others: &[Quantity]| {
+            q.is_single_search() || others.iter().any(|p| p.name == q.name && p.is_single_search())
+        };
+        let names: Vec<String> = of_a
+            .iter()
+            .filter(|q| single(q, &of_b))
+            .chain(of_b.iter().filter(|q| single(q, &of_a)))
+            .map(|q| q.name.clone())
+            .collect();
+        of_a.retain(|q| !names.contains(&q.name));
+        of_b.retain(|q| !names.contains(&q.name));
+    }
+    (of_a, of_b)
 }
 
 /// A point and the settings that its partner must have too.
@@ -247,13 +270,15 @@ fn pairs<'p, 'a>([a, b]: &'p [Vec<Keyed<'a>>; 2]) -> Vec<Pair<'p, 'a>> {
 
 /// Why two points cannot be compared although their runs can.
 fn points_apart(a: &PointData, b: &PointData, across: &[Across]) -> Option<String> {
-    if across.contains(&Across::Placement) {
-        return None;
-    }
-    if a.point.cpus_shared.is_empty() != b.point.cpus_shared.is_empty() {
-        return Some("tester and device share a CPU in one of the runs only".into());
-    }
-    handover::apart(a, b)
+    let alike = || handover::apart(a, b).filter(|_| !across.contains(&Across::Placement));
+    cpus_apart(a, b, across).or_else(alike)
+}
+
+/// The same of figures that are kept apart by the placement of the CPUs.
+fn cpus_apart(a: &PointData, b: &PointData, across: &[Across]) -> Option<String> {
+    let differ = a.point.cpus_shared.is_empty() != b.point.cpus_shared.is_empty();
+    (differ && !across.contains(&Across::Placement))
+        .then(|| "tester and device share a CPU in one of the runs only".into())
 }
 
 fn row((frame, device): (&str, &str), base: &Quantity, other: &Quantity, apart: Option<&str>) -> Row {

@@ -6,16 +6,18 @@ mod jsonl;
 mod latex;
 mod markdown;
 mod prometheus;
+mod svg;
 mod text;
 
 use crate::run_data::{RunData, name};
 pub use csv::{CSV_COLUMNS, csv};
 pub use figures::{FIGURE_COLUMNS, figures};
 pub use jsonl::jsonl;
-pub use latex::latex;
+pub use latex::{latex, tabular};
 pub use markdown::markdown;
 pub use prometheus::prometheus;
-pub use text::{list, show};
+pub use svg::svg;
+pub use text::{answer, list, show, wrapped};
 
 /// A whole run as one JSON document: the run, its points, their trials.
 pub fn json(data: &RunData) -> String {

@@ -5,6 +5,7 @@ use crate::stats;
 
 /// Names of procedures, in the order in which they are made.
 pub(crate) mod procedure {
+    pub(crate) const CAPACITY: &str = "capacity";
     pub(crate) const LATENCY: &str = "latency";
     pub(crate) const PDV: &str = "pdv";
     pub(crate) const FRAME_LOSS: &str = "frame-loss";
@@ -18,6 +19,20 @@ pub(crate) mod procedure {
 
 /// Names of figures.
 pub(crate) mod name {
+    use weir_measure::placement::Place;
+
+    /// Frames/s in steady overload, while tester and device ran.
+    pub(crate) const CAPACITY: &str = "forwarding capacity";
+    /// What a frame costs the device meanwhile, reference cycles.
+    pub(crate) const CYCLES: &str = "cycles per frame";
+    /// The same by that of the first device of the plan with the same traffic, round by round.
+    pub(crate) const CAPACITY_RATIO: &str = "capacity by the reference";
+
+    /// A figure of rounds in which the CPUs of tester and device were there.
+    pub(crate) fn at_place(name: &str, place: Option<Place>) -> String {
+        place.map_or_else(|| name.to_string(), |place| format!("{name} ({})", place.name()))
+    }
+
     /// RFC 8219, section 7.2: median of the latencies of a stream.
     pub(crate) const TYPICAL_LATENCY: &str = "typical latency";
     /// RFC 8219, section 7.2: 99.9th percentile of the latencies of a stream.
@@ -85,6 +100,10 @@ pub(crate) mod unit {
     pub(crate) const FRAMES: &str = "frames";
     pub(crate) const FRAMES_PER_S: &str = "frames/s";
     pub(crate) const PER_HOUR: &str = "1/h";
+    /// Reference cycles of a CPU (TSC).
+    pub(crate) const CYCLES: &str = "cycles";
+    /// One rate by another.
+    pub(crate) const TIMES: &str = "times";
     /// 0..=1.
     pub(crate) const RATIO: &str = "ratio";
 }

@@ -172,6 +172,7 @@ fn procedure(of: &str, throughput: f64, line: f64) -> ProcedureResult {
         cites: cites.into(),
         parameters: parameters.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         figures,
+        comparisons: Vec::new(),
         irregular: irregular.into_iter().map(String::from).collect(),
         events: if of == "soak" { soak_events() } else { Vec::new() },
     }
@@ -231,6 +232,7 @@ pub(crate) fn run(id: i64) -> Run {
         },
         deviations: vec!["Trials last 1 s, RFC 2544 asks for 60 s.".into()],
         resumed: Vec::new(),
+        failure: None,
         uuid: format!("00000000-0000-4000-8000-{id:012}"),
     }
 }

@@ -88,6 +88,16 @@ pub fn check_not_default_route(name: &str, permission: &str) -> Result<()> {
     Ok(())
 }
 
+/// All interfaces of this network namespace.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn all() -> Result<Vec<Link>> {
+    let mut rtnl = Rtnl::open()?;
+    // One that vanishes in between is none.
+    Ok(names().iter().filter_map(|name| rtnl.link(name).ok()).collect())
+}
+
 fn names() -> Vec<String> {
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_string())).collect()

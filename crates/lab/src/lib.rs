@@ -17,9 +17,11 @@ mod fixture;
 pub mod frames;
 pub mod interface;
 pub mod machine;
+mod merged;
 pub mod plan;
 pub mod profile;
 pub mod record;
+pub mod repeat;
 pub mod report;
 pub mod rig;
 pub mod rigs;
@@ -31,6 +33,7 @@ pub mod time;
 pub mod trend;
 mod view;
 
+pub use merged::merged;
 pub use weir_rng as rng;
 
 pub use weir_measure::{search, stats};

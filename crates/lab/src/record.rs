@@ -12,6 +12,7 @@ mod detection;
 mod finding;
 mod result;
 mod stream;
+mod translation;
 mod trial;
 
 pub use capture::{Capture, CaptureTime};
@@ -21,7 +22,8 @@ pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
 pub use result::{Comparison, DatedLoss, Figure, GoalResult, PointResult, ProcedureResult, Statistic};
 pub use stream::{Ipdv, Latency, LossEvent, Stream};
-pub use trial::{Broadcasts, LedgerLine, Owner, Purpose, Trial, Verdict};
+pub use translation::Translation;
+pub use trial::{Broadcasts, LedgerLine, Owner, Purpose, Trial, Verdict, Witnessed};
 pub use weir_measure::search::{GoalValue, RateInterval};
 
 /// One execution of a plan.
@@ -60,6 +62,9 @@ pub struct Run {
     /// When it went on after an interruption, UTC, RFC 3339.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<String>,
+    /// Why it has failed, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// How a run ended.

@@ -83,9 +83,9 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
         0
     }
 
-    /// Does it need neither frames nor privileges, since all is simulated?
-    fn is_simulated(&self) -> bool {
-        false
+    /// What it measures with, where that needs neither frames nor privileges; in place of generator and receiver in records.
+    fn without_frames(&self) -> Option<&'static str> {
+        None
     }
 
     /// Where it departs from the procedure that it uses, one sentence each.

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Comparison, GoalResult, Latency, Point, Purpose, Run, Stream, Trial, Verdict};
+use crate::figure::procedure;
+use crate::record::{
+    Comparison, GoalResult, Latency, Point, ProcedureResult, Purpose, Run, RunState, Stream, Trial, Verdict,
+};
 
 /// A run, its points in order, and their trials. Serialised, this is the `--json` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +14,17 @@ pub struct RunData {
     pub run: Run,
     /// Its points in the order of the plan.
     pub points: Vec<PointData>,
+}
+
+impl RunData {
+    /// Does the run say anything? Each point that was measured needs a valid trial (repeated ones do not matter), and where
+    /// rates were searched for, one must have been found.
+    pub fn is_believable(&self) -> bool {
+        let says_something = |point: &PointData| point.trials.is_empty() || point.valid().next().is_some();
+        let mut goals = self.points.iter().filter(|p| !p.is_ceiling()).flat_map(PointData::goals).peekable();
+        let finds = goals.peek().is_none() || goals.any(|goal| goal.fps_median.is_some());
+        finds && self.points.iter().all(says_something)
+    }
 }
 
 /// A point and its trials in order.
@@ -44,10 +58,10 @@ pub(crate) enum Measures {
     Pacing,
     /// How many frames/s the receiver counts.
     Receiver,
-    /// How many frames/s a rung of the capture ladder takes.
+    /// How many frames/s a method of the capture ladder takes.
     Capture,
     /// How many frames/s a program captures.
-    Captor,
+    CaptureTool,
     /// How soon a program tells an attack.
     Detector,
 }
@@ -58,7 +72,7 @@ impl Measures {
         Measures::Pacing,
         Measures::Receiver,
         Measures::Capture,
-        Measures::Captor,
+        Measures::CaptureTool,
         Measures::Detector,
     ];
 
@@ -69,16 +83,17 @@ impl Measures {
             Measures::Pacing => "pacing",
             Measures::Receiver => "receiver",
             Measures::Capture => "capture",
-            Measures::Captor => "captor",
+            Measures::CaptureTool => "captor",
             Measures::Detector => "detector",
         }
     }
 }
 
 impl PointData {
-    /// The value of a setting.
+    /// The value of a setting; records of 0.1 have a capture method as `rung`.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        self.point.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        let is = |n: &str| n == name || (name == "method" && n == "rung");
+        self.point.settings.iter().find(|(n, _)| is(n)).map(|(_, value)| value.as_str())
     }
 
     /// The part of the tester that was measured; `None` for a device under test.
@@ -122,12 +137,18 @@ impl PointData {
         })
     }
 
+    /// What it forwards in steady overload, where that was measured.
+    pub(crate) fn capacity(&self) -> Option<&ProcedureResult> {
+        let mut procedures = self.point.result.iter().flat_map(|result| &result.procedures);
+        procedures.find(|p| p.procedure == procedure::CAPACITY && !p.figures.is_empty())
+    }
+
     /// All goals of the point's result; the first is the headline.
     pub(crate) fn goals(&self) -> &[GoalResult] {
         self.point.result.as_ref().map_or(&[], |r| &r.goals)
     }
 
-    /// How its rate relates to those of others that were measured in turns with it.
+    /// How its rate relates to those of others that were measured alternately with it.
     pub(crate) fn comparisons(&self) -> &[Comparison] {
         self.point.result.as_ref().map_or(&[], |r| &r.comparisons)
     }
@@ -170,6 +191,11 @@ impl PointData {
         }
         self.valid_at_loads().min_by(|a, b| distance(a).total_cmp(&distance(b))).into_iter().collect()
     }
+}
+
+/// How a run ended, as records have it: `complete`.
+pub fn state_name(state: RunState) -> String {
+    name(&state)
 }
 
 /// The name of a unit variant as records have it (`warm-up`).
@@ -258,6 +284,31 @@ mod tests {
             latency: Latency { count, p50_ns, max_ns, buckets: buckets.to_vec(), ..Latency::default() },
             ..Stream::default()
         }
+    }
+
+    #[test]
+    fn records_of_before_call_a_capture_method_rung() {
+        let mut data = crate::fixture::point(0, "ring", 64, 1000.0);
+        data.point.settings = vec![("rung".to_string(), "ring".to_string())];
+        assert_eq!([data.setting("method"), data.setting("threads")], [Some("ring"), None]);
+    }
+
+    #[test]
+    fn a_run_that_finds_no_rate_is_not_believed() {
+        let mut data = crate::fixture::quick();
+        assert!(data.is_believable());
+        let goals = |data: &mut RunData, only_first: bool| {
+            let found = data.points.iter_mut().filter(|p| !p.is_ceiling());
+            let results = found.filter_map(|p| p.point.result.as_mut()).flat_map(|r| &mut r.goals);
+            results.take(if only_first { 1 } else { usize::MAX }).for_each(|goal| goal.fps_median = None);
+        };
+        goals(&mut data, true);
+        assert!(data.is_believable(), "others were found");
+        goals(&mut data, false);
+        assert!(!data.is_believable());
+        let mut data = crate::fixture::quick();
+        data.points[0].trials.iter_mut().for_each(|trial| trial.verdict = Verdict::Invalid);
+        assert!(!data.is_believable());
     }
 
     #[test]

@@ -45,9 +45,25 @@ pub struct Store {
 }
 
 impl Store {
+    /// The folder of the file.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     /// Opens the file, and creates it and its directory where missing.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         Store::open_waiting(path, BUSY_TIMEOUT)
+    }
+
+    /// Opens a file that is there, to read what was kept: a mistyped name makes no file.
+    ///
+    /// # Errors
+    /// [`StoreError::NoFile`] without it, otherwise as [`Store::open`].
+    pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
+        match path.try_exists() {
+            Ok(false) => Err(StoreError::NoFile(path.to_path_buf())),
+            _ => Store::open(path),
+        }
     }
 
     fn open_waiting(path: &Path, busy_timeout: Duration) -> Result<Store, StoreError> {
@@ -98,6 +114,13 @@ impl Store {
     /// Ends a run: `state` says how, `finished` when (UTC, RFC 3339).
     pub fn finish_run(&self, id: i64, state: RunState, finished: &str) -> Result<(), StoreError> {
         self.end_run(id, state, Some(finished))
+    }
+
+    /// The same for a run that has failed, with the reason in `run`.
+    pub fn fail_run(&self, run: &Run, finished: &str) -> Result<(), StoreError> {
+        let rest = RUNS.rest(run).map_err(|e| self.row_error(&RUNS, e))?;
+        self.db.execute(table::NOTE_FAILURE, (run.id, rest)).map_err(|e| self.error(e))?;
+        self.finish_run(run.id, RunState::Failed, finished)
     }
 
     /// Lets a run that was interrupted or has failed go on, with the process and the times of `run`.

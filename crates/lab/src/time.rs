@@ -43,7 +43,7 @@ pub(crate) fn now() -> String {
     rfc3339(SystemTime::now())
 }
 
-/// A time that [`now`] told, and so much later; `None` for what it did not tell.
+/// A time that [`now`] reported, and so much later; `None` for what it did not tell.
 pub(crate) fn later(time: &str, by: Duration) -> Option<String> {
     let (seconds, ms) = (u64::try_from(unix_seconds(time)?).ok()?, time.get(20..23)?.parse::<u32>().ok()?);
     Some(rfc3339(UNIX_EPOCH + Duration::new(seconds, ms * 1_000_000) + by))

@@ -53,7 +53,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Frames of random ones of so many established connections; both directions in turn.
+/// Frames of random ones of so many established connections; both directions alternately.
 fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Result<()> {
     let mut random = Rng::new(11);
     let rules = "accept state established,related\naccept outward state new\n";
@@ -75,7 +75,7 @@ fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Res
             plane.run(Time::from_ms(1), &mut batch);
         }
     }
-    assert_eq!((plane.books().left, u64::from(plane.connections())), (3 * flows, flows), "all are open");
+    assert_eq!((plane.accounting().left, u64::from(plane.connections())), (3 * flows, flows), "all are open");
     let bytes = plane.filter_bytes();
     bench.row(name, &mut plane, bytes, |buf| {
         let (inside, outside) = ends(random.below(flows as usize) as u64);

@@ -1,6 +1,6 @@
 //! NAT44: look-up, state, rewrite, for as many flows as a row says; 63 flows of each host, UDP or TCP, out and in, the
 //! next frame of a random flow or of the next one. The row of a bump in the wire is what all of it costs without NAT:
-//! headers read, checksum of the header verified, fate decided.
+//! headers read, checksum of the header verified, verdict decided.
 
 use std::io;
 
@@ -70,7 +70,7 @@ impl Order {
     fn name(self) -> &'static str {
         match self {
             Order::Random => "random",
-            Order::RoundRobin => "in turn",
+            Order::RoundRobin => "alternately",
         }
     }
 }
@@ -236,7 +236,7 @@ fn at(sorted_ns: &[u64], of_10_000: usize) -> f64 {
     sorted_ns[(sorted_ns.len() * of_10_000 / 10_000).min(sorted_ns.len() - 1)] as f64 / 1000.0
 }
 
-/// One frame of each flow, as `make` writes it; `seen` is told what left. The batches' times in ns, the longest last.
+/// One frame of each flow, as `make` writes it; `seen` gets what left. The batches' times in ns, the longest last.
 fn pass(
     plane: &mut Plane,
     flows: u32,

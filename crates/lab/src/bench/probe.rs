@@ -61,7 +61,7 @@ impl<'a> Bench<'a> {
         if self.form == Form::Json {
             return Ok(());
         }
-        let pages = if in_large_pages() { "2 MiB" } else { "4 KiB" };
+        let pages = pages();
         let ghz = self.clocks_per_ns;
         writeln!(
             self.out,
@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
         let mut now = plane_start();
         let mut batches_ns = Vec::with_capacity(ROUNDS * PASSES * FRAMES / BATCH);
         let mut rounds: Vec<f64> = Vec::with_capacity(ROUNDS);
-        let before = plane.books();
+        let before = plane.accounting();
         for round in 0..=ROUNDS {
             let mut total_ns = 0;
             for _ in 0..PASSES {
@@ -130,11 +130,11 @@ impl<'a> Bench<'a> {
                 rounds.push(total_ns as f64 / (PASSES * FRAMES) as f64);
             }
         }
-        let books = plane.books();
-        let entered = books.entered - before.entered;
-        let left = books.left + books.handed - before.left - before.handed;
+        let accounting = plane.accounting();
+        let entered = accounting.entered - before.entered;
+        let left = accounting.left + accounting.handed - before.left - before.handed;
         let lost = (entered != left).then(|| {
-            let reasons: Vec<_> = books
+            let reasons: Vec<_> = accounting
                 .drops
                 .occurred()
                 .map(|(reason, frames)| format!("{} {frames}", reason.name()))
@@ -189,12 +189,18 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Whether the tables lie in pages of 2 MiB: the kernel gives them to all, or the allocator asks for them.
-fn in_large_pages() -> bool {
+/// The pages that the tables lie in: the kernel gives large ones to all, or the allocator asks for them; large tables ask for
+/// themselves.
+fn pages() -> &'static str {
     let kernel = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let asked =
         std::env::var("GLIBC_TUNABLES").is_ok_and(|tunables| tunables.contains("glibc.malloc.hugetlb=1"));
-    kernel.contains("[always]") || kernel.contains("[madvise]") && asked
+    match (kernel.contains("[always]"), kernel.contains("[madvise]")) {
+        (true, _) => "2 MiB",
+        (_, true) if asked => "2 MiB",
+        (_, true) => "4 KiB, those of large tables 2 MiB as far as granted",
+        _ => "4 KiB",
+    }
 }
 
 /// After the beginning, so that nothing is due at zero.
@@ -216,7 +222,7 @@ fn batches<'a>(memory: &'a mut [u8], make: &mut impl FnMut(&mut [u8]) -> (usize,
     batches
 }
 
-/// Clocks of a load from a random place of so many bytes, each place told by the load before, in ns.
+/// Clocks of a load from a random place of so many bytes, each place given by the load before, in ns.
 fn chase(bytes: usize) -> f64 {
     let lines = (bytes / 64).max(16).next_power_of_two();
     let step = (lines as f64 * 0.618) as usize | 1;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use weir_plane::{BATCH, Batch, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Share, Time};
+use weir_plane::{BATCH, Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Share, Time, Verdict};
 
 use super::filter::MACS;
 use super::probe::{Bench, headers};
@@ -47,8 +47,8 @@ fn dealt(plane: &mut Plane) -> [Vec<u32>; 2] {
             batch.push(Frame::new(buf, HEAD_ROOM, HEAD_ROOM + BYTES, PortId(0)));
         }
         plane.run(Time::from_ms(1), &mut batch);
-        for (n, (_, fate)) in (first..).zip(batch.outcome()) {
-            flows[usize::from(matches!(fate, Fate::Handed(_)))].push(n);
+        for (n, (_, verdict)) in (first..).zip(batch.outcome()) {
+            flows[usize::from(matches!(verdict, Verdict::Handed(_)))].push(n);
         }
     }
     flows

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use weir_capture::files::{Files, Target};
 use weir_capture::session::{Limits, Recording, Report, Session, Signals};
 use weir_capture::source::{Source, SourceError, Wanted};
-use weir_capture::{Rotation, Written};
+use weir_capture::{Format, Rotation, Written};
 use weir_load::Control;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::pin_to;
@@ -23,7 +23,7 @@ use weir_packet::flow::Flow;
 use weir_packet::frame::{Parsed, parse};
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::now_ns;
-use weir_port::capture::{Buffer, BufferSize, Options, Rung};
+use weir_port::capture::{Buffer, BufferSize, Method, Options};
 use weir_port::pcapng::Packet;
 use weir_port::pcapng::read::{Item, ReadError, Reader};
 use weir_testbed::dut::DutKind;
@@ -35,10 +35,10 @@ use crate::frames::mirror::Mirror;
 use crate::run::RunError;
 use crate::run::folder::Folder;
 
-/// Sizes of the frames in turn, and how many flows they are of.
+/// Sizes of the frames alternately, and how many flows they are of.
 const SIZES: &str = "mix:64,65,66,128,300";
 const FLOWS: u32 = 1000;
-/// What every rung takes on a slow machine, frames/s; more where there are so many frames that it would take longer than
+/// What every method takes on a slow machine, frames/s; more where there are so many frames that it would take longer than
 /// [`STEADY_S`], up to [`MOST_FPS`].
 const STEADY_FPS: f64 = 100e3;
 const STEADY_S: f64 = 10.0;
@@ -49,7 +49,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the interface's counters are looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(2);
-/// The clock of a rung's stamps and ours are no further apart than that.
+/// The clock of a method's stamps and ours are no further apart than that.
 const CLOCKS_NS: u64 = 1_000_000;
 /// Sockets of a fan-out.
 const SOCKETS: u16 = 3;
@@ -98,7 +98,7 @@ impl Way {
     }
 }
 
-/// What came of one way on one rung.
+/// What came of one way on one method.
 #[derive(Debug, Default)]
 pub struct Proof {
     /// Frames sent.
@@ -133,7 +133,7 @@ pub enum CaptureCheckError {
     /// The test bed's counters.
     #[error(transparent)]
     Testbed(#[from] weir_testbed::error::Error),
-    /// The rung.
+    /// The method.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The files could not be made.
@@ -178,11 +178,11 @@ impl CaptureChecker {
     ///
     /// # Errors
     /// Where nothing could be sent, captured or read. What is wrong with what was, is in the proof.
-    pub fn prove(&self, rung: Rung, way: Way, frames: u64) -> Result<Proof, CaptureCheckError> {
+    pub fn prove(&self, method: Method, way: Way, frames: u64) -> Result<Proof, CaptureCheckError> {
         let folder = |source| CaptureCheckError::Folder { folder: self.folder.clone(), source };
         let files = Folder::new(&self.folder).map_err(folder)?;
         let recording = recording(files.path(), way).map_err(folder)?;
-        let wanted = Wanted { rung: Some(rung), options: way.options(), filter: String::new() };
+        let wanted = Wanted { method: Some(method), options: way.options(), filter: String::new() };
         let before = self.mirror.bed().snapshot()?;
         let start = || -> Result<_, CaptureCheckError> {
             let link = Rtnl::open()?.link(&self.mirror.bed().ports()[1].ifname)?;
@@ -237,13 +237,13 @@ impl CaptureChecker {
         })
     }
 
-    /// Frames that have reached the far end of the wire so far, or were lost on it.
+    /// Frames that have reached the remote end of the wire so far, or were lost on it.
     fn arrived(&self) -> Result<u64, CaptureCheckError> {
         let devices = self.mirror.bed().snapshot()?.devices;
         Ok(devices["t1"].link.rx_packets + devices["t0"].link.tx_dropped)
     }
 
-    /// Waits until `frames` have arrived, as far as they do: the books will tell.
+    /// Waits until `frames` have arrived, as far as they do: the accounting will tell.
     fn await_arrival(&self, frames: u64) -> Result<(), CaptureCheckError> {
         let begin = Instant::now();
         while self.arrived()? < frames && begin.elapsed() < PATIENCE {
@@ -276,6 +276,7 @@ fn recording(folder: &Path, way: Way) -> io::Result<Recording> {
     Ok(Recording {
         files: Files::of(&target)?,
         rotation: Rotation::Bytes(2 << 20),
+        format: Format::Pcapng,
         compress: false,
         before: None,
         memory: if way == Way::Overload { 4 << 20 } else { 256 << 20 },
@@ -329,7 +330,7 @@ struct Seen<'a> {
     /// flow is in one of them.
     until: Vec<u64>,
     /// Drops that frames tell of.
-    told: u64,
+    reported: u64,
     altered: u64,
     foreign: u64,
     twice: u64,
@@ -349,7 +350,7 @@ impl<'a> Seen<'a> {
             lags: Vec::new(),
             captured: 0,
             until: vec![0; flows.len()],
-            told: 0,
+            reported: 0,
             altered: 0,
             foreign: 0,
             twice: 0,
@@ -373,7 +374,7 @@ impl<'a> Seen<'a> {
 
     fn see(&mut self, packet: &Packet<'_>) {
         self.captured += 1;
-        self.told += packet.dropped;
+        self.reported += packet.dropped;
         let Parsed::Test(signature) = parse(packet.bytes) else {
             self.foreign += 1;
             return;
@@ -409,7 +410,7 @@ impl<'a> Seen<'a> {
         self.lags.push(packet.at_ns.wrapping_sub(sent_ns + self.clocks.most).cast_signed());
     }
 
-    /// The books of a capture, of which the wire lost some frames before.
+    /// The accounting of a capture, of which the wire lost some frames before.
     fn close(mut self, way: Way, report: &Report, wire: u64, files: usize) -> Proof {
         let ledger = &report.ledgers[0];
         let mut drops: Vec<(String, u64)> =
@@ -437,12 +438,16 @@ impl<'a> Seen<'a> {
                 self.captured + dropped
             ));
         }
-        if self.told > own + report.slow() {
-            wrong.push(format!("gaps tell of {} drops, the books of {}", self.told, own + report.slow()));
+        if self.reported > own + report.slow() {
+            wrong.push(format!(
+                "gaps tell of {} drops, the frame accounting of {}",
+                self.reported,
+                own + report.slow()
+            ));
         }
         match ledger.unexplained() {
             Some(0) => {}
-            unexplained => wrong.push(format!("the interface's own books: {unexplained:?} unexplained")),
+            unexplained => wrong.push(format!("the interface's own accounting: {unexplained:?} unexplained")),
         }
         let Some(Written { frames, error: None, .. }) = &report.written else {
             wrong.push(format!("writing failed: {:?}", report.written));

@@ -5,7 +5,7 @@
 //!        median                 median - median = the delay + error
 //! ```
 //! The trials without it are the baseline: the tester's own share and the way through a device that does nothing. Both
-//! are taken with one device in turns, so that what the machine does meanwhile meets both.
+//! are taken with one device alternately, so that what the machine does meanwhile meets both.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

@@ -1,13 +1,26 @@
 //! What two points are compared by: the rates of their goals and the figures of their procedures.
 
 use super::{Interval, Source, Verdict};
-use crate::figure::unit::{FRAMES_PER_S, SECONDS};
+use crate::figure::unit::{CYCLES, FRAMES_PER_S, SECONDS, TIMES};
+use crate::figure::{name, procedure};
 use crate::record::{Figure, GoalResult, ProcedureResult};
 use crate::run_data::PointData;
 use crate::stats::{Sample, median, unpaired_ratio};
 
+/// What a quantity is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Rounds of the forwarding capacity, which are kept apart by the placement of the CPUs.
+    Capacity,
+    /// Repetitions of a search.
+    Goal,
+    /// Repetitions of a procedure.
+    Figure,
+}
+
 /// One quantity with all its repetitions.
 pub(crate) struct Quantity {
+    pub(crate) kind: Kind,
     /// Goal (`NDR`) or procedure and figure (`latency: median`).
     pub(crate) name: String,
     /// Unit of the values.
@@ -48,6 +61,7 @@ fn goal(goal: &GoalResult) -> Quantity {
     irregular.sort();
     irregular.dedup();
     Quantity {
+        kind: Kind::Goal,
         name: goal.goal.clone(),
         unit: FRAMES_PER_S.into(),
         values: repetitions.iter().filter_map(|r| r.fps).collect(),
@@ -60,16 +74,30 @@ fn goal(goal: &GoalResult) -> Quantity {
 }
 
 fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
+    let is_capacity = procedure.procedure == procedure::CAPACITY;
     Quantity {
+        kind: if is_capacity { Kind::Capacity } else { Kind::Figure },
         name: format!("{}: {}", procedure.procedure, figure.name),
         unit: figure.unit.clone(),
         values: figure.values.clone(),
         bounds: None,
-        open: 1.0,
+        open: if is_capacity { between_runs(&figure.name) } else { 1.0 },
         // Loads follow from the throughput that each run finds anew.
         parameters: Vec::new(),
         irregular: Vec::new(),
     }
+}
+
+/// The rounds of a run do not tell how another run would scatter: memory lies elsewhere, the host has other work. So much
+/// is assumed (standard deviation); `weir run repeat` tells what it is on a machine.
+const RUNS_DIFFER: f64 = 0.02;
+/// The same of ratios of devices that were measured in the same rounds.
+const RATIOS_DIFFER: f64 = 0.015;
+
+/// What the rounds of a run leave open, as the width of a uniform distribution with that deviation.
+fn between_runs(figure: &str) -> f64 {
+    let deviation = if figure.starts_with(name::CAPACITY_RATIO) { RATIOS_DIFFER } else { RUNS_DIFFER };
+    (deviation * 12f64.sqrt()).exp()
 }
 
 fn without(parameters: &[(String, String)], names: &[&str]) -> Vec<(String, String)> {
@@ -80,6 +108,11 @@ impl Quantity {
     /// Median of the repetitions.
     pub(crate) fn median(&self) -> Option<f64> {
         median(&self.values)
+    }
+
+    /// Is it a single search, of which nobody knows how it scatters?
+    pub(crate) fn is_single_search(&self) -> bool {
+        self.kind == Kind::Goal && self.values.len() < 2
     }
 
     fn sample(&self) -> Sample<'_> {
@@ -135,8 +168,8 @@ pub(crate) fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
 /// What a ratio means in this unit.
 pub(crate) fn direction(unit: &str, ratio: f64) -> Verdict {
     match (unit, ratio > 1.0) {
-        (FRAMES_PER_S, true) | (SECONDS, false) => Verdict::Faster,
-        (FRAMES_PER_S, false) | (SECONDS, true) => Verdict::Slower,
+        (FRAMES_PER_S | TIMES, true) | (SECONDS | CYCLES, false) => Verdict::Faster,
+        (FRAMES_PER_S | TIMES, false) | (SECONDS | CYCLES, true) => Verdict::Slower,
         (_, true) => Verdict::Larger,
         (_, false) => Verdict::Smaller,
     }

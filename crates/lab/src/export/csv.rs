@@ -10,6 +10,7 @@ use crate::run_data::{PointData, RunData, latency, loss_ratio, name};
 /// - `latency_ns_*`: of all streams together
 /// - `steal`, `dut_wait`: shares of the trial, 0 to 1; `rate_error`: `(sent - offered) / offered`
 /// - `ledger`: named losses as `owner:name=frames`, separated by `;`
+/// - behind these, a column for each further setting of the run, by its name
 pub const CSV_COLUMNS: [&str; 38] = [
     "run",
     "plan",
@@ -53,13 +54,32 @@ pub const CSV_COLUMNS: [&str; 38] = [
 
 /// One row per trial (RFC 4180: comma, CRLF, quotes doubled), with a header; see [`CSV_COLUMNS`].
 pub fn csv(data: &RunData) -> String {
-    let mut text = csv_line(&CSV_COLUMNS.map(String::from));
+    let settings = setting_names(data, &CSV_COLUMNS);
+    let names = CSV_COLUMNS.iter().chain(&settings).map(ToString::to_string);
+    let mut text = csv_line(&names.collect::<Vec<_>>());
     for point in &data.points {
         for trial in &point.trials {
-            text.push_str(&csv_line(&csv_row(&data.run, point, trial)));
+            let row = csv_row(&data.run, point, trial).into_iter().chain(values(point, &settings));
+            text.push_str(&csv_line(&row.collect::<Vec<_>>()));
         }
     }
     text
+}
+
+/// The settings of all points that are no column yet, in the order in which they come.
+pub(super) fn setting_names<'d>(data: &'d RunData, columns: &[&str]) -> Vec<&'d str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in data.points.iter().flat_map(|point| &point.point.settings) {
+        if !columns.contains(&name.as_str()) && !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The values of these settings at a point; empty where it has none.
+pub(super) fn values<'p>(point: &'p PointData, names: &'p [&str]) -> impl Iterator<Item = String> + 'p {
+    names.iter().map(|name| point.setting(name).unwrap_or_default().to_string())
 }
 
 fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len()] {
@@ -136,10 +156,14 @@ mod tests {
         let text = csv(&data);
         let lines: Vec<_> = text.split_terminator("\r\n").collect();
         assert_eq!(lines.len(), 1 + data.points.iter().map(|p| p.trials.len()).sum::<usize>());
-        assert_eq!(lines[0], CSV_COLUMNS.join(","));
+        assert_eq!(
+            lines[0],
+            CSV_COLUMNS.join(",") + ",frame_bytes,cpus,ip",
+            "a column for each setting that is none yet"
+        );
         let trial = &data.points[0].trials[0];
         let fields: Vec<_> = lines[1].split(',').collect();
-        assert_eq!(fields.len(), CSV_COLUMNS.len());
+        assert_eq!(fields[CSV_COLUMNS.len()..], ["64", "1", "4"]);
         let field = |name| fields[CSV_COLUMNS.iter().position(|c| *c == name).unwrap()];
         assert_eq!(field("sent"), trial.sent.to_string());
         assert_eq!(field("offered_fps").parse(), Ok(trial.offered_fps));

@@ -1,6 +1,6 @@
 //! One line per figure, whatever rig it is of: what a run found, for spreadsheets and for statistics of one's own.
 
-use super::csv::csv_line;
+use super::csv::{csv_line, setting_names, values};
 use crate::record::{GoalResult, ProcedureResult};
 use crate::run_data::{PointData, RunData};
 
@@ -10,6 +10,7 @@ use crate::run_data::{PointData, RunData};
 /// - `of`: the procedure that the figure is of; empty for rates of a search
 /// - `value`, `low`, `high`: the figure and its 95 % interval, in the unit
 /// - `values`: those of the repetitions, separated by `;`
+/// - behind these, a column for each further setting of the run, by its name
 pub const FIGURE_COLUMNS: [&str; 13] = [
     "run", "plan", "point", "dut", "frame", "settings", "of", "figure", "unit", "value", "low", "high",
     "values",
@@ -17,11 +18,14 @@ pub const FIGURE_COLUMNS: [&str; 13] = [
 
 /// One row per figure (RFC 4180), with a header; see [`FIGURE_COLUMNS`].
 pub fn figures(data: &RunData) -> String {
-    let mut text = csv_line(&FIGURE_COLUMNS.map(String::from));
+    let settings = setting_names(data, &FIGURE_COLUMNS);
+    let names = FIGURE_COLUMNS.iter().chain(&settings).map(ToString::to_string);
+    let mut text = csv_line(&names.collect::<Vec<_>>());
     for point in &data.points {
         let procedures = point.point.result.iter().flat_map(|result| &result.procedures);
         for figure in point.goals().iter().map(goal).chain(procedures.flat_map(of)) {
-            text.push_str(&csv_line(&row(data, point, figure)));
+            let row = row(data, point, figure).into_iter().chain(values(point, &settings));
+            text.push_str(&csv_line(&row.collect::<Vec<_>>()));
         }
     }
     text
@@ -74,6 +78,20 @@ mod tests {
         let goals = results().map(|r| r.goals.len()).sum::<usize>();
         assert_eq!(text.matches("\r\n").count(), 1 + goals + figures);
         assert!(text.lines().any(|line| line.contains(",,NDR,frames/s,")), "{text}");
+        let column = |line: &str, name: &str| {
+            let at = text.lines().next().and_then(|head| head.split(',').position(|column| column == name));
+            line.trim_end()
+                .rsplit(',')
+                .nth(text.lines().next().unwrap().split(',').count() - 1 - at.unwrap())
+                .unwrap()
+                .to_string()
+        };
+        let line = text.lines().nth(1).unwrap();
+        assert_eq!(
+            column(line, "frame_bytes"),
+            data.points[0].setting("frame_bytes").unwrap(),
+            "a column for each setting"
+        );
         assert!(text.lines().any(|line| line.contains(",latency,") && line.contains(",s,")), "{text}");
     }
 }

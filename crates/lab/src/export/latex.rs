@@ -28,6 +28,38 @@ pub fn latex(data: &RunData) -> String {
     format!("{HEAD}\\section*{{{}}}\n{facts}{sheets}{parts}\\end{{document}}\n", escape(&title(data)))
 }
 
+/// Each table of the run as a bare `tabular`, to be taken into a document of one's own; above each stands what it is, as a
+/// comment. It needs booktabs.
+pub fn tabular(data: &RunData) -> String {
+    let all = Comparison::new(std::slice::from_ref(data));
+    let sheets = tables::sheets(&all).into_iter().map(|sheet| (sheet.title, sheet.table));
+    let parts = report::parts(data).flat_map(|part| {
+        let heading = part.heading;
+        let tables = part.blocks.into_iter().filter_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        });
+        tables.map(move |table| (heading.clone(), table)).collect::<Vec<_>>()
+    });
+    let first = [("Answer".to_string(), report::answer::table(&all))];
+    let tables = first.into_iter().chain(sheets).chain(parts).filter(|(_, table)| !table.is_empty());
+    tables.map(|(title, table)| format!("% {}\n{}", title.replace('\n', " "), bare(&table))).collect()
+}
+
+fn bare(table: &Table) -> String {
+    let rows: String = table.rows().iter().map(|row| line(row)).collect();
+    format!(
+        "\\begin{{tabular}}{{{}}}\n\\toprule\n{}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n\n",
+        columns(table),
+        line(table.head())
+    )
+}
+
+/// Numbers stand right.
+fn columns(table: &Table) -> String {
+    (0..table.head().len()).map(|i| if table.is_numeric(i) { 'r' } else { 'l' }).collect()
+}
+
 fn section(part: &Part) -> String {
     let blocks: String = part.blocks.iter().map(block).collect();
     format!("\\subsection*{{{}}}\n{blocks}", escape(&part.heading))
@@ -44,7 +76,7 @@ fn block(block: &Block) -> String {
             format!("\\subsubsection*{{{}}}\n{blocks}", escape(heading))
         }
         // Drawings are for pages.
-        Block::Drawing { .. } | Block::Wide(..) => String::new(),
+        Block::Drawing { .. } | Block::Wide(..) | Block::Legend(_) => String::new(),
     }
 }
 
@@ -59,8 +91,7 @@ fn table(table: &Table, notes: &str) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let columns: String =
-        (0..table.head().len()).map(|i| if table.is_numeric(i) { 'r' } else { 'l' }).collect();
+    let columns = columns(table);
     let rows: String = table.rows().iter().map(|row| line(row)).collect();
     format!(
         "{{\\scriptsize\n\\begin{{longtable}}{{{columns}}}\n\\toprule\n{}\\midrule\n\\endhead\n\
@@ -138,6 +169,15 @@ mod tests {
             r#"\input{x} $a^2$ & 5 % of #1_b ~ <c> "q" 'r' `s` – − ≥ ≤ µ · × … “t” 中"#.into();
         data.points[3].point.dut = "[b]--{c}".into();
         data
+    }
+
+    #[test]
+    fn a_table_for_a_document_of_ones_own() {
+        let text = tabular(&odd());
+        assert!(!text.contains("documentclass") && !text.contains("longtable"), "{text}");
+        let tables = text.matches("\\begin{tabular}").count();
+        assert!(tables >= 2 && tables == text.matches("\\end{tabular}").count(), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("% ")).count(), tables, "{text}");
     }
 
     #[test]

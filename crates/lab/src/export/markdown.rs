@@ -33,7 +33,7 @@ fn block(block: &Block) -> String {
             format!("\n### {}\n{}", escape(heading), blocks.iter().map(self::block).collect::<String>())
         }
         // A text has no drawings.
-        Block::Drawing { .. } | Block::Wide(..) => String::new(),
+        Block::Drawing { .. } | Block::Wide(..) | Block::Legend(_) => String::new(),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Prometheus text format (version 0.0.4), as node_exporter's textfile collector reads it: base units, no time
-//! stamps, each series once. Series are told apart by the settings of a point, not by the number of the run, so that
+//! stamps, each series once. Series are distinguished by the settings of a point, not by the number of the run, so that
 //! the next run continues them.
 
 use std::collections::BTreeMap;

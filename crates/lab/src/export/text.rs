@@ -2,7 +2,7 @@
 
 use crate::record::Run;
 use crate::report::faults::{self, Kind};
-use crate::report::{parts, turns};
+use crate::report::{answer, interleaved, parts};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
 use crate::view::format::{or_dash, si, time_ns};
@@ -27,6 +27,38 @@ pub fn list(runs: &[Run]) -> String {
     table.text()
 }
 
+/// The answer of a run for a terminal of so many columns: a line for each device, then three sentences. Runs in which no
+/// device was measured have their tables.
+pub fn answer(data: &RunData, columns: usize) -> String {
+    let all = Comparison::new(std::slice::from_ref(data));
+    let table = answer::table(&all);
+    if table.is_empty() {
+        return show(data);
+    }
+    let sentences = answer::sentences(&all, data);
+    let sentences: String = sentences.iter().map(|sentence| wrapped(sentence, columns)).collect();
+    format!("{}\n{}\n{sentences}", wrapped(&data.run.question, columns), table.text())
+}
+
+/// A sentence in lines of at most so many columns, without the narrow spaces of a page. A word that is longer stays whole.
+pub fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in text.replace('\u{202f}', "\u{a0}").split([' ', '\n']) {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > columns {
+            lines.push('\n');
+            width = 0;
+        } else if width > 0 {
+            lines.push(' ');
+            width += 1;
+        }
+        lines.push_str(&word.replace('\u{a0}', " "));
+        width += length;
+    }
+    lines + "\n"
+}
+
 /// A run with one line per point and goal for a terminal.
 pub fn show(data: &RunData) -> String {
     let run = &data.run;
@@ -43,12 +75,12 @@ pub fn show(data: &RunData) -> String {
         run.machine.cpu,
         run.machine.cpus,
         run.machine.kernel
-    );
+    ) + &run.failure.as_ref().map_or_else(String::new, |why| format!("It failed: {why}\n"));
     let all = Comparison::new(std::slice::from_ref(data));
     let points = points(&all);
     // The first table has the throughput already.
     let sheets = tables::sheets(&all).into_iter().filter(|sheet| sheet.name != "throughput");
-    let first = [points, turns(&all)].into_iter().filter(|table| !table.is_empty());
+    let first = [points, interleaved(&all)].into_iter().filter(|table| !table.is_empty());
     let tables: Vec<String> = first
         .map(|table| table.text())
         .chain(sheets.map(sheet))
@@ -135,15 +167,26 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_fits_a_terminal_of_80_columns() {
+        let text = answer(&fixture::quick(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(!text.contains('\u{202f}') && !text.contains("findings"), "{text}");
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("kernel-forward ")).collect();
+        assert!(lines.len() >= 2 && lines[0].contains(" 412k "), "{text}");
+        let empty = RunData { points: Vec::new(), ..fixture::quick() };
+        assert!(answer(&empty, 80).ends_with("no points were measured\n"));
+    }
+
+    #[test]
     fn tables_for_the_terminal() {
         let data = fixture::quick();
         let text = show(&data).replace('\u{202f}', " ");
         let line = text.lines().find(|l| l.contains("kernel-forward") && l.contains("NDR")).unwrap();
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>().join(" "),
-            "64 kernel-forward NDR 412 k 211 M 410 k – 415 k 3.00 ms 17 16"
+            "64 kernel-forward NDR 412k 211M 410k–415k 3.00ms 17 16"
         );
-        assert!(text.lines().any(|l| l.contains("wire") && l.contains("≥ 4.12 M")), "{text}");
+        assert!(text.lines().any(|l| l.contains("wire") && l.contains("≥4.12M")), "{text}");
         assert!(list(std::slice::from_ref(&data.run)).contains("quick"));
         assert_eq!(list(&[]), "no runs are recorded\n");
         let with_procedures = show(&fixture::procedures());
@@ -154,7 +197,7 @@ mod tests {
         fixed.points.iter_mut().for_each(|p| p.point.result.as_mut().unwrap().goals.clear());
         let fixed = show(&fixed).replace('\u{202f}', " ");
         assert!(fixed.contains("Loads of the plan") && !fixed.contains("95 % interval"), "{fixed}");
-        assert!(fixed.contains(" 437 038 "), "received and lost at each load: {fixed}");
+        assert!(fixed.contains(" 437038 "), "received and lost at each load: {fixed}");
         let empty = RunData { run: data.run, points: Vec::new() };
         assert!(show(&empty).ends_with("\nno points were measured\n"));
     }

@@ -23,6 +23,9 @@ pub(crate) fn load_parameters(load: &Load) -> Vec<(String, String)> {
             add("bursts", format!("of {frames} frames {rate}"));
         }
     }
+    if let Some(only) = load.only {
+        add("streams", if only == 0 { "a>b alone".into() } else { "b>a alone".into() });
+    }
     if load.merge != usual.merge {
         add("periods of loss", format!("are at least {} apart", seconds(load.merge)));
     }
@@ -34,6 +37,9 @@ pub(crate) fn load_parameters(load: &Load) -> Vec<(String, String)> {
     }
     if load.ipdv {
         add("ipdv", "counted".into());
+    }
+    if load.marks {
+        add("arrivals", "counted in windows".into());
     }
     if let Some(every) = load.broadcast_every {
         add("broadcast", format!("before each {every}th frame"));
@@ -196,6 +202,7 @@ mod tests {
             turned_ns,
             broadcasts: 0,
             groups: Vec::new(),
+            marks: Vec::new(),
         };
         let ports = Default::default();
         let counts = Counts { streams: vec![stream], ports, sending: SECOND, drops: Vec::new() };

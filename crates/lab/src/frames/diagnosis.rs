@@ -1,7 +1,7 @@
 //! What went wrong with the frames of a trial. Pure: what was counted, when, and how long it took goes in; names come
 //! out. It knows nothing of the device, nor of what the device says of itself.
 //!
-//! Loss is told apart by its runs, frames lost in a row: single ones, bursts, and runs so long that for a millisecond
+//! Loss is distinguished by its runs, frames lost in a row: single ones, bursts, and runs so long that for a millisecond
 //! and more nothing passed. A trial whose tester or device did not get its CPU is no evidence against the device:
 //! that is all that is said of it.
 
@@ -84,7 +84,7 @@ fn losses(stream: &Stream, symptoms: &Symptoms) -> Vec<Fault> {
         });
     }
     // Corrupted frames did arrive, only not as themselves: one by one they are missing in the sequence.
-    // What the tester lost cannot be told from what the device did: it is taken from each stream.
+    // What the tester lost cannot be distinguished from what the device did: it is taken from each stream.
     let elsewhere = stalled + stream.corrupted + symptoms.tester_lost;
     let frames = stream.lost.saturating_sub(elsewhere);
     let runs = stream.loss_runs.saturating_sub(stalls.len() as u64 + stream.corrupted).max(1);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_told_by_its_runs() {
+    fn loss_is_reported_by_its_runs() {
         check(|_| {}, &[]);
         check(|s| lose(s, 1, 1, 1), &["a>b loss: 1 single frames, 1.0e-5 of all"]);
         // One in a hundred: all of it is one period of less than a millisecond between losses.

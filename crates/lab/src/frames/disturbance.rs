@@ -1,7 +1,7 @@
 //! What is done to a device while frames are on their way, and when.
 //!
 //! ```text
-//! trial:      wait for its turn > send .......................... > close the books
+//! trial:      wait for its turn > send .......................... > complete the accounting
 //! beside it:                      begins > wait > act > done
 //! ```
 //! A trial may have to wait before it sends; hence the time counts from its first sign of life.

@@ -75,11 +75,11 @@ impl Mirror {
         self.cpus.dut[0]
     }
 
-    /// Sends; `turns`: with pauses of so long, for somebody who shares the CPU.
+    /// Sends; `pause`: with pauses of so long, for somebody who shares the CPU.
     pub(crate) fn send(
         &self,
         load: &Load,
-        turns: Option<Duration>,
+        pause: Option<Duration>,
         control: &Control,
     ) -> Result<Sent, RunError> {
         let cpu = self.sending_cpu();
@@ -87,8 +87,8 @@ impl Mirror {
             let placed = pin_to(cpu);
             debug_assert!(placed.is_ok(), "{placed:?}");
             let before = own_times();
-            let stream = match turns {
-                Some(turn) => self.generator.send_in_turns(load, turn, control),
+            let stream = match pause {
+                Some(pause) => self.generator.send_with_pauses(load, pause, control),
                 None => self.generator.send(load, control).map(|(stream, _)| stream),
             };
             // SAFETY: no arguments, cannot fail.

@@ -2,24 +2,28 @@
 //! several rigs share; it knows none of them.
 //!
 //! ```text
-//! PointSpec > Setup: tester > DUT > tester > Books > Trial with verdict and findings
+//! PointSpec > Setup: tester > DUT > tester > Accounting > Trial with verdict and findings
 //! ```
 
 mod counted;
 pub(crate) mod diagnosis;
 pub(crate) mod disturbance;
-pub mod far;
 pub(crate) mod mirror;
 pub(crate) mod outside;
 pub(crate) mod point;
 pub mod preflight;
+pub(crate) mod read_external;
+pub mod remote;
 pub(crate) mod setup;
+mod spread_axes;
 mod spreading;
 pub(crate) mod verdict;
+mod witness;
 
 pub(crate) use counted::load_parameters;
 pub use disturbance::ResetKind;
 pub use point::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, Routing};
 pub use setup::{Settings, Setup};
+pub use spread_axes::SpreadAxes;
 
 use crate::run::RunError;

@@ -17,7 +17,7 @@ use weir_testbed::external::{ExternalSpec, Sample};
 use weir_testbed::namespace::Namespace;
 
 use super::RunError;
-use super::far::{Far, Hosts, Pair};
+use super::remote::{Hosts, Pair, Remote};
 use crate::frames::PointSpec;
 use crate::interface;
 use crate::record::{LedgerLine, Owner};
@@ -45,10 +45,10 @@ pub(crate) fn check_port(name: &str, frame_bytes: u16, allow_default_route: bool
 }
 
 /// Refuses a host with the other end of the tester, or an interface there, that cannot be used, or must not.
-pub(crate) fn check_far(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
+pub(crate) fn check_remote(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
     let outside = specs.iter().filter(|spec| spec.dut == DutKind::External);
     match (external, outside.max_by_key(|spec| spec.frame.max())) {
-        (Some(external), Some(spec)) => Far::open(external, spec.ip, spec.frame.max()).map(drop),
+        (Some(external), Some(spec)) => Remote::open(external, spec.ip, spec.frame.max()).map(drop),
         _ => Ok(()),
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct Seat<'a> {
 /// The tester of a box: one for both sides, or one on each of two hosts.
 pub(crate) fn open_ends(
     bed: &Bed,
-    far: Option<Arc<Far>>,
+    remote: Option<Arc<Remote>>,
     wanted: TesterKind,
     traffic: &Traffic,
     notes: &mut Vec<String>,
@@ -75,8 +75,8 @@ pub(crate) fn open_ends(
     let ifindex = bed.ports().map(|port| port.ifindex);
     let seat = Seat { ifindex, names: external.spec().ports.clone(), idle: external.idle() };
     let near = open_tester(&seat, wanted, traffic, notes)?;
-    let Some(far) = far else { return Ok(Hosts::One(near)) };
-    notes.extend(far.open_tester(wanted, traffic)?);
+    let Some(remote) = remote else { return Ok(Hosts::One(near)) };
+    notes.extend(remote.open_tester(wanted, traffic)?);
     if traffic.direction != Direction::Reflect {
         notes.push(
             "The hosts of the two ports have no common clock: the latency of frames from one to the other is not known \
@@ -84,7 +84,7 @@ pub(crate) fn open_ends(
                 .into(),
         );
     }
-    Ok(Hosts::Two(Pair::new(near, far, traffic)))
+    Ok(Hosts::Two(Pair::new(near, remote, traffic)))
 }
 
 /// Puts a tester on the interfaces, with the best means that their drivers offer; the notes say which. To be called in

@@ -153,6 +153,12 @@ impl PointSpec {
         here == *self && routes(self) == routes(other) && dut.job() == other.dut.job()
     }
 
+    /// Has it the same traffic, whatever the device is and does with it?
+    pub(crate) fn has_traffic_of(&self, other: &PointSpec) -> bool {
+        let PointSpec { dut, rules, form, cpus, ref spreading, routing, .. } = *self;
+        PointSpec { dut, rules, form, cpus, spreading: spreading.clone(), routing, ..other.clone() } == *self
+    }
+
     /// Why this combination has no meaning; empty if it has one.
     pub(crate) fn conflicts(&self) -> Vec<Conflict> {
         let mut list = Vec::new();
@@ -171,21 +177,21 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["frame_bytes", "kind"], why });
         }
-        if matches!(self.dut, DutKind::KernelNat | DutKind::NodeNat) && self.direction == Direction::Both {
+        if self.dut.translates() && self.direction == Direction::Both {
             let why = format!(
                 "side b cannot begin a flow through {}: use direction = \"reflect\" or \"forward\"",
                 self.dut
             );
             list.push(Conflict { axes: ["kind", "direction"], why });
         }
-        let matches_udp = has_rules(self.dut) || matches!(self.dut, DutKind::KernelNat | DutKind::NodeNat);
+        let matches_udp = has_rules(self.dut) || self.dut.translates();
         if matches_udp && self.transport != Transport::Udp {
             let why = format!("the rules and states of {} are for UDP: use transport = \"udp\"", self.dut);
             list.push(Conflict { axes: ["kind", "transport"], why });
         }
-        if self.dut == DutKind::NodeNat && self.ip == IpVersion::V6 {
-            let why = "node-nat translates IPv4 alone: use ip = 4, or another device";
-            list.push(Conflict { axes: ["kind", "ip"], why: why.to_string() });
+        if matches!(self.dut, DutKind::NodeNat | DutKind::PrefixNat) && self.ip == IpVersion::V6 {
+            let why = format!("{} translates IPv4 alone: use ip = 4, or another device", self.dut);
+            list.push(Conflict { axes: ["kind", "ip"], why });
         }
         if let Some(Routing { networks, .. }) = self.routing
             && networks > self.flows

@@ -6,10 +6,13 @@ use std::time::Duration;
 use weir_load::counts::Load;
 use weir_load::{Control, TesterKind};
 use weir_testbed::dut::DutKind;
+use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 use weir_testbed::journal::{self, Journal};
 
+use super::setup::cpu_plan;
 use super::{PointSpec, RunError, Settings, Setup};
+use crate::interface;
 use crate::plan::Limits;
 use crate::run::preflight::Unfit;
 
@@ -22,8 +25,27 @@ const LONGEST: Duration = Duration::from_secs(1);
 const TRIALS: usize = 3;
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// Tries each kind of device once. Machines of their own are not touched.
+/// The interfaces of this machine that a plan names must be there and fit.
+pub(crate) fn ports(spec: &ExternalSpec) -> Result<(), Unfit> {
+    spec.ports.iter().try_for_each(|name| {
+        interface::find(name).and_then(|link| interface::check_ethernet(&link)).map_err(|error| Unfit {
+            what: format!("nothing can be sent at {name}"),
+            option: "external.ports",
+            source: Box::new(error.into()),
+        })
+    })
+}
+
+/// Tries each kind of device once, and whether there are as many CPUs as each point wants. Machines of their own are not
+/// touched.
 pub(crate) fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Unfit> {
+    for spec in points {
+        cpu_plan(spec).map_err(|error| Unfit {
+            what: format!("{} cannot be measured", spec.dut),
+            option: "dut.cpus",
+            source: Box::new(error.into()),
+        })?;
+    }
     let mut tried = Vec::new();
     for spec in points {
         if !tried.contains(&spec.dut) {

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
+use weir_load::translation::Translation;
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
 use weir_load::{Control, Tester, TesterKind};
 use weir_packet::flow::Direction;
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
-use weir_testbed::bed::{Bed, BedSpec, Port};
-use weir_testbed::cpu::{CpuPlan, DutCpus};
+use weir_testbed::bed::{Bed, BedSpec, Port, SESSIONS};
+use weir_testbed::core_speed::core_step_ns;
+use weir_testbed::cpu::{CpuPlan, DutCpus, softirq_threads};
 use weir_testbed::device::Device;
 use weir_testbed::dut::DutKind;
 use weir_testbed::external::{ExternalSpec, PortEnd};
@@ -23,20 +25,23 @@ use weir_testbed::topology::Side;
 use weir_testbed::updates::Updates;
 
 mod traffic;
+mod translation;
 mod usage;
 
 use self::traffic::networks;
-pub(crate) use self::traffic::{mirrored, traffic};
+pub(crate) use self::traffic::{FIRST_HOST, mirrored, traffic};
+pub(crate) use self::translation::AddressRange;
 use self::usage::Used;
-pub(crate) use self::usage::own_times;
+pub(crate) use self::usage::{own_thread, own_times};
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
-use super::far::{Far, Hosts};
-use super::verdict::Books;
+use super::remote::{Hosts, Remote};
+use super::verdict::Accounting;
+use super::witness::{Parties, Witness, arrived, witnessed};
 use super::{RunError, counted, outside};
 use crate::frames::{Cpus, PointSpec};
 use crate::plan::Limits;
-use crate::record::{LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
+use crate::record::{self, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
 use crate::time;
 
 /// Everything that is the same for all points of a run.
@@ -68,6 +73,10 @@ pub struct Setup {
     traffic: Traffic,
     /// What the fastest frame takes on a wire, ns.
     wire_min_ns: Option<u64>,
+    /// What is expected of a NAT.
+    translation: Option<Translation>,
+    /// The kernel's softirq threads on the device's CPUs.
+    softirq_threads: Vec<u32>,
 }
 
 impl Setup {
@@ -84,9 +93,10 @@ impl Setup {
         } else {
             // Nothing is published, hence nothing is written there.
             let mut journal = Journal::in_dir(&journal::default_dir());
-            let wire_min_ns = self.wire_min_ns;
+            let (wire_min_ns, translation) = (self.wire_min_ns, self.translation.take());
             *self = Setup::build(&self.spec, &self.settings, &self.faults, &mut journal)?;
-            self.wire_min_ns = wire_min_ns;
+            (self.wire_min_ns, self.translation) = (wire_min_ns, translation);
+            self.renew_translation()?;
         }
         Ok(())
     }
@@ -99,11 +109,11 @@ impl Setup {
         journal: &mut Journal,
     ) -> Result<Setup, RunError> {
         let cpus = cpu_plan(spec)?;
-        let (mut bed, far) = match (spec.dut, &settings.external) {
+        let (mut bed, remote) = match (spec.dut, &settings.external) {
             (DutKind::External, Some(external)) => {
-                let far = Far::open(external, spec.ip, spec.frame.max())?.map(Arc::new);
-                let end = far.clone().map(|far| far as Arc<dyn PortEnd>);
-                (Bed::around(&bed_spec(spec, &cpus), external, end, journal)?, far)
+                let remote = Remote::open(external, spec.ip, spec.frame.max())?.map(Arc::new);
+                let end = remote.clone().map(|remote| remote as Arc<dyn PortEnd>);
+                (Bed::around(&bed_spec(spec, &cpus), external, end, journal)?, remote)
             }
             _ => (Bed::build(&bed_spec(spec, &cpus), journal)?, None),
         };
@@ -115,7 +125,7 @@ impl Setup {
         let kind = tester_kind(&spec.frame, settings.tester);
         let mut notes = Vec::new();
         let tester = bed.tester().run(|| match bed.external() {
-            Some(_) => outside::open_ends(&bed, far, kind, &traffic, &mut notes),
+            Some(_) => outside::open_ends(&bed, remote, kind, &traffic, &mut notes),
             None => own_tester(&bed, kind, &traffic).map(Hosts::One),
         })?;
         let device = Device::start(&bed, faults)?;
@@ -132,11 +142,25 @@ impl Setup {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
         let (spec, settings, faults) = (spec.clone(), settings.clone(), faults.clone());
-        let wire_min_ns = None;
-        Ok(Setup { tester, device, bed, cpus, spec, settings, faults, notes, traffic, wire_min_ns })
+        let (wire_min_ns, translation) = (None, None);
+        let softirq_threads = softirq_threads(&cpus.dut);
+        Ok(Setup {
+            tester,
+            device,
+            bed,
+            cpus,
+            spec,
+            settings,
+            faults,
+            notes,
+            traffic,
+            wire_min_ns,
+            translation,
+            softirq_threads,
+        })
     }
 
-    /// Whether such a setup could be built, as far as can be told without building it.
+    /// Whether such a setup could be built, as far as can be known without building it.
     pub fn check(spec: &PointSpec, settings: &Settings) -> Result<(), RunError> {
         match (spec.dut, &settings.external) {
             (DutKind::External, Some(external)) => Ok(outside::check(external, spec)?),
@@ -181,7 +205,7 @@ impl Setup {
         Ok(self.device.reset()?)
     }
 
-    /// One trial: sends, waits, closes the books, judges. Takes turns with other runs on this machine, unless it is
+    /// One trial: sends, waits, completes the accounting, judges. Takes turns with other runs on this machine, unless it is
     /// stopped meanwhile.
     pub fn trial(&mut self, load: &Load, purpose: Purpose, control: &Control) -> Result<Trial, RunError> {
         self.disturbed(load, purpose, control, None)
@@ -197,15 +221,19 @@ impl Setup {
     ) -> Result<Trial, RunError> {
         let _turn = measuring_lock(|| control.stopped())?;
         let at = Started { started: time::now(), begin: Instant::now() };
-        let measured = self.measure(load, control, disturbance);
+        // A faulty device has threads of its own on its CPUs.
+        let watched = self.settings.limits.witness && self.spec.dut != DutKind::Faulty;
+        let witness = watched.then(|| Witness::of(&self.cpus_used(), load, purpose)).flatten();
+        let measured = self.measure(load, control, Beside { disturbance, witness });
         let broken = self.bed.broken();
         match measured {
             Ok((counts, used)) => {
-                let mut books = self.books(&counts, &used);
+                let mut accounting = self.accounting(&counts, &used);
                 if disturbance.is_some_and(Disturbance::hides_frames) {
-                    books.explain_rest("links down", "sent meanwhile: all that no other counter explains");
+                    accounting
+                        .explain_rest("links down", "sent meanwhile: all that no other counter explains");
                 }
-                let mut trial = self.record(books, &counts, load, purpose, &used, at);
+                let mut trial = self.record(accounting, &counts, load, purpose, &used, at);
                 // What a disturbance does to interfaces it undoes.
                 if disturbance.is_none() && !broken.is_empty() {
                     trial.verdict = Verdict::Invalid;
@@ -221,7 +249,7 @@ impl Setup {
     /// Sends and receives beside whatever others measure: it disturbs them, and they disturb it. Returns how many frames
     /// were received.
     pub(crate) fn out_of_turn(&mut self, load: &Load, control: &Control) -> Result<u64, RunError> {
-        let (counts, _) = self.measure(load, control, None)?;
+        let (counts, _) = self.measure(load, control, Beside::default())?;
         Ok(counts.streams.iter().map(StreamCounts::received).sum())
     }
 
@@ -230,9 +258,10 @@ impl Setup {
         &mut self,
         load: &Load,
         control: &Control,
-        disturbance: Option<&Disturbance>,
+        Beside { disturbance, witness }: Beside<'_>,
     ) -> Result<(Counts, Used), RunError> {
-        let handover_ns = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let handover_ns_before = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let core_step_before_ns = self.dut_cpu().filter(|_| load.marks).and_then(core_step_ns);
         let before = self.sample()?;
         let updates = match self.route_changes_per_s() {
             0 => None,
@@ -240,32 +269,50 @@ impl Setup {
         };
         let cpu = self.cpus.tester[0];
         let (tester, bed, switch) = (&mut self.tester, &self.bed, self.device.fault_switch());
-        let ((counts, times, sending), receivers) = std::thread::scope(|scope| {
+        let ((counts, times, sending, sender), receivers) = std::thread::scope(|scope| {
             let acting = disturbance.map(|d| scope.spawn(|| d.act(bed, switch.as_ref())));
             let sent = bed.tester().run(|| {
                 let placed = pin_to(cpu);
                 debug_assert!(placed.is_ok(), "{placed:?}");
                 let (own, sending) = (own_times(), Instant::now());
                 let counts = tester.trial(load, control);
-                (counts, own_times().since(&own), sending.elapsed())
+                (counts, own_times().since(&own), sending.elapsed(), own_thread())
             });
             disturbance.into_iter().for_each(Disturbance::over);
             (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
         });
         let (counts, elsewhere) = counts?;
+        let ticks = witness.and_then(Witness::ticks);
         if let Some(receivers) = receivers.transpose()?.flatten() {
             self.bed.adopt(receivers);
         }
         let routes = updates.map(Updates::stop).transpose()?;
         let after = self.sample()?;
+        let watched = self.dut_cpu().filter(|_| load.marks);
+        let core_step_after_ns = watched.and_then(core_step_ns);
+        let handover_after_ns = watched.and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let core_steps_ns = core_step_before_ns.zip(core_step_after_ns).map(<[f64; 2]>::from);
+        let handovers_ns = [handover_ns_before, handover_after_ns];
         let (elapsed, duration) = (sending, load.duration);
-        let used = Used { before, after, tester: times, elsewhere, elapsed, duration, handover_ns, routes };
+        let used = Used {
+            before,
+            after,
+            tester: times,
+            elsewhere,
+            elapsed,
+            duration,
+            handovers_ns,
+            core_steps_ns,
+            ticks,
+            sender,
+            routes,
+        };
         Ok((counts, used))
     }
 
     fn record(
         &self,
-        books: Books,
+        accounting: Accounting,
         counts: &Counts,
         load: &Load,
         purpose: Purpose,
@@ -277,17 +324,27 @@ impl Setup {
             noise.departures = counts.streams.first().map(counted::departures);
         }
         let streams = self.streams(counts);
+        let witnessed = used.ticks.as_ref().map(|ticks| {
+            witnessed(
+                ticks,
+                counts,
+                &streams,
+                &Parties { testers: &self.cpus.tester, threads: &self.parties(used.sender) },
+            )
+        });
+        let stops = witnessed.as_ref().map_or(&[][..], |seen| &seen.stops);
+        let windows = if load.marks { arrived(counts, load, stops) } else { Vec::new() };
         // A single burst lasts as long as it takes.
         let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
         let duration_s = duration.as_secs_f64();
         let findings = diagnose(&Symptoms {
             streams: &streams,
             noise: &noise,
-            tester_lost: books.dropped_by(Owner::Tester),
+            tester_lost: accounting.dropped_by(Owner::Tester),
             duration_s,
             wire_min_ns: self.wire_min_ns,
         });
-        let cost = self.cost(&books, used);
+        let cost = self.cost(&accounting, used);
         let sent_fps = counted::sent_fps(counts, load.duration);
         let mut trial = Trial {
             purpose,
@@ -297,12 +354,20 @@ impl Setup {
             rate_changed_ns: counted::rate_changed_ns(counts, load),
             streams,
             cost,
+            windows,
+            witnessed,
             findings,
-            ..books.trial(load, sent_fps, noise, &self.settings.limits)
+            ..accounting.trial(load, sent_fps, noise, &self.settings.limits)
         };
         trial.reasons.extend(counted::remarks(counts));
         trial.reasons.extend(self.too_few_changes(used));
-        trial
+        match self.translated().map(|seen| record::Translation::of(&seen)) {
+            Some(translation) => {
+                trial.reasons.extend(translation.mistakes());
+                trial.with_detail(&translation)
+            }
+            None => trial,
+        }
     }
 
     /// The record of a trial whose counters went with the interfaces.
@@ -314,7 +379,7 @@ impl Setup {
             broadcasts: None,
             verdict: Verdict::Invalid,
             reasons: vec![format!("{}: nothing is known of its frames", during(broken))],
-            ..Books::default().trial(load, 0.0, Noise::default(), &self.settings.limits)
+            ..Accounting::default().trial(load, 0.0, Noise::default(), &self.settings.limits)
         }
     }
 
@@ -331,7 +396,7 @@ impl Setup {
         ))
     }
 
-    fn books(&self, counts: &Counts, used: &Used) -> Books {
+    fn accounting(&self, counts: &Counts, used: &Used) -> Accounting {
         let mut ledger: Vec<LedgerLine> =
             used.delta().drops().into_iter().map(counted::ledger_line).collect();
         let mut line = |name: &str, owner, frames, source: &str| {
@@ -341,6 +406,8 @@ impl Setup {
         };
         let corrupted: u64 = counts.ports.iter().map(|p| p.corrupted).sum();
         line("corrupted", Owner::Dut, corrupted, "receiver: wrong checksum, length or signature");
+        let wrong = self.translated().map_or(0, |seen| seen.wrong_frames());
+        line("wrongly translated", Owner::Dut, wrong, "receiver: source, tuple, destination or subscriber");
         for (name, dropped) in used.device_drops() {
             line(name, Owner::Dut, dropped, "the device's own count");
         }
@@ -357,7 +424,7 @@ impl Setup {
         if dut == DutKind::KernelBridge {
             counted::leave_out_copies(&mut ledger, broadcasts.sent);
         }
-        Books {
+        Accounting {
             offered: counts.streams.iter().map(|s| s.offered).sum(),
             sent: counts.streams.iter().map(|s| s.sent).sum(),
             received: counts.streams.iter().map(|s| s.received()).sum(),
@@ -366,6 +433,12 @@ impl Setup {
             strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
             clock_jump: used.clock_jump(),
         }
+    }
+
+    /// The threads of device and tester; the latter sent in `sender`.
+    fn parties(&self, sender: u32) -> Vec<u32> {
+        let kernel = self.bed.threads().iter().map(|thread| thread.pid);
+        kernel.chain(self.device.threads()).chain([sender]).collect()
     }
 
     /// Does the device send frames back where they came in?
@@ -396,6 +469,13 @@ fn during(broken: &[String]) -> String {
     format!("{} during the trial", broken.join(", "))
 }
 
+/// What goes on beside a trial.
+#[derive(Default)]
+struct Beside<'a> {
+    disturbance: Option<&'a Disturbance>,
+    witness: Option<Witness>,
+}
+
 /// When a trial began, for the record and for the stopwatch.
 struct Started {
     started: String,
@@ -408,7 +488,7 @@ fn own_tester(bed: &Bed, kind: TesterKind, traffic: &Traffic) -> Result<Tester, 
     Ok(Tester::new(kind, bed.ports().map(interface), traffic.clone(), Some(IdleLoopback(1)))?)
 }
 
-fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan> {
+pub(crate) fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan> {
     if spec.dut == DutKind::External {
         // All CPUs of this machine are the tester's.
         let CpuPlan { dut, .. } = CpuPlan::choose(DutCpus::All)?;
@@ -428,6 +508,7 @@ pub(crate) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
         ip: spec.ip,
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
         spreading: spec.spreading.clone().unwrap_or_default(),
+        sessions: spec.flows.max(SESSIONS),
         ..BedSpec::plain(spec.dut, cpus.dut.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! Is a trial to be believed? Pure: the books of a trial and the limits of the plan in, a verdict out.
+//! Is a trial to be believed? Pure: the frame accounting of a trial and the limits of the plan in, a verdict out.
 
 use std::time::Duration;
 
@@ -7,10 +7,25 @@ use weir_load::counts::{Load, StreamCounts};
 use super::counted::load_parameters;
 use crate::plan::Limits;
 use crate::record::{Broadcasts, LedgerLine, Noise, Owner, Trial, Verdict};
+use crate::search::Measured;
 
-/// The books of a trial.
+/// What a trial says to a search that asked for this load for so long. `rate_error`: the limit of the plan; too slow by more
+/// than that again and again, but never by much, is no noise.
+pub(crate) fn measured(trial: &Trial, loss_ratio: f64, effective: Duration, rate_error: f64) -> Measured {
+    let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.sent.max(1) as f64;
+    // The rate at which the tester both sent and received.
+    let limited = Measured::TesterLimited { achieved_fps: trial.sent_fps() * kept.max(0.0) };
+    match trial.verdict {
+        Verdict::Valid => Measured::Loss { loss_ratio, effective },
+        Verdict::TesterLimited => limited,
+        Verdict::Noisy if trial.noise.rate_error < -rate_error => limited,
+        Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
+    }
+}
+
+/// The accounting of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Books {
+pub(crate) struct Accounting {
     /// Frames that were to be sent.
     pub offered: u64,
     /// Frames that left the tester.
@@ -38,8 +53,8 @@ const CLOCK_JUMP: Duration = Duration::from_millis(1);
 /// One frame in a thousand may leave this late, ns.
 const LATE_P999_NS: u64 = 5_000_000;
 
-impl Books {
-    /// The trial of these books at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point, purpose
+impl Accounting {
+    /// The trial of these accounting at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point, purpose
     /// and start are those that it gets in its series.
     pub(crate) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
         let (verdict, reasons) = judge(&self, &noise, limits);
@@ -79,7 +94,7 @@ impl Books {
         entered as i64 - left as i64 - lost as i64
     }
 
-    /// Books the frames that no counter explains on the device, where one knows what became of them.
+    /// Accounting the frames that no counter explains on the device, where one knows what became of them.
     pub(crate) fn explain_rest(&mut self, name: &str, source: &str) {
         let frames = u64::try_from(self.unexplained()).unwrap_or(0);
         let line = LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: source.into() };
@@ -88,9 +103,9 @@ impl Books {
 }
 
 /// The verdict on a trial and its reasons; the gravest comes first.
-pub(crate) fn judge(books: &Books, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
-    let mut found = invalid(books, limits);
-    found.extend(tester_limited(books, noise, limits));
+pub(crate) fn judge(accounting: &Accounting, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
+    let mut found = invalid(accounting, limits);
+    found.extend(tester_limited(accounting, noise, limits));
     found.extend(noisy(noise, limits));
     found.sort_by_key(|(verdict, _)| gravity(*verdict));
     let verdict = found.first().map_or(Verdict::Valid, |(verdict, _)| *verdict);
@@ -139,39 +154,39 @@ fn percent(share: f64) -> String {
     format!("{:.3} %", share * 100.0)
 }
 
-fn invalid(books: &Books, limits: &Limits) -> Vec<(Verdict, String)> {
+fn invalid(accounting: &Accounting, limits: &Limits) -> Vec<(Verdict, String)> {
     let mut found = Vec::new();
-    let unexplained = books.unexplained();
-    if share(unexplained.unsigned_abs(), books.sent) > limits.unexplained {
+    let unexplained = accounting.unexplained();
+    if share(unexplained.unsigned_abs(), accounting.sent) > limits.unexplained {
         found.push(format!(
-            "the books do not close: {unexplained} of {} frames sent are unexplained (limit {})",
-            books.sent,
+            "the frame accounting does not balance: {unexplained} of {} frames sent are unexplained (limit {})",
+            accounting.sent,
             percent(limits.unexplained)
         ));
     }
-    if books.received > books.sent {
-        found.push(format!("{} frames received, but only {} sent", books.received, books.sent));
+    if accounting.received > accounting.sent {
+        found.push(format!("{} frames received, but only {} sent", accounting.received, accounting.sent));
     }
-    if share(books.strays, books.sent) > limits.unexplained {
-        found.push(format!("{} frames of another trial or stream arrived", books.strays));
+    if share(accounting.strays, accounting.sent) > limits.unexplained {
+        found.push(format!("{} frames of another trial or stream arrived", accounting.strays));
     }
-    if books.sent == 0 && books.offered > 0 {
+    if accounting.sent == 0 && accounting.offered > 0 {
         found.push("no frame left the tester".to_string());
     }
-    if books.clock_jump > CLOCK_JUMP {
-        let jump_s = books.clock_jump.as_secs_f64();
+    if accounting.clock_jump > CLOCK_JUMP {
+        let jump_s = accounting.clock_jump.as_secs_f64();
         found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine slept"));
     }
     found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
 }
 
-fn tester_limited(books: &Books, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
-    let own = books.dropped_by(Owner::Tester);
+fn tester_limited(accounting: &Accounting, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
+    let own = accounting.dropped_by(Owner::Tester);
     if noise.rate_error < -TOO_SLOW {
         let sent = percent(1.0 + noise.rate_error);
         Some((Verdict::TesterLimited, format!("the tester sent at only {sent} of the offered rate")))
-    } else if share(own, books.sent) > limits.rate_error {
-        let reason = format!("the tester itself lost {own} of {} frames", books.sent);
+    } else if share(own, accounting.sent) > limits.rate_error {
+        let reason = format!("the tester itself lost {own} of {} frames", accounting.sent);
         Some((Verdict::TesterLimited, reason))
     } else {
         None
@@ -222,19 +237,25 @@ fn noisy(noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
 mod tests {
     use super::*;
 
-    fn books(offered: u64, sent: u64, received: u64, drops: &[(Owner, u64)]) -> Books {
+    fn accounting(offered: u64, sent: u64, received: u64, drops: &[(Owner, u64)]) -> Accounting {
         let line = |(owner, frames): &(Owner, u64)| LedgerLine {
             name: "ring".into(),
             owner: *owner,
             frames: *frames,
             source: "test".into(),
         };
-        Books { offered, sent, received, ledger: drops.iter().map(line).collect(), ..Books::default() }
+        Accounting {
+            offered,
+            sent,
+            received,
+            ledger: drops.iter().map(line).collect(),
+            ..Accounting::default()
+        }
     }
 
-    fn check(books: Books, mut noise: Noise, expected: Verdict, reason: &str) {
-        noise.rate_error = books.sent as f64 / books.offered as f64 - 1.0;
-        let (verdict, reasons) = judge(&books, &noise, &Limits::default());
+    fn check(accounting: Accounting, mut noise: Noise, expected: Verdict, reason: &str) {
+        noise.rate_error = accounting.sent as f64 / accounting.offered as f64 - 1.0;
+        let (verdict, reasons) = judge(&accounting, &noise, &Limits::default());
         assert_eq!(verdict, expected, "{reasons:?}");
         assert!(reasons.first().map_or("", String::as_str).contains(reason), "{reasons:?}");
     }
@@ -244,44 +265,44 @@ mod tests {
         use Owner::{Dut, Tester};
         use Verdict::*;
         let quiet = Noise::default();
-        check(books(1000, 1000, 1000, &[]), quiet.clone(), Valid, "");
-        check(books(1000, 1000, 600, &[(Dut, 400)]), quiet.clone(), Valid, "");
-        check(books(10_000, 10_000, 9_990, &[]), quiet.clone(), Valid, "");
-        check(books(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, "20 of 10000");
-        check(books(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
-        check(books(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
-        check(books(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "-1.000 %");
+        check(accounting(1000, 1000, 1000, &[]), quiet.clone(), Valid, "");
+        check(accounting(1000, 1000, 600, &[(Dut, 400)]), quiet.clone(), Valid, "");
+        check(accounting(10_000, 10_000, 9_990, &[]), quiet.clone(), Valid, "");
+        check(accounting(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, "20 of 10000");
+        check(accounting(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
+        check(accounting(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
+        check(accounting(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "-1.000 %");
         check(
-            books(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
+            accounting(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
             quiet.clone(),
             TesterLimited,
             "itself lost 1000",
         );
-        assert_eq!(books(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
-        check(books(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
-        check(books(10, 10, 11, &[]), quiet.clone(), Invalid, "");
+        assert_eq!(accounting(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
+        check(accounting(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
+        check(accounting(10, 10, 11, &[]), quiet.clone(), Invalid, "");
         // Of 100 broadcasts each ends somewhere, and none of them hides a test frame.
         let cast = |received, discarded, drops| {
             let broadcasts = Broadcasts { sent: 100, received, discarded };
-            Books { broadcasts, ..books(10_000, 10_000, 9_980, &[(Dut, drops)]) }
+            Accounting { broadcasts, ..accounting(10_000, 10_000, 9_980, &[(Dut, drops)]) }
         };
         check(cast(0, 100, 20), quiet.clone(), Valid, "");
         check(cast(60, 0, 60), quiet.clone(), Valid, "");
         check(cast(0, 70, 50), quiet.clone(), Valid, "");
         check(cast(0, 70, 30), quiet.clone(), Invalid, "20 of 10000");
         check(cast(100, 0, 40), quiet.clone(), Invalid, "-20 of 10000");
-        let jump = |ms| Books { clock_jump: Duration::from_millis(ms), ..books(9, 9, 9, &[]) };
+        let jump = |ms| Accounting { clock_jump: Duration::from_millis(ms), ..accounting(9, 9, 9, &[]) };
         check(jump(1), quiet.clone(), Valid, "");
         check(jump(1500), quiet, Invalid, "jumped by 1.500 s");
         let noise =
             |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
-        check(books(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
-        check(books(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
-        check(books(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
+        check(accounting(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
+        check(accounting(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
+        check(accounting(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
         let skew = |share| Noise { start_skew: Some(share), ..Noise::default() };
-        check(books(9, 9, 9, &[]), skew(0.009), Valid, "");
-        check(books(9, 9, 9, &[]), skew(0.02), Noisy, "up to 2.000 % of the trial apart");
-        check(books(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
+        check(accounting(9, 9, 9, &[]), skew(0.009), Valid, "");
+        check(accounting(9, 9, 9, &[]), skew(0.02), Noisy, "up to 2.000 % of the trial apart");
+        check(accounting(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
     }
 
     #[test]
@@ -307,11 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_to_be_lost_with_a_link_closes_the_books() {
-        let mut books = books(1000, 1000, 400, &[(Owner::Dut, 100)]);
-        books.explain_rest("links down", "test");
-        assert_eq!((books.unexplained(), books.ledger.last().map(|line| line.frames)), (0, Some(500)));
-        books.explain_rest("links down", "test");
-        assert_eq!(books.ledger.len(), 2, "there is no rest");
+    fn what_is_known_to_be_lost_with_a_link_closes_the_accounting() {
+        let mut accounting = accounting(1000, 1000, 400, &[(Owner::Dut, 100)]);
+        accounting.explain_rest("links down", "test");
+        assert_eq!(
+            (accounting.unexplained(), accounting.ledger.last().map(|line| line.frames)),
+            (0, Some(500))
+        );
+        accounting.explain_rest("links down", "test");
+        assert_eq!(accounting.ledger.len(), 2, "there is no rest");
     }
 }

@@ -51,11 +51,13 @@ pub struct Limits {
     pub steal: f64,
     /// How often a noisy trial is repeated.
     pub retries: u32,
+    /// Shall clocks of the CPUs tell when one of them stood still?
+    pub witness: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { unexplained: 0.001, rate_error: 0.001, steal: 0.01, retries: 3 }
+        Limits { unexplained: 0.001, rate_error: 0.001, steal: 0.01, retries: 3, witness: true }
     }
 }
 

@@ -133,6 +133,7 @@ fn read_limits(section: Section<'_>) -> Limits {
         rate_error: section.one("rate_error", value::ratio).unwrap_or(default.rate_error),
         steal: section.one("steal", value::ratio).unwrap_or(default.steal),
         retries: section.one("retries", value::count(0..=100)).unwrap_or(default.retries),
+        witness: section.one("witness", value::flag).unwrap_or(default.witness),
     };
     section.finish();
     limits

@@ -60,7 +60,7 @@ fn mistakes_of_a_short_form_have_their_lines() {
     assert_eq!(
         read(&plan, &[]).unwrap_err().to_string(),
         "p:12: `colour` is no option of [search]: use kind, min_fps, max_fps, time_limit_s, trial_s, resolution, \
-         loss_ratio\n\
+         loss_ratio, loss\n\
          p:14: latency.times: `0` is out of range: use a whole number from 1 to 1000\n\
          p:15: short: latency.timez: `timez` is no option of [latency]: did you mean `times`?\n\
          p:16: short: latenzy.times: `latenzy` is no option of a plan: did you mean `latency`?"
@@ -142,7 +142,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "flows = ",
             "line_bits_per_s = \"fast\"\nflows = ",
-            "p:8: traffic.line_bits_per_s: `fast` is no line speed: use 10G, 2.5Gbit or 10e9",
+            "p:8: traffic.line_bits_per_s: `fast` is no line speed in bit/s: use 10G, 2.5Gbit or 10e9",
         ),
         (
             "flows = ",
@@ -201,7 +201,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "max_fps = \"2M\"",
             "trial_s = 0",
-            "p:11: search.trial_s: `0` is no time in seconds: use 0.001 to 86400",
+            "p:11: search.trial_s: `0` is no time from 1ms to 1d: use 10s, 100ms, 5m (minutes) or 2h",
         ),
         (
             "max_fps = \"2M\"",
@@ -233,7 +233,7 @@ fn each_mistake_has_its_line_and_remedy() {
             "\"2M\"",
             "\"2M\"\n[frame_loss]\nstep_percent = 0.5\n[back_to_back]\nmax_burst_s = 31\ntrails = 1",
             "p:13: frame_loss.step_percent: `0.5` is no step between loads: use 1 to 100 percent\n\
-             p:15: back_to_back.max_burst_s: `31` is no time in seconds: use 0.001 to 30\n\
+             p:15: back_to_back.max_burst_s: `31` is no time from 1ms to 30s: use 10s, 100ms, 5m (minutes) or 2h\n\
              p:16: `trails` is no option of [back_to_back]: did you mean `trials`?",
         ),
         (
@@ -247,7 +247,7 @@ fn each_mistake_has_its_line_and_remedy() {
             "\"2M\"",
             "\"2M\"\n[bursts]\nframes = 1\n[soak]\nduration_s = 9999999",
             "p:13: bursts.frames: `1` is out of range: use a whole number from 2 to 65535\n\
-             p:15: soak.duration_s: `9999999` is no time in seconds: use 0.001 to 2592000",
+             p:15: soak.duration_s: `9999999` is no time from 1ms to 30d: use 10s, 100ms, 5m (minutes) or 2h",
         ),
         (
             "\"2M\"",
@@ -325,7 +325,7 @@ fn mistakes_of_a_search() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let plan =
         "[dut]\nkind = \"router\"\ncpu = 1\n[traffic]\nframe_bytes = 1\nflows = 0\n[serach]\nkind = 1\n";
     assert_eq!(
@@ -334,7 +334,7 @@ fn all_mistakes_are_told_at_once() {
          p:1: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]\n\
          p:2: dut.kind: `router` is no device under test: use wire, kernel-forward, kernel-stateless, \
          kernel-stateful, kernel-nat, kernel-bridge, xdp-forward, node-forward, \
-         node-forward-packet, node-stateless, node-stateful, node-nat, external, faulty\n\
+         node-forward-packet, node-stateless, node-stateful, node-nat, prefix-nat, external, faulty\n\
          p:3: `cpu` is no option of [dut]: did you mean `cpus`?\n\
          p:5: traffic.frame_bytes: `1` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518\n\
          p:6: traffic.flows: `0` is out of range: use a whole number from 1 to 16000000\n\
@@ -504,11 +504,11 @@ fn a_box_is_described_completely_or_not_at_all() {
     );
     assert_eq!(external.external.unwrap().mac, Some([[2, 0, 0, 0, 0, 1]; 2]));
     // A far port is the second one, so that both directions can be had.
-    let far = plan("[external]\nports = \"a\"\nfar = \"r@h\"\nfar_port = \"b\"");
-    let external = throughput(read(&far, &[]).unwrap()).external.unwrap();
-    assert!(!external.is_hairpin() && external.far.is_some_and(|far| far.weir == "weir"));
+    let remote = plan("[external]\nports = \"a\"\nfar = \"r@h\"\nfar_port = \"b\"");
+    let external = throughput(read(&remote, &[]).unwrap()).external.unwrap();
+    assert!(!external.is_hairpin() && external.remote.is_some_and(|remote| remote.weir == "weir"));
     let round_trips = ["traffic.direction=reflect"];
-    assert!(read(&(far + "\n[latency]\n[pdv]"), &round_trips).is_ok());
+    assert!(read(&(remote + "\n[latency]\n[pdv]"), &round_trips).is_ok());
     // Where no box is measured, its description does no harm.
     assert!(read(&(PLAN.to_string() + "[external]\nports = \"a\""), &[]).is_ok());
 }
@@ -529,6 +529,8 @@ fn the_reference_explains_every_option() {
         plan("experiment = \"peers-generator\"\n[peers]\nzzzzzz = 1"),
         plan("experiment = \"capture\"\n[capture]\nzzzzzz = 1"),
         plan("experiment = \"peers-capture\"\n[capture_peers]\nzzzzzz = 1"),
+        plan("experiment = \"nat\"\n[nat]\nzzzzzz = 1"),
+        plan("experiment = \"nat\"\n[rfc9693]\nzzzzzz = 1"),
     ]);
     for text in texts {
         let mistakes = read(&text, &[]).unwrap_err().to_string();
@@ -543,6 +545,16 @@ fn the_reference_explains_every_option() {
             assert!(ways.iter().any(|way| options().contains(way)), "`{option}` is not explained ({known})");
         }
     }
+}
+
+#[test]
+fn plans_of_before_call_capture_methods_rungs() {
+    let text =
+        |key| format!("question = \"?\"\nexperiment = \"capture\"\n[capture]\n{key} = [\"ring\", \"xdp\"]");
+    let points = |key| read(&text(key), &[]).unwrap().experiment.points();
+    assert_eq!(points("rungs"), points("methods"));
+    let all = read("question = \"?\"\nexperiment = \"capture\"", &[]).unwrap().experiment.points();
+    assert!(points("rungs") < all);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub struct CaptureTime {
     pub receive_ns: u64,
     /// Capture threads in the kernel: system calls, copies out of queues.
     pub system_ns: u64,
-    /// Capture threads outside of it: the rung's own code, and the consumer where it is not known apart.
+    /// Capture threads outside of it: the method's own code, and the consumer where it is not known apart.
     pub user_ns: u64,
     /// The consumer, which reads the head of each frame. Sampled, in a trial that was looked at closely.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -71,6 +71,13 @@ pub struct Noise {
     /// it tells where the host had put the virtual CPUs.
     #[serde(default)]
     pub handover_ns: Option<f64>,
+    /// The same just after it, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover_after_ns: Option<f64>,
+    /// Time of a step on the DUT's core before and after the trial, ns, where that was measured: it is longer while somebody
+    /// else uses the other thread of that core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_step_ns: Option<[f64; 2]>,
     /// When frames left, in a trial that was made to find this out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub departures: Option<Departures>,

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Trial;
+use super::{Trial, Verdict};
 
 /// A type that a rig records with its trials.
 pub trait Detail: Serialize + DeserializeOwned {
@@ -23,6 +23,11 @@ impl Trial {
     /// The detail of this type; `None` if the trial has none, or that of another version.
     pub fn detail<D: Detail>(&self) -> Option<D> {
         D::deserialize(self.details.0.get(D::KEY)?).ok()
+    }
+
+    /// The detail of this type, of a trial that is not invalid: what was seen in spite of a disturbance counts.
+    pub(crate) fn believed<D: Detail>(&self) -> Option<D> {
+        if self.verdict == Verdict::Invalid { None } else { self.detail() }
     }
 
     /// The trial with this detail; a number that is not finite is lost, as in JSON.

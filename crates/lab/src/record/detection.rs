@@ -1,4 +1,4 @@
-//! How an attack was told.
+//! How an attack was reported.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::Detail;
 /// What a program that watches for attacks said of one, and what is true.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Detection {
-    /// Seconds from the attack's first frame until it was told; `None`: it was not.
+    /// Seconds from the attack's first frame until it was reported; `None`: it was not.
     pub after_s: Option<f64>,
     /// The rate that the program states, frames/s.
     pub stated_fps: Option<f64>,
-    /// Mean rate of the frames that arrived until it was told, or until the attack was over, frames/s.
+    /// Mean rate of the frames that arrived until it was reported, or until the attack was over, frames/s.
     pub true_fps: f64,
 }
 

@@ -1,6 +1,7 @@
 //! What was found at a point: the rates of its search, the figures of its procedures.
 
 use serde::{Deserialize, Serialize};
+use weir_measure::placement::Place;
 use weir_measure::search::GoalValue;
 
 /// What the search found at a point.
@@ -10,12 +11,19 @@ pub struct PointResult {
     pub search: String,
     /// One entry per goal.
     pub goals: Vec<GoalResult>,
-    /// How the rate relates to those of others that were measured in turns with it.
+    /// How the rate relates to those of others that were measured alternately with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
     /// What the procedures after the search found, in the order in which they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub procedures: Vec<ProcedureResult>,
+}
+
+impl PointResult {
+    /// Of a point that was not searched, with one procedure.
+    pub(crate) fn without_search(way: &str, procedure: ProcedureResult) -> PointResult {
+        PointResult { search: way.into(), procedures: vec![procedure], ..PointResult::default() }
+    }
 }
 
 /// What one procedure found at a point: latency, back-to-back frames, system recovery and the like.
@@ -29,6 +37,9 @@ pub struct ProcedureResult {
     pub parameters: Vec<(String, String)>,
     /// What was found; the first is the headline.
     pub figures: Vec<Figure>,
+    /// How its first figure relates to that of other points, within rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     /// Why figures are missing or mean less than they should, one sentence each.
     pub irregular: Vec<String>,
     /// Losses with their dates, oldest first, where the procedure looks for them.
@@ -80,11 +91,14 @@ pub enum Statistic {
     Median,
 }
 
-/// The first goal's rate divided by that of another point, round by round.
+/// A rate divided by that of another point, round by round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Order of the other point in the run.
     pub point_index: usize,
+    /// Where the CPUs were in the rounds that count, if they are kept apart by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// Median over the rounds of this point's rate by that of the other one.
     pub ratio: f64,
     /// Exact interval of that median (95 %), when there are at least six rounds.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Counts and latency of one flow group in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
-    /// `a>b`, `b>a`, `a>b>a` when the far end reflects, or `a>a` when the device sends frames back where they came in.
+    /// `a>b`, `b>a`, `a>b>a` when the remote end reflects, or `a>a` when the device sends frames back where they came in.
     pub direction: String,
     /// Flow group, from 0.
     pub group: u32,

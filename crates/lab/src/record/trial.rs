@@ -1,6 +1,8 @@
 //! A trial: how much was offered, what came back, where the rest went, and whether that is to be believed.
 
 use serde::{Deserialize, Serialize};
+use weir_measure::capacity::Window;
+use weir_measure::stops::Stop;
 
 use super::{Cost, Details, Finding, Noise, Stream};
 
@@ -58,12 +60,27 @@ pub struct Trial {
     pub cost: Cost,
     /// How quiet the machine and how exact the tester was.
     pub noise: Noise,
+    /// When tester and device did not run, in a trial that has a witness of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnessed: Option<Witnessed>,
+    /// What arrived, window by window, in a trial of forwarding capacity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// What went wrong with frames, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// What only its rig knows.
     #[serde(flatten)]
     pub details: Details,
+}
+
+/// What a witness saw in a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Witnessed {
+    /// Times in which a CPU of tester or device did not run what it should; times since the first frame was due.
+    pub stops: Vec<Stop>,
+    /// Frames lost meanwhile and by the queue that a stop filled; the others were lost while everything ran.
+    pub lost_by_stops: u64,
 }
 
 /// Frames to the Ethernet broadcast address that went along with the test frames (RFC 2544, section 11.1).
@@ -95,6 +112,13 @@ impl Trial {
         let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester));
         if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
     }
+
+    /// The same without what was lost by stops of a CPU, where a witness saw them.
+    pub fn running_loss_ratio(&self) -> f64 {
+        let by_stops = self.witnessed.as_ref().map_or(0, |seen| seen.lost_by_stops);
+        let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester)).saturating_sub(by_stops);
+        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
+    }
 }
 
 /// What a trial was for.
@@ -120,14 +144,14 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The tester did its part, the machine was quiet, the books close.
+    /// The tester did its part, the machine was quiet, the frame accounting balances.
     #[default]
     Valid,
     /// The tester could not send what was offered, or lost frames itself.
     TesterLimited,
     /// Steal, foreign load or pacing error beyond the limits.
     Noisy,
-    /// The books do not close, the test bed changed, the clock jumped.
+    /// The frame accounting does not balance, the test bed changed, the clock jumped.
     Invalid,
 }
 

@@ -1,8 +1,8 @@
 //! What a section of a report is made of, whatever it is shown on: a page, a terminal, Markdown or LaTeX.
 
-use crate::view::Table;
-use crate::view::page::{bullets, details, figure, note, paragraph, section};
+use crate::view::page::{bullets, details, figure, legend_of, note, paragraph, section};
 use crate::view::svg::escape;
+use crate::view::{Style, Table};
 
 /// A section of a report.
 pub struct Part {
@@ -31,6 +31,8 @@ pub(crate) enum Block {
         /// What they show.
         caption: &'static str,
     },
+    /// Which line of the drawings that follow is what.
+    Legend(Vec<(Style, String)>),
     /// One drawing over the whole width.
     Wide(String, &'static str),
     /// How the numbers were made.
@@ -78,6 +80,7 @@ impl Block {
                 let class = if drawings.len() > 2 { "multiples" } else { "pair" };
                 figure(class, drawings, caption, &Table::default())
             }
+            Block::Legend(lines) => legend_of(lines.iter().map(|(style, name)| (*style, name.as_str()))),
             Block::Wide(drawing, caption) => {
                 figure("", std::slice::from_ref(drawing), caption, &Table::default())
             }

@@ -33,6 +33,11 @@ pub(crate) fn median_ns_per_frame(point: &PointData) -> Option<f64> {
     median(point, |cost| cost.ns_per_frame)
 }
 
+/// Reference cycles of the device per frame at the throughput.
+pub(super) fn median_cycles_per_frame(point: &PointData) -> Option<f64> {
+    median(point, |cost| cost.cycles_per_frame)
+}
+
 /// With longer names of devices the table would not fit beside the chart.
 const BESIDE: usize = 20;
 
@@ -48,7 +53,7 @@ fn per_frame(all: &Comparison<'_>) -> String {
                 point.point.frame.clone(),
                 series.label.clone(),
                 exact(*ns),
-                or_dash(median(point, |c| c.cycles_per_frame), full),
+                or_dash(median_cycles_per_frame(point), full),
                 or_dash(trials.first(), |t| full(t.offered_fps)),
                 trials.len().to_string(),
             ]);

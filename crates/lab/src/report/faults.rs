@@ -17,7 +17,7 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
     format!("<h3>What went wrong with frames</h3>\n{}{}", note(EXPLANATION), table.html())
 }
 
-const EXPLANATION: &str = "Told from the frames alone, whatever the verdict of the trial. Loss and delay above the throughput \
+const EXPLANATION: &str = "Reported from the frames alone, whatever the verdict of the trial. Loss and delay above the throughput \
     of a point are what its search looks for, and are left out; those of a reset, which is done on purpose, are not.";
 
 fn table(all: &Comparison<'_>) -> Table {

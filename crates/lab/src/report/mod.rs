@@ -6,17 +6,20 @@
 //! A report is a pure function of its records. The figures are SVG drawn here, so that they print, can be
 //! read without colour and can be compared in tests.
 
+pub(crate) mod answer;
 pub(crate) mod bars;
 pub(crate) mod block;
 mod by_size;
 mod columns;
 mod cost;
 pub(crate) mod faults;
+mod first;
 pub(crate) mod flame;
 pub(crate) mod heat;
+mod interleaved;
 mod latency;
 mod ledger;
-mod lines;
+pub(crate) mod lines;
 mod loss;
 mod method;
 mod procedures;
@@ -24,11 +27,10 @@ mod rules;
 mod summary;
 mod throughput;
 mod timeline;
-mod turns;
 
-pub(crate) use turns::table as turns;
+pub(crate) use interleaved::table as interleaved;
 
-use crate::run_data::{RunData, name};
+use crate::run_data::RunData;
 use crate::view::svg::escape;
 use crate::view::{Comparison, format, page};
 
@@ -37,7 +39,7 @@ pub fn html(runs: &[RunData]) -> String {
     let all = Comparison::new(runs);
     let title = title(runs);
     let body = [
-        head(runs, &title),
+        first::html(&all, &title),
         findings(&all),
         throughput::html(&all),
         rules::html(&all),
@@ -75,24 +77,6 @@ fn title(runs: &[RunData]) -> String {
     }
 }
 
-fn head(runs: &[RunData], title: &str) -> String {
-    let mut questions: Vec<&str> = runs.iter().map(|r| r.run.question.as_str()).collect();
-    questions.dedup();
-    let questions = questions.iter().map(|q| format!("<p class=\"question\">{}</p>\n", escape(q)));
-    let kickers = runs.iter().map(|r| {
-        let m = &r.run.machine;
-        let text =
-            format!("Run {} ({}), {}, {}, {}", r.run.id, name(&r.run.state), r.run.started, m.cpu, m.kernel);
-        format!("<p class=\"kicker\">{}</p>\n", escape(&text))
-    });
-    format!(
-        "<header>\n<h1>{}</h1>\n{}{}</header>\n",
-        escape(title),
-        kickers.collect::<String>(),
-        questions.collect::<String>()
-    )
-}
-
 fn findings(all: &Comparison<'_>) -> String {
     let found = summary::findings(all);
     if found.is_empty() {
@@ -103,7 +87,8 @@ fn findings(all: &Comparison<'_>) -> String {
             if group.heading.is_empty() { "" } else { &format!("<h2>{}</h2>\n", escape(&group.heading)) };
         format!("{heading}{}", page::bullets(&group.sentences))
     });
-    format!("<div class=\"findings\">\n{}</div>\n", groups.collect::<String>())
+    let body = format!("<div class=\"findings\">\n{}</div>\n", groups.collect::<String>());
+    page::section("findings", "All findings", &body)
 }
 
 #[cfg(test)]

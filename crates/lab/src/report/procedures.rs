@@ -115,14 +115,14 @@ fn bars(title: &str, found: &[Found<'_, '_>]) -> String {
 }
 
 /// Beyond so many times the longest bar a tick would make slivers of all bars: it is in the table only.
-const FAR: f64 = 5.0;
+const REMOTE: f64 = 5.0;
 
 /// Names of the other figures of the headline's unit that can be drawn beside it.
 fn beside(found: &[Found<'_, '_>], headline: &Figure) -> Vec<String> {
     let of_unit = || found.iter().flat_map(|f| &f.result.figures).filter(|g| g.unit == headline.unit);
     let largest =
         |name: &str| of_unit().filter(|g| g.name == name).filter_map(|g| g.value).fold(0.0, f64::max);
-    let most = FAR * largest(&headline.name);
+    let most = REMOTE * largest(&headline.name);
     let mut names: Vec<String> = Vec::new();
     for figure in of_unit().filter(|g| g.name != headline.name) {
         if !names.contains(&figure.name) && (f64::MIN_POSITIVE..=most).contains(&largest(&figure.name)) {

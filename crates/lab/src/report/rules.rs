@@ -13,7 +13,7 @@ use crate::view::page::{figure, legend_of, note, section};
 use crate::view::{Comparison, Rate, Style, Table, frame_name, handover};
 
 /// Below this many rules between two points, their difference is mostly noise.
-const FAR: f64 = 50.0;
+const REMOTE: f64 = 50.0;
 
 /// A filter of one kind under one traffic.
 struct Filter<'a> {
@@ -73,7 +73,7 @@ pub(crate) fn findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
 }
 
 fn cost_of_a_rule(filter: &Filter<'_>) -> Option<String> {
-    let told = filter.forms.iter().filter(|form| form.is_chain()).filter_map(|form| {
+    let reported = filter.forms.iter().filter(|form| form.is_chain()).filter_map(|form| {
         let slope = form.slope()?;
         let (low, high) = form.slopes();
         let spread = match high / low > 1.1 {
@@ -83,14 +83,14 @@ fn cost_of_a_rule(filter: &Filter<'_>) -> Option<String> {
         let about = if form.ends().is_some_and(|(a, b)| a.apart(&b).is_none()) { "" } else { "about " };
         Some(format!("{about}{} ns in {}{spread}", significant(slope), form.name))
     });
-    let told: Vec<_> = told.collect();
+    let reported: Vec<_> = reported.collect();
     let ends = filter.forms.iter().filter(|form| form.is_chain()).find_map(Form::ends)?;
-    (!told.is_empty()).then(|| {
+    (!reported.is_empty()).then(|| {
         format!(
             "{}, {}: a rule costs a frame {} of CPU time, between {} and {}.",
             filter.name,
             frame_name(filter.frame),
-            list(&told),
+            list(&reported),
             full(ends.0.rules),
             rules(ends.1.rules)
         )
@@ -98,12 +98,13 @@ fn cost_of_a_rule(filter: &Filter<'_>) -> Option<String> {
 }
 
 fn savings(filter: &Filter<'_>) -> Option<String> {
-    let told = filter.forms.iter().filter(|form| form.is_chain()).flat_map(|chain| {
+    let reported = filter.forms.iter().filter(|form| form.is_chain()).flat_map(|chain| {
         let sets = filter.forms.iter().filter(|set| !set.is_chain() && set.maker() == chain.maker());
         sets.filter_map(move |set| saving(chain, set))
     });
-    let told: Vec<_> = told.collect();
-    (!told.is_empty()).then(|| format!("{}, {}: {}.", filter.name, frame_name(filter.frame), told.join("; ")))
+    let reported: Vec<_> = reported.collect();
+    (!reported.is_empty())
+        .then(|| format!("{}, {}: {}.", filter.name, frame_name(filter.frame), reported.join("; ")))
 }
 
 fn rules(n: f64) -> String {
@@ -166,11 +167,11 @@ impl<'a> Form<'a> {
 
     /// Smallest and largest slope between neighbours that are far enough apart, ns per rule.
     fn slopes(&self) -> (f64, f64) {
-        let far = self
+        let remote = self
             .costs
             .windows(2)
-            .filter(|pair| pair[1].rules - pair[0].rules >= FAR && pair[0].apart(&pair[1]).is_none());
-        range(far.map(|pair| (pair[1].ns - pair[0].ns) / (pair[1].rules - pair[0].rules)))
+            .filter(|pair| pair[1].rules - pair[0].rules >= REMOTE && pair[0].apart(&pair[1]).is_none());
+        range(remote.map(|pair| (pair[1].ns - pair[0].ns) / (pair[1].rules - pair[0].rules)))
     }
 }
 

@@ -3,8 +3,8 @@
 
 mod comparisons;
 
+use super::interleaved;
 use super::rules;
-use super::turns;
 use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
 use crate::rigs;
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
@@ -42,7 +42,7 @@ pub(crate) fn findings(all: &Comparison<'_>) -> Vec<Findings> {
         let parts = [
             state(data).into_iter().collect(),
             rules::findings(all, data),
-            turns::findings(all, data),
+            interleaved::findings(all, data),
             results(all, data),
             rigs::all().flat_map(|rig| rig.findings(data)).collect(),
             trust(data),
@@ -236,7 +236,7 @@ fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Opt
 }
 
 /// Whether the tester could be the limit.
-fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
+pub(super) fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
     let mut closest: Option<(f64, &PointData, Rate)> = None;
     for frame in &all.frames {
         let here = || data.points.iter().filter(|p| p.point.frame == *frame);
@@ -293,7 +293,7 @@ fn tester_limited(point: &PointData) -> bool {
 }
 
 /// How the run ended, unless it is complete.
-fn state(data: &RunData) -> Option<String> {
+pub(super) fn state(data: &RunData) -> Option<String> {
     if data.points.is_empty() {
         return Some("The run has no points: nothing was measured, and nothing can be concluded.".into());
     }
@@ -303,7 +303,10 @@ fn state(data: &RunData) -> Option<String> {
         RunState::Complete => None,
         RunState::Running => Some(format!("The run has not ended: {of} so far.")),
         RunState::Interrupted => Some(format!("The run was interrupted: {of}; what was measured is shown.")),
-        RunState::Failed => Some(format!("The run failed: {of}; what was measured is shown.")),
+        RunState::Failed => {
+            let why = data.run.failure.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+            Some(format!("The run failed{why}: {of}; what was measured is shown."))
+        }
     }
 }
 
@@ -349,10 +352,10 @@ fn repetitions(data: &RunData) -> Option<String> {
     }
 }
 
-fn verdicts(data: &RunData) -> Option<String> {
-    // What was captured, or told, in spite of a disturbance counts.
+pub(super) fn verdicts(data: &RunData) -> Option<String> {
+    // What was captured, or reported, in spite of a disturbance counts.
     let listens = |p: &PointData| {
-        matches!(p.measures(), Some(Measures::Capture | Measures::Captor | Measures::Detector))
+        matches!(p.measures(), Some(Measures::Capture | Measures::CaptureTool | Measures::Detector))
     };
     let points = data.points.iter().filter(|p| !p.is_ceiling());
     let all: Vec<_> = points.flat_map(|p| p.measured().map(move |t| (t.verdict, listens(p)))).collect();

@@ -1,5 +1,6 @@
 //! Throughput by frame size and device, in frames/s and in Mbit/s, under the ceilings of tester and line.
 
+use super::answer::headline;
 use super::bars::{Bar, BarChart, Group};
 use super::loss::drawn;
 use crate::record::GoalResult;
@@ -10,6 +11,8 @@ use crate::view::{Comparison, Rate, Series, Table, frame_name};
 
 /// Rows that one figure holds: about a printed page.
 const ROWS: usize = 40;
+/// And the one on the first screen.
+const FIRST_ROWS: usize = 12;
 
 /// The section; empty when no point was searched.
 pub(crate) fn html(all: &Comparison<'_>) -> String {
@@ -19,8 +22,8 @@ pub(crate) fn html(all: &Comparison<'_>) -> String {
         return String::new();
     }
     let figures = if searched { figures(all) + &super::by_size::html(all) } else { String::new() };
-    let turns = super::turns::html(all);
-    let body = format!("{figures}{turns}<h3>All goals</h3>\n{}{}", table.html(), note(EXPLANATION));
+    let interleaved = super::interleaved::html(all);
+    let body = format!("{figures}{interleaved}<h3>All goals</h3>\n{}{}", table.html(), note(EXPLANATION));
     section("throughput", "Throughput by frame size and device", &body)
 }
 
@@ -59,7 +62,7 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
             format!("{}, {}: {rate}", frame_name(&p.point.frame), s.label)
         });
         let description = texts.collect::<Vec<_>>().join("; ");
-        chart(all, frames, unit).draw(&title, &description)
+        chart(all, frames, (unit, Rate::headline)).draw(&title, &description)
     });
     let caption = format!(
         "Median of the repetitions for the goal {}; whiskers: 95 % interval; thin ticks: the \
@@ -67,6 +70,24 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
         goals.join(", ")
     );
     figure("pair", &drawings, &caption, &Table::default())
+}
+
+/// The one drawing of the first screen: rates with their intervals, of so many frame sizes as fit there.
+pub(super) fn first(all: &Comparison<'_>) -> String {
+    let most = all.frames.iter().map(|frame| all.at(frame).len()).max().unwrap_or(0);
+    let fits = if most * 2 <= FIRST_ROWS { 2 } else { 1 };
+    let ends = [all.frames.first(), all.frames.last()];
+    let mut frames: Vec<&str> = ends.into_iter().flatten().copied().take(fits).collect();
+    frames.dedup();
+    let rates = all.all().into_iter().filter_map(|(_, point)| headline(point));
+    if rates.count() == 0 || most > ROWS {
+        return String::new();
+    }
+    let drawing = chart(all, &frames, (Unit::Frames, headline));
+    let drawing = drawing.draw("Frames/s", "The numbers are in the table below.");
+    let caption = "Frames/s in steady overload, or where that was not measured those that meet the first goal, with 95 % \
+                   intervals (whiskers). The tester without a device is cut.";
+    figure("", &[drawing], caption, &Table::default())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -102,22 +123,26 @@ impl Unit {
     }
 }
 
-fn chart(all: &Comparison<'_>, frames: &[&str], unit: Unit) -> BarChart {
+/// How long the bars are: in this unit, and which rate of a point.
+type Length = (Unit, fn(&PointData) -> Option<Rate>);
+
+fn chart(all: &Comparison<'_>, frames: &[&str], length: Length) -> BarChart {
+    let unit = length.0;
     let groups = frames.iter().map(|frame| {
         let points = all.at(frame);
         let line = points.iter().filter_map(|(_, p)| p.point.line_fps.map(|l| unit.of(p, l)));
         Group {
             label: frame_name(frame),
             limit: line.max_by(f64::total_cmp),
-            bars: points.iter().map(|(series, point)| bar(series, point, unit)).collect(),
+            bars: points.iter().map(|(series, point)| bar(series, point, length)).collect(),
         }
     });
     let limit_name = "line rate".into();
     BarChart { groups: groups.collect(), unit: unit.name().into(), number: unit.number(), limit_name }
 }
 
-fn bar(series: &Series<'_>, point: &PointData, unit: Unit) -> Bar {
-    let rate = Rate::headline(point);
+fn bar(series: &Series<'_>, point: &PointData, (unit, headline): Length) -> Bar {
+    let rate = headline(point);
     let others = point.goals().iter().skip(1).filter_map(Rate::of);
     let text = match &rate {
         Some(rate) => unit.text(point, rate),

@@ -5,7 +5,11 @@ pub mod buffers;
 pub mod capture;
 pub mod capture_peers;
 pub mod detect_peers;
+pub mod files;
 pub mod generators;
+pub mod mail;
+pub mod nat;
+pub mod servers;
 #[cfg(test)]
 mod sleep;
 pub mod throughput;
@@ -18,7 +22,11 @@ const ALL: &[&dyn Rig] = &[
     &capture::CaptureRig,
     &capture_peers::CapturePeersRig,
     &detect_peers::DetectPeersRig,
+    &nat::NatRig,
     &buffers::BuffersRig,
+    &servers::ServersRig,
+    &files::FilesRig,
+    &mail::MailRig,
     #[cfg(test)]
     &sleep::SleepRig,
 ];

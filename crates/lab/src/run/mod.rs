@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use weir_load::{LoadError, TesterKind};
-use weir_port::capture::{CaptureError, Rung};
+use weir_port::capture::{CaptureError, Method};
 use weir_testbed::device::DeviceError;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::process::{is_alive, this_process};
@@ -35,7 +35,7 @@ pub(crate) mod series;
 pub(crate) mod testing;
 
 pub use folder::sweep_folders;
-use resume::Past;
+use resume::KeptTrials;
 
 /// What ended a run before its time.
 #[derive(Debug, thiserror::Error)]
@@ -49,14 +49,14 @@ pub enum RunError {
     /// The device under test could not be started.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A rung of the capture ladder could not be opened.
+    /// A method of the capture ladder could not be opened.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// Capturing ended early.
-    #[error("capturing by {rung} ended early: {source}")]
+    #[error("capturing by {method} ended early: {source}")]
     Reading {
-        /// Which rung.
-        rung: Rung,
+        /// Which method.
+        method: Method,
         /// Why.
         source: std::io::Error,
     },
@@ -138,7 +138,7 @@ pub struct Options<'a> {
     pub tester_limits: Vec<String>,
     /// Set to end the run.
     pub stop: &'a AtomicBool,
-    /// Told what goes on.
+    /// Reported what goes on.
     pub observe: &'a (dyn Fn(Event) + Sync),
 }
 
@@ -150,7 +150,7 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
     plan.experiment.preflight(options.tester)?;
     let mut record = begin(plan, options);
     record.id = store.begin_run(&record)?;
-    execute(plan, record, &Past::default(), store, options)
+    execute(plan, record, &KeptTrials::default(), store, options)
 }
 
 /// Goes on with a run that was interrupted or has failed; `plan` is the one of its record. Its own seed counts, and
@@ -159,15 +159,22 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
 /// # Errors
 /// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
 pub fn resume(plan: &Plan, data: RunData, store: &Store, options: &Options) -> Result<i64, RunError> {
-    let (mut record, past) = Past::of(data, options)?;
+    let (mut record, resumed) = KeptTrials::of(data, options)?;
     plan.experiment.preflight(options.tester)?;
     record.process = this_process();
+    record.failure = None;
     record.resumed.push(time::now());
     store.reopen_run(&record)?;
-    execute(plan, record, &past, store, options)
+    execute(plan, record, &resumed, store, options)
 }
 
-fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Options) -> Result<i64, RunError> {
+fn execute(
+    plan: &Plan,
+    record: Run,
+    resumed: &KeptTrials,
+    store: &Store,
+    options: &Options,
+) -> Result<i64, RunError> {
     (options.observe)(Event::Run(&record));
     let settings = Settings {
         tester: options.tester,
@@ -177,14 +184,14 @@ fn execute(plan: &Plan, record: Run, past: &Past, store: &Store, options: &Optio
         tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
-    let run = Running { record: &record, past, experiment: &(), store, options, settings, journal };
+    let run = Running { record: &record, resumed, experiment: &(), store, options, settings, journal };
     let result = plan.experiment.run(run);
-    let state = match &result {
-        Ok(()) => RunState::Complete,
-        Err(RunError::Interrupted(_)) => RunState::Interrupted,
-        Err(_) => RunState::Failed,
-    };
-    store.finish_run(record.id, state, &time::now())?;
+    let now = time::now();
+    match &result {
+        Ok(()) => store.finish_run(record.id, RunState::Complete, &now)?,
+        Err(RunError::Interrupted(_)) => store.finish_run(record.id, RunState::Interrupted, &now)?,
+        Err(error) => store.fail_run(&Run { failure: Some(error.to_string()), ..record.clone() }, &now)?,
+    }
     result.map(|()| record.id)
 }
 
@@ -214,13 +221,14 @@ fn begin(plan: &Plan, options: &Options) -> Run {
         tester: tester(plan, options),
         deviations: plan.experiment.deviations(),
         resumed: Vec::new(),
+        failure: None,
         uuid: Uuid::new_v4().to_string(),
     }
 }
 
 fn tester(plan: &Plan, options: &Options) -> Tester {
-    if plan.experiment.is_simulated() {
-        return Tester { generator: SIMULATED.into(), receiver: SIMULATED.into(), ..Tester::default() };
+    if let Some(means) = plan.experiment.without_frames() {
+        return Tester { generator: means.into(), receiver: means.into(), ..Tester::default() };
     }
     let receiver = match options.tester {
         TesterKind::Xdp => "xdp",
@@ -235,9 +243,6 @@ fn tester(plan: &Plan, options: &Options) -> Tester {
     }
 }
 
-/// Generator and receiver of a run without frames.
-const SIMULATED: &str = "simulated";
-
 fn generator_name(tester: TesterKind) -> &'static str {
     match tester {
         TesterKind::Xdp => "xdp-live-frames",
@@ -248,7 +253,7 @@ fn generator_name(tester: TesterKind) -> &'static str {
 /// A run in progress, of this experiment: what the engine has for a rig.
 pub struct Running<'a, E = ()> {
     pub(crate) record: &'a Run,
-    pub(crate) past: &'a Past,
+    pub(crate) resumed: &'a KeptTrials,
     pub(crate) experiment: &'a E,
     pub(crate) store: &'a Store,
     pub(crate) options: &'a Options<'a>,
@@ -259,8 +264,8 @@ pub struct Running<'a, E = ()> {
 impl<'a> Running<'a> {
     /// The same with the options of its experiment.
     pub fn of<E>(self, experiment: &'a E) -> Running<'a, E> {
-        let Running { record, past, experiment: (), store, options, settings, journal } = self;
-        Running { record, past, experiment, store, options, settings, journal }
+        let Running { record, resumed, experiment: (), store, options, settings, journal } = self;
+        Running { record, resumed, experiment, store, options, settings, journal }
     }
 }
 
@@ -273,7 +278,7 @@ impl<E> Running<'_, E> {
 
     /// Tells the result of a point, and keeps it unless an earlier part of this run has.
     pub(crate) fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
-        if self.past.finished(point.index).is_none() {
+        if self.resumed.finished(point.index).is_none() {
             self.store.finish_point(point.id, &result)?;
         }
         (self.options.observe)(Event::Result(point, &result));

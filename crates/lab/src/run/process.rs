@@ -15,7 +15,7 @@ use weir_testbed::journal::{EntryId, Journal};
 
 use crate::run::RunError;
 
-/// It must be ready within this time, and at its end within this time after it was told to.
+/// It must be ready within this time, and at its end within this time after it was informed to.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 /// Who uses less of a CPU than this waits.
@@ -161,7 +161,7 @@ impl Process {
     /// Tells it to end, as Ctrl-C does, and waits until it has; returns what it said. One that does not is killed.
     pub(crate) fn end(mut self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
         // SAFETY: no pointers. The child has not been waited for, so that the number is still its own.
-        let told = !self.has_ended() && unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) } == 0;
+        let reported = !self.has_ended() && unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) } == 0;
         let deadline = Instant::now() + PATIENCE;
         while !self.has_ended() && Instant::now() < deadline {
             thread::sleep(LOOK);
@@ -172,7 +172,7 @@ impl Process {
         let _ = self.child.wait();
         let said = self.said();
         Ok(match status {
-            Some(_) if told => Ok(said),
+            Some(_) if reported => Ok(said),
             Some(status) => Err(format!("it ended too early ({}): {}", code(status), last_line(&said))),
             None => Err(format!("it did not end within 30 s: {}", last_line(&said))),
         })

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::rig::Programs;
 
 /// Where programs are looked for; users often lack the last two.
-fn path() -> String {
+pub(crate) fn path() -> String {
     std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
 }
 

@@ -9,30 +9,35 @@ use weir_load::counts::Load;
 
 use super::{Options, RunError};
 use crate::machine;
-use crate::record::{Point, Purpose, Run, RunState, Trial};
+use crate::record::{Point, Purpose, Run, RunState, Tester, Trial};
 use crate::run_data::{PointData, RunData};
 use crate::store::Store;
 
 /// Points and trials that were kept; none in a new run.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
+pub(crate) struct KeptTrials {
     points: Vec<PointData>,
 }
 
-impl Past {
+impl KeptTrials {
     /// The past of a run that `options` continue.
     ///
     /// # Errors
     /// [`RunError::Resume`] if what is measured now could not stand beside what was measured then.
-    pub(crate) fn of(data: RunData, options: &Options) -> Result<(Run, Past), RunError> {
+    pub(crate) fn of(data: RunData, options: &Options) -> Result<(Run, KeptTrials), RunError> {
         let run = data.run;
         obstacle(&run, options).map_or(Ok(()), |why| Err(RunError::Resume { id: run.id, why }))?;
-        Ok((run, Past { points: data.points }))
+        Ok((run, KeptTrials { points: data.points }))
     }
 
     /// The point of this number with its result, if it was finished.
     pub(crate) fn finished(&self, index: usize) -> Option<&PointData> {
         self.points.iter().find(|data| data.point.index == index && data.point.result.is_some())
+    }
+
+    /// All points that an earlier part of this run has begun.
+    pub(crate) fn points(&self) -> impl Iterator<Item = &PointData> {
+        self.points.iter()
     }
 
     /// Gives `point` its number in the store, where it is put if it is new, and returns its trials so far.
@@ -66,9 +71,10 @@ fn obstacle(run: &Run, options: &Options) -> Option<String> {
         RunState::Interrupted | RunState::Failed => differs("weir", &run.version, env!("CARGO_PKG_VERSION"))
             .or_else(|| differs("the processor", &then.cpu, &now.cpu))
             .or_else(|| differs("the kernel", &then.kernel, &now.kernel))
-            .or_else(|| match run.tester.generator.as_str() {
-                super::SIMULATED => None,
-                generator => differs("the tester", generator, super::generator_name(options.tester)),
+            .or_else(|| match &run.tester {
+                // Without frames there is no tester.
+                Tester { generator, receiver, cpus, .. } if generator == receiver && cpus.is_empty() => None,
+                tester => differs("the tester", &tester.generator, super::generator_name(options.tester)),
             }),
     }
 }

@@ -1,11 +1,11 @@
-//! Rounds of a comparison: all in turn, each time another one first.
+//! Rounds of a comparison: all alternately, each time another one first.
 
 use super::{Event, RunError, Running};
 use crate::record::{Comparison, Point};
 use crate::stats;
 
 /// Somebody who is compared with others.
-pub(crate) trait TakesTurns {
+pub(crate) trait Interleaved {
     fn point(&self) -> &Point;
 
     /// Or why not is in the notes of the point.
@@ -14,7 +14,7 @@ pub(crate) trait TakesTurns {
     }
 }
 
-/// Turns of some of those who take turns in a run.
+/// Turns of some of those who alternate in a run.
 pub(crate) struct Rounds<'a> {
     pub(crate) observe: &'a (dyn Fn(Event) + Sync),
     pub(crate) rounds: u32,
@@ -25,25 +25,25 @@ pub(crate) struct Rounds<'a> {
 }
 
 impl<'a, E> Running<'a, E> {
-    /// Rounds of `n` who take turns from beginning to end.
+    /// Rounds of `n` who alternate from beginning to end.
     pub(crate) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
         Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
     }
 }
 
 /// Gives everybody who takes part a turn in each round.
-pub(crate) fn take_turns<T: TakesTurns>(
-    turns: &Rounds<'_>,
+pub(crate) fn interleave<T: Interleaved>(
+    interleaved: &Rounds<'_>,
     all: &mut [T],
     mut turn: impl FnMut(&mut T) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let n = all.len();
-    for round in 0..turns.rounds as usize {
+    for round in 0..interleaved.rounds as usize {
         for (done, i) in rotation(n, round).enumerate() {
             let one = &mut all[i];
             if one.takes_part() {
-                let index = Some(turns.done + round * n + done);
-                (turns.observe)(Event::Point { index, count: turns.count, point: one.point() });
+                let index = Some(interleaved.done + round * n + done);
+                (interleaved.observe)(Event::Point { index, count: interleaved.count, point: one.point() });
                 turn(one)?;
             }
         }
@@ -58,7 +58,13 @@ pub(crate) fn comparison(
 ) -> Option<Comparison> {
     let pairs: Vec<(f64, f64)> = own.into_iter().zip(other).filter_map(|(a, b)| a.zip(b)).collect();
     let ratio = stats::ratio(&pairs)?;
-    Some(Comparison { point_index, ratio: ratio.value, interval: ratio.interval, rounds: pairs.len() })
+    Some(Comparison {
+        point_index,
+        place: None,
+        ratio: ratio.value,
+        interval: ratio.interval,
+        rounds: pairs.len(),
+    })
 }
 
 /// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same

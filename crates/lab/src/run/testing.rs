@@ -20,7 +20,7 @@ pub(crate) fn is_root(test: &str) -> bool {
     root
 }
 
-/// Runs a plan with these options; what was measured, and what the user was told.
+/// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,9 @@ pub enum StoreError {
         "no place for records: neither XDG_DATA_HOME nor HOME is an absolute path; name a file with --store"
     )]
     NoHome,
+    /// The file is not there.
+    #[error("there is no file {}: check the name in --store or WEIR_STORE; `weir run` makes it", .0.display())]
+    NoFile(PathBuf),
     /// The directory of the file could not be made.
     #[error("cannot create the directory {}: {source}; create it, or name another file with --store", .path.display())]
     Directory {

@@ -69,6 +69,8 @@ pub(super) const MIGRATIONS: [&str; 2] = [
 /// Ends a run that is still running.
 pub(super) const END_RUN: &str =
     "UPDATE runs SET state = ?2, finished = ?3 WHERE id = ?1 AND state = 'running'";
+/// Keeps why a run that is still running fails.
+pub(super) const NOTE_FAILURE: &str = "UPDATE runs SET rest = ?2 WHERE id = ?1 AND state = 'running'";
 /// Lets a run that did not come to its end go on.
 pub(super) const REOPEN_RUN: &str = "UPDATE runs SET state = 'running', finished = NULL, rest = ?2 \
                                      WHERE id = ?1 AND state IN ('interrupted', 'failed')";

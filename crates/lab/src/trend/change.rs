@@ -17,7 +17,7 @@ const LEVEL: f64 = 0.05;
 /// The same for the parts of a series that has one: there are several of them.
 const LEVEL_OF_PARTS: f64 = 0.01;
 /// Standard deviations from the median beyond which values are all alike.
-const FAR: f64 = 3.0;
+const REMOTE: f64 = 3.0;
 /// Permutations per test: the smallest p is a thousandth.
 const PERMUTATIONS: usize = 999;
 
@@ -57,7 +57,7 @@ fn search(values: &[f64], offset: usize, rng: &mut Rng, cuts: &mut Vec<usize>) {
     }
 }
 
-/// Distances from the median in standard deviations (from the median of the distances), none beyond [`FAR`].
+/// Distances from the median in standard deviations (from the median of the distances), none beyond [`REMOTE`].
 fn scores(values: &[f64]) -> Vec<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let middle = median(&logs).unwrap_or_default();
@@ -66,7 +66,7 @@ fn scores(values: &[f64]) -> Vec<f64> {
     let score = |v: &f64| match v - middle {
         0.0 => 0.0,
         // Without any deviation in most values, the others are far away.
-        distance => (distance / deviation).clamp(-FAR, FAR),
+        distance => (distance / deviation).clamp(-REMOTE, REMOTE),
     };
     logs.iter().map(score).collect()
 }

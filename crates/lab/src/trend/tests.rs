@@ -22,7 +22,7 @@ fn step() -> Vec<(Run, Vec<Point>)> {
 }
 
 #[test]
-fn a_change_is_told_with_what_changed() {
+fn a_change_is_reported_with_what_changed() {
     let found = trend("quick", &step(), &Filter::default()).unwrap();
     let kinds: Vec<_> =
         found.tracks.iter().map(|t| format!("{} {} {}", t.frame, t.quantity, t.changes.len())).collect();

@@ -37,14 +37,14 @@ const EXPLANATION: &str = "Time of a cache line from the tester's CPU to the dev
 pub(crate) fn moved(data: &RunData) -> Option<String> {
     let times = times(data.points.iter().flat_map(PointData::measured));
     let (low, high) = ends(&times).filter(|(low, high)| high / low > ALIKE)?;
-    let far = times.iter().filter(|ns| **ns / low > ALIKE).count();
+    let remote = times.iter().filter(|ns| **ns / low > ALIKE).count();
     let is_guest = data.run.machine.facts.iter().any(|(name, _)| name == "hypervisor");
     let what = match is_guest {
         true => "The host moved the virtual CPUs during the run",
         false => "The CPUs of tester and device were not equally close throughout the run",
     };
     Some(format!(
-        "{what}: a cache line took {} to {} between them, in {far} of {} more than {} times the shortest. \
+        "{what}: a cache line took {} to {} between them, in {remote} of {} more than {} times the shortest. \
          Throughput varies with it by a factor of two and more: compare points only where it is alike (see \
          “Between the CPUs”).",
         full(low),
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn points_are_alike_or_apart() {
-        let (near, far, both) = (point(&[30.0, 32.0]), point(&[210.0]), point(&[31.0, 31.0, 220.0]));
+        let (near, remote, both) = (point(&[30.0, 32.0]), point(&[210.0]), point(&[31.0, 31.0, 220.0]));
         assert_eq!(apart(&near, &near), None);
-        let why = apart(&near, &far).unwrap().replace('\u{202f}', " ");
+        let why = apart(&near, &remote).unwrap().replace('\u{202f}', " ");
         assert_eq!(why, "a cache line took 30 ns between the CPUs of one and 210 ns of the other");
         assert!(apart(&near, &both).unwrap().contains("31 to 220"));
         assert_eq!(apart(&near, &fixture::point(0, "kernel-nat", 64, 1000.0)), None, "not measured");

@@ -83,9 +83,13 @@ impl Table {
         )
     }
 
-    /// As aligned text, two spaces between columns, for a terminal.
+    /// As aligned text, two spaces between columns, for a terminal. A number has no space in it, so that awk and its like
+    /// see one field where people see one number.
     pub(crate) fn text(&self) -> String {
-        let lines = || std::iter::once(&self.head).chain(&self.rows);
+        let plain = |row: &Vec<String>| row.iter().map(|cell| without_spaces(cell)).collect::<Vec<_>>();
+        let head = self.head.iter().map(|cell| cell.replace(NARROW, " ")).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(head).chain(self.rows.iter().map(plain)).collect();
+        let lines = || rows.iter();
         let width = |i: usize| lines().map(|row| row[i].chars().count()).max().unwrap_or(0);
         let widths: Vec<_> = (0..self.head.len()).map(width).collect();
         let mut text = String::new();
@@ -110,8 +114,35 @@ impl Table {
     }
 }
 
+/// Separates the digits of a number, and it from its unit, on a page.
+const NARROW: char = '\u{202f}';
+
+/// A cell for a terminal: `410k–415k` for `410 k – 415 k`.
+fn without_spaces(cell: &str) -> String {
+    let is_range = cell.starts_with(|c: char| c.is_ascii_digit()) && cell.contains(" – ");
+    let cell = cell.replace(NARROW, "");
+    if is_range { cell.replace(" – ", "–") } else { cell }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_number_is_one_field_on_a_terminal() {
+        let mut table = Table::new(&["device", "frames/s", "interval"]);
+        table.push(vec![
+            "wire".into(),
+            "≥\u{202f}4.12\u{202f}M".into(),
+            "410\u{202f}k – 415\u{202f}k".into(),
+        ]);
+        table.push(vec!["a – b".into(), "412\u{202f}300".into(), "–".into()]);
+        let text = table.text();
+        assert_eq!(
+            text.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(),
+            ["wire", "≥4.12M", "410k–415k"]
+        );
+        assert!(text.contains("a – b") && text.contains("412300"), "{text}");
+    }
+
     use super::*;
 
     #[test]

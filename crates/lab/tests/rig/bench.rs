@@ -121,7 +121,7 @@ impl Bench {
         self.watched(load, &|_, _| {})
     }
 
-    /// `watch` is told frames sent and received so far, ten times a second.
+    /// `watch` gets frames sent and received so far, ten times a second.
     pub(crate) fn watched(
         &mut self,
         load: &Load,
@@ -152,7 +152,7 @@ impl Bench {
             if trial.noise.dut_wait > STARVED && trial.unexplained > 0 {
                 return Err(shown(&trial));
             }
-            assert_books_close(&trial);
+            assert_accounting_close(&trial);
             if is_good(&trial) && trial.sent == frames && trial.lost == 0 {
                 assert_eq!((trial.offered, trial.received), (frames, frames), "{trial:#?}");
                 assert_eq!(trial.ledger, [], "nothing was lost");
@@ -165,7 +165,7 @@ impl Bench {
 }
 
 /// Every frame is received, or lost with a name.
-pub(crate) fn assert_books_close(trial: &Trial) {
+pub(crate) fn assert_accounting_close(trial: &Trial) {
     let named = trial.dropped_by(Owner::Tester) + trial.dropped_by(Owner::Dut);
     assert_eq!(trial.sent, trial.received + named, "{:#?}", brief(trial));
     assert_eq!((trial.lost, trial.unexplained), (named, 0), "{:#?}", brief(trial));

@@ -1,4 +1,4 @@
-//! Losses are told by when they happened and how long they lasted.
+//! Losses are given by when they happened and how long they lasted.
 
 use weir_lab::record::{LossEvent, Stream, Trial, Verdict};
 use weir_load::TesterKind;

@@ -136,9 +136,9 @@ fn the_stateless_filter_compares_every_rule_and_tracks_nothing() {
     });
 }
 
-/// Not one frame of a trial is matched by anything but the last rule, and the books close, in every form.
+/// Not one frame of a trial is matched by anything but the last rule, and the frame accounting balances, in every form.
 #[test]
-fn every_form_of_rules_closes_its_books() {
+fn every_form_of_rules_closes_its_accounting() {
     on_rig(|| {
         for (form, name) in RuleForm::ALL {
             for ip in [IpVersion::V4, IpVersion::V6] {

@@ -122,7 +122,7 @@ fn a_delay_is_latency() {
 
 /// No two of these numbers have a common multiple below [`FRAMES`]: each fault hits frames of its own.
 #[test]
-fn faults_together_are_told_apart() {
+fn faults_together_are_distinguished() {
     on_rig(|| {
         check("drop=1/1000 duplicate=1/501", Seen { dropped: 5, duplicated: 10, ..Seen::default() });
         check(

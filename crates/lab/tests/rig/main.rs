@@ -2,7 +2,7 @@
 //! tester or the machine did wrong is never loss of the device.
 //!
 //! A loaded machine may disturb any trial, but never in silence: [`bench::Bench::calm`] repeats a trial until
-//! one was left in peace, and checks the books of every single one. Next to a crowd there is no peace: [`crowd`].
+//! one was left in peace, and checks the frame accounting of every single one. Next to a crowd there is no peace: [`crowd`].
 
 mod bench;
 mod crowd;

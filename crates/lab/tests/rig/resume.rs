@@ -166,3 +166,46 @@ fn what_would_not_fit_together_is_refused() {
         assert!(refused(&kernel).contains("the kernel Linux 2.4"));
     });
 }
+
+#[test]
+fn rounds_of_the_capacity_go_on_where_they_were() {
+    on_rig(|| {
+        let plan = FIXED
+            .replace("\"kernel-forward\"", "[\"kernel-forward\", \"kernel-nat\"]")
+            .replace("[128, 256]", "128")
+            .replace("\"10k\", \"20k\", \"15k\"", "\"10k\"")
+            + "[capacity]\nrounds = 7\ntrial_s = 0.1\n";
+        let (kept, whole) = Kept::complete(&plan);
+        let of_capacity = |data: &RunData| -> Vec<Vec<i64>> {
+            let of_point = |point: &weir_lab::run_data::PointData| {
+                let noted = point.trials.iter().filter(|t| t.load.iter().any(|(name, _)| name == "arrivals"));
+                noted.map(|t| t.id).collect()
+            };
+            data.points.iter().map(of_point).collect()
+        };
+        let trials = of_capacity(&whole);
+        assert!(trials[0].is_empty(), "no rounds on the wire");
+        assert!(trials[1..].iter().all(|ids| (8..=11).contains(&ids.len())), "{trials:?}");
+        let result = |data: &RunData, i: usize| data.points[i].point.result.clone().expect("it is complete");
+        let capacity = &result(&whole, 2).procedures[0];
+        assert_eq!(capacity.procedure, "capacity");
+        assert!(capacity.figures[0].value.is_some_and(|fps| fps > 0.0), "{capacity:?}");
+
+        // One point was finished: the other is still compared with it.
+        kept.cut("UPDATE points SET result = NULL WHERE id = 3");
+        let (announced, resumed) = kept.resume();
+        assert_eq!((announced, result(&resumed, 2)), (0, result(&whole, 2)));
+
+        // In the middle of the rounds.
+        let last = trials[2][trials[2].len() - 3];
+        let cut = kept.cut(&format!(
+            "DELETE FROM trials WHERE id >= {last}; UPDATE points SET result = NULL WHERE id > 1"
+        ));
+        let (_, resumed) = kept.resume();
+        assert_eq!(resumed.run.state, RunState::Complete);
+        for (before, after) in cut.points.iter().zip(&resumed.points) {
+            assert_eq!(after.trials[..before.trials.len()], before.trials[..]);
+        }
+        assert!(of_capacity(&resumed)[1..].iter().all(|ids| (8..=11).contains(&ids.len())));
+    });
+}

@@ -10,7 +10,7 @@ use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::packet::Ring;
 use weir_testbed::dut::DutKind;
 
-use crate::bench::{Bench, assert_books_close, not_tested, on_rig, point};
+use crate::bench::{Bench, assert_accounting_close, not_tested, on_rig, point};
 
 const FRAMES: u64 = 600;
 const TESTERS: [TesterKind; 2] = [TesterKind::Xdp, TesterKind::Packet];
@@ -29,7 +29,7 @@ fn at_the_device(point: &PointSpec, tester: TesterKind) -> Vec<u16> {
         // The kernel goes on to the next of the 64 blocks at least every 2 ms.
         let mut ring = dut.run(|| Ring::open(port, 64)).expect("a packet ring");
         let trial = bench.trial(FRAMES, 50).expect("a trial");
-        assert_books_close(&trial);
+        assert_accounting_close(&trial);
         if trial.sent < trial.offered || trial.lost > 0 {
             println!("not calm: {:?} {:?}", trial.verdict, trial.reasons);
             continue;
@@ -81,8 +81,8 @@ fn large_frames_pass_by_packet_sockets_where_live_frames_end() {
                 let frame = FrameSizes::Fixed(bytes);
                 let point = PointSpec { frame, ip, direction: Direction::Both, ..point(dut) };
                 let mut bench = Bench::new(&point, TesterKind::Xdp, "");
-                let told = bench.rig.notes().iter().filter(|note| note.contains("AF_PACKET")).count();
-                assert_eq!(told, notes, "{bytes} {dut}: {:?}", bench.rig.notes());
+                let reported = bench.rig.notes().iter().filter(|note| note.contains("AF_PACKET")).count();
+                assert_eq!(reported, notes, "{bytes} {dut}: {:?}", bench.rig.notes());
                 bench.calm(FRAMES, 100);
             }
         }

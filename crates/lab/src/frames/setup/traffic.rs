@@ -9,7 +9,7 @@ use crate::frames::PointSpec;
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
 /// addresses. IPv6 uses the same numbers as its last four bytes.
-const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
+pub(crate) const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
 /// Upper 12 bytes of the IPv6 networks 2001:db8:18::/48 and 2001:db8:19::/48.
 const PREFIX: [[u8; 12]; 2] = [prefix(0x18), prefix(0x19)];
 
@@ -44,7 +44,7 @@ pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     }
 }
 
-/// The same for somebody else than the far end, as at a mirror port: who taps it gets the frames, and the kernel has
+/// The same for somebody else than the remote end, as at a mirror port: who taps it gets the frames, and the kernel has
 /// nothing more to do with them.
 pub(crate) fn mirrored(mut traffic: Traffic) -> Traffic {
     const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_load::counts::{Counts, Load};
+use weir_measure::stops::Tick;
 use weir_packet::flow::Direction;
 use weir_testbed::counters::{Delta, Snapshot};
 use weir_testbed::cpu::{self, CpuTimes, ThreadTimes};
@@ -11,8 +12,8 @@ use weir_testbed::memory::KernelMemory;
 use weir_testbed::updates::Made;
 
 use super::Setup;
-use crate::frames::far::Elsewhere;
-use crate::frames::verdict::Books;
+use crate::frames::remote::Elsewhere;
+use crate::frames::verdict::Accounting;
 use crate::frames::{counted, outside};
 use crate::record::{Cost, CpuUse, Noise};
 use crate::run::RunError;
@@ -25,6 +26,8 @@ pub(crate) struct Sample {
     memory: KernelMemory,
     /// By name, since the device's start.
     device_drops: Vec<(String, u64)>,
+    /// Time of the softirq threads of the device's CPUs, ns.
+    softirq_ns: u64,
     clocks: Clocks,
 }
 
@@ -40,7 +43,14 @@ pub(crate) struct Used {
     pub(crate) elapsed: Duration,
     /// Time that sending should have taken.
     pub(crate) duration: Duration,
-    pub(crate) handover_ns: Option<f64>,
+    /// Time of a cache line between tester and device before and after it.
+    pub(crate) handovers_ns: [Option<f64>; 2],
+    /// Time of a step on the device's core before and after it.
+    pub(crate) core_steps_ns: Option<[f64; 2]>,
+    /// What the clocks of the CPUs said, if they were asked.
+    pub(crate) ticks: Option<Vec<(usize, Vec<Tick>)>>,
+    /// Number of the thread that sent.
+    pub(crate) sender: u32,
     /// What the DUT's control plane did meanwhile.
     pub(crate) routes: Option<Made>,
 }
@@ -78,6 +88,11 @@ impl Setup {
             cost: self.bed.cost(&self.device.threads()),
             memory: KernelMemory::now(),
             device_drops: self.device.drops()?,
+            softirq_ns: self
+                .softirq_threads
+                .iter()
+                .filter_map(|pid| Some(ThreadTimes::of(*pid)?.run_ns))
+                .sum(),
             clocks: Clocks::now(),
         })
     }
@@ -92,11 +107,15 @@ impl Setup {
         let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
         let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
             (DutKind::Faulty, _) => cost.dut_wait_ns,
-            // Its thread and those that receive for it share the CPU.
-            (kind, _) if kind.is_node() => cost.dut_run_ns,
+            // Its thread and those that receive for it share the CPU: two of them, or three where frames come from both
+            // sides.
+            (kind, Direction::Forward) if kind.is_node() => cost.dut_run_ns,
+            (kind, _) if kind.is_node() => 2 * cost.dut_run_ns,
             (_, Direction::Forward) => routes_ns,
             _ => cost.dut_run_ns + routes_ns,
         };
+        // What frames cost beyond the time of an interrupt, the reflection of the tester above all, waits for this thread.
+        let own_wait = own_wait + used.after.softirq_ns.saturating_sub(used.before.softirq_ns);
         let foreign_wait = if self.cpus.shared { 0 } else { cost.dut_wait_ns.saturating_sub(own_wait) };
         Noise {
             steal: steal as f64 / (elapsed * cpus.len() as f64),
@@ -106,7 +125,9 @@ impl Setup {
             rate_error: counted::rate_error(counts, load),
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
-            handover_ns: used.handover_ns,
+            handover_ns: used.handovers_ns[0],
+            handover_after_ns: used.handovers_ns[1],
+            core_step_ns: used.core_steps_ns,
             departures: None,
         }
     }
@@ -130,7 +151,7 @@ impl Setup {
         CpuUse { cpu, busy, dut, tester }
     }
 
-    pub(crate) fn cost(&self, books: &Books, used: &Used) -> Cost {
+    pub(crate) fn cost(&self, accounting: &Accounting, used: &Used) -> Cost {
         let cost = used.after.cost.since(&used.before.cost);
         let elapsed = used.elapsed.as_nanos() as f64;
         let cpus: Vec<CpuUse> =
@@ -141,7 +162,8 @@ impl Setup {
             Some(delta) => outside::cpu_ns(delta),
             None => self.bed.dut().map(|_| (dut_share * elapsed) as u64),
         };
-        let per_frame = dut_cpu_ns.filter(|_| books.received > 0).map(|ns| ns as f64 / books.received as f64);
+        let per_frame =
+            dut_cpu_ns.filter(|_| accounting.received > 0).map(|ns| ns as f64 / accounting.received as f64);
         let entries = used.after.snapshot.conntrack.entries;
         Cost {
             dut_cpu_ns,
@@ -158,7 +180,7 @@ impl Setup {
         }
     }
 
-    fn cpus_used(&self) -> Vec<usize> {
+    pub(crate) fn cpus_used(&self) -> Vec<usize> {
         let mut cpus = self.cpus.tester.clone();
         cpus.extend(self.cpus.dut.iter().filter(|cpu| !self.cpus.tester.contains(cpu)));
         cpus
@@ -167,7 +189,11 @@ impl Setup {
 
 /// Times of the calling thread so far.
 pub(crate) fn own_times() -> ThreadTimes {
+    ThreadTimes::of(own_thread()).unwrap_or_default()
+}
+
+/// Number of the calling thread.
+pub(crate) fn own_thread() -> u32 {
     // SAFETY: no arguments, cannot fail.
-    let thread = unsafe { libc::gettid() };
-    ThreadTimes::of(thread as u32).unwrap_or_default()
+    unsafe { libc::gettid() as u32 }
 }

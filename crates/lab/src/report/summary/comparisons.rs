@@ -12,7 +12,7 @@ const COMPARISONS: usize = 6;
 
 /// The other devices of a run against the base, at one frame size.
 pub(super) fn comparisons(base: &Series<'_>, series: &[&Series<'_>], frame: &str) -> Vec<String> {
-    // Those that took turns are told with the ratios of their rounds.
+    // Those that alternated are reported with the ratios of their rounds.
     let alone = |s: &Series<'_>| s.at(frame).is_none_or(|point| point.comparisons().is_empty());
     let others = || series.iter().filter(|s| s.name != base.name && alone(s));
     let base_result = result(base, frame).filter(|(_, _, rate)| rate.bound != Bound::Exact);
@@ -139,11 +139,11 @@ pub(super) fn between_runs(all: &Comparison<'_>) -> Vec<String> {
 
 fn between(first: &RunData, later: &RunData, frame: &str) -> Vec<String> {
     let rows = compare::compare(first, later, &[Across::Machine, Across::Kernel]).rows;
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     for row in rows.iter().filter(|row| row.frame == frame) {
-        if !told.contains(&row.device.as_str()) {
-            told.push(&row.device);
+        if !reported.contains(&row.device.as_str()) {
+            reported.push(&row.device);
             found.extend(of_run(row, (first.run.id, later.run.id)));
         }
     }

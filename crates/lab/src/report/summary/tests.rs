@@ -54,7 +54,7 @@ fn a_complete_run() {
 }
 
 #[test]
-fn a_ceiling_without_a_rate_to_compare_it_with_is_told_all_the_same() {
+fn a_ceiling_without_a_rate_to_compare_it_with_is_reported_all_the_same() {
     let nothing_found = |data: &mut RunData| {
         devices(data).for_each(|p| {
             p.point.result.as_mut().unwrap().goals.iter_mut().for_each(|g| g.fps_median = None)
@@ -64,7 +64,7 @@ fn a_ceiling_without_a_rate_to_compare_it_with_is_told_all_the_same() {
 }
 
 #[test]
-fn flows_without_a_connection_are_told() {
+fn flows_without_a_connection_are_reported() {
     let flows = |n: &'static str| {
         move |data: &mut RunData| {
             devices(data).for_each(|p| p.point.settings.push(("flows".into(), n.into())))

@@ -1,21 +1,25 @@
-//! The rig `buffers`: flows that share a bottleneck, simulated packet by packet; how full the link is, how fair the flows share
+//! The rig `buffers`: flows that share a bottleneck, simulated packet by packet or in namespaces; how full the link is, how fair the flows share
 //! it, and how long packets wait, by queue management and size of the buffer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::Section;
+use weir_load::TesterKind;
+use weir_testbed::namespace::Namespace;
 
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
+use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
 mod plan;
+mod real;
 mod report;
 mod run;
 
-pub use plan::{Buffers, Mix, Rtts};
+pub use plan::{Bed, Buffers, Mix, Rtts};
 
 /// The rig.
 pub(super) struct BuffersRig;
@@ -26,7 +30,10 @@ impl Rig for BuffersRig {
     }
 
     fn plans(&self) -> &'static [(&'static str, &'static str)] {
-        &[("buffers", include_str!("../../../../../plans/buffers.toml"))]
+        &[
+            ("buffers", include_str!("../../../../../plans/buffers.toml")),
+            ("buffers-real", include_str!("../../../../../plans/buffers-real.toml")),
+        ]
     }
 
     fn options(&self) -> &'static str {
@@ -55,8 +62,20 @@ impl Experiment for Buffers {
         self.cells().len()
     }
 
-    fn is_simulated(&self) -> bool {
-        true
+    fn without_frames(&self) -> Option<&'static str> {
+        (!self.beds.contains(&Bed::Real)).then_some("simulated")
+    }
+
+    fn preflight(&self, _: TesterKind) -> Result<(), Unfit> {
+        if self.without_frames().is_some() {
+            return Ok(());
+        }
+        let unfit = |error| Unfit {
+            what: "flows on a real bed cannot be measured".into(),
+            option: "buffers.bed",
+            source: Box::new(RunError::Testbed(error)),
+        };
+        Namespace::new().map(drop).map_err(unfit)
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {

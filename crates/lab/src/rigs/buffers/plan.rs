@@ -5,11 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use toml_edit::Value;
-use weir_config::rate::quantity;
+use weir_config::rate::line_bits_per_s;
 use weir_config::{Section, shown, value};
 use weir_queue::{Config, Time};
 use weir_sim::cc::Name;
 use weir_sim::{Buffer, Group, Scenario};
+
+use super::real::kernel_name;
 
 /// The experiment. Lists are axes with at least one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub struct Buffers {
     pub mixes: Vec<Mix>,
     /// Round trips without queues.
     pub rtts: Vec<Rtts>,
+    /// Where flows are: simulated, real.
+    pub beds: Vec<Bed>,
     /// Rate of the bottleneck, bits/s.
     pub rate_bits_per_s: u64,
     /// Time that is simulated.
@@ -33,6 +37,18 @@ pub struct Buffers {
     /// Simulations of each point, each from a seed of its own.
     pub seeds: u32,
 }
+
+/// Where the flows of a point are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bed {
+    /// In virtual time.
+    Simulated,
+    /// In namespaces: the kernel's TCP through a bottleneck with the same queue.
+    Real,
+}
+
+/// Names of beds.
+const BEDS: [(Bed, &str); 2] = [(Bed::Simulated, "simulated"), (Bed::Real, "real")];
 
 /// Congestion controls of the groups: `cubic+bbr2`.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +66,7 @@ pub(super) struct Cell<'a> {
     pub(super) flows: u32,
     pub(super) mix: &'a Mix,
     pub(super) rtts: &'a Rtts,
+    pub(super) bed: Bed,
 }
 
 /// What a packet costs the simulator, roughly.
@@ -64,8 +81,10 @@ impl Buffers {
             for mix in &self.mixes {
                 for &flows in &self.flows {
                     for &queue in &self.queues {
-                        let cell = |&buffer_bdp| Cell { queue, buffer_bdp, flows, mix, rtts };
-                        cells.extend(self.buffers_bdp.iter().map(cell));
+                        for &bed in &self.beds {
+                            let cell = |&buffer_bdp| Cell { queue, buffer_bdp, flows, mix, rtts, bed };
+                            cells.extend(self.buffers_bdp.iter().map(cell));
+                        }
                     }
                 }
             }
@@ -76,7 +95,8 @@ impl Buffers {
     /// About how long it takes.
     pub(super) fn estimate(&self) -> Duration {
         let packets = self.rate_bits_per_s as f64 / PACKET_BITS * self.duration.as_secs_f64();
-        COST_OF_A_PACKET.mul_f64(packets) * (self.cells().len() as u32 * self.seeds)
+        let of = |bed| self.cells().iter().filter(|cell| cell.bed == bed).count() as u32 * self.seeds;
+        COST_OF_A_PACKET.mul_f64(packets) * of(Bed::Simulated) + self.duration * of(Bed::Real)
     }
 
     /// The scenario of a point, from this seed.
@@ -152,6 +172,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Buffers> {
     let flows = section.axis("flows", value::count(1..=10_000));
     let mixes = section.axis("mix", value::parsed::<Mix>);
     let rtts = section.axis("rtt_ms", value::parsed::<Rtts>);
+    let beds = section.axis("bed", value::choice("bed", &BEDS)).unwrap_or(vec![Bed::Simulated]);
     let rate_bits_per_s = section.one("rate", rate);
     let duration = section.one("duration_s", value::seconds_up_to::<3600>);
     let warm_up = section.one("warm_up_s", value::seconds_up_to::<3600>);
@@ -172,6 +193,14 @@ pub(super) fn read(section: Section<'_>) -> Option<Buffers> {
             section.wrong_entry("flows", i, text);
         }
     }
+    let unknown = |mix: &Mix| mix.0.iter().find(|cc| kernel_name(**cc).is_none()).copied();
+    if beds.contains(&Bed::Real)
+        && let Some((i, cc)) = mixes.iter().enumerate().find_map(|(i, mix)| Some((i, unknown(mix)?)))
+    {
+        let text =
+            format!("the kernel has no {} by itself: use reno, cubic or bbr1 on a real bed", cc.text());
+        section.wrong_entry("mix", i, text);
+    }
     section.finish();
     Some(Buffers {
         queues: queues?,
@@ -179,6 +208,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Buffers> {
         flows,
         mixes,
         rtts,
+        beds,
         rate_bits_per_s: rate_bits_per_s.unwrap_or(100_000_000),
         duration,
         warm_up,
@@ -193,9 +223,10 @@ fn buffer_bdp(value: &Value) -> Result<f64, String> {
 }
 
 fn rate(value: &Value) -> Result<u64, String> {
-    let rate = quantity(&shown(value)).ok().filter(|rate| (1e5..=1e11).contains(rate));
-    rate.map(|rate| rate as u64)
-        .ok_or_else(|| format!("`{}` is no rate: use 100k to 100G bits/s, such as \"100M\"", shown(value)))
+    let rate = line_bits_per_s(&shown(value)).ok().filter(|rate| (1e5..=1e11).contains(rate));
+    rate.map(|rate| rate as u64).ok_or_else(|| {
+        format!("`{}` is no rate: use 100k to 100G bit/s, such as \"100M\" or \"100Mbit\"", shown(value))
+    })
 }
 
 #[cfg(test)]
@@ -217,8 +248,10 @@ mod tests {
             ("buffers.rtt_ms=10+", "use 0.1 to 10000 ms"),
             ("buffers.buffer_bdp=0", "use 0.001 to 1000"),
             ("buffers.flows=3", "3 flows cannot be shared by 4 groups"),
-            ("buffers.rate=1", "use 100k to 100G bits/s"),
+            ("buffers.rate=1", "use 100k to 100G bit/s"),
             ("buffers.warm_up_s=30", "less than duration_s"),
+            ("buffers.bed=reel", "did you mean `real`"),
+            ("buffers.bed=real", "the kernel has no bbr2 by itself"),
         ] {
             let error = buffers(&[set]).unwrap_err();
             assert!(error.contains(text), "{set}: {error}");
@@ -228,7 +261,8 @@ mod tests {
     #[test]
     fn groups_share_the_flows() {
         let (mix, rtts) = ("cubic+bbr2".parse().unwrap(), "10+100".parse().unwrap());
-        let cell = Cell { queue: "fifo", buffer_bdp: 1.0, flows: 20, mix: &mix, rtts: &rtts };
+        let cell =
+            Cell { queue: "fifo", buffer_bdp: 1.0, flows: 20, mix: &mix, rtts: &rtts, bed: Bed::Simulated };
         let of =
             |cc| cell.groups().into_iter().filter(|(_, own, _)| *own == cc).map(|(n, _, _)| n).sum::<u32>();
         assert_eq!((cell.groups().len(), of(Name::Cubic), of(Name::Bbr2)), (4, 10, 10));
@@ -241,6 +275,7 @@ mod tests {
         assert!(short.estimate() <= Duration::from_secs(150), "{:?}", short.estimate());
         let grid = buffers(&[]).unwrap();
         let cells = grid.cells();
+        assert!(grid.beds == [Bed::Simulated]);
         let axes =
             [grid.queues.len(), grid.buffers_bdp.len(), grid.flows.len(), grid.mixes.len(), grid.rtts.len()];
         assert_eq!(cells.len(), axes.iter().product::<usize>());

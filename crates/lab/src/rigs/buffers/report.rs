@@ -14,6 +14,9 @@ pub(super) const UTILISATION: &str = "utilisation";
 pub(super) const JAIN: &str = "Jain's index";
 pub(super) const SOJOURN: &str = "p99 of the sojourn";
 
+/// The setting of points that are not simulated.
+pub(super) const BED: &str = "bed";
+
 /// A link counts as full from here on.
 const FULL: f64 = 0.95;
 
@@ -22,7 +25,9 @@ const FAIRNESS: &str = "Jain's index of the flows' throughputs, median of the se
 
 const UTILISED: &str = "Utilisation of the link, median of the seeds; rows and columns as above.";
 
-const METHOD: &str = "Simulated packet by packet in virtual time, the same for the same seed: queues with limits exact to the byte, \
+const METHOD: &str = "Points of the real bed: the kernel's TCP with its offloads, through a bottleneck in namespaces that has the same \
+    queue and the same buffer; utilisation and fairness count from the end of the warm-up on, sojourn and loss from the start on. \
+    All others: simulated packet by packet in virtual time, the same for the same seed: queues with limits exact to the byte, \
     senders with SACK, RACK, a tail loss probe and pacing. Segments have one size; hosts have no qdisc, no TSO and no CPU time; \
     ACKs take no capacity. Flows of a group start within one of its round trips. BBR version 2 is its rules on version 3's engine. \
     What explains a figure: the share of its variance over the grid that goes with the mean of each setting, by itself.";
@@ -45,7 +50,8 @@ impl Cell<'_> {
     /// What a map has in common.
     fn traffic(&self) -> String {
         let (mix, flows, rtt) = (self.setting("mix"), self.setting("flows"), self.setting("rtt_ms"));
-        format!("{mix}, {flows} flows, {rtt} ms")
+        let bed = if self.data.setting(BED).is_some() { ", real bed" } else { "" };
+        format!("{mix}, {flows} flows, {rtt} ms{bed}")
     }
 }
 
@@ -182,6 +188,7 @@ pub(super) fn findings(data: &RunData) -> Vec<String> {
         .filter_map(|(name, map)| fairest(name, map))
         .chain(smallest_full(&cells))
         .collect();
+    found.extend(cross_check(&cells));
     let all: Vec<&Cell<'_>> = cells.iter().collect();
     let explains = |factor| share_explained(&all, JAIN, factor);
     if let (Some(queue), Some(buffer)) = (explains("queue"), explains("buffer_bdp")) {
@@ -191,6 +198,35 @@ pub(super) fn findings(data: &RunData) -> Vec<String> {
         ));
     }
     found
+}
+
+/// How far the real bed and the simulator are apart, at points that both have: mean and largest difference.
+fn cross_check(cells: &[Cell<'_>]) -> Option<String> {
+    const SAME: [&str; 7] = ["queue", "buffer_bdp", "flows", "mix", "rtt_ms", "rate", "duration_s"];
+    let (real, simulated): (Vec<&Cell<'_>>, Vec<_>) =
+        cells.iter().partition(|cell| cell.data.setting(BED).is_some());
+    let twin = |cell: &Cell<'_>| {
+        let same =
+            |other: &&&Cell<'_>| SAME.iter().all(|name| cell.data.setting(name) == other.data.setting(name));
+        simulated.iter().find(same).copied()
+    };
+    let pairs: Vec<_> = real.iter().filter_map(|cell| Some((*cell, twin(cell)?))).collect();
+    let apart = |figure: &str| {
+        let differences =
+            pairs.iter().filter_map(|(real, twin)| Some((real, real.value(figure)? - twin.value(figure)?)));
+        let differences: Vec<_> = differences.collect();
+        let mean = mean(&differences.iter().map(|(_, apart)| apart.abs()).collect::<Vec<_>>())?.mean;
+        let (cell, largest) = differences.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+        let (queue, buffer) = (cell.setting("queue"), cell.setting("buffer_bdp"));
+        Some(format!(
+            "{figure} by {mean:.3} on average and {largest:+.3} at most ({}, {queue}, {buffer} BDP)",
+            cell.traffic()
+        ))
+    };
+    let apart: Vec<String> = [UTILISATION, JAIN].into_iter().filter_map(apart).collect();
+    (!apart.is_empty()).then(|| {
+        format!("The real bed differs from the simulator at {} points: {}.", pairs.len(), list(&apart))
+    })
 }
 
 /// How fair each queue is with this traffic, over all buffers.
@@ -287,6 +323,19 @@ mod tests {
             .map(|text| text.replace(" %", "\u{202f}%"))
         );
         assert!(findings(&fixture::quick()).is_empty() && parts(&fixture::quick()).is_empty());
+    }
+
+    #[test]
+    fn the_real_bed_is_compared_with_its_twins() {
+        let mut data = run();
+        let mut real = cell(4, "fifo", "1", (0.75, 0.97));
+        real.point.settings.push((BED.to_string(), "real".to_string()));
+        data.points.push(real);
+        let found = findings(&data);
+        let expected = "The real bed differs from the simulator at 1 points: utilisation by 0.020 on average and -0.020 at most \
+            (cubic+bbr2, 2 flows, 20 ms, real bed, fifo, 1 BDP) and Jain's index by 0.150 on average and +0.150 at most";
+        assert!(found.iter().any(|text| text.starts_with(expected)), "{found:?}");
+        assert!(found[1].starts_with("With cubic+bbr2, 2 flows, 20 ms, real bed, Jain"), "{found:?}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Simulates each point of the grid, once for each seed.
+//! Simulates, or measures, each point of the grid, once for each seed.
 
 use serde::{Deserialize, Serialize};
 use weir_sim::{GroupOutcome, Outcome, Sojourn};
 
-use super::plan::{Buffers, Cell};
-use super::report;
+use super::plan::{Bed, Buffers, Cell};
+use super::{real, report};
 use crate::figure::{figure, unit};
 use crate::record::{Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial};
 use crate::run::series::{Asked, Series};
@@ -28,6 +28,9 @@ pub(super) struct Shared {
     pub(super) loss: f64,
     /// Flows of which nothing left the bottleneck for long: no figure averages over them in silence.
     pub(super) stalled: usize,
+    /// Why the figures of a real bed do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) invalid: Vec<String>,
 }
 
 impl Detail for Shared {
@@ -47,6 +50,7 @@ impl Shared {
             loss: sum(|flow| flow.dropped) / sum(|flow| flow.offered).max(1.0),
             stalled: outcome.flows.iter().filter(|flow| flow.stalled).count(),
             groups: outcome.groups,
+            invalid: Vec::new(),
         }
     }
 }
@@ -59,7 +63,7 @@ impl Simulating<'_> {
 
     fn cell(&self, cell: &Cell<'_>, index: usize, count: usize) -> Result<(), RunError> {
         let grid = self.experiment;
-        let settings = vec![
+        let mut settings = vec![
             (MEASURES, report::ID.to_string()),
             ("queue", cell.queue.to_string()),
             ("buffer_bdp", cell.buffer_bdp.to_string()),
@@ -69,8 +73,12 @@ impl Simulating<'_> {
             ("rate", grid.rate_bits_per_s.to_string()),
             ("duration_s", grid.duration.as_secs_f64().to_string()),
         ];
+        // Points of earlier records were all simulated, and did not say so.
+        if cell.bed == Bed::Real {
+            settings.push((report::BED, "real".to_string()));
+        }
         let mut point: Point = self.point(index, cell.queue, settings);
-        let kept = self.past.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.store)?;
         (self.options.observe)(Event::Point { index: Some(index), count, point: &point });
         let mut series = Series::new(self, &point, kept);
         let mut found = Vec::new();
@@ -79,9 +87,15 @@ impl Simulating<'_> {
             let scenario = grid.scenario(cell, self.settings.seed ^ u64::from(number));
             let asked = Asked::Named(format!("seed {number}"), Purpose::Procedure, grid.duration);
             let trial = series.one(&asked, |_| {
-                let outcome = scenario.run().map_err(|error| RunError::Search(error.to_string()))?;
+                let shared = match cell.bed {
+                    Bed::Simulated => {
+                        let outcome = scenario.run().map_err(|error| RunError::Search(error.to_string()))?;
+                        Shared::of(outcome)
+                    }
+                    Bed::Real => real::measure(cell, &scenario, self.options.stop)?,
+                };
                 let trial = Trial { duration_s: grid.duration.as_secs_f64(), ..Trial::default() };
-                Ok(trial.with_detail(&Shared::of(outcome)))
+                Ok(trial.with_detail(&shared))
             })?;
             found.extend(trial.detail::<Shared>());
         }
@@ -102,19 +116,23 @@ fn result(grid: &Buffers, found: &[Shared]) -> PointResult {
         of("convergence", unit::SECONDS, found, |shared| shared.convergence_s),
     ];
     let stalled: usize = found.iter().map(|shared| shared.stalled).sum();
-    let irregular = (stalled > 0).then(|| format!("{stalled} flows stalled in {} simulations.", found.len()));
+    let stalled = (stalled > 0).then(|| format!("{stalled} flows stalled in {} trials.", found.len()));
+    let invalid = found.iter().filter(|shared| !shared.invalid.is_empty());
+    let invalid =
+        invalid.map(|shared| format!("A trial on the real bed is invalid: {}.", shared.invalid.join("; ")));
+    let irregular: Vec<String> = stalled.into_iter().chain(invalid).collect();
     let parameters = vec![
-        ("simulated time".to_string(), format!("{} s", grid.duration.as_secs_f64())),
+        ("time of a trial".to_string(), format!("{} s", grid.duration.as_secs_f64())),
         ("warm-up".to_string(), format!("{} s", grid.warm_up.as_secs_f64())),
     ];
     let procedure = ProcedureResult {
         procedure: report::ID.into(),
         parameters,
         figures,
-        irregular: irregular.into_iter().collect(),
+        irregular,
         ..ProcedureResult::default()
     };
-    PointResult { search: "simulated".into(), procedures: vec![procedure], ..PointResult::default() }
+    PointResult::without_search("simulated", procedure)
 }
 
 fn of(name: &str, unit: &str, found: &[Shared], value: fn(&Shared) -> Option<f64>) -> Figure {

@@ -1,11 +1,11 @@
-//! Where a rung is tried: a generator, a wire, and capture threads on another CPU.
+//! Where a method is tried: a generator, a wire, and capture threads on another CPU.
 //!
 //! ```text
-//! CPU 0: generator > [t0] ---- veth ---- [t1] > receive softirq > rung's buffer > capture threads
+//! CPU 0: generator > [t0] ---- veth ---- [t1] > receive softirq > method's buffer > capture threads
 //!                                                                               threads = 1: CPU 1; all: every CPU
 //! ```
-//! A veth receives on the CPU of whoever sends, unless RPS hands the frames to others: the kernel's part of the work takes turns with the generator, which so
-//! never sends more than the kernel receives. What is lost is lost in the buffer of the rung. A receive thread on the
+//! A veth receives on the CPU of whoever sends, unless RPS hands the frames to others: the kernel's part of the work alternates with the generator, which so
+//! never sends more than the kernel receives. What is lost is lost in the buffer of the method. A receive thread on the
 //! capture's CPU would compete with it, and the veth's ring of 256 frames would be what is measured.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use weir_load::Control;
 use weir_load::counts::{Load, StreamCounts};
 use weir_packet::flow::FlowOrder;
 use weir_packet::frame::Transport;
-use weir_port::capture::{Buffer, BufferSize, Options, Queue, Rung};
+use weir_port::capture::{Buffer, BufferSize, Method, Options, Queue};
 use weir_testbed::counters::{BACKLOG, Delta};
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
@@ -28,19 +28,19 @@ use super::observer::{Look, Observer, Threads};
 use super::reader::{Read, Watch};
 pub(super) use crate::frames::mirror::RING_FULL;
 use crate::frames::mirror::{Mirror, Sent};
-use crate::frames::verdict::{Books, rate_error};
+use crate::frames::verdict::{Accounting, rate_error};
 use crate::frames::{Cpus, PointSpec};
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
 use crate::rigs::capture::plan::{Ladder, Offered, Step};
 use crate::run::RunError;
 
-/// A rung with all that a trial needs.
+/// A method with all that a trial needs.
 pub(super) struct Bench {
     mirror: Mirror,
-    rung: Rung,
+    method: Method,
     options: Options,
-    /// CPUs of the capture threads, which are dealt in turn.
+    /// CPUs of the capture threads, which are dealt alternately.
     readers: Vec<usize>,
     /// CPUs that the kernel hands frames to; `None`: as it is.
     rps: Option<Vec<usize>>,
@@ -48,7 +48,7 @@ pub(super) struct Bench {
 
 /// What a trial gave.
 pub(super) struct Outcome {
-    pub(super) books: Books,
+    pub(super) accounting: Accounting,
     pub(super) noise: Noise,
     pub(super) capture: Capture,
     /// Frames/s that were really sent.
@@ -72,7 +72,7 @@ impl Bench {
         mirror.bed().spread_port(Side::B, &spreading, &cpus)?;
         let rps = spreading.rps_cpus(&cpus)?;
         let options = options(step, ladder, readers.len());
-        Ok(Bench { mirror, rung: step.rung, options, readers, rps })
+        Ok(Bench { mirror, method: step.method, options, readers, rps })
     }
 
     /// CPUs by who uses them, for the record.
@@ -105,10 +105,10 @@ impl Bench {
     fn open(&self) -> Result<Vec<Box<dyn Queue>>, RunError> {
         let bed = self.mirror.bed();
         let name = &bed.ports()[1].ifname;
-        Ok(bed.tester().run(|| self.rung.open(name, &self.options))?)
+        Ok(bed.tester().run(|| self.method.open(name, &self.options))?)
     }
 
-    /// Opens the rung, sends, takes all frames, closes the books.
+    /// Opens the method, sends, takes all frames, completes the accounting.
     pub(super) fn trial(&mut self, load: &Load, control: &Control, look: Look) -> Result<Outcome, RunError> {
         let queues = self.open()?;
         let watch = Arc::new(Watch::new(queues.len()));
@@ -138,11 +138,11 @@ impl Bench {
         let reads = reads
             .into_iter()
             .collect::<Result<Vec<Read>, _>>()
-            .map_err(|source| RunError::Reading { rung: self.rung, source })?;
+            .map_err(|source| RunError::Reading { method: self.method, source })?;
         let Sent { stream, times, thread: generator } = sent?;
         let ((before, cost, from), (after, cost_after, to)) = (before?, after?);
         let cost = cost_after.since(&cost);
-        let books = books(&stream, &reads, &after.since(&before));
+        let accounting = accounting(&stream, &reads, &after.since(&before));
         let cpus = cost.cpus.values();
         let steal = cpus.map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64;
         let noise = Noise {
@@ -171,7 +171,7 @@ impl Bench {
             consumer_ns,
         };
         let sent_fps = stream.sent as f64 / (stream.last_ns.max(1) as f64 / 1e9);
-        Ok(Outcome { books, noise, capture: Capture { profile, ..capture(&reads, time) }, sent_fps })
+        Ok(Outcome { accounting, noise, capture: Capture { profile, ..capture(&reads, time) }, sent_fps })
     }
 }
 
@@ -190,7 +190,7 @@ fn spec(step: &Step) -> PointSpec {
     }
 }
 
-/// The same buffer for every rung, of frames as they come.
+/// The same buffer for every method, of frames as they come.
 fn options(step: &Step, ladder: &Ladder, threads: usize) -> Options {
     let captured = (step.frame.mean() - 4.0).min(f64::from(ladder.snap)).ceil() as u32;
     Options {
@@ -220,7 +220,7 @@ fn block_bytes(ladder: &Ladder, frame_bytes: u32, threads: usize) -> u32 {
 }
 
 /// Where all frames are.
-fn books(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Books {
+fn accounting(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Accounting {
     let line = |name: &str, frames, source: &str| LedgerLine {
         name: name.into(),
         owner: Owner::Dut,
@@ -239,12 +239,12 @@ fn books(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Books {
         }
     }
     ledger.retain(|line| line.frames > 0);
-    Books {
+    Accounting {
         offered: stream.offered,
         sent: stream.sent,
         received: reads.iter().map(|read| read.account.taken).sum(),
         ledger,
-        ..Books::default()
+        ..Accounting::default()
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
 
     fn ladder(rate: f64) -> Ladder {
         Ladder {
-            rungs: vec![Rung::Ring],
+            methods: vec![Method::Ring],
             threads: vec![Cpus::Count(1)],
             rps: vec![Spread::AsIs],
             busy_poll: vec![false],
@@ -297,9 +297,9 @@ mod tests {
 
     #[test]
     fn blocks_are_small_where_the_buffer_is() {
-        let (rung, threads, rps, offered) = (Rung::Ring, Cpus::Count(1), Spread::AsIs, Offered::Udp);
+        let (method, threads, rps, offered) = (Method::Ring, Cpus::Count(1), Spread::AsIs, Offered::Udp);
         let frame = FrameSizes::Fixed(64);
-        let step = Step { rung, threads, rps, busy_poll: false, offered, frame, flows: 1 };
+        let step = Step { method, threads, rps, busy_poll: false, offered, frame, flows: 1 };
         let sizes = [1e4, 1e6, 1e8].map(|rate| options(&step, &ladder(rate), 1).block_bytes);
         assert_eq!(sizes, [1 << 16, 1 << 20, 1 << 20]);
         let one = options(&step, &ladder(1e6), 4);

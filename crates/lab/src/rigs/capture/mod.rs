@@ -63,13 +63,13 @@ impl Experiment for Ladder {
     fn preflight(&self, _: TesterKind) -> Result<(), Unfit> {
         let mut tried = Vec::new();
         for step in self.steps() {
-            if !tried.contains(&step.rung) {
+            if !tried.contains(&step.method) {
                 run::opens(&step, self).map_err(|error| Unfit {
-                    what: format!("{} cannot capture", step.rung),
-                    option: "capture.rungs",
+                    what: format!("{} cannot capture", step.method),
+                    option: "capture.methods",
                     source: Box::new(error),
                 })?;
-                tried.push(step.rung);
+                tried.push(step.method);
             }
         }
         Ok(())

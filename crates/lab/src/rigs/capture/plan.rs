@@ -1,4 +1,4 @@
-//! The experiment `capture`: which rungs of the ladder, with which traffic, threads and buffers.
+//! The experiment `capture`: which methods of the ladder, with which traffic, threads and buffers.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use weir_config::{Section, value};
 use weir_packet::flow::{IpVersion, MAX_FLOWS};
 use weir_packet::frame::min_frame_bytes;
 use weir_packet::size::FrameSizes;
-use weir_port::capture::{BufferSize, Fanout, Rung};
+use weir_port::capture::{BufferSize, Fanout, Method};
 use weir_testbed::spread::Spread;
 
 use crate::frames::Cpus;
 use crate::frames::mirror::BUFFERS_PER_TRIAL;
 
-/// The rungs, and what each is measured with. Lists are axes with at least one value.
+/// The methods, and what each is measured with. Lists are axes with at least one value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ladder {
     /// From the bottom up.
-    pub rungs: Vec<Rung>,
-    /// Threads of the fan-outs; the other rungs have one.
+    pub methods: Vec<Method>,
+    /// Threads of the fan-outs; the other methods have one.
     pub threads: Vec<Cpus>,
     /// CPUs that the capturing interface hands frames to.
     pub rps: Vec<Spread>,
-    /// Whether readers have the driver receive; the rungs that cannot be polled so are there once, without it.
+    /// Whether readers have the driver receive; the methods that cannot be polled so are there once, without it.
     pub busy_poll: Vec<bool>,
     /// How fan-outs spread frames.
     pub fanout: Fanout,
@@ -34,7 +34,7 @@ pub struct Ladder {
     pub flows: Vec<u32>,
     /// Bytes kept of each frame.
     pub snap: u32,
-    /// What every rung may hold back.
+    /// What every method may hold back.
     pub buffer: BufferSize,
     /// How often each step has its turn, at least once.
     pub rounds: u32,
@@ -48,7 +48,7 @@ pub struct Ladder {
     pub resolution: f64,
 }
 
-/// What a rung is to capture.
+/// What a method is to capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
     /// TCP segments that open connections, in the smallest frames, from many sources in no order.
@@ -74,7 +74,7 @@ impl fmt::Display for Offered {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// How frames are captured.
-    pub rung: Rung,
+    pub method: Method,
     /// By how many threads.
     pub threads: Cpus,
     /// CPUs that the capturing interface hands frames to.
@@ -95,16 +95,16 @@ impl Ladder {
     /// Loads that a search looks at, beyond those that halve its bounds once they are found.
     const FIRST_LOADS: f64 = 3.0;
 
-    /// All combinations, rungs fastest; a rung that is no fan-out is there once, and so are one that takes frames before
+    /// All combinations, methods fastest; a method that is no fan-out is there once, and so are one that takes frames before
     /// RPS does, one that cannot be polled busily, and a flood.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for (offered, frame, flows) in self.streams() {
             for (i, rps) in self.rps.iter().enumerate() {
-                for &rung in self.rungs.iter().filter(|rung| i == 0 || !rung.steals()) {
-                    let rps = if rung.steals() { &Spread::AsIs } else { rps };
-                    steps.extend(self.readers(rung).into_iter().map(|(threads, busy_poll)| Step {
-                        rung,
+                for &method in self.methods.iter().filter(|method| i == 0 || !method.steals()) {
+                    let rps = if method.steals() { &Spread::AsIs } else { rps };
+                    steps.extend(self.readers(method).into_iter().map(|(threads, busy_poll)| Step {
+                        method,
                         threads,
                         rps: rps.clone(),
                         busy_poll,
@@ -118,11 +118,11 @@ impl Ladder {
         steps
     }
 
-    /// Numbers of threads of a rung, and whether they have the driver receive.
-    fn readers(&self, rung: Rung) -> Vec<(Cpus, bool)> {
+    /// Numbers of threads of a method, and whether they have the driver receive.
+    fn readers(&self, method: Method) -> Vec<(Cpus, bool)> {
         let alone = [Cpus::Count(1)];
-        let threads = if rung.fans_out() { &self.threads[..] } else { &alone[..] };
-        let polls = if rung.polls() { &self.busy_poll[..] } else { &[false] };
+        let threads = if method.fans_out() { &self.threads[..] } else { &alone[..] };
+        let polls = if method.polls() { &self.busy_poll[..] } else { &[false] };
         threads.iter().flat_map(|&threads| polls.iter().map(move |&polls| (threads, polls))).collect()
     }
 
@@ -152,7 +152,9 @@ impl Ladder {
 
 /// Reads `[capture]`.
 pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
-    let rungs = section.axis("rungs", value::choice("rung", &Rung::ALL));
+    // Plans of 0.1 call them rungs.
+    let methods = if section.has("rungs") { "rungs" } else { "methods" };
+    let methods = section.axis(methods, value::choice("method", &Method::ALL));
     let threads = section.axis("threads", value::parsed::<Cpus>);
     let rps = section.axis("rps", value::parsed::<Spread>);
     let busy_poll = section.axis("busy_poll", value::flag);
@@ -168,7 +170,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let memory = section.one("buffer_bytes", value::buffer_bytes);
     for key in ["buffer_s", "buffer_fps"] {
         if memory.is_some() && section.has(key) {
-            let text = "buffer_bytes gives every rung the same memory: leave this out, or that";
+            let text = "buffer_bytes gives every method the same memory: leave this out, or that";
             section.wrong(key, text.to_string());
         }
     }
@@ -184,7 +186,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let resolution = section.one("resolution", value::width);
     section.finish();
     Some(Ladder {
-        rungs: rungs.unwrap_or(Rung::all().collect()),
+        methods: methods.unwrap_or(Method::all().collect()),
         threads: threads.unwrap_or(vec![Cpus::Count(1), Cpus::All]),
         rps: rps.unwrap_or(vec![Spread::AsIs]),
         busy_poll: busy_poll.unwrap_or(vec![false]),
@@ -217,37 +219,40 @@ mod tests {
     #[test]
     fn only_fan_outs_have_more_than_one_thread() {
         let sets = [
-            "capture.rungs=[ring,ring-fanout]",
+            "capture.methods=[ring,ring-fanout]",
             "capture.traffic=udp",
             "capture.frame_bytes=64",
             "capture.flows=[1,9]",
         ];
         let steps = ladder(&sets).unwrap().steps();
-        let list: Vec<_> = steps.iter().map(|s| format!("{} {} {}", s.rung, s.threads, s.flows)).collect();
+        let list: Vec<_> = steps.iter().map(|s| format!("{} {} {}", s.method, s.threads, s.flows)).collect();
         let both = |n| [format!("ring 1 {n}"), format!("ring-fanout 1 {n}"), format!("ring-fanout all {n}")];
         assert_eq!(list, [both(1), both(9)].concat());
     }
 
     #[test]
-    fn rungs_that_take_frames_in_the_driver_are_there_once_for_all_rps() {
-        let sets = ["capture.rungs=[ring,count]", "capture.traffic=udp", "capture.rps=[default,0-1]"];
+    fn methods_that_take_frames_in_the_driver_are_there_once_for_all_rps() {
+        let sets = ["capture.methods=[ring,count]", "capture.traffic=udp", "capture.rps=[default,0-1]"];
         let steps = ladder(&sets).unwrap().steps();
-        let list: Vec<_> = steps.iter().map(|s| format!("{} {}", s.rung, s.rps)).collect();
+        let list: Vec<_> = steps.iter().map(|s| format!("{} {}", s.method, s.rps)).collect();
         assert_eq!(list, ["ring default", "count default", "ring 0-1"]);
     }
 
     #[test]
     fn only_what_can_be_polled_is_there_twice() {
         let sets =
-            ["capture.rungs=[ring,xdp,count]", "capture.traffic=udp", "capture.busy_poll=[false,true]"];
+            ["capture.methods=[ring,xdp,count]", "capture.traffic=udp", "capture.busy_poll=[false,true]"];
         let steps = ladder(&sets).unwrap().steps();
-        let list: Vec<_> = steps.iter().map(|step| (step.rung, step.busy_poll)).collect();
-        assert_eq!(list, [(Rung::Ring, false), (Rung::Xdp, false), (Rung::Xdp, true), (Rung::Count, false)]);
+        let list: Vec<_> = steps.iter().map(|step| (step.method, step.busy_poll)).collect();
+        assert_eq!(
+            list,
+            [(Method::Ring, false), (Method::Xdp, false), (Method::Xdp, true), (Method::Count, false)]
+        );
     }
 
     #[test]
-    fn a_flood_is_there_once_for_each_rung() {
-        let sets = ["capture.rungs=[ring,count]", "capture.traffic=[syn-flood,udp]", "capture.flows=[1,9]"];
+    fn a_flood_is_there_once_for_each_method() {
+        let sets = ["capture.methods=[ring,count]", "capture.traffic=[syn-flood,udp]", "capture.flows=[1,9]"];
         let steps = ladder(&sets).unwrap().steps();
         let of = |offered| steps.iter().filter(|step| step.offered == offered).count();
         assert_eq!((of(Offered::SynFlood), of(Offered::Udp)), (2, 4));
@@ -257,9 +262,9 @@ mod tests {
     #[test]
     fn mistakes_have_remedies() {
         for (sets, text) in [
-            (&["capture.rungs=rings"][..], "did you mean `ring`"),
+            (&["capture.methods=rings"][..], "did you mean `ring`"),
             (&["capture.trial_s=0.1"], "a trial must be at least twice as long as buffer_s"),
-            (&["capture.buffer_bytes=64M", "capture.buffer_s=1"], "gives every rung the same memory"),
+            (&["capture.buffer_bytes=64M", "capture.buffer_s=1"], "gives every method the same memory"),
             (&["capture.busy_poll=1"], "use true or false"),
             (&["capture.buffer_bytes=12"], "use 10000 to 1000G bytes"),
             (&["capture.traffic=tcp"], "is no kind of traffic"),

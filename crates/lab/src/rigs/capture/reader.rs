@@ -1,4 +1,4 @@
-//! The capture threads of a trial: each takes the frames of one queue, and closes its books.
+//! The capture threads of a trial: each takes the frames of one queue, and completes its accounting.
 
 use std::io;
 use std::sync::Barrier;

@@ -1,5 +1,5 @@
-//! The capture ladder: what each rung captures without loss, what of too much, what a frame costs on it, and the
-//! story of what changes from rung to rung.
+//! The capture ladder: what each method captures without loss, what of too much, what a frame costs on it, and the
+//! story of what changes from method to method.
 
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
@@ -14,42 +14,42 @@ mod story;
 
 pub(super) use story::findings;
 
-/// A rung that loses no more than this share at full speed takes what the kernel receives.
+/// A method that loses no more than this share at full speed takes what the kernel receives.
 const KEPT_UP: f64 = 0.01;
 
 /// Its section of a report.
 pub(super) fn parts(data: &RunData) -> Vec<Part> {
-    let rungs = rungs(data);
-    if rungs.is_empty() {
+    let methods = methods(data);
+    if methods.is_empty() {
         return Vec::new();
     }
     let mut blocks = vec![
-        Block::Drawing { drawings: vec![chart(&rungs), cost::chart(&rungs)], caption: CAPTION },
-        Block::Heading("From rung to rung"),
+        Block::Drawing { drawings: vec![chart(&methods), cost::chart(&methods)], caption: CAPTION },
+        Block::Heading("From method to method"),
     ];
-    blocks.extend(story::blocks(&rungs));
+    blocks.extend(story::blocks(&methods));
     blocks.push(Block::Heading("Rates"));
-    blocks.extend(Block::named(rates(&rungs)));
+    blocks.extend(Block::named(rates(&methods)));
     blocks.push(Block::Folded(
         "Buffers, and what the kernel granted".into(),
-        vec![Block::Table(buffers(&rungs))],
+        vec![Block::Table(buffers(&methods))],
     ));
     blocks.push(Block::Note(METHOD.into()));
-    blocks.extend(cost::blocks(&rungs));
+    blocks.extend(cost::blocks(&methods));
     vec![Part { id: "ladder", heading: "The capture ladder".into(), blocks }]
 }
 
 /// Tables of one kind of traffic each, under its name.
 type ByTraffic = Vec<(String, Table)>;
 
-/// The rungs that were climbed with each kind of traffic.
-fn by_traffic<'r, 'a>(rungs: &'r [Rung<'a>]) -> Vec<(String, Vec<&'r Rung<'a>>)> {
-    let mut groups: Vec<(String, Vec<&Rung<'_>>)> = Vec::new();
-    for rung in rungs {
-        let traffic = rung.traffic();
+/// The methods that were climbed with each kind of traffic.
+fn by_traffic<'r, 'a>(methods: &'r [Method<'a>]) -> Vec<(String, Vec<&'r Method<'a>>)> {
+    let mut groups: Vec<(String, Vec<&Method<'_>>)> = Vec::new();
+    for method in methods {
+        let traffic = method.traffic();
         match groups.iter_mut().find(|(name, _)| *name == traffic) {
-            Some((_, group)) => group.push(rung),
-            None => groups.push((traffic, vec![rung])),
+            Some((_, group)) => group.push(method),
+            None => groups.push((traffic, vec![method])),
         }
     }
     groups
@@ -62,13 +62,13 @@ const CAPTION: &str = "Left: frames/s that each way of capturing takes without l
 const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
     at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
     counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
-    it can. All rungs take turns in each round, another one first. Ratios are formed round by round: \
-    their median with its exact 95 % interval, which needs six rounds; where it holds 1, the two are not told apart. All have the same buffer time, unless the plan gives them the same memory. The kernel \
+    it can. All methods alternate in each round, another one first. Ratios are formed round by round: \
+    their median with its exact 95 % interval, which needs six rounds; where it holds 1, the two are not distinguished. All have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
     captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
     full, too. At most: what the slower of the two parts would take if the \
     generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
-    lies between the two bounds, and a rung that loses at full speed has none, nor has one that polls busily. Frames are for somebody else, as at a \
+    lies between the two bounds, and a method that loses at full speed has none, nor has one that polls busily. Frames are for somebody else, as at a \
     mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
 
 /// Picks a part of the CPU time.
@@ -82,8 +82,8 @@ const PARTS: [(&str, Share); 4] = [
     ("the consumer", |time| time.consumer_ns.unwrap_or(0)),
 ];
 
-/// A rung with its results.
-struct Rung<'a> {
+/// A method with its results.
+struct Method<'a> {
     data: &'a PointData,
     name: &'a str,
     /// Its trial at full speed, the middle one of the rounds.
@@ -94,17 +94,17 @@ struct Rung<'a> {
     costs_ns: Vec<Option<f64>>,
 }
 
-fn rungs(data: &RunData) -> Vec<Rung<'_>> {
-    data.points.iter().filter(|p| p.measures() == Some(Measures::Capture)).filter_map(rung).collect()
+fn methods(data: &RunData) -> Vec<Method<'_>> {
+    data.points.iter().filter(|p| p.measures() == Some(Measures::Capture)).filter_map(method).collect()
 }
 
-fn rung(data: &PointData) -> Option<Rung<'_>> {
+fn method(data: &PointData) -> Option<Method<'_>> {
     let cost = middle(data, Purpose::Curve, |trial| trial.cost.ns_per_frame.unwrap_or(0.0));
     let cost = cost.and_then(|trial| Some((trial, trial.detail::<Capture>()?)));
     let mut costs = data.trials.iter().filter(|trial| trial.purpose == Purpose::Curve);
     let costs_ns = rounds(data).map(|fps| fps.and_then(|_| costs.next()?.cost.ns_per_frame)).collect();
     let full = middle(data, Purpose::Ceiling, received_fps);
-    Some(Rung { data, name: data.setting("rung")?, full, cost, costs_ns })
+    Some(Method { data, name: data.setting("method")?, full, cost, costs_ns })
 }
 
 /// The rate without loss of each round.
@@ -119,7 +119,7 @@ fn middle(data: &PointData, purpose: Purpose, by: fn(&Trial) -> f64) -> Option<&
     all.get(all.len() / 2).copied()
 }
 
-impl Rung<'_> {
+impl Method<'_> {
     fn threads(&self) -> &str {
         self.data.setting("threads").unwrap_or("1")
     }
@@ -188,10 +188,10 @@ impl Rung<'_> {
     }
 
     /// Frames/s that it would capture if sending cost the CPU nothing on which the kernel receives: an upper bound, from
-    /// its trial at full speed and that of the rung that only counts.
-    fn at_most(&self, rungs: &[Rung<'_>]) -> Option<f64> {
-        let is_floor = |rung: &&Rung| rung.name == "count" && rung.traffic() == self.traffic();
-        let (full, floor) = (self.full?, rungs.iter().find(is_floor)?.full?);
+    /// its trial at full speed and that of the method that only counts.
+    fn at_most(&self, methods: &[Method<'_>]) -> Option<f64> {
+        let is_floor = |method: &&Method| method.name == "count" && method.traffic() == self.traffic();
+        let (full, floor) = (self.full?, methods.iter().find(is_floor)?.full?);
         // Who polls takes a CPU whole, however much comes: its time says nothing of what it could do.
         let alone = self.name != "count" && self.threads() == "1" && !self.polls();
         let keeps_up = full.lost as f64 <= KEPT_UP * full.sent as f64;
@@ -250,41 +250,41 @@ fn cpus_named(cpus: &str) -> String {
 
 // ---- rates ---------------------------------------------------------------------------------------------
 
-/// The bars of all rungs, a group for each kind of traffic, and what they say in words.
-fn bars(rungs: &[Rung<'_>], bar: fn(&Rung<'_>) -> Option<Bar>) -> (Vec<Group>, String) {
-    let group = |(label, rungs): (String, Vec<&Rung<'_>>)| Group {
+/// The bars of all methods, a group for each kind of traffic, and what they say in words.
+fn bars(methods: &[Method<'_>], bar: fn(&Method<'_>) -> Option<Bar>) -> (Vec<Group>, String) {
+    let group = |(label, methods): (String, Vec<&Method<'_>>)| Group {
         label,
-        bars: rungs.into_iter().filter_map(bar).collect(),
+        bars: methods.into_iter().filter_map(bar).collect(),
         limit: None,
     };
-    let groups: Vec<Group> = by_traffic(rungs).into_iter().map(group).collect();
+    let groups: Vec<Group> = by_traffic(methods).into_iter().map(group).collect();
     let text = |group: &Group, bar: &Bar| format!("{}, {}", group.label, bar.title);
     let texts = groups.iter().flat_map(|group| group.bars.iter().map(move |bar| text(group, bar)));
     let texts: Vec<String> = texts.collect();
     (groups, texts.join("; "))
 }
 
-fn chart(rungs: &[Rung<'_>]) -> String {
-    let (groups, text) = bars(rungs, |rung| Some(bar(rung)));
+fn chart(methods: &[Method<'_>]) -> String {
+    let (groups, text) = bars(methods, |method| Some(bar(method)));
     let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
-    chart.draw("Frames/s captured without loss, by rung", &text)
+    chart.draw("Frames/s captured without loss, by method", &text)
 }
 
-fn bar(rung: &Rung<'_>) -> Bar {
-    let value = rung.lossless_fps();
-    let text = or_dash(value, |fps| if rung.is_bound() { format!("≥ {}", si(fps)) } else { si(fps) });
-    let captures = rung.name != "count";
+fn bar(method: &Method<'_>) -> Bar {
+    let value = method.lossless_fps();
+    let text = or_dash(value, |fps| if method.is_bound() { format!("≥ {}", si(fps)) } else { si(fps) });
+    let captures = method.name != "count";
     let style = Style { colour: if captures { 1 } else { 2 }, marker: 0, pattern: usize::from(!captures) };
-    let title = format!("{}: {text} frames/s", rung.label());
-    let (label, parts, ticks) = (rung.label(), Vec::new(), Vec::new());
-    let interval = rung.interval();
+    let title = format!("{}: {text} frames/s", method.label());
+    let (label, parts, ticks) = (method.label(), Vec::new(), Vec::new());
+    let interval = method.interval();
     Bar { label, value, parts, interval, ticks, text, title, style, fits: captures }
 }
 
-fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
-    let table = |(traffic, group): (String, Vec<&Rung<'_>>)| {
+fn rates(methods: &[Method<'_>]) -> ByTraffic {
+    let table = |(traffic, group): (String, Vec<&Method<'_>>)| {
         let mut table = Table::new(&[
-            "Rung",
+            "Method",
             "Without loss, frames/s",
             "95 % interval",
             "At most, frames/s",
@@ -293,31 +293,31 @@ fn rates(rungs: &[Rung<'_>]) -> ByTraffic {
             "Lost of it",
             "Where it was lost, frames",
         ]);
-        for rung in group {
+        for method in group {
             table.push(vec![
-                rung.label(),
-                rung.lossless_text(),
-                or_dash(rung.interval(), |(low, high)| format!("{} – {}", full(low), full(high))),
-                or_dash(rung.at_most(rungs), full),
-                or_dash(rung.full, |trial| full(trial.sent as f64 / trial.duration_s)),
-                or_dash(rung.full, |trial| full(trial.received as f64 / trial.duration_s)),
-                or_dash(rung.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
-                or_dash(rung.full, places),
+                method.label(),
+                method.lossless_text(),
+                or_dash(method.interval(), |(low, high)| format!("{} – {}", full(low), full(high))),
+                or_dash(method.at_most(methods), full),
+                or_dash(method.full, |trial| full(trial.sent as f64 / trial.duration_s)),
+                or_dash(method.full, |trial| full(trial.received as f64 / trial.duration_s)),
+                or_dash(method.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
+                or_dash(method.full, places),
             ]);
         }
         (traffic, table.without_empty(&["95 % interval"]))
     };
-    by_traffic(rungs).into_iter().map(table).collect()
+    by_traffic(methods).into_iter().map(table).collect()
 }
 
-fn buffers(rungs: &[Rung<'_>]) -> Table {
-    let mut table = Table::new(&["Traffic", "Rung", "Threads", "Frames", "Memory", "How"]);
-    let capture = |rung: &Rung<'_>| rung.full.and_then(|trial| trial.detail::<Capture>());
-    for (rung, capture) in rungs.iter().filter_map(|rung| Some((rung, capture(rung)?))) {
+fn buffers(methods: &[Method<'_>]) -> Table {
+    let mut table = Table::new(&["Traffic", "Method", "Threads", "Frames", "Memory", "How"]);
+    let capture = |method: &Method<'_>| method.full.and_then(|trial| trial.detail::<Capture>());
+    for (method, capture) in methods.iter().filter_map(|method| Some((method, capture(method)?))) {
         table.push(vec![
-            rung.traffic(),
-            rung.way(),
-            rung.threads().into(),
+            method.traffic(),
+            method.way(),
+            method.threads().into(),
             full(capture.buffer_frames as f64),
             bytes(capture.buffer_bytes as f64),
             capture.method,

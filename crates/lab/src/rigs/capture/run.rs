@@ -1,9 +1,9 @@
-//! The experiment `capture`: for each rung the highest rate that is captured without loss, and what happens beyond it.
+//! The experiment `capture`: for each method the highest rate that is captured without loss, and what happens beyond it.
 //!
 //! ```text
-//! each step in turn: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
+//! each step alternately: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
 //! ```
-//! Another one is first in each round, so that all find the machine alike: a virtual one is fast and slow by turns.
+//! Another one is first in each round, so that all find the machine alike: a virtual one is fast at some times and slow at others.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::frames::mirror::BUFFERS_PER_TRIAL;
 
 use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
 use crate::rigs::capture::plan::{Ladder, Offered, Step};
-use crate::run::rounds::{TakesTurns, take_turns};
+use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Patience, Series, worst};
 use crate::run::{Event, RunError, Running, goal_result};
 use crate::run_data::{BUSY_POLL, MEASURES, Measures, TRAFFIC};
@@ -34,7 +34,7 @@ const RING_SHARE: f64 = 0.001;
 /// The loads of the cost trial: this share of the highest rate without loss.
 const COST_SHARE: f64 = 0.9;
 
-/// Whether the rung of a step can be opened here.
+/// Whether the method of a step can be opened here.
 pub(super) fn opens(step: &Step, ladder: &Ladder) -> Result<(), RunError> {
     let mut journal = Journal::in_dir(&journal::default_dir());
     Bench::build(step, ladder, 1, &mut journal)?.buffer_frames().map(drop)
@@ -44,7 +44,7 @@ pub(super) fn opens(step: &Step, ladder: &Ladder) -> Result<(), RunError> {
 type Climb<'a> = Running<'a, Ladder>;
 
 /// A step with what its turns gave.
-struct Rung<'c> {
+struct Method<'c> {
     step: Step,
     point: Point,
     series: Series<'c>,
@@ -59,7 +59,7 @@ struct Round {
     offered_fps: f64,
 }
 
-impl TakesTurns for Rung<'_> {
+impl Interleaved for Method<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
@@ -72,43 +72,43 @@ impl<'c> Climb<'c> {
             Spreading { rps: step.rps.clone(), ..Spreading::default() }.rps_cpus(&cpus)?;
         }
         let rounds = self.rounds(self.experiment.rounds, steps.len());
-        let mut rungs = Vec::new();
+        let mut methods = Vec::new();
         for (index, step) in steps.into_iter().enumerate() {
-            rungs.extend(self.rung(step, index)?);
+            methods.extend(self.method(step, index)?);
         }
-        take_turns(&rounds, &mut rungs, |rung| {
-            let found = self.turn(rung)?;
-            rung.rounds.push(found);
+        interleave(&rounds, &mut methods, |method| {
+            let found = self.turn(method)?;
+            method.rounds.push(found);
             Ok(())
         })?;
-        rungs.iter().try_for_each(|rung| self.close(&rung.point, result(&rung.rounds)))
+        methods.iter().try_for_each(|method| self.close(&method.point, result(&method.rounds)))
     }
 
-    /// A step that is to be measured; one that an earlier part of this run has finished is told.
-    fn rung(&mut self, step: Step, index: usize) -> Result<Option<Rung<'c>>, RunError> {
-        if let Some(data) = self.past.finished(index) {
+    /// A step that is to be measured; one that an earlier part of this run has finished is reported.
+    fn method(&mut self, step: Step, index: usize) -> Result<Option<Method<'c>>, RunError> {
+        if let Some(data) = self.resumed.finished(index) {
             let tell = |result| (self.options.observe)(Event::Result(&data.point, result));
             data.point.result.iter().for_each(tell);
             return Ok(None);
         }
         let bench = Bench::build(&step, self.experiment, self.settings.seed, &mut self.journal)?;
         let mut point = self.point_of(&step, index, &bench);
-        let kept = self.past.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.store)?;
         let series = Series::new(self, &point, kept);
-        Ok(Some(Rung { step, point, series, rounds: Vec::new() }))
+        Ok(Some(Method { step, point, series, rounds: Vec::new() }))
     }
 
     /// With a bench for this turn alone: those of all steps at once would take the memory of all their buffers.
-    fn turn(&mut self, rung: &mut Rung<'c>) -> Result<Round, RunError> {
-        let bench = Bench::build(&rung.step, self.experiment, self.settings.seed, &mut self.journal)?;
+    fn turn(&mut self, method: &mut Method<'c>) -> Result<Round, RunError> {
+        let bench = Bench::build(&method.step, self.experiment, self.settings.seed, &mut self.journal)?;
         let hidden = bench.buffer_frames()?;
-        Trials { climb: self, bench, hidden, series: &mut rung.series, error: None }.all()
+        Trials { climb: self, bench, hidden, series: &mut method.series, error: None }.all()
     }
 
     fn point_of(&self, step: &Step, index: usize, bench: &Bench) -> Point {
         let settings = [
             (MEASURES, Measures::Capture.name().to_string()),
-            ("rung", step.rung.to_string()),
+            ("method", step.method.to_string()),
             ("threads", step.threads.to_string()),
             ("frame_bytes", step.frame.to_string()),
             ("flows", step.flows.to_string()),
@@ -124,7 +124,7 @@ impl<'c> Climb<'c> {
             cpus: bench.cpus(),
             cpus_shared: bench.shared(),
             notes: vec![bench.placement()],
-            ..self.point(index, &step.rung.to_string(), settings.collect())
+            ..self.point(index, &step.method.to_string(), settings.collect())
         }
     }
 }
@@ -146,7 +146,7 @@ impl Trials<'_, '_> {
         self.one(&Load::steady(WARM_UP_FPS, WARM_UP), Purpose::WarmUp)?;
         let full = self.one(&Load::full_speed(ladder.trial), Purpose::Ceiling)?;
         let at_full_speed = self.at_full_speed(&full)?;
-        // Where full speed is no more than a rung takes, paced loads end below it.
+        // Where full speed is no more than a method takes, paced loads end below it.
         let all = at_full_speed.as_ref().map(|_| Load::full_speed(ladder.trial));
         let mut lossless = match at_full_speed {
             Some(found) => found,
@@ -217,9 +217,9 @@ impl Trials<'_, '_> {
         let Trials { climb, bench, series, .. } = self;
         let look = if purpose == Purpose::Curve { Look::Closely } else { Look::Away };
         series.one(&Asked::Load(load, purpose), |control| {
-            let Outcome { books, noise, capture, sent_fps } = bench.trial(load, control, look)?;
-            let cost = Cost::per_frame(capture.time.capture_ns(), books.received, climb.settings.tsc_hz);
-            let trial = books.trial(load, sent_fps, noise, &climb.settings.limits);
+            let Outcome { accounting, noise, capture, sent_fps } = bench.trial(load, control, look)?;
+            let cost = Cost::per_frame(capture.time.capture_ns(), accounting.received, climb.settings.tsc_hz);
+            let trial = accounting.trial(load, sent_fps, noise, &climb.settings.limits);
             Ok(Trial { cost, ..trial }.with_detail(&capture))
         })
     }

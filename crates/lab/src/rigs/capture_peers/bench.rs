@@ -19,7 +19,7 @@ use weir_port::bpf::{Link, Mode, Program, object};
 use weir_testbed::cpu::{CostSample, ThreadTimes};
 use weir_testbed::journal::Journal;
 
-use super::program::{Captor, Order, Statement};
+use super::program::{CaptureTool, Order, Statement};
 use super::written::{frames, prepare};
 use crate::frames::PointSpec;
 use crate::frames::mirror::{Mirror, Sent};
@@ -114,10 +114,10 @@ impl Bench {
     }
 
     /// The command line of a program, for people.
-    pub(super) fn command_line(&self, captor: Captor, job: Job) -> String {
-        let command = captor.command(&self.order(job, Path::new("FILE")));
+    pub(super) fn command_line(&self, tool: CaptureTool, job: Job) -> String {
+        let command = tool.command(&self.order(job, Path::new("FILE")));
         let arguments = command.get_args().map(|one| one.to_string_lossy().into_owned());
-        let program = captor.program();
+        let program = tool.program();
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
     }
@@ -130,35 +130,34 @@ impl Bench {
     /// Starts the program, sends, waits until all is written, ends it, and counts.
     pub(super) fn trial(
         &mut self,
-        (captor, job): (Captor, Job),
+        (tool, job): (CaptureTool, Job),
         load: &Load,
         control: &Control,
         journal: &mut Journal,
     ) -> Result<Outcome, Failed> {
         let (file, said) = (self.folder.path().join("frames"), self.folder.path().join("said"));
-        prepare(captor, &file).map_err(|error| Failed::Program(format!("no room for its files: {error}")))?;
-        let mut command = captor.command(&self.order(job, &file));
+        prepare(tool, &file).map_err(|error| Failed::Program(format!("no room for its files: {error}")))?;
+        let mut command = tool.command(&self.order(job, &file));
         let cpu = self.cpu();
         let mut process =
             self.mirror.bed().tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
-        if let Err(why) = process.await_words(captor.ready()) {
+        if let Err(why) = process.await_words(tool.ready()) {
             // It may be there still.
             let _ = process.end(journal)?;
             return Err(Failed::Program(why));
         }
         let (before, idle) = (self.sample()?, process.time());
         let sending = self.send(load, control);
-        let drain = process.await_quiet(captor.holds_back(), || control.stopped());
+        let drain = process.await_quiet(tool.holds_back(), || control.stopped());
         let after = self.sample()?;
         let program = process.time().since(&idle);
-        let ended = if captor.ends_late() { process.kill(journal)? } else { process.end(journal)? };
+        let ended = if tool.ends_late() { process.kill(journal)? } else { process.end(journal)? };
         let Sent { stream: sent, times: generator, .. } = sending?;
         let words = ended.map_err(Failed::Program)?;
-        let said = captor
+        let said = tool
             .statement(&words)
             .ok_or_else(|| Failed::Program(format!("it did not say what it captured: {}", words.trim())))?;
-        let in_file =
-            (job == Job::File).then(|| frames(captor, &file)).transpose().map_err(Failed::Program)?;
+        let in_file = (job == Job::File).then(|| frames(tool, &file)).transpose().map_err(Failed::Program)?;
         let elapsed_ns = (after.at - before.at).as_nanos() as f64;
         let cpus = after.cost.since(&before.cost).cpus;
         let steal = cpus.values().map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64 / elapsed_ns;
@@ -229,7 +228,7 @@ mod tests {
         let plan = load("peers-capture", &[set]).unwrap();
         let peers = plan.experiment.of::<CapturePeers>().expect("of this rig");
         let mut journal =
-            Journal::in_dir(&folder.join(format!("weir-captors-journal-{}", std::process::id())));
+            Journal::in_dir(&folder.join(format!("weir-capture tools-journal-{}", std::process::id())));
         let spec = PointSpec::plain(DutKind::Wire, 64, 10);
         let mut bench = Bench::build(peers, &spec, 1, &mut journal).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);

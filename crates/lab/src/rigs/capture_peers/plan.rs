@@ -1,4 +1,4 @@
-//! The experiment `peers-capture`: which programs capture the same traffic in turn, what they do with it, and with how
+//! The experiment `peers-capture`: which programs capture the same traffic alternately, what they do with it, and with how
 //! much memory.
 
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use weir_config::{Section, value};
 use weir_packet::flow::MAX_FLOWS;
 use weir_packet::size::FrameSizes;
-use weir_port::capture::Rung;
+use weir_port::capture::Method;
 
 /// The experiment. Lists have at least one value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePeers {
     /// Programs to compare with.
     pub names: Vec<CapturePeer>,
-    /// Rungs of `weir capture`.
-    pub rungs: Vec<Rung>,
+    /// Methods of `weir capture`.
+    pub methods: Vec<Method>,
     /// What all programs do.
     pub jobs: Vec<Job>,
     /// Rounds, at least 1.
@@ -28,7 +28,7 @@ pub struct CapturePeers {
     pub frames: Vec<FrameSizes>,
     /// Number of flows.
     pub flows: u32,
-    /// Memory of the kernel's buffer, the same for all programs that can be told, bytes.
+    /// Memory of the kernel's buffer, the same for all programs that accept a size, bytes.
     pub buffer_bytes: u64,
     /// Where the files of [`Job::File`] go.
     pub folder: PathBuf,
@@ -126,7 +126,7 @@ impl CapturePeers {
         let loads = CapturePeers::FIRST_LOADS + (1.0 / self.resolution).log2().max(0.0);
         let trials = 1.0 + loads * f64::from(1 + self.trials) / 2.0 / 2.0;
         let peers = |job: &Job| self.names.iter().filter(|peer| peer.does(*job)).count();
-        let programs = self.jobs.iter().map(|job| peers(job) + self.rungs.len()).sum::<usize>() + 1;
+        let programs = self.jobs.iter().map(|job| peers(job) + self.methods.len()).sum::<usize>() + 1;
         let all = trials * (programs * self.frames.len()) as f64 * f64::from(self.rounds);
         (self.trial + CapturePeers::AROUND_A_TRIAL).mul_f64(all)
     }
@@ -139,10 +139,12 @@ pub(super) fn read(section: Section<'_>) -> Option<CapturePeers> {
         "[\"tcpdump\", \"dumpcap\"]",
         value::choice("capturing peer", &CapturePeer::ALL),
     );
-    let rungs = section.axis("rungs", value::choice("rung", &Rung::ALL));
-    if rungs.as_ref().is_some_and(|rungs| rungs.contains(&Rung::Count)) {
-        let text = "the rung count captures nothing, and no program offers it: leave it out";
-        section.wrong("rungs", text.to_string());
+    // Plans of 0.1 call them rungs.
+    let methods = if section.has("rungs") { "rungs" } else { "methods" };
+    let methods = section.axis(methods, value::choice("method", &Method::ALL));
+    if methods.as_ref().is_some_and(|methods| methods.contains(&Method::Count)) {
+        let text = "the method count captures nothing, and no program offers it: leave it out";
+        section.wrong("methods", text.to_string());
     }
     let jobs = section.axis("jobs", value::choice("job", &Job::ALL));
     let rounds = section.one("rounds", value::count(1..=1000));
@@ -157,7 +159,7 @@ pub(super) fn read(section: Section<'_>) -> Option<CapturePeers> {
     section.finish();
     Some(CapturePeers {
         names: names?,
-        rungs: rungs.unwrap_or(vec![Rung::Ring, Rung::Xdp]),
+        methods: methods.unwrap_or(vec![Method::Ring, Method::Xdp]),
         jobs: jobs.unwrap_or(Job::ALL.map(|(job, _)| job).to_vec()),
         rounds: rounds.unwrap_or(6),
         trial: trial.unwrap_or(Duration::from_secs(1)),
@@ -187,7 +189,7 @@ mod tests {
     fn mistakes_have_remedies() {
         for (sets, text) in [
             (&["capture_peers.names=tcpdumb"][..], "did you mean `tcpdump`"),
-            (&["capture_peers.rungs=[ring,count]"], "captures nothing"),
+            (&["capture_peers.methods=[ring,count]"], "captures nothing"),
             (&["capture_peers.jobs=header"], "did you mean `headers`"),
             (&["capture_peers.place=appart"], "did you mean `apart`"),
             (&["capture_peers.buffer_bytes=1"], "use 10000 to 1000G bytes"),

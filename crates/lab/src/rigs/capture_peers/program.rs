@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use weir_port::capture::Rung;
+use weir_port::capture::Method;
 
 use crate::rigs::capture_peers::plan::{CapturePeer, Job};
 
@@ -15,9 +15,9 @@ const WHOLE: u32 = 65_535;
 
 /// A program that captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Captor {
-    /// `weir capture` by this rung.
-    Weir(Rung),
+pub(super) enum CaptureTool {
+    /// `weir capture` by this method.
+    Weir(Method),
     /// Another one.
     Peer(CapturePeer),
 }
@@ -40,30 +40,30 @@ pub(super) struct Statement {
     pub(super) captured: u64,
     /// Frames that found no room in its buffer.
     pub(super) dropped: u64,
-    /// Frames that were in its buffer when it was told to end.
+    /// Frames that were in its buffer when it was asked to end.
     pub(super) left: u64,
 }
 
-impl Captor {
+impl CaptureTool {
     /// Its name in records and reports.
     pub(super) fn name(self) -> String {
         match self {
-            Captor::Weir(rung) => format!("weir {rung}"),
-            Captor::Peer(peer) => peer.name().into(),
+            CaptureTool::Weir(method) => format!("weir {method}"),
+            CaptureTool::Peer(peer) => peer.name().into(),
         }
     }
 
     /// Its program.
     pub(super) fn program(self) -> PathBuf {
         match self {
-            Captor::Weir(_) => std::env::current_exe().unwrap_or_else(|_| "weir".into()),
-            Captor::Peer(peer) => peer.name().into(),
+            CaptureTool::Weir(_) => std::env::current_exe().unwrap_or_else(|_| "weir".into()),
+            CaptureTool::Peer(peer) => peer.name().into(),
         }
     }
 
     /// Does it have a way to do nothing but this?
     pub(super) fn does(self, job: Job) -> bool {
-        matches!(self, Captor::Weir(_)) || matches!(self, Captor::Peer(peer) if peer.does(job))
+        matches!(self, CaptureTool::Weir(_)) || matches!(self, CaptureTool::Peer(peer) if peer.does(job))
     }
 
     /// Its command line: it captures until it gets SIGINT.
@@ -77,25 +77,33 @@ impl Captor {
         };
         let snap = snap.to_string();
         match self {
-            Captor::Weir(rung) => {
-                command.args(["capture", "-i", order.device, "--rung", &rung.to_string(), "--threads", "1"]);
+            CaptureTool::Weir(method) => {
+                command.args([
+                    "capture",
+                    "-i",
+                    order.device,
+                    "--method",
+                    &method.to_string(),
+                    "--threads",
+                    "1",
+                ]);
                 command.args(["--snap", &snap, "--buffer", &format!("{mib}MiB")]);
                 if order.job != Job::Count {
                     command.arg("-w").arg(file);
                 }
             }
             // -Z root: the file need not be another user's.
-            Captor::Peer(CapturePeer::Tcpdump) => {
+            CaptureTool::Peer(CapturePeer::Tcpdump) => {
                 let kib = (mib << 10).to_string();
                 command
                     .args(["-i", order.device, "-n", "-Z", "root", "-s", &snap, "-B", &kib, "-w"])
                     .arg(file);
             }
-            Captor::Peer(CapturePeer::Dumpcap) => {
+            CaptureTool::Peer(CapturePeer::Dumpcap) => {
                 command.args(["-i", order.device, "-q", "-s", &snap, "-B", &mib.to_string(), "-w"]).arg(file);
             }
             // It cannot cut frames. No change of sysctls, interrupts and time stamps of the machine.
-            Captor::Peer(CapturePeer::NetsniffNg) => {
+            CaptureTool::Peer(CapturePeer::NetsniffNg) => {
                 command.args([
                     "--in",
                     order.device,
@@ -113,7 +121,7 @@ impl Captor {
             }
             // Blocks of 1 MiB. One that is not full is written after a second; what it has captured it says with each block,
             // and only with -v.
-            Captor::Peer(CapturePeer::Stenotype) => {
+            CaptureTool::Peer(CapturePeer::Stenotype) => {
                 let (iface, dir) = (format!("--iface={}", order.device), format!("--dir={}", file.display()));
                 let blocks = [format!("--blocks={mib}"), format!("--aiops={}", mib.min(128))];
                 command.args([iface, dir]).args(blocks).args([
@@ -134,11 +142,11 @@ impl Captor {
     /// What it says when frames arrive at it.
     pub(super) fn ready(self) -> &'static str {
         match self {
-            Captor::Weir(_) => "all is open",
-            Captor::Peer(CapturePeer::Tcpdump) => "listening on",
-            Captor::Peer(CapturePeer::Dumpcap) => "File: ",
-            Captor::Peer(CapturePeer::NetsniffNg) => "Running!",
-            Captor::Peer(CapturePeer::Stenotype) => "starting to process packets",
+            CaptureTool::Weir(_) => "all is open",
+            CaptureTool::Peer(CapturePeer::Tcpdump) => "listening on",
+            CaptureTool::Peer(CapturePeer::Dumpcap) => "File: ",
+            CaptureTool::Peer(CapturePeer::NetsniffNg) => "Running!",
+            CaptureTool::Peer(CapturePeer::Stenotype) => "starting to process packets",
         }
     }
 
@@ -146,43 +154,43 @@ impl Captor {
     /// tcpdump waits a second, and says in the end how many there were.
     pub(super) fn holds_back(self) -> Duration {
         Duration::from_millis(match self {
-            Captor::Weir(_) => 20,
-            Captor::Peer(CapturePeer::Tcpdump) => 20,
-            Captor::Peer(CapturePeer::Dumpcap) => 260,
-            Captor::Peer(CapturePeer::NetsniffNg) => 110,
-            Captor::Peer(CapturePeer::Stenotype) => 2100,
+            CaptureTool::Weir(_) => 20,
+            CaptureTool::Peer(CapturePeer::Tcpdump) => 20,
+            CaptureTool::Peer(CapturePeer::Dumpcap) => 260,
+            CaptureTool::Peer(CapturePeer::NetsniffNg) => 110,
+            CaptureTool::Peer(CapturePeer::Stenotype) => 2100,
         })
     }
 
     /// Would it end with the next frame only, so that it has to be killed? Whatever it has to say it says before.
     pub(super) fn ends_late(self) -> bool {
-        self == Captor::Peer(CapturePeer::Stenotype)
+        self == CaptureTool::Peer(CapturePeer::Stenotype)
     }
 
     /// Reads what it said in the end; `None` if it did not.
     pub(super) fn statement(self, said: &str) -> Option<Statement> {
         match self {
-            Captor::Weir(_) => weir(said),
-            Captor::Peer(CapturePeer::Tcpdump) => {
+            CaptureTool::Weir(_) => weir(said),
+            CaptureTool::Peer(CapturePeer::Tcpdump) => {
                 let captured = before(said, " packets captured")?;
                 let dropped = before(said, " packets dropped by kernel")?;
                 let received = before(said, " packets received by filter")?;
                 Some(Statement { captured, dropped, left: received.saturating_sub(captured + dropped) })
             }
-            Captor::Peer(CapturePeer::Dumpcap) => {
+            CaptureTool::Peer(CapturePeer::Dumpcap) => {
                 let captured = after(said, "Packets captured: ")?;
                 let line = said.lines().find(|line| line.starts_with("Packets received/dropped"))?;
                 let dropped = line.split_once(": ")?.1.split_once('/')?.1;
                 Some(Statement { captured, dropped: leading(dropped)?, left: 0 })
             }
-            Captor::Peer(CapturePeer::NetsniffNg) => {
+            CaptureTool::Peer(CapturePeer::NetsniffNg) => {
                 let captured = before(said, " packets passed filter")?;
                 let dropped = before(said, " packets failed filter (out of space)")?;
                 // Those that it has not read, dropped ones among them.
                 let unread = leading(said.split_once("packets incoming (")?.1)?;
                 Some(Statement { captured, dropped, left: unread.saturating_sub(dropped) })
             }
-            Captor::Peer(CapturePeer::Stenotype) => {
+            CaptureTool::Peer(CapturePeer::Stenotype) => {
                 let last = said.lines().rfind(|line| line.contains(" stats: "))?;
                 Some(Statement {
                     captured: after(last, " packets=")?,
@@ -194,7 +202,7 @@ impl Captor {
     }
 }
 
-/// The books of `weir capture`, of one interface: what it took, and what became of that if it went to a file.
+/// The accounting of `weir capture`, of one interface: what it took, and what became of that if it went to a file.
 fn weir(said: &str) -> Option<Statement> {
     let mut lines = said.lines().skip_while(|line| !line.contains(" offered "));
     let taken = after(lines.next()?, ", captured ")?;
@@ -224,31 +232,32 @@ fn leading(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn line(captor: Captor, job: Job) -> String {
+    fn line(tool: CaptureTool, job: Job) -> String {
         let order = Order { job, device: "t1", buffer_mib: 64, file: Path::new("/shm/x") };
-        let command = captor.command(&order);
+        let command = tool.command(&order);
         let arguments: Vec<_> = command.get_args().map(|one| one.to_string_lossy().into_owned()).collect();
         arguments.join(" ")
     }
 
     #[test]
     fn all_get_the_same_work_and_memory() {
-        let [tcpdump, dumpcap, netsniff, stenotype] = CapturePeer::ALL.map(|(peer, _)| Captor::Peer(peer));
-        for (captor, job, expected) in [
+        let [tcpdump, dumpcap, netsniff, stenotype] =
+            CapturePeer::ALL.map(|(peer, _)| CaptureTool::Peer(peer));
+        for (tool, job, expected) in [
             (
-                Captor::Weir(Rung::Xdp),
+                CaptureTool::Weir(Method::Xdp),
                 Job::Count,
-                "capture -i t1 --rung xdp --threads 1 --snap 14 --buffer 64MiB",
+                "capture -i t1 --method xdp --threads 1 --snap 14 --buffer 64MiB",
             ),
             (
-                Captor::Weir(Rung::Ring),
+                CaptureTool::Weir(Method::Ring),
                 Job::Headers,
-                "capture -i t1 --rung ring --threads 1 --snap 96 --buffer 64MiB -w /dev/null",
+                "capture -i t1 --method ring --threads 1 --snap 96 --buffer 64MiB -w /dev/null",
             ),
             (
-                Captor::Weir(Rung::Ring),
+                CaptureTool::Weir(Method::Ring),
                 Job::File,
-                "capture -i t1 --rung ring --threads 1 --snap 65535 --buffer 64MiB -w /shm/x",
+                "capture -i t1 --method ring --threads 1 --snap 65535 --buffer 64MiB -w /shm/x",
             ),
             (tcpdump, Job::Count, "-i t1 -n -Z root -s 14 -B 65536 -w /dev/null"),
             (tcpdump, Job::File, "-i t1 -n -Z root -s 65535 -B 65536 -w /shm/x"),
@@ -262,15 +271,16 @@ mod tests {
                  --stats_blocks=1 --seccomp=none --uid=root --gid=root -v",
             ),
         ] {
-            assert_eq!(line(captor, job), expected);
+            assert_eq!(line(tool, job), expected);
         }
     }
 
     #[test]
     fn statements_are_read_as_the_programs_make_them() {
-        let [tcpdump, dumpcap, netsniff, stenotype] = CapturePeer::ALL.map(|(peer, _)| Captor::Peer(peer));
-        let weir = Captor::Weir(Rung::Ring);
-        for (captor, said, numbers) in [
+        let [tcpdump, dumpcap, netsniff, stenotype] =
+            CapturePeer::ALL.map(|(peer, _)| CaptureTool::Peer(peer));
+        let weir = CaptureTool::Weir(Method::Ring);
+        for (tool, said, numbers) in [
             (
                 tcpdump,
                 "tcpdump: listening on v1, link-type EN10MB (Ethernet), snapshot length 96 bytes\n\
@@ -307,9 +317,9 @@ mod tests {
             ),
         ] {
             let (captured, dropped, left) = numbers;
-            let name = captor.name();
-            assert_eq!(captor.statement(said), Some(Statement { captured, dropped, left }), "{name}");
-            assert_eq!(captor.statement("it was killed"), None, "{name}");
+            let name = tool.name();
+            assert_eq!(tool.statement(said), Some(Statement { captured, dropped, left }), "{name}");
+            assert_eq!(tool.statement("it was killed"), None, "{name}");
         }
     }
 }

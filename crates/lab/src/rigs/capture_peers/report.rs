@@ -13,31 +13,31 @@ use crate::view::{Style, Table, frame_name};
 
 /// Its section of a report.
 pub(super) fn parts(data: &RunData) -> Vec<Part> {
-    let captors = captors(data);
-    if captors.is_empty() {
+    let tools = tools(data);
+    if tools.is_empty() {
         return Vec::new();
     }
     let blocks = vec![
-        Block::Drawing { drawings: vec![chart(&captors)], caption: CAPTION },
-        Block::Table(rates(&captors).without_empty(&["95 % interval"])),
-        Block::Note(method(&captors)),
+        Block::Drawing { drawings: vec![chart(&tools)], caption: CAPTION },
+        Block::Table(rates(&tools).without_empty(&["95 % interval"])),
+        Block::Note(method(&tools)),
         Block::Heading("How many times as fast"),
-        Block::Table(ratios(&captors)),
+        Block::Table(ratios(&tools)),
         Block::Note(RATIOS.into()),
         Block::Heading("Programs of the field"),
-        Block::Table(field(&captors).without_empty(&["Left out"])),
+        Block::Table(field(&tools).without_empty(&["Left out"])),
         Block::Note(FIELD.into()),
         Block::Heading("How they were called"),
-        Block::Table(commands(&captors)),
+        Block::Table(commands(&tools)),
     ];
-    vec![Part { id: "captors", heading: "Programs that capture, compared".into(), blocks }]
+    vec![Part { id: "capture tools", heading: "Programs that capture, compared".into(), blocks }]
 }
 
 /// What a run of such programs says, for the summary.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
-    let captors = captors(data);
-    let mut found: Vec<String> = groups(&captors).iter().filter_map(|group| sentence(group)).collect();
-    found.extend(absent(&captors));
+    let tools = tools(data);
+    let mut found: Vec<String> = groups(&tools).iter().filter_map(|group| sentence(group)).collect();
+    found.extend(absent(&tools));
     found
 }
 
@@ -53,8 +53,8 @@ const FIELD: &str = "What was looked for, in the field of programs that capture 
     compares it. Not looked for: Suricata, Zeek and Arkime, which analyse what they capture; n2disk, PF_RING and netmap, \
     which need modules of the kernel.";
 
-fn method(captors: &[Captor<'_>]) -> String {
-    let apart = captors.iter().any(|captor| captor.setting("place") == "apart");
+fn method(tools: &[CaptureTool<'_>]) -> String {
+    let apart = tools.iter().any(|tool| tool.setting("place") == "apart");
     let place = if apart {
         "The kernel receives on the generator's CPU, and the programs have another one: a rate is what the slower of the two \
          takes."
@@ -62,11 +62,11 @@ fn method(captors: &[Captor<'_>]) -> String {
         "Generator, the kernel's receive work and the program share one CPU, so that all that a frame costs counts: never \
          more is sent than that CPU can also receive, and a program that is too slow loses frames in its buffer."
     };
-    let rounds = captors.iter().map(|captor| captor.full.len()).max().unwrap_or(0);
-    let excused = captors.iter().flat_map(|captor| captor.data.measured()).map(excused_share);
+    let rounds = tools.iter().map(|tool| tool.full.len()).max().unwrap_or(0);
+    let excused = tools.iter().flat_map(|tool| tool.data.measured()).map(excused_share);
     let excused = percent(excused.fold(0.0, f64::max));
     format!(
-        "All programs capture in turn within each of {rounds} rounds, started by the command lines below, with the same memory for the \
+        "All programs capture alternately within each of {rounds} rounds, started by the command lines below, with the same memory for the \
          kernel's buffer, on frames that are for somebody else, as at a mirror port. Jobs: counting, the first 96 bytes of \
          each frame to /dev/null, whole frames to a file. {place} Rates at full \
          speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
@@ -74,7 +74,7 @@ fn method(captors: &[Captor<'_>]) -> String {
          bisection below it. What a program says of itself \
          is held against what was sent and, where it writes one, its file; the smaller number counts. Lost: frames in no \
          file and in no count. Of these, up to 5 % that find the interface's ring of 256 frames full are the test bed's (it \
-         sends while the kernel waits for its turn to receive): in this run at most {excused} of a trial. Frames that are left in a buffer when the program is told \
+         sends while the kernel waits for its turn to receive): in this run at most {excused} of a trial. Frames that are left in a buffer when the program is reported \
          to end are not lost for lack of speed. Cycles: reference cycles, CPU time \
          times the frequency of the time stamp counter, per captured frame at full speed, of generator, kernel and program, \
          less what generator and wire cost when an XDP program drops all frames (measured in each round); program: its own \
@@ -83,7 +83,7 @@ fn method(captors: &[Captor<'_>]) -> String {
 }
 
 /// A program at a job, with its results.
-struct Captor<'a> {
+struct CaptureTool<'a> {
     data: &'a PointData,
     /// The trials at full speed of its rounds.
     full: Vec<&'a Trial>,
@@ -91,10 +91,10 @@ struct Captor<'a> {
     costs: Vec<Option<f64>>,
 }
 
-fn captors(data: &RunData) -> Vec<Captor<'_>> {
-    let points = || data.points.iter().filter(|point| point.measures() == Some(Measures::Captor));
+fn tools(data: &RunData) -> Vec<CaptureTool<'_>> {
+    let points = || data.points.iter().filter(|point| point.measures() == Some(Measures::CaptureTool));
     let is_nothing = |point: &&PointData| point.setting("program") == Some("nothing");
-    let captor = |point| {
+    let tool = |point| {
         let full = at_full_speed(point);
         let nothing = points().find(|other| is_nothing(other) && other.point.frame == point.point.frame);
         let nothing = nothing.map(at_full_speed).unwrap_or_default();
@@ -103,9 +103,9 @@ fn captors(data: &RunData) -> Vec<Captor<'_>> {
             Some(per_frame(trial, all_ns)? - bed)
         });
         let costs = costs.collect();
-        Captor { data: point, full, costs }
+        CaptureTool { data: point, full, costs }
     };
-    points().filter(|point| !is_nothing(point)).map(captor).collect()
+    points().filter(|point| !is_nothing(point)).map(tool).collect()
 }
 
 fn at_full_speed(point: &PointData) -> Vec<&Trial> {
@@ -127,7 +127,7 @@ fn cycles_per_ns(trial: &Trial) -> Option<f64> {
     Some(trial.cost.cycles_per_frame? / trial.cost.ns_per_frame?)
 }
 
-impl Captor<'_> {
+impl CaptureTool<'_> {
     fn setting(&self, name: &str) -> &str {
         self.data.setting(name).unwrap_or("")
     }
@@ -199,20 +199,20 @@ fn excused_share(trial: &Trial) -> f64 {
 }
 
 /// Programs that did the same with the same frames.
-fn groups<'c, 'a>(captors: &'c [Captor<'a>]) -> Vec<Vec<&'c Captor<'a>>> {
-    let mut groups: Vec<Vec<&Captor>> = Vec::new();
-    let key = |captor: &Captor| (captor.data.point.frame.clone(), captor.setting("job").to_string());
-    for captor in captors {
-        match groups.iter_mut().find(|group| key(group[0]) == key(captor)) {
-            Some(group) => group.push(captor),
-            None => groups.push(vec![captor]),
+fn groups<'c, 'a>(tools: &'c [CaptureTool<'a>]) -> Vec<Vec<&'c CaptureTool<'a>>> {
+    let mut groups: Vec<Vec<&CaptureTool>> = Vec::new();
+    let key = |tool: &CaptureTool| (tool.data.point.frame.clone(), tool.setting("job").to_string());
+    for tool in tools {
+        match groups.iter_mut().find(|group| key(group[0]) == key(tool)) {
+            Some(group) => group.push(tool),
+            None => groups.push(vec![tool]),
         }
     }
     groups
 }
 
-fn job(captor: &Captor<'_>) -> &'static str {
-    match captor.setting("job") {
+fn job(tool: &CaptureTool<'_>) -> &'static str {
+    match tool.setting("job") {
         "count" => "count",
         "headers" => "headers",
         _ => "file",
@@ -221,12 +221,12 @@ fn job(captor: &Captor<'_>) -> &'static str {
 
 // ---- rates ---------------------------------------------------------------------------------------------
 
-fn chart(captors: &[Captor<'_>]) -> String {
-    let groups: Vec<Group> = groups(captors)
+fn chart(tools: &[CaptureTool<'_>]) -> String {
+    let groups: Vec<Group> = groups(tools)
         .iter()
         .map(|group| Group {
             label: format!("{}, {}", frame_name(&group[0].data.point.frame), job(group[0])),
-            bars: group.iter().map(|captor| bar(captor)).collect(),
+            bars: group.iter().map(|tool| bar(tool)).collect(),
             limit: None,
         })
         .collect();
@@ -238,21 +238,21 @@ fn chart(captors: &[Captor<'_>]) -> String {
     chart.draw("Frames/s captured without loss, by program", &texts.join("; "))
 }
 
-fn bar(captor: &Captor<'_>) -> Bar {
-    let goal = captor.lossless();
+fn bar(tool: &CaptureTool<'_>) -> Bar {
+    let goal = tool.lossless();
     let value = goal.and_then(|goal| goal.fps_median);
-    let missing = if captor.full.is_empty() { "left out" } else { "none" };
+    let missing = if tool.full.is_empty() { "left out" } else { "none" };
     let text = value.map_or_else(|| missing.into(), si);
-    let own = captor.is_own();
+    let own = tool.is_own();
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
-    let (label, title) = (captor.name().to_string(), format!("{}: {text} frames/s", captor.name()));
+    let (label, title) = (tool.name().to_string(), format!("{}: {text} frames/s", tool.name()));
     let interval = goal.and_then(|goal| goal.fps_interval);
     let (parts, ticks) = (Vec::new(), Vec::new());
     Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
 }
 
-fn rates(captors: &[Captor<'_>]) -> Table {
-    let cycles = captors.iter().flat_map(|captor| &captor.full).any(|trial| cycles_per_ns(trial).is_some());
+fn rates(tools: &[CaptureTool<'_>]) -> Table {
+    let cycles = tools.iter().flat_map(|tool| &tool.full).any(|trial| cycles_per_ns(trial).is_some());
     let unit = if cycles { "Cycles/frame" } else { "ns/frame" };
     let mut table = Table::new(&[
         "Frame",
@@ -266,33 +266,33 @@ fn rates(captors: &[Captor<'_>]) -> Table {
         "program",
         "Where",
     ]);
-    for captor in captors.iter().filter(|captor| !captor.full.is_empty()) {
-        let goal = captor.lossless();
+    for tool in tools.iter().filter(|tool| !tool.full.is_empty()) {
+        let goal = tool.lossless();
         table.push(vec![
-            captor.data.point.frame.clone(),
-            job(captor).into(),
-            captor.name().into(),
+            tool.data.point.frame.clone(),
+            job(tool).into(),
+            tool.name().into(),
             or_dash(goal.and_then(|goal| goal.fps_median), full),
             or_dash(goal.and_then(|goal| goal.fps_interval), |(a, b)| format!("{} – {}", si(a), si(b))),
-            or_dash(captor.goal(FULL).and_then(|goal| goal.fps_median), si),
-            or_dash(captor.lost_share(), percent),
-            or_dash(captor.cost(), full),
-            or_dash(captor.own_cost(), full),
-            captor.places(),
+            or_dash(tool.goal(FULL).and_then(|goal| goal.fps_median), si),
+            or_dash(tool.lost_share(), percent),
+            or_dash(tool.cost(), full),
+            or_dash(tool.own_cost(), full),
+            tool.places(),
         ]);
     }
     table
 }
 
 /// Who was looked for, and who was found.
-fn field(captors: &[Captor<'_>]) -> Table {
+fn field(tools: &[CaptureTool<'_>]) -> Table {
     let mut table = Table::new(&["Program", "Version", "Jobs", "Left out"]);
-    for name in unique(captors.iter().map(Captor::name)) {
-        let of = || captors.iter().filter(|captor| captor.name() == name);
-        let jobs = unique(of().filter(|captor| !captor.full.is_empty()).map(job));
+    for name in unique(tools.iter().map(CaptureTool::name)) {
+        let of = || tools.iter().filter(|tool| tool.name() == name);
+        let jobs = unique(of().filter(|tool| !tool.full.is_empty()).map(job));
         let jobs: Vec<String> = jobs.into_iter().map(str::to_string).collect();
-        let version = of().map(|captor| captor.setting("version")).find(|version| !version.is_empty());
-        let why = of().filter(|captor| captor.full.is_empty()).flat_map(|captor| &captor.data.point.notes);
+        let version = of().map(|tool| tool.setting("version")).find(|version| !version.is_empty());
+        let why = of().filter(|tool| tool.full.is_empty()).flat_map(|tool| &tool.data.point.notes);
         let cells = [name, version.unwrap_or("–"), &list(&jobs), why.last().map_or("", String::as_str)];
         table.push(cells.map(str::to_string).to_vec());
     }
@@ -309,25 +309,24 @@ fn unique<'s>(texts: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
     list
 }
 
-fn commands(captors: &[Captor<'_>]) -> Table {
+fn commands(tools: &[CaptureTool<'_>]) -> Table {
     let mut table = Table::new(&["Program", "Command"]);
     let mut seen: Vec<&str> = Vec::new();
-    for captor in captors.iter().filter(|captor| !captor.full.is_empty()) {
-        let line = captor.setting("command");
+    for tool in tools.iter().filter(|tool| !tool.full.is_empty()) {
+        let line = tool.setting("command");
         if !seen.contains(&line) {
             seen.push(line);
-            table.push(vec![format!("{}, {}", captor.name(), job(captor)), line.into()]);
+            table.push(vec![format!("{}, {}", tool.name(), job(tool)), line.into()]);
         }
     }
     table
 }
 
 /// Why programs were left out, each reason once.
-fn absent(captors: &[Captor<'_>]) -> Vec<String> {
+fn absent(tools: &[CaptureTool<'_>]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
-    for captor in captors.iter().filter(|captor| captor.full.is_empty()) {
-        for reason in
-            captor.data.point.notes.iter().filter(|note| !reasons.contains(note)).collect::<Vec<_>>()
+    for tool in tools.iter().filter(|tool| tool.full.is_empty()) {
+        for reason in tool.data.point.notes.iter().filter(|note| !reasons.contains(note)).collect::<Vec<_>>()
         {
             reasons.push(reason.clone());
         }
@@ -338,13 +337,13 @@ fn absent(captors: &[Captor<'_>]) -> Vec<String> {
 // ---- ratios --------------------------------------------------------------------------------------------
 
 /// Ours by theirs, round by round.
-fn ratio(own: &Captor<'_>, other: &Captor<'_>, goal: &str) -> Option<Ratio> {
+fn ratio(own: &CaptureTool<'_>, other: &CaptureTool<'_>, goal: &str) -> Option<Ratio> {
     let pairs = own.goal(goal)?.repetitions.iter().zip(&other.goal(goal)?.repetitions);
     stats::ratio(&pairs.filter_map(|(own, other)| own.fps.zip(other.fps)).collect::<Vec<_>>())
 }
 
 /// Their cost by ours, round by round.
-fn cost_ratio(own: &Captor<'_>, other: &Captor<'_>) -> Option<Ratio> {
+fn cost_ratio(own: &CaptureTool<'_>, other: &CaptureTool<'_>) -> Option<Ratio> {
     let pairs = other.costs.iter().zip(&own.costs);
     stats::ratio(&pairs.filter_map(|(other, own)| other.zip(*own)).collect::<Vec<_>>())
 }
@@ -356,7 +355,7 @@ fn with_interval(ratio: Option<Ratio>) -> String {
     })
 }
 
-fn ratios(captors: &[Captor<'_>]) -> Table {
+fn ratios(tools: &[CaptureTool<'_>]) -> Table {
     let mut table = Table::new(&[
         "Frame",
         "Job",
@@ -366,10 +365,10 @@ fn ratios(captors: &[Captor<'_>]) -> Table {
         "Captured at full speed",
         "Cost of a frame, theirs by ours",
     ]);
-    for group in groups(captors) {
-        let there = || group.iter().filter(|captor| !captor.full.is_empty());
-        for own in there().filter(|captor| captor.is_own()) {
-            for other in there().filter(|captor| !captor.is_own()) {
+    for group in groups(tools) {
+        let there = || group.iter().filter(|tool| !tool.full.is_empty());
+        for own in there().filter(|tool| tool.is_own()) {
+            for other in there().filter(|tool| !tool.is_own()) {
                 table.push(vec![
                     own.data.point.frame.clone(),
                     job(own).into(),
@@ -386,11 +385,11 @@ fn ratios(captors: &[Captor<'_>]) -> Table {
 }
 
 /// The best of ours against all others at one job.
-fn sentence(group: &[&Captor<'_>]) -> Option<String> {
-    let fps = |captor: &Captor| captor.lossless().and_then(|goal| goal.fps_median);
-    let own = group.iter().filter(|captor| captor.is_own() && fps(captor).is_some());
+fn sentence(group: &[&CaptureTool<'_>]) -> Option<String> {
+    let fps = |tool: &CaptureTool| tool.lossless().and_then(|goal| goal.fps_median);
+    let own = group.iter().filter(|tool| tool.is_own() && fps(tool).is_some());
     let best = own.max_by(|a, b| fps(a).unwrap_or(0.0).total_cmp(&fps(b).unwrap_or(0.0)))?;
-    let against = group.iter().filter(|captor| !captor.is_own()).filter_map(|other| {
+    let against = group.iter().filter(|tool| !tool.is_own()).filter_map(|other| {
         let ratio = ratio(best, other, LOSSLESS)?;
         let interval = ratio.interval.map_or_else(String::new, bracketed);
         Some(format!("{} times {}{interval}", significant(ratio.value), other.name()))

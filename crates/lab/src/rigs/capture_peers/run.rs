@@ -1,4 +1,4 @@
-//! The experiment `peers-capture`: `weir capture` and other programs that capture, in turns, round by round.
+//! The experiment `peers-capture`: `weir capture` and other programs that capture, alternately, round by round.
 //!
 //! ```text
 //! round 1: nothing  weir ring  weir xdp  tcpdump  dumpcap ...      each: full speed > loads below it, if frames were lost
@@ -16,19 +16,19 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::lock::measuring_lock;
 
 use super::bench::{Bench, Outcome};
-use super::program::{Captor, Statement};
+use super::program::{CaptureTool, Statement};
 
 use crate::frames::PointSpec;
 use crate::frames::Settings;
 use crate::frames::mirror::{BUFFERS_PER_TRIAL, RING_FULL};
-use crate::frames::verdict::{Books, rate_error};
+use crate::frames::verdict::{Accounting, rate_error};
 use crate::record::{
     Capture, CaptureTime, Cost, GoalValue, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial,
     Verdict,
 };
 use crate::rigs::capture_peers::plan::{CapturePeers, CapturePlace, Job};
 use crate::run::process::Failed;
-use crate::run::rounds::{TakesTurns, take_turns};
+use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Patience, Series, worst};
 use crate::run::{Event, RunError, Running, goal_result, programs};
 use crate::run_data::{MEASURES, Measures};
@@ -53,7 +53,7 @@ type Contest<'a> = Running<'a, CapturePeers>;
 struct Entrant<'a> {
     point: Point,
     /// Who does what; `None`: nobody, for the cost of generator and wire.
-    work: Option<(Captor, Job)>,
+    work: Option<(CaptureTool, Job)>,
     /// Index of its frame size, which has a bench of its own.
     bench: usize,
     /// It cannot take part; the point's notes say why.
@@ -63,7 +63,7 @@ struct Entrant<'a> {
     series: Series<'a>,
 }
 
-impl TakesTurns for Entrant<'_> {
+impl Interleaved for Entrant<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
@@ -84,7 +84,7 @@ impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let (mut benches, mut entrants) = self.entrants()?;
         let rounds = self.rounds(self.experiment.rounds, entrants.len());
-        take_turns(&rounds, &mut entrants, |entrant| {
+        interleave(&rounds, &mut entrants, |entrant| {
             let bench = &mut benches[entrant.bench];
             let found = Trials { contest: &mut self, entrant, bench, error: None }.round()?;
             entrant.rounds.push(found);
@@ -99,17 +99,16 @@ impl<'a> Contest<'a> {
     /// Everyone who takes part, and those who cannot.
     fn entrants(&mut self) -> Result<(Vec<Bench>, Vec<Entrant<'a>>), RunError> {
         let experiment = self.experiment;
-        let own = experiment.rungs.iter().map(|&rung| Captor::Weir(rung));
-        let captors: Vec<_> = own.chain(experiment.names.iter().map(|&peer| Captor::Peer(peer))).collect();
+        let own = experiment.methods.iter().map(|&method| CaptureTool::Weir(method));
+        let tools: Vec<_> = own.chain(experiment.names.iter().map(|&peer| CaptureTool::Peer(peer))).collect();
         let (mut benches, mut list) = (Vec::new(), Vec::new());
         for frame in &experiment.frames {
             let plain = PointSpec::plain(DutKind::Wire, 64, experiment.flows);
             let spec = PointSpec { frame: frame.clone(), ..plain };
             benches.push(Bench::build(experiment, &spec, self.settings.seed, &mut self.journal)?);
             let bench = benches.len() - 1;
-            let all =
-                experiment.jobs.iter().flat_map(|&job| captors.iter().map(move |&captor| (captor, job)));
-            let jobs = all.filter(|(captor, job)| captor.does(*job));
+            let all = experiment.jobs.iter().flat_map(|&job| tools.iter().map(move |&tool| (tool, job)));
+            let jobs = all.filter(|(tool, job)| tool.does(*job));
             for work in std::iter::once(None).chain(jobs.map(Some)) {
                 let entrant = self.enter(work, &spec, bench, list.len(), &mut benches[bench])?;
                 list.push(entrant);
@@ -120,7 +119,7 @@ impl<'a> Contest<'a> {
 
     fn enter(
         &mut self,
-        work: Option<(Captor, Job)>,
+        work: Option<(CaptureTool, Job)>,
         spec: &PointSpec,
         bench_index: usize,
         index: usize,
@@ -128,29 +127,35 @@ impl<'a> Contest<'a> {
     ) -> Result<Entrant<'a>, RunError> {
         let mut point = self.point_of(work, spec, index, bench);
         let mut absent = None;
-        if let Some((captor, job)) = work {
-            absent = missing(captor);
+        if let Some((tool, job)) = work {
+            absent = missing(tool);
             if absent.is_none() {
-                point.settings.push(("version".into(), version(captor)));
-                absent = self.try_out((captor, job), bench)?;
+                point.settings.push(("version".into(), version(tool)));
+                absent = self.try_out((tool, job), bench)?;
             }
-            point.settings.push(("command".into(), bench.command_line(captor, job)));
+            point.settings.push(("command".into(), bench.command_line(tool, job)));
             if let Some(why) = &absent {
-                let note = format!("{} is left out: {why}.", captor.name());
+                let note = format!("{} is left out: {why}.", tool.name());
                 (self.options.observe)(Event::Note(&note));
                 point.notes = vec![note];
             }
         }
-        let kept = self.past.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.store)?;
         let series = Series::new(self, &point, kept);
         let absent = absent.is_some();
         Ok(Entrant { point, work, bench: bench_index, absent, rounds: Vec::new(), series })
     }
 
-    fn point_of(&self, work: Option<(Captor, Job)>, spec: &PointSpec, index: usize, bench: &Bench) -> Point {
-        let name = work.map_or("nothing".into(), |(captor, _)| captor.name());
+    fn point_of(
+        &self,
+        work: Option<(CaptureTool, Job)>,
+        spec: &PointSpec,
+        index: usize,
+        bench: &Bench,
+    ) -> Point {
+        let name = work.map_or("nothing".into(), |(tool, _)| tool.name());
         let settings = [
-            (MEASURES, Measures::Captor.name().to_string()),
+            (MEASURES, Measures::CaptureTool.name().to_string()),
             ("program", name.clone()),
             ("job", work.map_or("-", |(_, job)| job.name()).to_string()),
             ("frame_bytes", spec.frame.to_string()),
@@ -170,7 +175,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Runs a program for a moment: some are installed and do not work with this kernel. Returns why it cannot take part.
-    fn try_out(&mut self, work: (Captor, Job), bench: &mut Bench) -> Result<Option<String>, RunError> {
+    fn try_out(&mut self, work: (CaptureTool, Job), bench: &mut Bench) -> Result<Option<String>, RunError> {
         let stop = self.options.stop;
         let load = Load::steady(TRY_OUT.0, TRY_OUT.1);
         let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
@@ -191,7 +196,7 @@ impl<'a> Contest<'a> {
             return PointResult { search: "left out".into(), ..PointResult::default() };
         }
         let trial_s = self.experiment.trial.as_secs_f64();
-        let order = || ("order".to_string(), "all in turn, rotated from round to round".to_string());
+        let order = || ("order".to_string(), "all alternately, rotated from round to round".to_string());
         let full =
             |round: &Round| GoalValue { fps: round.full_fps, trials: 1, trial_s, ..GoalValue::default() };
         let full: Vec<_> = entrant.rounds.iter().map(full).collect();
@@ -294,7 +299,7 @@ fn judged(outcome: &Outcome, load: &Load, capture: Capture, settings: &Settings)
         ..Noise::default()
     };
     let (time, drain_s) = (times(outcome), outcome.drain.as_secs_f64());
-    let trial = books(outcome).trial(
+    let trial = accounting(outcome).trial(
         load,
         outcome.sent.sent as f64 / load.duration.as_secs_f64(),
         noise,
@@ -308,7 +313,7 @@ fn judged(outcome: &Outcome, load: &Load, capture: Capture, settings: &Settings)
 
 /// The record of a trial in which a program did not do what it was to.
 fn failed(why: String, load: &Load, capture: Capture, settings: &Settings) -> Trial {
-    let trial = Books::default().trial(load, 0.0, Noise::default(), &settings.limits);
+    let trial = Accounting::default().trial(load, 0.0, Noise::default(), &settings.limits);
     Trial { verdict: Verdict::Invalid, reasons: vec![why], ..trial }.with_detail(&capture)
 }
 
@@ -343,9 +348,15 @@ fn lost(trial: &Trial) -> u64 {
 }
 
 /// Where all frames are.
-fn books(outcome: &Outcome) -> Books {
+fn accounting(outcome: &Outcome) -> Accounting {
     let (received, ledger) = ledger(outcome.said, outcome.in_file, outcome.ring_full);
-    Books { offered: outcome.sent.offered, sent: outcome.sent.sent, received, ledger, ..Books::default() }
+    Accounting {
+        offered: outcome.sent.offered,
+        sent: outcome.sent.sent,
+        received,
+        ledger,
+        ..Accounting::default()
+    }
 }
 
 /// Frames that were captured, and where the others are.
@@ -383,18 +394,18 @@ fn times(outcome: &Outcome) -> CaptureTime {
 }
 
 /// Why a program cannot take part, as far as can be said without trying.
-fn missing(captor: Captor) -> Option<String> {
-    match captor {
-        Captor::Weir(_) => programs::not_weir(),
-        Captor::Peer(peer) => programs::missing(peer.name(), super::PROGRAMS),
+fn missing(tool: CaptureTool) -> Option<String> {
+    match tool {
+        CaptureTool::Weir(_) => programs::not_weir(),
+        CaptureTool::Peer(peer) => programs::missing(peer.name(), super::PROGRAMS),
     }
 }
 
 /// The version of a program that is here.
-fn version(captor: Captor) -> String {
-    match captor {
-        Captor::Weir(_) => env!("CARGO_PKG_VERSION").into(),
-        Captor::Peer(peer) => programs::version(peer.name(), super::PROGRAMS),
+fn version(tool: CaptureTool) -> String {
+    match tool {
+        CaptureTool::Weir(_) => env!("CARGO_PKG_VERSION").into(),
+        CaptureTool::Peer(peer) => programs::version(peer.name(), super::PROGRAMS),
     }
 }
 

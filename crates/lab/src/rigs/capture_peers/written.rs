@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weir_port::pcapng::read::{Item, Reader};
 
-use super::program::Captor;
+use super::program::CaptureTool;
 use crate::rigs::capture_peers::plan::CapturePeer;
 
 /// Size of stenotype's blocks, which are those of a ring of the kernel, as they were.
@@ -15,10 +15,10 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES_AT: usize = 12;
 
 /// Makes the folders that a program expects, and removes what a trial that was cut short has left.
-pub(super) fn prepare(captor: Captor, path: &Path) -> io::Result<()> {
+pub(super) fn prepare(tool: CaptureTool, path: &Path) -> io::Result<()> {
     remove(path);
-    match captor {
-        Captor::Peer(CapturePeer::Stenotype) => {
+    match tool {
+        CaptureTool::Peer(CapturePeer::Stenotype) => {
             ["PKT0", "IDX0"].iter().try_for_each(|folder| fs::create_dir_all(path.join(folder)))
         }
         _ => Ok(()),
@@ -31,9 +31,9 @@ fn remove(path: &Path) {
 }
 
 /// Frames in what a program has written, which is deleted then.
-pub(super) fn frames(captor: Captor, path: &Path) -> Result<u64, String> {
-    let count = match captor {
-        Captor::Peer(CapturePeer::Stenotype) => in_blocks,
+pub(super) fn frames(tool: CaptureTool, path: &Path) -> Result<u64, String> {
+    let count = match tool {
+        CaptureTool::Peer(CapturePeer::Stenotype) => in_blocks,
         _ => in_capture,
     };
     let frames = count(path).map_err(|why| format!("its file cannot be read: {why}"));
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn frames_are_counted_in_all_blocks_of_all_files() {
         let folder = std::env::temp_dir().join(format!("weir-written-{}", std::process::id()));
-        let captor = Captor::Peer(CapturePeer::Stenotype);
-        prepare(captor, &folder).unwrap();
+        let tool = CaptureTool::Peer(CapturePeer::Stenotype);
+        prepare(tool, &folder).unwrap();
         let block = |frames: u32| {
             let mut bytes = vec![0xff; BLOCK_BYTES];
             bytes[12..16].copy_from_slice(&frames.to_le_bytes());
@@ -88,13 +88,13 @@ mod tests {
         };
         fs::write(folder.join("PKT0/1"), [block(7281), block(3)].concat()).unwrap();
         fs::write(folder.join("PKT0/.2"), block(70_000)).unwrap();
-        assert_eq!(frames(captor, &folder), Ok(77_284));
+        assert_eq!(frames(tool, &folder), Ok(77_284));
         assert!(!folder.exists());
         // A program that does not take part any more leaves no folder in the way of the next one's file.
-        prepare(captor, &folder).unwrap();
-        prepare(Captor::Peer(CapturePeer::Tcpdump), &folder).unwrap();
+        prepare(tool, &folder).unwrap();
+        prepare(CaptureTool::Peer(CapturePeer::Tcpdump), &folder).unwrap();
         assert!(!folder.exists());
-        let why = frames(captor, &folder).unwrap_err();
+        let why = frames(tool, &folder).unwrap_err();
         assert!(why.contains("cannot be read"), "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! The experiment `peers-detect`: which programs watch for the same attacks in turn, and how large these are.
+//! The experiment `peers-detect`: which programs watch for the same attacks alternately, and how large these are.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct DetectPeers {
     pub attacks_fps: Vec<f64>,
     /// What a host may get, frames/s.
     pub limit_fps: f64,
-    /// The longest that an attack goes on; it ends when it has been told.
+    /// The longest that an attack goes on; it ends when it has been reported.
     pub attack: Duration,
     /// Size of its frames.
     pub frame: FrameSizes,

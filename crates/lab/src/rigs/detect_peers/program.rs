@@ -62,7 +62,7 @@ impl Detector {
                 command
             }
             // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with it. It
-            // aborts when it is told to end, and leaves no core.
+            // aborts when it is asked to end, and leaves no core.
             Detector::Peer(DetectPeer::FastNetMon) => {
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "sh", "-c"]);
@@ -93,16 +93,16 @@ impl Detector {
         }
     }
 
-    /// The rate of the first attack that was told, frames/s.
-    pub(super) fn stated_fps(self, told: &str) -> Option<f64> {
+    /// The rate of the first attack that was reported, frames/s.
+    pub(super) fn stated_fps(self, reported: &str) -> Option<f64> {
         match self {
-            Detector::Weir => told.lines().find_map(|line| {
+            Detector::Weir => reported.lines().find_map(|line| {
                 let event: Value = serde_json::from_str(line).ok()?;
                 (event["event"] == "start").then(|| event["rates"]["pps"].as_f64())?
             }),
             // Of its script's arguments the third.
             Detector::Peer(DetectPeer::FastNetMon) => {
-                let line = told.split_inclusive('\n').find(|line| line.ends_with(" ban\n"))?;
+                let line = reported.split_inclusive('\n').find(|line| line.ends_with(" ban\n"))?;
                 line.split_whitespace().nth(2)?.parse().ok()
             }
         }
@@ -156,9 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_attack_counts_and_only_when_it_is_told_whole() {
+    fn the_first_attack_counts_and_only_when_it_is_reported_whole() {
         let (weir, fastnetmon) = (Detector::Weir, Detector::Peer(DetectPeer::FastNetMon));
-        for (detector, told, fps) in [
+        for (detector, reported, fps) in [
             (weir, "watching t1\n", None),
             (weir, "watching t1\n{\"event\":\"start\",\"rates\":{\"pps\":40012.0}}\n", Some(40_012.0)),
             (weir, "{\"event\":\"end\",\"rates\":{\"pps\":3.0}}\n", None),
@@ -171,7 +171,7 @@ mod tests {
                 Some(21_939.0),
             ),
         ] {
-            assert_eq!(detector.stated_fps(told), fps, "{told}");
+            assert_eq!(detector.stated_fps(reported), fps, "{reported}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Programs that watch for attacks: how soon each tells one, and how large it says that it is.
 
-use crate::record::{Detection, Verdict};
+use crate::record::{Detection, Trial};
 use crate::report::bars::{Bar, BarChart, Group};
 use crate::report::block::{Block, Part};
 use crate::run_data::{Measures, PointData, RunData};
@@ -39,10 +39,10 @@ pub(super) fn findings(data: &RunData) -> Vec<String> {
 /// Of the section, and of the figures in records.
 pub(super) const ID: &str = "detection";
 
-const CAPTION: &str = "Seconds from the first frame of an attack until it is told; median of the rounds, whiskers: 95 % \
+const CAPTION: &str = "Seconds from the first frame of an attack until it is reported; median of the rounds, whiskers: 95 % \
     interval of the median. Shorter is better.";
 
-const METHOD: &str = "All programs watch the same interface in turn within each round, and one host is attacked with frames \
+const METHOD: &str = "All programs watch the same interface alternately within each round, and one host is attacked with frames \
     of one flow. Each is started anew, watches for a calm second, and is attacked until it tells, or until the time of the \
     plan is over. weir tells by a line of JSON, FastNetMon by its script: what it has said is looked for every 2 ms. Stated: \
     the rate in its first event. True: the mean rate of the frames that arrived until then. FastNetMon has the \
@@ -63,8 +63,7 @@ fn detectors(data: &RunData) -> Vec<Detector<'_>> {
     let detector = |data: &'_ PointData| -> Option<f64> { data.setting("attack_fps")?.parse().ok() };
     points
         .filter_map(|data| {
-            let trials = data.measured().filter(|trial| trial.verdict != Verdict::Invalid);
-            let found = trials.filter_map(|trial| trial.detail::<Detection>()).collect();
+            let found = data.measured().filter_map(Trial::believed).collect();
             Some(Detector { data, attack_fps: detector(data)?, found })
         })
         .collect()
@@ -109,13 +108,13 @@ fn chart(detectors: &[Detector<'_>]) -> String {
         .flat_map(|group| group.bars.iter().map(|bar| format!("attack of {}: {}", group.label, bar.title)))
         .collect();
     let chart = BarChart { groups, unit: "s".into(), number: significant, limit_name: String::new() };
-    chart.draw("Seconds until an attack is told, by program", &texts.join("; "))
+    chart.draw("Seconds until an attack is reported, by program", &texts.join("; "))
 }
 
 fn bar(detector: &Detector<'_>) -> Bar {
     let times = detector.after_s();
     let (value, interval) = (stats::median(&times), stats::median_interval(&times));
-    let none = if detector.found.is_empty() { "left out" } else { "not told" };
+    let none = if detector.found.is_empty() { "left out" } else { "not reported" };
     let text = value.map_or_else(|| none.into(), |s| format!("{} s", significant(s)));
     let own = detector.name().starts_with("weir");
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
@@ -129,7 +128,7 @@ fn table(detectors: &[Detector<'_>]) -> Table {
         "Attack, frames/s",
         "Program",
         "Version",
-        "Told",
+        "Reported",
         "After, s",
         "95 % interval",
         "Longest, s",
@@ -166,17 +165,19 @@ fn signed(share: f64) -> String {
 }
 
 fn sentence(detectors: &[Detector<'_>], attack_fps: f64) -> Option<String> {
-    let told = detectors.iter().filter(|detector| detector.attack_fps == attack_fps).filter_map(|detector| {
-        let after = stats::median(&detector.after_s())?;
-        let error = detector.error().map_or_else(String::new, |error| match error {
-            _ if error.abs() < 0.001 => " and states its rate within 0.1 %".into(),
-            _ if error < 0.0 => format!(" and states a rate that is {} too low", percent(-error)),
-            _ => format!(" and states a rate that is {} too high", percent(error)),
+    let reported =
+        detectors.iter().filter(|detector| detector.attack_fps == attack_fps).filter_map(|detector| {
+            let after = stats::median(&detector.after_s())?;
+            let error = detector.error().map_or_else(String::new, |error| match error {
+                _ if error.abs() < 0.001 => " and states its rate within 0.1 %".into(),
+                _ if error < 0.0 => format!(" and states a rate that is {} too low", percent(-error)),
+                _ => format!(" and states a rate that is {} too high", percent(error)),
+            });
+            Some(format!("{} tells it after {} s{error}", detector.name(), significant(after)))
         });
-        Some(format!("{} tells it after {} s{error}", detector.name(), significant(after)))
-    });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("An attack of {} frames/s: {}.", si(attack_fps), told.join("; ")))
+    let reported: Vec<String> = reported.collect();
+    (!reported.is_empty())
+        .then(|| format!("An attack of {} frames/s: {}.", si(attack_fps), reported.join("; ")))
 }
 
 #[cfg(test)]
@@ -187,7 +188,7 @@ mod tests {
     use crate::report::block::{self, terminal};
 
     /// A program that tells an attack of 40,000 frames/s after so long.
-    fn detector(index: usize, program: &str, told: &[(f64, f64)]) -> PointData {
+    fn detector(index: usize, program: &str, reported: &[(f64, f64)]) -> PointData {
         let mut data = fixture::point(index, program, 64, 1.0);
         let settings =
             [("measures", "detector"), ("program", program), ("attack_fps", "40000"), ("version", "1.2")];
@@ -195,14 +196,14 @@ mod tests {
         data.point.result = Some(PointResult { search: "rounds".into(), ..PointResult::default() });
         let trial = data.trials[1].clone();
         let one = |&(after_s, stated): &(f64, f64)| {
-            let told = after_s > 0.0;
+            let reported = after_s > 0.0;
             trial.clone().with_detail(&Detection {
-                after_s: told.then_some(after_s),
-                stated_fps: told.then_some(stated),
+                after_s: reported.then_some(after_s),
+                stated_fps: reported.then_some(stated),
                 true_fps: 40_000.0,
             })
         };
-        data.trials = told.iter().map(one).collect();
+        data.trials = reported.iter().map(one).collect();
         data
     }
 
@@ -227,7 +228,7 @@ mod tests {
         );
         let all = terminal(&parts(&run())).replace('\u{202f}', " ");
         let row = |name: &str| all.lines().find(|line| line.contains(name)).unwrap().to_string();
-        assert!(row("fastnetmon").contains("2 of 3") && row("fastnetmon").contains("22 000"), "{all}");
+        assert!(row("fastnetmon").contains("2 of 3") && row("fastnetmon").contains("22000"), "{all}");
         assert!(row("weir detect").contains("3 of 3") && row("weir detect").contains("1.40"), "{all}");
         assert!(row("other").contains("it is not installed"), "{all}");
     }

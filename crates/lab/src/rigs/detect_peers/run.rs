@@ -1,7 +1,7 @@
-//! The experiment `peers-detect`: `weir detect` and other programs that watch for attacks, in turns, round by round.
+//! The experiment `peers-detect`: `weir detect` and other programs that watch for attacks, alternately, round by round.
 //!
 //! ```text
-//! round 1: weir detect  fastnetmon      each: start > calm > attack ... told > end
+//! round 1: weir detect  fastnetmon      each: start > calm > attack ... reported > end
 //! round 2: fastnetmon  weir detect
 //! ```
 //! All are started as users start them. The clock runs from the attack's first frame until the program has said that there
@@ -27,7 +27,7 @@ use crate::frames::PointSpec;
 use crate::frames::Settings;
 use crate::frames::mirror::RING_FULL;
 use crate::frames::mirror::{Mirror, Sent};
-use crate::frames::verdict::Books;
+use crate::frames::verdict::Accounting;
 use crate::record::{
     Detection, LedgerLine, Noise, Owner, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial,
     Verdict,
@@ -35,7 +35,7 @@ use crate::record::{
 use crate::rigs::detect_peers::plan::DetectPeers;
 use crate::run::folder::Folder;
 use crate::run::process::{Failed, Process};
-use crate::run::rounds::{TakesTurns, take_turns};
+use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError, Running, programs};
 use crate::run_data::{MEASURES, Measures};
@@ -62,7 +62,7 @@ struct Entrant<'a> {
     found: Vec<Detection>,
 }
 
-impl TakesTurns for Entrant<'_> {
+impl Interleaved for Entrant<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
@@ -85,7 +85,7 @@ impl Entrant<'_> {
         let parameters = vec![("attack".to_string(), format!("{} frames/s", self.attack_fps))];
         let procedure =
             ProcedureResult { procedure: report::ID.into(), parameters, figures, ..Default::default() };
-        PointResult { search: "rounds".into(), procedures: vec![procedure], ..PointResult::default() }
+        PointResult::without_search("rounds", procedure)
     }
 }
 
@@ -107,7 +107,7 @@ impl<'a> Contest<'a> {
         let bench = self.bench()?;
         let mut entrants = self.entrants(&bench)?;
         let rounds = self.rounds(self.experiment.rounds, entrants.len());
-        take_turns(&rounds, &mut entrants, |entrant| self.attack(entrant, &bench))?;
+        interleave(&rounds, &mut entrants, |entrant| self.attack(entrant, &bench))?;
         for entrant in &entrants {
             self.close(&entrant.point, entrant.result())?;
         }
@@ -147,7 +147,7 @@ impl<'a> Contest<'a> {
                     point.settings.push(("version".into(), version(detector)));
                 }
                 point.notes.extend(absent.clone());
-                let kept = self.past.enter(&mut point, self.store)?;
+                let kept = self.resumed.enter(&mut point, self.store)?;
                 let series = Series::new(self, &point, kept);
                 let absent = absent.is_some();
                 list.push(Entrant { point, detector, attack_fps, absent, series, found: Vec::new() });
@@ -203,13 +203,13 @@ impl<'a> Contest<'a> {
             |control: &Control| match bench.attack(entrant.detector, &order, (&load, control), journal) {
                 Err(Failed::Run(error)) => Err(error),
                 Err(Failed::Program(why)) => {
-                    let trial = Books::default().trial(&load, 0.0, Noise::default(), &settings.limits);
+                    let trial = Accounting::default().trial(&load, 0.0, Noise::default(), &settings.limits);
                     Ok(Trial { verdict: Verdict::Invalid, reasons: vec![why], ..trial })
                 }
                 Ok(outcome) => Ok(judged(&outcome, &load, settings)),
             };
         let trial = entrant.series.one(&Asked::Load(&load, Purpose::Procedure), measure)?;
-        entrant.found.extend(trial.detail::<Detection>().filter(|_| trial.verdict != Verdict::Invalid));
+        entrant.found.extend(trial.believed::<Detection>());
         Ok(())
     }
 }
@@ -251,21 +251,21 @@ impl Bench {
         let stated = || detector.stated_fps(&fs::read_to_string(&tells).unwrap_or_default());
         let dropped = || Ok::<_, RunError>(self.mirror.bed().snapshot()?.devices["t0"].link.tx_dropped);
         let (before, over, begin) = (dropped()?, AtomicBool::new(false), Instant::now());
-        let (sent, told) = thread::scope(|scope| {
+        let (sent, reported) = thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 let sent = self.mirror.send(load, None, &Control::new(&over, &|_, _| ()));
                 over.store(true, Ordering::Relaxed);
                 sent
             });
-            let told = loop {
-                let told = stated().map(|fps| (begin.elapsed(), fps));
-                if told.is_some() || over.load(Ordering::Relaxed) || control.stopped() {
-                    break told;
+            let reported = loop {
+                let reported = stated().map(|fps| (begin.elapsed(), fps));
+                if reported.is_some() || over.load(Ordering::Relaxed) || control.stopped() {
+                    break reported;
                 }
                 thread::sleep(LOOK);
             };
             over.store(true, Ordering::Relaxed);
-            (sending.join().expect("it does not panic"), told)
+            (sending.join().expect("it does not panic"), reported)
         });
         let ring_full = dropped()? - before;
         let ended = process.end(journal)?;
@@ -273,8 +273,8 @@ impl Bench {
         ended.map_err(Failed::Program)?;
         let arrived = sent.stream.sent.saturating_sub(ring_full);
         let detection = Detection {
-            after_s: told.map(|(after, _)| after.as_secs_f64()),
-            stated_fps: told.map(|(_, fps)| fps),
+            after_s: reported.map(|(after, _)| after.as_secs_f64()),
+            stated_fps: reported.map(|(_, fps)| fps),
             true_fps: arrived as f64 / (sent.stream.last_ns.max(1) as f64 / 1e9),
         };
         Ok(Outcome { sent, ring_full, detection })
@@ -289,18 +289,18 @@ fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
         frames: outcome.ring_full,
         source: "tx_dropped of t0".into(),
     };
-    // It ends early, when it is told: what was to be sent is what was.
-    let books = Books {
+    // It ends early, when it is reported: what was to be sent is what was.
+    let accounting = Accounting {
         offered: stream.sent,
         sent: stream.sent,
         received: stream.sent.saturating_sub(outcome.ring_full),
         ledger: Some(full).into_iter().filter(|line| line.frames > 0).collect(),
-        ..Books::default()
+        ..Accounting::default()
     };
     // An attack that comes in bursts is none the less one.
     let rate_error = load.fps.map_or(0.0, |fps| detection.true_fps / fps - 1.0);
     let noise = Noise { rate_error, ..Noise::default() };
-    books.trial(load, detection.true_fps, noise, &settings.limits).with_detail(&detection)
+    accounting.trial(load, detection.true_fps, noise, &settings.limits).with_detail(&detection)
 }
 
 /// Why a program cannot take part, as far as can be said without trying.

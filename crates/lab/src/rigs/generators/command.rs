@@ -79,7 +79,7 @@ pub(super) struct Target<'a> {
     pub(super) server: std::net::IpAddr,
     /// Frame size in bytes, FCS included.
     pub(super) frame_bytes: u16,
-    /// A bound on how long it runs, in seconds, for those that can be told.
+    /// A bound on how long it runs, in seconds, for those that can be limited.
     pub(super) most_s: u64,
 }
 

@@ -170,11 +170,11 @@ impl Contestant {
     /// Makes the tester's namespace a host that reaches the other end.
     fn give_tester_an_address(&self) -> Result<(), RunError> {
         let (port, ip) = (&self.bed.ports()[0], weir_packet::flow::IpVersion::V4);
-        let far = self.bed.dut_address(Side::A);
+        let remote = self.bed.dut_address(Side::A);
         self.bed.tester().run(|| {
             let mut rtnl = Rtnl::open()?;
             rtnl.add_address(port.ifindex, Side::A.tester(ip), Side::A.network(ip).1)?;
-            rtnl.add_neighbour(port.ifindex, far, port.next_hop_mac)
+            rtnl.add_neighbour(port.ifindex, remote, port.next_hop_mac)
         })?;
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Contestant {
         files.collect(&mut command).map_err(|error| io("a file for a peer", error))?;
         children.push(self.bed.tester().run(|| {
             let child = spawn_on(sender, &mut command, journal);
-            // Whoever reads the counters must not take turns with the sender.
+            // Whoever reads the counters must not alternate with the sender.
             let placed = pin_to(elsewhere);
             debug_assert!(placed.is_ok(), "{placed:?}");
             child

@@ -7,7 +7,7 @@ use weir_config::{Section, shown, value};
 use weir_packet::flow::MAX_FLOWS;
 use weir_packet::size::FrameSizes;
 
-/// The experiment `peers-generator`: all generators in turn, round by round.
+/// The experiment `peers-generator`: all generators alternately, round by round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peers {
     /// Generators to compare with, at least one.

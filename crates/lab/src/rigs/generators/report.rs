@@ -108,7 +108,7 @@ fn interval(point: &PointData) -> Option<(f64, f64)> {
 const CAPTION: &str = "Frames/s that reached the other end of a veth, sent by one CPU; median of the rounds, \
     whiskers: 95 % interval of the median.";
 
-const EXPLANATION: &str = "All generators send in turn within each round, and the order is rotated from round to \
+const EXPLANATION: &str = "All generators send alternately within each round, and the order is rotated from round to \
     round. Frames are counted by the receiving interface, not by the generator. The frames end in an XDP \
     program that drops them, on the CPU of the sender; those of iperf3 end at its own server, which has \
     another CPU. Ratios are those of the medians, their intervals come from resampling rounds.";

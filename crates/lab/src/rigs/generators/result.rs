@@ -13,7 +13,7 @@ pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResul
     };
     let parameters = vec![
         ("trial".to_string(), format!("{trial_s} s")),
-        ("order".to_string(), "all in turn within a round, rotated from round to round".to_string()),
+        ("order".to_string(), "all alternately within a round, rotated from round to round".to_string()),
     ];
     crate::run::goal_result(name, parameters, rates.iter().map(value).collect())
 }

@@ -1,4 +1,4 @@
-//! The experiment `peers-generator`: our frame generator and those of others in turns, round by round.
+//! The experiment `peers-generator`: our frame generator and those of others alternately, round by round.
 //!
 //! ```text
 //! round 1: weir  weir-packet  trafgen  tcpreplay  iperf3  pacing  receiver
@@ -21,10 +21,10 @@ use super::{command, result};
 
 use crate::frames::PointSpec;
 use crate::frames::Setup;
-use crate::frames::verdict::Books;
+use crate::frames::verdict::Accounting;
 use crate::record::{Comparison, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
 use crate::rigs::generators::plan::{Peer, Peers};
-use crate::run::rounds::{TakesTurns, comparison, take_turns};
+use crate::run::rounds::{Interleaved, comparison, interleave};
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, Options, RunError, Running, programs};
 use crate::run_data::{MEASURES, Measures};
@@ -47,7 +47,7 @@ struct Entrant<'a> {
     series: Series<'a>,
 }
 
-impl TakesTurns for Entrant<'_> {
+impl Interleaved for Entrant<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
@@ -102,7 +102,7 @@ impl<'a> Contest<'a> {
     pub(super) fn all_rounds(mut self) -> Result<(), RunError> {
         let mut entrants = self.entrants()?;
         let rounds = self.rounds(self.experiment.rounds, entrants.len());
-        take_turns(&rounds, &mut entrants, |entrant| {
+        interleave(&rounds, &mut entrants, |entrant| {
             let (duration, purpose) = (self.experiment.trial, purpose(&entrant.source));
             let rate = self.trial(entrant, duration, purpose)?;
             entrant.rates.push(rate);
@@ -223,7 +223,7 @@ impl<'a> Contest<'a> {
         source: Source,
         (frame_bytes, flows): (u16, u32),
     ) -> Result<Entrant<'a>, RunError> {
-        let kept = self.past.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.store)?;
         let series = Series::new(self, &point, kept);
         Ok(Entrant { point, source, frame_bytes, flows, rates: Vec::new(), series })
     }
@@ -249,7 +249,7 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// One trial, kept and told; its rate in frames/s, if it has one.
+    /// One trial, kept and reported; its rate in frames/s, if it has one.
     fn measured(
         &mut self,
         entrant: &mut Entrant<'a>,
@@ -300,16 +300,17 @@ impl<'a> Contest<'a> {
             source: "tx_dropped of t0".into(),
         };
         let ledger: Vec<LedgerLine> = Some(full).into_iter().filter(|line| line.frames > 0).collect();
-        let books = Books {
+        let accounting = Accounting {
             offered: sent.offered,
             sent: sent.sent,
             received: sent.received,
             ledger,
-            ..Books::default()
+            ..Accounting::default()
         };
         let noise = Noise { steal: sent.steal, ..Noise::default() };
         let sent_fps = sent.sent as f64 / sent.elapsed.as_secs_f64();
-        let mut trial = books.trial(&Load::full_speed(sent.elapsed), sent_fps, noise, &self.settings.limits);
+        let mut trial =
+            accounting.trial(&Load::full_speed(sent.elapsed), sent_fps, noise, &self.settings.limits);
         if let Some(why) = failure {
             (trial.verdict, trial.reasons) = (Verdict::Invalid, vec![why]);
         }

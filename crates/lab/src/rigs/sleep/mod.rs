@@ -10,7 +10,7 @@ use weir_config::{Section, value};
 use crate::figure::{figure, unit};
 use crate::record::{Detail, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial};
 use crate::rig::{Experiment, Rig};
-use crate::run::rounds::{TakesTurns, take_turns};
+use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Series};
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
@@ -73,7 +73,7 @@ struct Entrant<'a> {
     late_s: Vec<f64>,
 }
 
-impl TakesTurns for Entrant<'_> {
+impl Interleaved for Entrant<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
@@ -90,12 +90,12 @@ impl Experiment for Sleeping {
         let mut entrants = Vec::new();
         for (index, ms) in self.ms.iter().enumerate() {
             let mut point = run.point(index, "sleep", vec![("ms", ms.to_string())]);
-            let kept = run.past.enter(&mut point, run.store)?;
+            let kept = run.resumed.enter(&mut point, run.store)?;
             let series = Series::new(&run, &point, kept);
             let time = Duration::from_millis((*ms).into());
             entrants.push(Entrant { point, series, time, late_s: Vec::new() });
         }
-        take_turns(&rounds, &mut entrants, Entrant::turn)?;
+        interleave(&rounds, &mut entrants, Entrant::turn)?;
         entrants.iter().try_for_each(|entrant| run.close(&entrant.point, entrant.result()))
     }
 }
@@ -120,7 +120,7 @@ impl Entrant<'_> {
         let parameters = vec![("sleep".to_string(), format!("{} ms", self.time.as_millis()))];
         let procedure =
             ProcedureResult { procedure: "sleep".into(), parameters, figures, ..Default::default() };
-        PointResult { search: "rounds".into(), procedures: vec![procedure], ..PointResult::default() }
+        PointResult::without_search("rounds", procedure)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::rig::{Experiment, Rig};
 use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 
+mod capacity;
 mod plan;
 mod point;
 mod procedure;
@@ -67,6 +68,7 @@ impl Experiment for Throughput {
     }
 
     fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {
+        self.external.iter().try_for_each(preflight::ports)?;
         preflight::devices(&Throughput::points(self), tester)
     }
 
@@ -88,6 +90,10 @@ pub struct Throughput {
     pub traffic: TrafficAxes,
     /// Search at each point.
     pub search: SearchSpec,
+    /// Which lost frames count in it.
+    pub search_loss: SearchLoss,
+    /// What all points forward in overload, before their searches; `None`: not asked for.
+    pub capacity: Option<CapacitySpec>,
     /// How often the search at each point is repeated.
     pub repeat: Repeat,
     /// Trials after the search; `None`: none.
@@ -107,9 +113,18 @@ impl Throughput {
         self.before_procedures() + self.procedures.estimate(point.is_smallest(&self.traffic.frame_bytes))
     }
 
+    /// The rounds of the capacity in turns of points: how much of the run they are, of which the other turns are so many.
+    fn turns_of_capacity(&self, points: &[PointSpec], turns: usize) -> usize {
+        let rounds =
+            self.capacity.as_ref().map_or(Duration::ZERO, CapacitySpec::estimate) * points.len() as u32;
+        let rest = self.estimate().saturating_sub(rounds).max(Duration::from_millis(1));
+        (turns as f64 * rounds.div_duration_f64(rest)).ceil() as usize
+    }
+
     fn before_procedures(&self) -> Duration {
         let curve = self.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
-        self.search.estimate() * self.repeat.times + curve
+        let capacity = self.capacity.as_ref().map_or(Duration::ZERO, CapacitySpec::estimate);
+        capacity + self.search.estimate() * self.repeat.times + curve
     }
 
     /// The share of the time at a point that has gone by when its procedure `name` begins, 0..=1, if everything takes as
@@ -127,7 +142,7 @@ impl Throughput {
 pub struct Repeat {
     /// How many, at least 1.
     pub times: u32,
-    /// Devices that do the same job at the same traffic take turns, a repetition each.
+    /// Devices that do the same job at the same traffic alternate, a repetition each.
     pub in_turn: bool,
 }
 

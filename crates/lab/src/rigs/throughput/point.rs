@@ -1,5 +1,5 @@
-//! A point of a plan: warm-up, search, curve, procedures, result. Its search is repeated at once, or in turn with those
-//! of other devices that do the same job: a virtual machine is fast and slow by turns, and then each finds it as the
+//! A point of a plan: warm-up, search, curve, procedures, result. Its search is repeated at once, or alternately with those
+//! of other devices that do the same job: a virtual machine is fast at some times and slow at others, and then each finds it as the
 //! others do.
 //!
 //! ```text
@@ -7,26 +7,30 @@
 //! repetition 2: node-nat  kernel-nat               search        > curve, procedures, result: one after another
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use weir_load::counts::Load;
 
+use super::capacity::{self, Capacity};
 use super::procedure;
 use super::run::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::trials::{MOVED, Trials, search_once};
 use crate::frames::PointSpec;
 use crate::frames::Setup;
-use crate::record::{Comparison, GoalResult, Point, PointResult, Purpose};
-use crate::rigs::throughput::SearchSpec;
-use crate::run::rounds::{Rounds, TakesTurns, comparison, take_turns};
+use crate::record::{Comparison, GoalResult, Point, PointResult, ProcedureResult, Purpose, Trial};
+use crate::rigs::throughput::{CapacitySpec, SearchLoss, SearchSpec};
+use crate::run::rounds::{Interleaved, Rounds, comparison, interleave};
 use crate::run::{Event, RunError, goal_result};
 use crate::run_data::PointData;
 use crate::search::GoalOutcome;
 
+/// A search goes up to this times the capacity.
+const ABOVE_CAPACITY: f64 = 1.3;
+
 /// Points of a plan that are measured together, with their numbers in the plan.
 pub(super) type Group<'p> = Vec<(usize, &'p PointSpec)>;
 
-/// Devices that do the same job at the same traffic, in the order of the plan; each point alone if none take turns.
+/// Devices that do the same job at the same traffic, in the order of the plan; each point alone if none alternate.
 pub(super) fn groups(specs: &[PointSpec], in_turn: bool) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
@@ -43,60 +47,173 @@ pub(super) struct Course {
     /// What the tester manages, by what that depends on.
     pub(super) wires: HashMap<CeilingKey, Wire>,
     /// Turns of all points together.
-    pub(super) turns: usize,
+    pub(super) interleaved: usize,
+    /// Those of them that are the rounds of the capacity.
+    pub(super) ahead: usize,
     /// Turns so far.
     pub(super) done: usize,
     /// Notes that the user has read.
-    pub(super) told: Vec<String>,
+    pub(super) reported: Vec<String>,
 }
 
 /// A point in progress.
-struct Entrant<'a> {
+pub(super) struct Entrant<'a> {
     point: Point,
     spec: &'a PointSpec,
     setup: Setup,
     trials: Trials<'a>,
     ceiling_fps: f64,
+    /// What it forwards in overload, where the plan asks for that.
+    pub(super) capacity: Capacity,
+    /// The same as a result, and frames/s.
+    forwards: Option<(ProcedureResult, Option<f64>)>,
     repetitions: u32,
     /// What each repetition of the search gave, by goal; nothing for fixed loads.
     found: Vec<Vec<GoalOutcome>>,
 }
 
-impl TakesTurns for Entrant<'_> {
+impl Entrant<'_> {
+    /// What the tester manages with nothing in between, frames/s.
+    pub(super) fn ceiling_fps(&self) -> f64 {
+        self.ceiling_fps
+    }
+}
+
+impl<'a> Entrant<'a> {
+    /// What its trials are made with.
+    pub(super) fn bench(&mut self) -> (&mut Setup, &mut Trials<'a>) {
+        (&mut self.setup, &mut self.trials)
+    }
+}
+
+impl Interleaved for Entrant<'_> {
     fn point(&self) -> &Point {
         &self.point
     }
 }
 
+/// A point with its test bed, its number in the store, and the trials that it has there.
+type Bench<'p> = (&'p PointSpec, (Setup, Point, VecDeque<Trial>));
+
+/// A group with its test beds, but for what an earlier part of this run has finished.
+struct Opened<'p> {
+    new: Vec<Bench<'p>>,
+    first: Option<First>,
+    /// Turns of the run before those of this group.
+    done: usize,
+}
+
 impl Measuring<'_> {
-    /// Measures a group, but for what an earlier part of this run has finished.
-    pub(super) fn group(&mut self, group: &Group<'_>, course: &mut Course) -> Result<(), RunError> {
+    /// Measures all points, group by group; their capacities before, if the plan asks for them.
+    pub(super) fn groups(&mut self, groups: &[Group<'_>], mut course: Course) -> Result<(), RunError> {
+        let Some(spec) = self.experiment.capacity.clone() else {
+            return groups.iter().try_for_each(|group| {
+                let opened = self.opened(group, &mut course)?;
+                let mut entrants = self.entrants(opened.new, &course);
+                self.group(&mut entrants, opened.first, (opened.done, &course))
+            });
+        };
+        let opened = groups.iter().map(|group| self.opened(group, &mut course));
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
+        let this = &*self;
+        let mut all = Vec::new();
+        for Opened { new, first, done } in opened {
+            all.push((this.entrants(new, &course), first, done));
+        }
+        let entrants = all.iter_mut().flat_map(|(entrants, ..)| entrants).collect();
+        this.capacities(&spec, entrants, &course)?;
+        for (mut entrants, first, done) in all {
+            this.group(&mut entrants, first, (done, &course))?;
+        }
+        Ok(())
+    }
+
+    fn opened<'p>(&mut self, group: &Group<'p>, course: &mut Course) -> Result<Opened<'p>, RunError> {
         let (repeat, ceilings) = (self.experiment.repeat, course.wires.len());
-        let (rounds, in_a_turn) = if repeat.in_turn { (repeat.times, 1) } else { (1, repeat.times) };
-        let turns = Rounds { observe: self.options.observe, rounds, done: course.done, count: course.turns };
-        course.done += group.len() * rounds as usize;
-        let (mut opened, mut first) = (Vec::new(), None);
+        let mut opened = Opened { new: Vec::new(), first: None, done: course.done };
+        course.done += group.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
         for &(i, spec) in group {
-            if let Some(data) = self.finished(ceilings + i, Some(turns.done), turns.count) {
-                first = first.or_else(|| First::of(data));
+            if let Some(data) = self.finished(ceilings + i, Some(opened.done), course.interleaved) {
+                opened.first = opened.first.or_else(|| First::of(data));
                 continue;
             }
-            opened.push((spec, self.open(spec, spec.dut.to_string(), ceilings + i, &mut course.told)?));
+            let new = self.open(spec, spec.dut.to_string(), ceilings + i, &mut course.reported)?;
+            opened.new.push((spec, new));
         }
-        let this = &*self;
-        let entrant = |(spec, (mut setup, point, kept))| {
+        Ok(opened)
+    }
+
+    fn entrants<'s>(&'s self, new: Vec<Bench<'s>>, course: &Course) -> Vec<Entrant<'s>> {
+        let entrant = |(spec, (mut setup, point, kept)): (&'s PointSpec, (Setup, Point, _))| {
             let wire = course.wires[&ceiling_key(spec)];
             wire.min_ns.iter().for_each(|min_ns| Setup::compare_to_wire(&mut setup, *min_ns));
-            let trials = Trials::new(this, (&point, spec), kept);
+            let trials = Trials::new(self, (&point, spec), kept);
             let ceiling_fps = wire.ceiling_fps;
-            Entrant { point, spec, setup, trials, ceiling_fps, repetitions: 0, found: Vec::new() }
+            let (capacity, forwards) = (Capacity::default(), None);
+            Entrant {
+                point,
+                spec,
+                setup,
+                trials,
+                ceiling_fps,
+                capacity,
+                forwards,
+                repetitions: 0,
+                found: Vec::new(),
+            }
         };
-        let mut entrants: Vec<_> = opened.into_iter().map(entrant).collect();
-        take_turns(&turns, &mut entrants, |entrant| {
-            (0..in_a_turn).try_for_each(|_| this.repetition(entrant))
+        new.into_iter().map(entrant).collect()
+    }
+
+    /// What all points forward in overload.
+    fn capacities(
+        &self,
+        spec: &CapacitySpec,
+        mut all: Vec<&mut Entrant<'_>>,
+        course: &Course,
+    ) -> Result<(), RunError> {
+        self.capacity(spec, &mut all, course)?;
+        let specs = self.experiment.points();
+        let of = |data: &PointData| Capacity::of_kept(spec, &data.trials);
+        let before = self.resumed.points().filter(|data| data.point.result.is_some());
+        let mut before: Vec<(usize, Capacity)> = before.map(|data| (data.point.index, of(data))).collect();
+        let kept = before.iter_mut().map(|(_, capacity)| capacity);
+        let mut known: Vec<&mut Capacity> = all.iter_mut().map(|e| &mut e.capacity).chain(kept).collect();
+        let shortest = known.iter().filter_map(|capacity| capacity.shortest_step_ns()).reduce(f64::min);
+        known.iter_mut().for_each(|capacity| capacity.place(shortest.unwrap_or(f64::INFINITY)));
+        let headline =
+            capacity::headline(all.iter().map(|e| &e.capacity).chain(before.iter().map(|(_, c)| c)));
+        let rounds: Vec<(usize, Capacity)> =
+            all.iter().map(|e| (e.point.index, e.capacity.clone())).chain(before).collect();
+        for entrant in all {
+            // The ceilings come before the points of the plan.
+            let own = specs.iter().position(|spec| spec == entrant.spec).unwrap_or(0);
+            let first = specs.iter().position(|spec| spec.has_traffic_of(entrant.spec)).unwrap_or(own);
+            let index = (entrant.point.index + first).checked_sub(own).filter(|_| first != own);
+            let reference = index.and_then(|index| rounds.iter().find(|(i, _)| *i == index));
+            let reference =
+                reference.map(|(index, c)| capacity::Reference { index: *index, rounds: &c.rounds });
+            let result = entrant.capacity.result(spec, &headline, reference.as_ref());
+            entrant.forwards = Some((result, entrant.capacity.fps(&headline)));
+        }
+        Ok(())
+    }
+
+    /// Measures a group.
+    fn group(
+        &self,
+        entrants: &mut [Entrant<'_>],
+        mut first: Option<First>,
+        (done, course): (usize, &Course),
+    ) -> Result<(), RunError> {
+        let repeat = self.experiment.repeat;
+        let (rounds, in_a_turn) = if repeat.in_turn { (repeat.times, 1) } else { (1, repeat.times) };
+        let interleaved = Rounds { observe: self.options.observe, rounds, done, count: course.interleaved };
+        interleave(&interleaved, entrants, |entrant| {
+            (0..in_a_turn).try_for_each(|_| self.repetition(entrant))
         })?;
-        for entrant in &mut entrants {
-            let result = this.rest(entrant, first.as_ref())?;
+        for entrant in entrants {
+            let result = self.rest(entrant, first.as_ref())?;
             first = first.or_else(|| First::new(entrant.point.index, &result));
         }
         Ok(())
@@ -105,7 +222,7 @@ impl Measuring<'_> {
     /// One more repetition of the search.
     fn repetition(&self, entrant: &mut Entrant<'_>) -> Result<(), RunError> {
         let Entrant { setup, trials, ceiling_fps, found, .. } = entrant;
-        if entrant.repetitions == 0 {
+        if entrant.repetitions == 0 && entrant.forwards.is_none() {
             let min = self.experiment.search.min_fps().min(*ceiling_fps);
             trials.one(setup, &Load::steady(min, WARM_UP), Purpose::WarmUp)?;
         } else {
@@ -118,7 +235,11 @@ impl Measuring<'_> {
             }
             return Ok(());
         }
-        let search = procedure::search(&self.experiment.search, *ceiling_fps * CEILING_SHARE);
+        // Nothing is found far above what it forwards in overload.
+        let forwards = entrant.forwards.as_ref().and_then(|(_, fps)| *fps);
+        let most_fps = forwards.map_or(f64::INFINITY, |fps| fps * ABOVE_CAPACITY);
+        let most_fps = most_fps.min(*ceiling_fps * CEILING_SHARE);
+        let search = procedure::search(&self.experiment.search, most_fps);
         search.validate().map_err(|mistakes| {
             let list: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             RunError::Search(list.join("; "))
@@ -134,12 +255,19 @@ impl Measuring<'_> {
 
     /// What follows the search, and the result.
     fn rest(&self, entrant: &mut Entrant<'_>, first: Option<&First>) -> Result<PointResult, RunError> {
-        let goals = goals(&entrant.found);
+        let mut goals = goals(&entrant.found);
+        if self.experiment.search_loss == SearchLoss::Running {
+            let which = ("loss".to_string(), "while tester and device ran".to_string());
+            goals.iter_mut().for_each(|goal| goal.parameters.push(which.clone()));
+        }
         self.curve(entrant, &goals)?;
         let known = self.known(entrant, &goals);
         let mut bench =
             procedure::Bench { trials: &mut entrant.trials, setup: &mut entrant.setup, known: &known };
-        let procedures = procedure::measure(&self.experiment.procedures, &mut bench)?;
+        let mut procedures = procedure::measure(&self.experiment.procedures, &mut bench)?;
+        if let Some((capacity, _)) = entrant.forwards.take() {
+            procedures.insert(0, capacity);
+        }
         let search = self.experiment.search.name().to_string();
         let comparisons = first.and_then(|first| first.against(&goals)).into_iter().collect();
         let result = PointResult { search, goals, comparisons, procedures };
@@ -163,10 +291,12 @@ impl Measuring<'_> {
         }
     }
 
-    /// Loss and latency at shares of the throughput that was found.
+    /// Loss and latency at shares of the capacity, or else of the throughput that was found.
     fn curve(&self, entrant: &mut Entrant<'_>, goals: &[GoalResult]) -> Result<(), RunError> {
         let Some(curve) = &self.experiment.curve else { return Ok(()) };
-        let Some(found) = goals.iter().filter_map(|g| g.fps_median).reduce(f64::max) else { return Ok(()) };
+        let forwards = entrant.forwards.as_ref().and_then(|(_, fps)| *fps);
+        let found = forwards.or_else(|| goals.iter().filter_map(|g| g.fps_median).reduce(f64::max));
+        let Some(found) = found else { return Ok(()) };
         for percent in &curve.percent {
             let fps = found * percent / 100.0;
             if fps <= entrant.ceiling_fps * CEILING_SHARE {
@@ -214,7 +344,7 @@ mod tests {
     use super::*;
     use crate::plan;
 
-    /// Who takes turns with whom in the plan `node`, changed so.
+    /// Who alternates with whom in the plan `node`, changed so.
     fn check(sets: &[&str], expected: &[&[&str]]) {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
         let specs = plan::load("node", &sets).expect("it ships").points();

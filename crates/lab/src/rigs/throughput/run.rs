@@ -66,17 +66,20 @@ impl Measuring<'_> {
         self.settings.external = self.experiment.external.clone();
         // What is missing is reported before anything is measured.
         specs.iter().try_for_each(|spec| Setup::check(spec, &self.settings))?;
-        outside::check_far(specs, self.settings.external.as_ref())?;
+        outside::check_remote(specs, self.settings.external.as_ref())?;
         let repeat = self.experiment.repeat;
-        let turns = specs.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
-        let mut course = Course { wires: HashMap::new(), turns, done: 0, told: Vec::new() };
+        let interleaved = specs.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
+        let ahead = self.experiment.turns_of_capacity(specs, interleaved);
+        let interleaved = ahead + interleaved;
+        let mut course =
+            Course { wires: HashMap::new(), interleaved, ahead, done: ahead, reported: Vec::new() };
         for spec in specs {
             if !course.wires.contains_key(&ceiling_key(spec)) {
-                let wire = self.wire(spec, course.wires.len(), turns, &mut course.told)?;
+                let wire = self.wire(spec, course.wires.len(), interleaved, &mut course.reported)?;
                 course.wires.insert(ceiling_key(spec), wire);
             }
         }
-        groups(specs, repeat.in_turn).iter().try_for_each(|group| self.group(group, &mut course))
+        self.groups(&groups(specs, repeat.in_turn), course)
     }
 
     /// Measures what the tester manages with nothing in between. Before a machine of its own that is what leaves the
@@ -86,7 +89,7 @@ impl Measuring<'_> {
         spec: &PointSpec,
         index: usize,
         count: usize,
-        told: &mut Vec<String>,
+        reported: &mut Vec<String>,
     ) -> Result<Wire, RunError> {
         let outside = spec.dut == DutKind::External;
         let spec = if outside {
@@ -98,7 +101,7 @@ impl Measuring<'_> {
             return Ok(Wire::of(data.goals(), &data.trials));
         }
         let name = if outside { run_data::TESTER.into() } else { spec.dut.to_string() };
-        let (mut setup, point, kept) = self.open(&spec, name, index, told)?;
+        let (mut setup, point, kept) = self.open(&spec, name, index, reported)?;
         (self.options.observe)(Event::Point { index: None, count, point: &point });
         let mut trials = Trials::new(self, (&point, &spec), kept);
         let load = Load::full_speed(CEILING_TRIAL);
@@ -132,7 +135,7 @@ impl Measuring<'_> {
 
     /// Tells the result of a point that was finished before the run was interrupted, and returns it.
     pub(super) fn finished(&self, index: usize, of_plan: Option<usize>, count: usize) -> Option<&PointData> {
-        let data = self.past.finished(index)?;
+        let data = self.resumed.finished(index)?;
         (self.options.observe)(Event::Point { index: of_plan, count, point: &data.point });
         data.trials.iter().for_each(|trial| (self.options.observe)(Event::Ended(trial)));
         data.point
@@ -148,13 +151,13 @@ impl Measuring<'_> {
         spec: &PointSpec,
         dut: String,
         index: usize,
-        told: &mut Vec<String>,
+        reported: &mut Vec<String>,
     ) -> Result<(Setup, Point, VecDeque<Trial>), RunError> {
         let setup = Setup::build(spec, &self.settings, &self.experiment.faults, &mut self.journal)?;
         for note in setup.notes() {
-            if !told.contains(note) {
+            if !reported.contains(note) {
                 (self.options.observe)(Event::Note(note));
-                told.push(note.clone());
+                reported.push(note.clone());
             }
         }
         let cpus = if matches!(spec.dut, DutKind::Wire | DutKind::External) {
@@ -178,7 +181,7 @@ impl Measuring<'_> {
             notes: setup.notes().to_vec(),
             result: None,
         };
-        let kept = self.past.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.store)?;
         Ok((setup, point, kept))
     }
 }

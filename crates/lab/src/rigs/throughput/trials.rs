@@ -1,4 +1,4 @@
-//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, told; and
+//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, reported; and
 //! how a search asks for them.
 
 use std::collections::VecDeque;
@@ -12,8 +12,9 @@ use super::run::{Measuring, WARM_UP};
 use crate::frames::PointSpec;
 use crate::frames::Setup;
 use crate::frames::disturbance::Disturbance;
-use crate::frames::verdict::tells_of_what_was_sent;
-use crate::record::{Owner, Point, Purpose, Trial, Verdict};
+use crate::frames::verdict::{measured, tells_of_what_was_sent};
+use crate::record::{Point, Purpose, Trial, Verdict};
+use crate::rigs::throughput::SearchLoss;
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
@@ -36,6 +37,9 @@ pub(super) const MOVED: &str = "The host moved a virtual CPU during this search 
 
 /// Highest rate of a warm-up before the rest of an interrupted point, frames/s.
 const WARM_UP_FPS: f64 = 10_000.0;
+
+/// Losses this far apart are periods of their own where a search asks when they were.
+const DATED_MERGE: Duration = Duration::from_micros(100);
 
 /// Time between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -216,24 +220,21 @@ struct PointMeasurer<'t, 'a> {
 
 impl Measurer for PointMeasurer<'_, '_> {
     fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
-        let trial = self.trials.valid(self.setup, load_fps, duration, Purpose::Search).map_err(|error| {
+        let loss = self.trials.run.experiment.search_loss;
+        let mut load = Load::steady(load_fps, duration);
+        if loss == SearchLoss::Running {
+            // The more exactly losses are dated, the better they are laid to stops.
+            load.merge = DATED_MERGE;
+        }
+        let trial = self.trials.believed(self.setup, &load, Purpose::Search).map_err(|error| {
             let stop = Stop(error.to_string());
             self.error = Some(error);
             stop
         })?;
-        // Too slow again and again, but never by much: that is no noise.
-        let slow = trial.noise.rate_error < -self.trials.run.settings.limits.rate_error;
-        Ok(match trial.verdict {
-            Verdict::Valid => Measured::Loss { loss_ratio: trial.dut_loss_ratio(), effective: duration },
-            Verdict::TesterLimited => Measured::TesterLimited { achieved_fps: achieved_fps(&trial) },
-            Verdict::Noisy if slow => Measured::TesterLimited { achieved_fps: achieved_fps(&trial) },
-            Verdict::Noisy | Verdict::Invalid => Measured::Unusable,
-        })
+        let loss_ratio = match loss {
+            SearchLoss::All => trial.dut_loss_ratio(),
+            SearchLoss::Running => trial.running_loss_ratio(),
+        };
+        Ok(measured(&trial, loss_ratio, duration, self.trials.run.settings.limits.rate_error))
     }
-}
-
-/// The rate at which the tester both sent and received.
-fn achieved_fps(trial: &Trial) -> f64 {
-    let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.sent.max(1) as f64;
-    trial.sent_fps() * kept.max(0.0)
 }

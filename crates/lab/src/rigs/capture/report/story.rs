@@ -1,7 +1,7 @@
-//! The ladder as a story: what each rung does otherwise than the one before it, how much faster that is, which cost goes
+//! The ladder as a story: what each method does otherwise than the one before it, how much faster that is, which cost goes
 //! away and which comes.
 
-use super::{PARTS, Rung, Share, by_traffic, rounds, rungs};
+use super::{Method, PARTS, Share, by_traffic, methods, rounds};
 use crate::record::CaptureTime;
 use crate::report::block::Block;
 use crate::run_data::RunData;
@@ -9,39 +9,41 @@ use crate::stats::{self, Ratio};
 use crate::view::format::{bracketed, full, list, si, significant};
 use weir_port::capture as port;
 
-/// Differences below this share of a rate are no change: trials of the same rung differ by as much.
+/// Differences below this share of a rate are no change: trials of the same method differ by as much.
 const SAME: f64 = 0.05;
 /// Causes that are named on each side.
 const NAMED: usize = 3;
 
-/// What a rung does otherwise than those below it.
-fn novelty(rung: port::Rung) -> &'static str {
-    match rung {
-        port::Rung::Recv => "a system call for each frame",
-        port::Rung::RecvMmsg => "a system call for many frames",
-        port::Rung::Fanout => "sockets that share the frames, a thread for each",
-        port::Rung::Libpcap => "a ring of blocks through a library, as most programs have it",
-        port::Rung::Ring => "a ring of blocks in memory that the kernel shares",
-        port::Rung::RingFanout => "rings that share the frames, a thread for each",
-        port::Rung::Xdp => "frames out of the driver, past the network stack",
-        port::Rung::Count => "an XDP program that keeps no frame",
+/// What a method does otherwise than those below it.
+fn novelty(method: port::Method) -> &'static str {
+    match method {
+        port::Method::Recv => "a system call for each frame",
+        port::Method::RecvMmsg => "a system call for many frames",
+        port::Method::Fanout => "sockets that share the frames, a thread for each",
+        port::Method::Libpcap => "a ring of blocks through a library, as most programs have it",
+        port::Method::Ring => "a ring of blocks in memory that the kernel shares",
+        port::Method::RingFanout => "rings that share the frames, a thread for each",
+        port::Method::Xdp => "frames out of the driver, past the network stack",
+        port::Method::Count => "an XDP program that keeps no frame",
     }
 }
 
 /// All sentences, under the name of the traffic.
-pub(super) fn blocks(rungs: &[Rung<'_>]) -> Vec<Block> {
+pub(super) fn blocks(methods: &[Method<'_>]) -> Vec<Block> {
     let part = |(traffic, sentences): (String, Vec<String>)| {
         [Block::Sentence(format!("{traffic}:")), Block::Bullets(sentences)]
     };
-    sentences(rungs).into_iter().flat_map(part).collect()
+    sentences(methods).into_iter().flat_map(part).collect()
 }
 
 /// How far a run climbed with each traffic, for the summary; the story is in its section.
 pub(in crate::rigs::capture) fn findings(data: &RunData) -> Vec<String> {
-    let rungs = rungs(data);
-    let groups = by_traffic(&rungs);
-    let mut found: Vec<String> = groups.iter().filter_map(|(traffic, rungs)| top(rungs, traffic)).collect();
-    let crowded = rungs.iter().any(|rung| rung.threads() == "all" && !rung.data.point.cpus_shared.is_empty());
+    let methods = methods(data);
+    let groups = by_traffic(&methods);
+    let mut found: Vec<String> =
+        groups.iter().filter_map(|(traffic, methods)| top(methods, traffic)).collect();
+    let crowded =
+        methods.iter().any(|method| method.threads() == "all" && !method.data.point.cpus_shared.is_empty());
     if crowded {
         found.push(
             "With threads on all CPUs, capture threads share the generator's: this machine has too few to show what \
@@ -52,18 +54,18 @@ pub(in crate::rigs::capture) fn findings(data: &RunData) -> Vec<String> {
     found
 }
 
-/// The rung that captures most, beside the first one and what people have today.
-fn top(rungs: &[&Rung<'_>], traffic: &str) -> Option<String> {
-    let fps = |rung: &&Rung<'_>| rung.lossless_fps().unwrap_or(0.0);
-    let all = || rungs.iter().copied().filter(|rung| rung.name != "count" && fps(rung) > 0.0);
+/// The method that captures most, beside the first one and what people have today.
+fn top(methods: &[&Method<'_>], traffic: &str) -> Option<String> {
+    let fps = |method: &&Method<'_>| method.lossless_fps().unwrap_or(0.0);
+    let all = || methods.iter().copied().filter(|method| method.name != "count" && fps(method) > 0.0);
     let (best, first) = (all().max_by(|a, b| fps(a).total_cmp(&fps(b)))?, all().next()?);
-    let other = |rung: &&Rung<'_>| rung.label() != best.label();
-    let today = all().filter(|rung| rung.name == "libpcap" && rung.label() != first.label());
+    let other = |method: &&Method<'_>| method.label() != best.label();
+    let today = all().filter(|method| method.name == "libpcap" && method.label() != first.label());
     let others = std::iter::once(first).chain(today).filter(other);
     let times: Vec<String> =
-        others.filter_map(|rung| Some(beside(&rates(best, rung)?, &rung.label()))).collect();
+        others.filter_map(|method| Some(beside(&rates(best, method)?, &method.label()))).collect();
     let times = if times.is_empty() { String::new() } else { format!(", {}", list(&times)) };
-    let cost = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns).map(full);
+    let cost = |method: &Method<'_>| method.per_frame(CaptureTime::capture_ns).map(full);
     let unit = if best.cycles_per_ns().is_some() { "cycles" } else { "ns" };
     let cost = match (cost(best), cost(first).filter(|_| other(&first))) {
         (Some(is), Some(was)) => format!(" A frame costs {is} {unit} in place of {was}."),
@@ -78,43 +80,43 @@ fn top(rungs: &[&Rung<'_>], traffic: &str) -> Option<String> {
     ))
 }
 
-/// A sentence or two for each rung: how it stands to the one before it with the same traffic.
-fn sentences(rungs: &[Rung<'_>]) -> Vec<(String, Vec<String>)> {
-    let of_group = |(traffic, group): (String, Vec<&Rung<'_>>)| {
+/// A sentence or two for each method: how it stands to the one before it with the same traffic.
+fn sentences(methods: &[Method<'_>]) -> Vec<(String, Vec<String>)> {
+    let of_group = |(traffic, group): (String, Vec<&Method<'_>>)| {
         let before = |i: usize| group[..i].iter().rev().find(|other| other.lossless_fps().is_some()).copied();
-        let sentences = group.iter().enumerate().filter_map(|(i, rung)| sentence(rung, before(i)));
+        let sentences = group.iter().enumerate().filter_map(|(i, method)| sentence(method, before(i)));
         (traffic, sentences.collect())
     };
-    by_traffic(rungs).into_iter().map(of_group).collect()
+    by_traffic(methods).into_iter().map(of_group).collect()
 }
 
-fn sentence(rung: &Rung<'_>, before: Option<&Rung<'_>>) -> Option<String> {
-    let fps = rung.lossless_fps()?;
-    let bound = if rung.is_bound() { "at least " } else { "" };
-    let verb = if rung.name == "count" { "counts" } else { "captures" };
-    let novelty = match rung.name.parse() {
-        _ if rung.polls() => ", whose reader itself has the driver receive,".into(),
-        Ok(rung) => format!(", {},", novelty(rung)),
+fn sentence(method: &Method<'_>, before: Option<&Method<'_>>) -> Option<String> {
+    let fps = method.lossless_fps()?;
+    let bound = if method.is_bound() { "at least " } else { "" };
+    let verb = if method.name == "count" { "counts" } else { "captures" };
+    let novelty = match method.name.parse() {
+        _ if method.polls() => ", whose reader itself has the driver receive,".into(),
+        Ok(method) => format!(", {},", novelty(method)),
         Err(_) => String::new(),
     };
-    let head = format!("{}{novelty} {verb} {bound}{} frames/s without loss", rung.label(), si(fps));
+    let head = format!("{}{novelty} {verb} {bound}{} frames/s without loss", method.label(), si(fps));
     let Some(before) = before else {
         let parts =
-            PARTS.iter().filter_map(|(name, of)| Some(format!("{} in {name}", full(rung.per_frame(of)?))));
+            PARTS.iter().filter_map(|(name, of)| Some(format!("{} in {name}", full(method.per_frame(of)?))));
         let parts: Vec<String> = parts.collect();
-        let cost = rung.per_frame(CaptureTime::capture_ns).filter(|_| !parts.is_empty());
-        let unit = if rung.cycles_per_ns().is_some() { "cycles" } else { "ns" };
+        let cost = method.per_frame(CaptureTime::capture_ns).filter(|_| !parts.is_empty());
+        let unit = if method.cycles_per_ns().is_some() { "cycles" } else { "ns" };
         let cost = cost.map(|all| format!(": a frame costs {} {unit}, {}", full(all), list(&parts)));
         return Some(head + &cost.unwrap_or_default() + ".");
     };
-    let how = rates(rung, before).map(|ratio| format!(", {}", beside(&ratio, &before.label())));
-    let change = change(rung, before).map(|text| format!(" {text}"));
+    let how = rates(method, before).map(|ratio| format!(", {}", beside(&ratio, &before.label())));
+    let change = change(method, before).map(|text| format!(" {text}"));
     Some(format!("{head}{}.{}", how.unwrap_or_default(), change.unwrap_or_default()))
 }
 
-/// One rung's rates by those of another one, round by round.
-fn rates(rung: &Rung<'_>, other: &Rung<'_>) -> Option<Ratio> {
-    ratio(rounds(rung.data), rounds(other.data))
+/// One method's rates by those of another one, round by round.
+fn rates(method: &Method<'_>, other: &Method<'_>) -> Option<Ratio> {
+    ratio(rounds(method.data), rounds(other.data))
 }
 
 fn ratio(own: impl Iterator<Item = Option<f64>>, other: impl Iterator<Item = Option<f64>>) -> Option<Ratio> {
@@ -133,37 +135,39 @@ fn beside(ratio: &Ratio, other: &str) -> String {
     if is_same(low) && is_same(high) {
         format!("as {other} does{interval}")
     } else if is_open(ratio) {
-        format!("not told apart from {other}, {times} times as much{interval}")
+        format!("not distinguished from {other}, {times} times as much{interval}")
     } else {
         format!("{times} times {other}{interval}")
     }
 }
 
 /// Which cost went away, or came, and with which habit.
-fn change(rung: &Rung<'_>, before: &Rung<'_>) -> Option<String> {
-    let unit = if rung.cycles_per_ns().is_some() { "cycles" } else { "ns" };
-    let all = |rung: &Rung<'_>| rung.per_frame(CaptureTime::capture_ns).map(full);
-    let (was, is) = (all(before)?, all(rung)?);
-    let calls = |rung: &Rung<'_>| rung.calls_per_frame().map(|calls| significant(calls * 1000.0));
-    let calls = match (calls(before), calls(rung)) {
+fn change(method: &Method<'_>, before: &Method<'_>) -> Option<String> {
+    let unit = if method.cycles_per_ns().is_some() { "cycles" } else { "ns" };
+    let all = |method: &Method<'_>| method.per_frame(CaptureTime::capture_ns).map(full);
+    let (was, is) = (all(before)?, all(method)?);
+    let calls = |method: &Method<'_>| method.calls_per_frame().map(|calls| significant(calls * 1000.0));
+    let calls = match (calls(before), calls(method)) {
         (Some(was), Some(is)) if was != is => format!(" System calls per 1000 frames: {was}, now {is}."),
         _ => String::new(),
     };
-    let costs = ratio(rung.costs_ns.iter().copied(), before.costs_ns.iter().copied())?;
+    let costs = ratio(method.costs_ns.iter().copied(), before.costs_ns.iter().copied())?;
     let times =
         costs.interval.map(|interval| format!("{} times{}", significant(costs.value), bracketed(interval)));
     let times = times.unwrap_or_default();
     if is_open(&costs) {
-        return Some(format!("What a frame costs is not told apart: {is} {unit} and {was}, {times}.{calls}"));
+        return Some(format!(
+            "What a frame costs is not distinguished: {is} {unit} and {was}, {times}.{calls}"
+        ));
     }
-    let difference = |of: &Share| Some(rung.per_frame(of)? - before.per_frame(of)?);
+    let difference = |of: &Share| Some(method.per_frame(of)? - before.per_frame(of)?);
     let (name, of) = PARTS.iter().max_by(|(_, a), (_, b)| {
         let size = |of| difference(of).unwrap_or(0.0).abs();
         size(a).total_cmp(&size(b))
     })?;
-    let [part_was, part_is] = [before.per_frame(of)?, rung.per_frame(of)?].map(full);
-    let gone = excess(before, rung).map(|gone| format!(" What goes away: {gone}.")).unwrap_or_default();
-    let come = excess(rung, before).map(|come| format!(" What comes: {come}.")).unwrap_or_default();
+    let [part_was, part_is] = [before.per_frame(of)?, method.per_frame(of)?].map(full);
+    let gone = excess(before, method).map(|gone| format!(" What goes away: {gone}.")).unwrap_or_default();
+    let come = excess(method, before).map(|come| format!(" What comes: {come}.")).unwrap_or_default();
     let times = if times.is_empty() { times } else { format!(", {times}") };
     Some(format!(
         "A frame costs {is} {unit} in place of {was}{times}; what changes most is {name}: {part_is} in place of \
@@ -171,9 +175,9 @@ fn change(rung: &Rung<'_>, before: &Rung<'_>) -> Option<String> {
     ))
 }
 
-/// The causes that cost more on this rung than on the other one, as far as they are worth a word.
-fn excess(rung: &Rung<'_>, other: &Rung<'_>) -> Option<String> {
-    let (shares, others) = (rung.shares()?, other.shares()?);
+/// The causes that cost more on this method than on the other one, as far as they are worth a word.
+fn excess(method: &Method<'_>, other: &Method<'_>) -> Option<String> {
+    let (shares, others) = (method.shares()?, other.shares()?);
     let sum = |shares: &[(&str, f64)]| shares.iter().map(|(_, cost)| cost).sum::<f64>();
     let worth = sum(&shares).max(sum(&others)) * SAME;
     let more = shares.iter().map(|(cause, cost)| {

@@ -3,12 +3,12 @@ use crate::fixture;
 use crate::record::{GoalValue, LedgerLine, Owner};
 use crate::report::block::{self, terminal};
 
-/// A rung that takes `fps` at most; a frame costs so many ns in receiving, in system calls and outside.
-fn rung(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> PointData {
+/// A method that takes `fps` at most; a frame costs so many ns in receiving, in system calls and outside.
+fn method(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> PointData {
     let mut data = fixture::point(index, name, 64, fps);
     let settings = [
         ("measures", "capture"),
-        ("rung", name),
+        ("method", name),
         ("threads", threads),
         ("frame_bytes", "64"),
         ("flows", "10000"),
@@ -80,9 +80,9 @@ fn rung(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> P
 
 fn run() -> RunData {
     let points = vec![
-        rung(0, "recv", "1", 300_000.0, [500, 900, 100]),
-        rung(1, "recvmmsg", "1", 306_000.0, [500, 700, 100]),
-        rung(2, "ring-fanout", "all", 900_000.0, [400, 20, 350]),
+        method(0, "recv", "1", 300_000.0, [500, 900, 100]),
+        method(1, "recvmmsg", "1", 306_000.0, [500, 700, 100]),
+        method(2, "ring-fanout", "all", 900_000.0, [400, 20, 350]),
     ];
     RunData { run: fixture::run(1), points }
 }
@@ -90,8 +90,8 @@ fn run() -> RunData {
 #[test]
 fn the_story_says_what_changed_and_which_cost_went_away() {
     let data = run();
-    let told = html(story::blocks(&rungs(&data)));
-    let found = [told, findings(&data).concat()].concat().replace('\u{202f}', " ");
+    let reported = html(story::blocks(&methods(&data)));
+    let found = [reported, findings(&data).concat()].concat().replace('\u{202f}', " ");
     for sentence in [
         "<p>64 bytes, 10 000 flows:</p>",
         "recv, a system call for each frame, captures 300 k frames/s without loss: a frame costs 3 000 cycles, 1 000 in receiving, 1 800 in system calls, 150 in code of its own and 50 in the consumer.",
@@ -111,9 +111,9 @@ fn the_story_says_what_changed_and_which_cost_went_away() {
 }
 
 #[test]
-fn rungs_that_took_turns_are_compared_round_by_round() {
+fn methods_that_took_turns_are_compared_round_by_round() {
     let mut data = run();
-    // The machine was fast and slow by turns, for both of them.
+    // The machine was fast at some times and slow at others, for both of them.
     let speeds = [1.0, 3.0, 1.0, 2.0, 3.0, 1.0];
     for (index, factors) in
         [(0, [1.0; 6]), (1, [1.2, 0.5, 1.3, 0.9, 1.1, 0.8]), (2, [2.0, 2.1, 2.2, 1.9, 1.8, 2.0])]
@@ -131,20 +131,20 @@ fn rungs_that_took_turns_are_compared_round_by_round() {
             trial
         }));
     }
-    let rungs = rungs(&data);
-    let told = [html(story::blocks(&rungs)), findings(&data).concat(), terminal(&parts(&data))]
+    let methods = methods(&data);
+    let reported = [html(story::blocks(&methods)), findings(&data).concat(), terminal(&parts(&data))]
         .concat()
         .replace('\u{202f}', " ");
     for words in [
-        "recvmmsg, a system call for many frames, captures 306 k frames/s without loss, not told apart from recv, 1.00 times \
-         as much (0.500 to 1.30). What a frame costs is not told apart: 732 cycles and 750, 1.01 times (0.769 to 2.00). \
+        "recvmmsg, a system call for many frames, captures 306 k frames/s without loss, not distinguished from recv, 1.00 times \
+         as much (0.500 to 1.30). What a frame costs is not distinguished: 732 cycles and 750, 1.01 times (0.769 to 2.00). \
          System calls per 1000 frames: 1000, now 20.0.",
         "without loss, 1.90 times recvmmsg (1.64 to 4.20). A frame costs 435 cycles in place of 732, 0.532 times \
          (0.238 to 0.611); what changes most",
         "900 k frames/s, 2.00 times recv (1.80 to 2.20)",
-        "80 000 – 360 000",
+        "80000–360000",
     ] {
-        assert!(told.contains(words), "{words}\n--\n{told}");
+        assert!(reported.contains(words), "{words}\n--\n{reported}");
     }
 }
 
@@ -152,10 +152,10 @@ fn rungs_that_took_turns_are_compared_round_by_round() {
 fn tables_hold_rates_losses_by_place_and_costs() {
     let all = terminal(&parts(&run())).replace('\u{202f}', " ");
     for row in [
-        "300 000",
+        "300000",
         "interface ring full 500, socket queue full 100",
-        "37.5 %",
-        "1.00 MiB",
+        "37.5%",
+        "1.00MiB",
         "the way of ring-fanout",
         "copies",
         "memcpy         copies",
@@ -166,7 +166,7 @@ fn tables_hold_rates_losses_by_place_and_costs() {
 }
 
 #[test]
-fn a_rung_that_keeps_up_is_bounded_from_above() {
+fn a_method_that_keeps_up_is_bounded_from_above() {
     let mut data = run();
     // Of 1000 frames each, in ns: what the generator's CPU had to do, and what the capture thread had.
     let trials =
@@ -177,7 +177,7 @@ fn a_rung_that_keeps_up_is_bounded_from_above() {
         .chain(&trials)
         .enumerate()
         .map(|(i, (name, generator_ns, system_ns, received))| {
-            let mut point = rung(i, name, "1", 1e6, [0, 0, 0]);
+            let mut point = method(i, name, "1", 1e6, [0, 0, 0]);
             let full = &mut point.trials[0];
             (full.sent, full.received, full.lost) = (1000, *received, 1000 - received);
             let time =
@@ -187,18 +187,18 @@ fn a_rung_that_keeps_up_is_bounded_from_above() {
             point
         })
         .collect();
-    let rungs = rungs(&data);
-    let bounds: Vec<_> = rungs.iter().map(|rung| rung.at_most(&rungs).map(f64::round)).collect();
-    // The floor has none, nor has a rung that loses; the others are as fast as their slower part.
+    let methods = methods(&data);
+    let bounds: Vec<_> = methods.iter().map(|method| method.at_most(&methods).map(f64::round)).collect();
+    // The floor has none, nor has a method that loses; the others are as fast as their slower part.
     assert_eq!(bounds, [None, Some(4e6), Some(1_111_111.0), None]);
     // Who polls is busy whatever comes.
     data.points[1].point.settings.push((BUSY_POLL.into(), "true".into()));
-    let rungs = super::rungs(&data);
-    assert_eq!(rungs[1].at_most(&rungs), None);
-    let told = html(story::blocks(&rungs));
+    let methods = super::methods(&data);
+    assert_eq!(methods[1].at_most(&methods), None);
+    let reported = html(story::blocks(&methods));
     assert!(
-        told.contains("ring, busy polling, whose reader itself has the driver receive, captures"),
-        "{told}"
+        reported.contains("ring, busy polling, whose reader itself has the driver receive, captures"),
+        "{reported}"
     );
 }
 
@@ -208,14 +208,14 @@ fn the_page_has_the_ladder_and_nothing_about_devices() {
     for part in [
         "The capture ladder",
         "What a frame costs",
-        "From rung to rung",
+        "From method to method",
         "Where the time goes",
         "Flame graph of recv",
     ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("Throughput by frame size"), "no device was measured");
-    assert_eq!(block::page(&parts(&fixture::quick())), "", "nothing about rungs where none was climbed");
+    assert_eq!(block::page(&parts(&fixture::quick())), "", "nothing about methods where none was climbed");
 }
 
 /// Blocks as a page has them.

@@ -3,9 +3,9 @@ use crate::record::Capture;
 use crate::record::RunState;
 use crate::run::testing::{is_root, run};
 
-/// A climb over some rungs at low loads.
+/// A climb over some methods at low loads.
 const SHORT: [&str; 14] = [
-    "capture.rungs=[recv,ring-fanout,xdp,count]",
+    "capture.methods=[recv,ring-fanout,xdp,count]",
     "capture.traffic=udp",
     "capture.threads=all",
     "capture.busy_poll=[false,true]",
@@ -22,44 +22,44 @@ const SHORT: [&str; 14] = [
 ];
 
 #[test]
-fn every_rung_is_measured_and_its_books_close() {
+fn every_method_is_measured_and_its_accounting_close() {
     if !is_root(module_path!()) {
         return;
     }
     let (data, _) = run("capture", &SHORT);
     assert_eq!((data.run.state, data.points.len()), (RunState::Complete, 5));
     for point in &data.points {
-        let rung = point.setting("rung").unwrap();
+        let method = point.setting("method").unwrap();
         for trial in point.measured() {
-            assert_eq!(trial.unexplained, 0, "{rung}: {:?}", trial.ledger);
+            assert_eq!(trial.unexplained, 0, "{method}: {:?}", trial.ledger);
             let capture = trial.detail::<Capture>().expect("each trial captures");
-            assert!(capture.time.generator_ns > 0 && trial.received > 0, "{rung}: {trial:?}");
+            assert!(capture.time.generator_ns > 0 && trial.received > 0, "{method}: {trial:?}");
         }
         let full = point.measured().find(|trial| trial.purpose == Purpose::Ceiling).unwrap();
         let goals: Vec<_> = point.goals().iter().map(|goal| goal.goal.as_str()).collect();
-        assert_eq!(goals, ["without loss", "saturated"], "{rung}");
+        assert_eq!(goals, ["without loss", "saturated"], "{method}");
         assert_eq!(point.goals()[1].fps_median, Some(full.received as f64 / full.duration_s));
         // A load that was accepted has lost nothing in three trials.
         let Some(fps) = point.headline_fps() else { continue };
         let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.offered_fps == fps;
         let good = point.measured().filter(at).filter(|trial| trial.lost == 0).count();
-        assert!(good >= Ladder::TRIALS as usize, "{rung} at {fps}");
+        assert!(good >= Ladder::TRIALS as usize, "{method} at {fps}");
     }
 }
 
 #[test]
-fn rungs_take_turns() {
+fn methods_take_turns() {
     if !is_root(module_path!()) {
         return;
     }
-    let more = ["capture.rungs=[ring,count]", "capture.busy_poll=false", "capture.rounds=2"];
+    let more = ["capture.methods=[ring,count]", "capture.busy_poll=false", "capture.rounds=2"];
     let (data, _) = run("capture", &[&SHORT[..], &more].concat());
     let mut trials: Vec<_> = data.points.iter().flat_map(|point| &point.trials).collect();
     trials.sort_by_key(|trial| trial.id);
-    let turns: Vec<_> =
+    let interleaved: Vec<_> =
         trials.chunk_by(|a, b| a.point_id == b.point_id).map(|turn| turn[0].point_id).collect();
     let [ring, count] = [0, 1].map(|n: usize| data.points[n].point.id);
-    assert_eq!(turns, [ring, count, ring], "each is first once");
+    assert_eq!(interleaved, [ring, count, ring], "each is first once");
     for point in &data.points {
         let full = point.measured().filter(|trial| trial.purpose == Purpose::Ceiling).count();
         let repetitions = point.goals().iter().map(|goal| goal.repetitions.len());
@@ -75,7 +75,7 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
     }
     let rps = format!("capture.rps=[off,{}]", cpus[1]);
     let more = [
-        "capture.rungs=[ring,xdp]",
+        "capture.methods=[ring,xdp]",
         "capture.busy_poll=false",
         "capture.frame_bytes=64",
         "capture.max_fps=15k",
@@ -95,7 +95,7 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
 }
 
 #[test]
-fn a_rung_keeps_up_if_all_that_is_lost_is_lost_before_it() {
+fn a_method_keeps_up_if_all_that_is_lost_is_lost_before_it() {
     let trial = crate::fixture::quick().points[1].trials[1].clone();
     for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {
         let line = |name: &str, frames| crate::record::LedgerLine {

@@ -7,7 +7,7 @@ const ROUNDS: [f64; 6] = [1.0, 1.1, 0.9, 1.0, 0.5, 1.0];
 
 /// A program that takes `fps` in the first round, and as much more or less in the others as the machine gives; a frame
 /// costs `ns` with generator and kernel.
-fn captor(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
+fn tool(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     let mut data = fixture::point(index, program, 64, fps);
     let settings = [("measures", "captor"), ("program", program), ("job", "headers"), ("place", "together")];
     data.point.settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
@@ -45,22 +45,22 @@ fn captor(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
 }
 
 fn run() -> RunData {
-    let mut absent = captor(4, "dumpcap", 1.0, 100);
+    let mut absent = tool(4, "dumpcap", 1.0, 100);
     absent.trials.clear();
     absent.point.result = Some(PointResult { search: "left out".into(), ..PointResult::default() });
     absent.point.notes = vec!["dumpcap is left out: it is not installed.".into()];
     let points = vec![
-        captor(0, "nothing", 20e6, 50),
-        captor(1, "weir ring", 3e6, 250),
-        captor(2, "weir xdp", 9e6, 100),
-        captor(3, "tcpdump", 3e6, 300),
+        tool(0, "nothing", 20e6, 50),
+        tool(1, "weir ring", 3e6, 250),
+        tool(2, "weir xdp", 9e6, 100),
+        tool(3, "tcpdump", 3e6, 300),
         absent,
     ];
     RunData { run: fixture::run(1), points }
 }
 
 #[test]
-fn the_best_rung_is_held_against_each_peer() {
+fn the_best_method_is_held_against_each_peer() {
     let found = findings(&run()).join("\n").replace('\u{202f}', " ");
     assert_eq!(
         found,
@@ -75,10 +75,10 @@ fn costs_are_without_generator_and_wire_and_what_is_left_over_is_not_lost() {
     let row = |name: &str| tables.lines().find(|line| line.contains(name)).unwrap().to_string();
     // 250 ns less the 50 of the bed, twice as many cycles; 20 ns of it are the program's.
     let ring = row("weir ring");
-    assert!(ring.contains("400") && ring.contains(" 40 ") && ring.contains("5.00 %"), "{ring}");
+    assert!(ring.contains("400") && ring.contains(" 40 ") && ring.contains("5.00%"), "{ring}");
     assert!(ring.contains("buffer full 300") && !ring.contains("left in"), "{ring}");
     let against = tables.lines().filter(|line| line.contains("tcpdump")).nth(2).unwrap();
-    assert!(against.contains("3.00 (3.00 – 3.00)") && against.contains("5.00 (5.00 – 5.00)"), "{against}");
+    assert!(against.contains("3.00 (3.00–3.00)") && against.contains("5.00 (5.00–5.00)"), "{against}");
     assert!(!tables.contains("nothing"), "{tables}");
 }
 
@@ -86,7 +86,7 @@ fn costs_are_without_generator_and_wire_and_what_is_left_over_is_not_lost() {
 fn the_field_says_who_was_found_and_who_was_not() {
     let mut data = run();
     data.points[3].point.settings.push(("version".into(), "4.99.3".into()));
-    let all = field(&captors(&data)).text();
+    let all = field(&tools(&data)).text();
     let row = |name: &str| all.lines().find(|line| line.starts_with(name)).unwrap().to_string();
     assert!(row("tcpdump").contains("4.99.3") && row("tcpdump").contains("headers"), "{all}");
     assert!(row("dumpcap").contains("dumpcap is left out: it is not installed."), "{all}");
@@ -101,7 +101,7 @@ fn the_page_has_a_bar_for_each_and_how_it_was_called() {
         trial.ledger[1] =
             LedgerLine { name: crate::frames::mirror::RING_FULL.into(), frames, ..trial.ledger[1].clone() };
     }
-    let said = method(&captors(&data)).replace('\u{202f}', " ");
+    let said = method(&tools(&data)).replace('\u{202f}', " ");
     assert!(said.contains("in this run at most 0.700 % of a trial"), "6 % are no excuse: {said}");
     for text in ["tcpdump -i t1", "dumpcap is left out", "left out", "share one CPU", "weir xdp: 9.00"] {
         assert!(page.replace('\u{202f}', " ").contains(text), "{text}");

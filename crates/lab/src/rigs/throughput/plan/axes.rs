@@ -14,7 +14,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::spread::{Spread, Spreading};
 
-use super::spreading::SpreadAxes;
+use crate::frames::SpreadAxes;
 use crate::frames::point::{Conflict, Cpus, PointSpec, Routing, has_rules};
 
 /// `[dut]`: each field is an axis with at least one value.
@@ -81,7 +81,7 @@ pub(in crate::rigs::throughput) fn points(dut: &DutAxes, traffic: &TrafficAxes) 
 /// Picks one of the three.
 type Part = fn(&Spreading) -> &Spread;
 
-/// The values that are left in no combination. Each reason is told once.
+/// The values that are left in no combination. Each reason is reported once.
 pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
     let all: Vec<_> =
         combinations(dut, traffic).into_iter().map(|point| (point.conflicts(), point)).collect();
@@ -105,10 +105,10 @@ pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
         let values: Vec<_> = values.iter().map(Some).collect();
         list.extend(without_point(&all, ("dut", key), &values, |point| point.spreading.as_ref().map(part)));
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     list.retain(|unused| {
-        !told.contains(&unused.why) && {
-            told.push(unused.why.clone());
+        !reported.contains(&unused.why) && {
+            reported.push(unused.why.clone());
             true
         }
     });
@@ -196,6 +196,7 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::NodeStateless
         | DutKind::NodeStateful
         | DutKind::NodeNat
+        | DutKind::PrefixNat
         | DutKind::External
         | DutKind::Faulty => false,
     }

@@ -12,12 +12,13 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::updates::MAX_CHANGES_PER_S;
 
 use super::axes::{self, DutAxes, TrafficAxes};
+use super::capacity::CapacitySpec;
+use super::check_external;
 use super::percent;
-use super::read_external::{self, read_external};
 use super::read_procedures::read_procedures;
 use super::read_search::read_search;
-use super::spreading::SpreadAxes;
-use crate::frames::{Cpus, point};
+use crate::frames::read_external::read_external;
+use crate::frames::{Cpus, SpreadAxes, point};
 use crate::rigs::throughput::{Curve, Repeat, Throughput};
 
 /// Reads them all.
@@ -34,22 +35,26 @@ pub(in crate::rigs::throughput) fn read(root: &Section<'_>) -> Option<Throughput
     }
     let external = read_external(root.section("external"));
     if let (Some(dut), Some(traffic)) = (&dut, &traffic) {
-        read_external::check(root, external.as_ref(), (dut, traffic));
-        read_external::check_clocks(root, external.as_ref(), (dut, traffic));
+        check_external::check(root, external.as_ref(), (dut, traffic));
+        check_external::check_clocks(root, external.as_ref(), (dut, traffic));
     }
     dut_section.finish();
     traffic_section.finish();
     let search = read_search(root.section("search"));
     let repeat = read_repeat(root.section("repeat"));
+    let capacity = CapacitySpec::read(root.section("capacity"));
     let curve = read_curve(root.section("curve"));
     let procedures = read_procedures(root, dut.as_ref());
+    let (search, search_loss) = search?;
     Some(Throughput {
         dut: dut?,
         faults,
         external,
         traffic: traffic?,
-        search: search?,
+        search,
+        search_loss,
         repeat,
+        capacity,
         curve,
         procedures,
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchSpec};
+use super::search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchLoss, SearchSpec};
 use crate::search::mlr::Goal;
 use weir_config::Section;
 use weir_config::value;
@@ -28,15 +28,20 @@ const DEFAULT_MIN_FPS: f64 = 1000.0;
 const DEFAULT_MLR_LIMIT: Duration = Duration::from_secs(1200);
 
 /// Reads the search; each kind knows its own options only.
-pub(super) fn read_search(section: Section<'_>) -> Option<SearchSpec> {
+pub(super) fn read_search(section: Section<'_>) -> Option<(SearchSpec, SearchLoss)> {
     let spec = match section.required("kind", "\"mlrsearch\"", value::choice("search", &KINDS))? {
         Kind::Mlrsearch => read_mlr(&section).map(SearchSpec::Mlrsearch),
         Kind::Rfc2544 => Some(SearchSpec::Rfc2544(read_rfc2544(&section))),
         Kind::Classic => Some(SearchSpec::Classic(read_classic(&section))),
         Kind::Fixed => read_fixed(&section).map(SearchSpec::Fixed),
     };
+    // Loads that are not searched are judged by nothing.
+    let loss = match spec {
+        Some(SearchSpec::Fixed(_)) => None,
+        _ => section.one("loss", value::choice("kind of loss", &SearchLoss::ALL)),
+    };
     section.finish();
-    spec
+    spec.map(|spec| (spec, loss.unwrap_or_default()))
 }
 
 fn read_range(section: &Section<'_>) -> LoadRange {

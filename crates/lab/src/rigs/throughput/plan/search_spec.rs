@@ -17,6 +17,22 @@ pub enum SearchSpec {
     Fixed(FixedSpec),
 }
 
+/// Which lost frames count in a search.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SearchLoss {
+    /// All that the tester did not lose itself, as the RFCs want it.
+    #[default]
+    All,
+    /// Those that were lost while tester and device ran, as far as a witness saw when they did not.
+    Running,
+}
+
+impl SearchLoss {
+    /// With the names in plans.
+    pub(super) const ALL: [(SearchLoss, &str); 2] =
+        [(SearchLoss::All, "all"), (SearchLoss::Running, "running")];
+}
+
 /// Where a search looks and for how long.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadRange {

@@ -53,7 +53,7 @@ impl Bursts {
         let maximum = Maximum { fps: known.ceiling_fps, source: "the wire as measured" };
         let Some(throughput_fps) = known.throughput_fps else {
             return Err(
-                "No throughput was found at this point, and without it no buffer time can be told.".into()
+                "No throughput was found at this point, and without it no buffer time can be stated.".into(),
             );
         };
         if !matches!(known.spec.frame, FrameSizes::Fixed(_)) {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_told() {
+    fn what_says_nothing_is_reported() {
         let found = [Longest::AtLimit(1000), Longest::Frames(960), Longest::Nothing, Longest::Unknown];
         assert_eq!(
             irregular(&found, 1000),

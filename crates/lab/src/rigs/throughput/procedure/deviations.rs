@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_testbed::dut::DutKind;
 
 use super::{back_to_back, bursts, forwarding, frame_loss, latency, pdv, recovery, reset, soak};
-use crate::rigs::throughput::{Procedures, SearchSpec, Throughput};
+use crate::rigs::throughput::{Procedures, SearchLoss, SearchSpec, Throughput};
 use crate::search::classic;
 
 /// Where a plan departs from the procedure that it uses, one sentence each.
@@ -24,6 +24,20 @@ pub(in crate::rigs::throughput) fn deviations(experiment: &Throughput) -> Vec<St
         );
     }
     list.extend(search_deviations(&experiment.search));
+    if experiment.search_loss == SearchLoss::Running {
+        list.push(
+            "Search: frames that were lost while the CPU of tester or device stood still, or did work that has no part in the trial, \
+             and by the queue that filled meanwhile, do not count as loss (`search.loss`). The RFCs count them; trials have both."
+                .to_string(),
+        );
+    }
+    if experiment.capacity.is_some() {
+        list.push(
+            "Forwarding capacity is no figure of an RFC: it is close to the forwarding rate under overload of RFC 2889, section \
+             5.1, but the median over windows of 16 ms in which tester and device both ran."
+                .to_string(),
+        );
+    }
     list.extend(procedure_deviations(&experiment.procedures));
     list
 }

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_the_tester_cannot_fill_is_told() {
+    fn a_line_that_the_tester_cannot_fill_is_reported() {
         check(
             &Sim { line: Some(2e6), ..SIM },
             "load without loss=600000.000 50 %=0.350 40 %=0.188 30 %=0.000 20 %=0.000",

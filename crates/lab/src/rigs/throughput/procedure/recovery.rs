@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overload_that_the_tester_cannot_offer_is_told() {
+    fn an_overload_that_the_tester_cannot_offer_is_reported() {
         let mut known = known();
         known.throughput_fps = Some(0.85e6);
         let fps = known.load(110.0).expect("a throughput");

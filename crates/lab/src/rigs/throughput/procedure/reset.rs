@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_lost_more_than_the_reset_cost_is_told() {
+    fn a_trial_that_lost_more_than_the_reset_cost_is_reported() {
         let spec = ResetSpec {
             kind: ResetKind::Stall,
             trial: Duration::from_secs(2),

@@ -10,7 +10,7 @@ use weir_packet::flow::IpVersion;
 use weir_testbed::bed::Port;
 use weir_testbed::counters::Device;
 use weir_testbed::error::{Error, Result};
-use weir_testbed::external::{ExternalSpec, FarSpec, PortEnd};
+use weir_testbed::external::{ExternalSpec, PortEnd, RemoteSpec};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Mac;
 use weir_testbed::topology::Side;
@@ -20,12 +20,12 @@ use super::link::{Link, Trouble};
 use super::{Opening, Request};
 use crate::record::Machine;
 
-/// How long the far side may take for what is done at once.
+/// How long the remote side may take for what is done at once.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An end of the tester on another host, and the connection to it.
-pub(crate) struct Far {
-    spec: FarSpec,
+pub(crate) struct Remote {
+    spec: RemoteSpec,
     opening: Opening,
     mac: Mac,
     machine: Machine,
@@ -40,23 +40,23 @@ struct State {
     tester: Option<(TesterKind, Traffic)>,
 }
 
-impl Far {
+impl Remote {
     /// Opens the interface for frames of up to `frame_bytes`, if `external` has one on another host.
-    pub(crate) fn open(external: &ExternalSpec, ip: IpVersion, frame_bytes: u16) -> Result<Option<Far>> {
-        let Some(spec) = &external.far else { return Ok(None) };
+    pub(crate) fn open(external: &ExternalSpec, ip: IpVersion, frame_bytes: u16) -> Result<Option<Remote>> {
+        let Some(spec) = &external.remote else { return Ok(None) };
         let opening = Opening {
             port: spec.port.clone(),
             address: external.tester_ip(Side::B, ip),
             frame_bytes,
             allow_default_route: external.allow_default_route,
         };
-        let error = |why| Error::Far { target: spec.ssh.target.clone(), why };
+        let error = |why| Error::Remote { target: spec.ssh.target.clone(), why };
         let (link, hello) = Link::connect(spec).map_err(error)?;
         let state = Mutex::new(State { link: Ok(link), tester: None });
         let (spec, machine, here) = (spec.clone(), hello.machine, Namespace::current()?);
-        let mut far = Far { spec, opening, mac: [0; 6], machine, here, state };
-        far.mac = far.ask(&Request::Open(far.opening.clone()))?;
-        Ok(Some(far))
+        let mut remote = Remote { spec, opening, mac: [0; 6], machine, here, state };
+        remote.mac = remote.ask(&Request::Open(remote.opening.clone()))?;
+        Ok(Some(remote))
     }
 
     /// Puts a tester on the interface, and returns what a reader must know about the other host.
@@ -72,7 +72,7 @@ impl Far {
 
     /// Connects again if the connection was lost, and puts the tester there again.
     pub(crate) fn reconnect(&self) -> Result<()> {
-        let lost = |why: String| Error::Far { target: self.spec.ssh.target.clone(), why };
+        let lost = |why: String| Error::Remote { target: self.spec.ssh.target.clone(), why };
         let Some((kind, traffic)) = ({
             let mut state = self.state();
             if state.link.is_ok() {
@@ -99,7 +99,7 @@ impl Far {
         self.with(|link| link.tell(request))
     }
 
-    /// Waits for the reply to what was told; `stopped` ends a trial before its time.
+    /// Waits for the reply to what was reported; `stopped` ends a trial before its time.
     pub(crate) fn hear<T: Heard>(&self, patience: Duration, stopped: impl Fn() -> bool) -> Result<T> {
         self.with(|link| link.hear(patience + PATIENCE, stopped))
     }
@@ -108,7 +108,7 @@ impl Far {
     pub(super) fn lied(&self, why: &str) -> Error {
         let why = format!("it says what cannot be: {why}");
         self.state().link = Err(why.clone());
-        Error::Far { target: self.spec.ssh.target.clone(), why }
+        Error::Remote { target: self.spec.ssh.target.clone(), why }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Link) -> std::result::Result<T, Trouble>) -> Result<T> {
@@ -125,7 +125,7 @@ impl Far {
                 why
             }
         };
-        Err(Error::Far { target: self.spec.ssh.target.clone(), why })
+        Err(Error::Remote { target: self.spec.ssh.target.clone(), why })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -133,7 +133,7 @@ impl Far {
     }
 }
 
-impl PortEnd for Far {
+impl PortEnd for Remote {
     fn port(&self) -> Port {
         Port {
             ifname: format!("{} on {}", self.spec.port, self.spec.ssh.target),

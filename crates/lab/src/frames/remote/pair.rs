@@ -9,12 +9,12 @@ use weir_port::bpf::now_ns;
 use weir_testbed::error::Result;
 
 use super::end::PATIENCE;
-use super::{Far, Fired, Request};
+use super::{Fired, Remote, Request};
 use crate::run::RunError;
 
-/// How often the far clock is asked: the quickest answer counts.
+/// How often the remote clock is asked: the quickest answer counts.
 const CLOCK_READINGS: usize = 8;
-/// Time for the word to start to reach the far side, beyond that of a few such answers.
+/// Time for the word to start to reach the remote side, beyond that of a few such answers.
 const START: Duration = Duration::from_millis(2);
 
 /// The tester of a setup: both its ports are here, or one is on another host.
@@ -49,18 +49,18 @@ pub(crate) struct Elsewhere {
 /// Two testers, each with one of the ports.
 pub(crate) struct Pair {
     near: Tester,
-    far: Arc<Far>,
+    remote: Arc<Remote>,
     traffic: Traffic,
 }
 
 impl Pair {
-    pub(crate) fn new(near: Tester, far: Arc<Far>, traffic: &Traffic) -> Pair {
-        Pair { near, far, traffic: traffic.clone() }
+    pub(crate) fn new(near: Tester, remote: Arc<Remote>, traffic: &Traffic) -> Pair {
+        Pair { near, remote, traffic: traffic.clone() }
     }
 
     /// Connects again if the connection was lost.
     pub(crate) fn repair(&self) -> Result<()> {
-        self.far.reconnect()
+        self.remote.reconnect()
     }
 
     fn trial(
@@ -70,26 +70,26 @@ impl Pair {
     ) -> std::result::Result<(Counts, Elsewhere), RunError> {
         let epoch = self.near.epoch().wrapping_add(1);
         self.near.arm(load, epoch)?;
-        self.far.ask::<()>(&Request::Arm { load: *load, epoch })?;
-        let clock = self.traffic.sends(1).then(|| FarClock::read(&self.far)).transpose()?;
-        let at_ns = soon_ns() + clock.as_ref().map_or(0, FarClock::notice_ns);
-        self.far.tell(&Request::Send { at_ns: clock.as_ref().map(|clock| clock.there(at_ns)) })?;
+        self.remote.ask::<()>(&Request::Arm { load: *load, epoch })?;
+        let clock = self.traffic.sends(1).then(|| RemoteClock::read(&self.remote)).transpose()?;
+        let at_ns = soon_ns() + clock.as_ref().map_or(0, RemoteClock::notice_ns);
+        self.remote.tell(&Request::Send { at_ns: clock.as_ref().map(|clock| clock.there(at_ns)) })?;
         let here = self.near.send(load, at_ns, control)?;
-        let fired: Fired = self.far.hear(load.duration, || control.stopped())?;
-        fired.sent.check(&self.traffic, there(&self.traffic)).map_err(|why| self.far.lied(&why))?;
-        let Fired { sent: there, at_ns: far_ns, wait_ns } = fired;
-        let skew_ns = clock.map(|clock| clock.apart(at_ns, far_ns));
-        check_skew(skew_ns).map_err(|why| self.far.lied(&why))?;
+        let fired: Fired = self.remote.hear(load.duration, || control.stopped())?;
+        fired.sent.check(&self.traffic, there(&self.traffic)).map_err(|why| self.remote.lied(&why))?;
+        let Fired { sent: there, at_ns: remote_ns, wait_ns } = fired;
+        let skew_ns = clock.map(|clock| clock.apart(at_ns, remote_ns));
+        check_skew(skew_ns).map_err(|why| self.remote.lied(&why))?;
         // From the first start to the last end.
         let sending = here.sending.max(there.sending) + Duration::from_nanos(skew_ns.unwrap_or(0));
         let streams = [here.streams, there.streams].concat();
         let (to_b, to_a) = streams.into_iter().partition(|s| self.traffic.arrival(s.stream) == 1);
         let near = self.near.settle(load, Sent { streams: to_a, sending }, control)?;
         let settled: Vec<usize> = to_b.iter().map(|s| s.stream).collect();
-        self.far.tell(&Request::Settle(Sent { streams: to_b, sending }))?;
-        let far: Counts = self.far.hear(load.drain.unwrap_or_default(), || control.stopped())?;
-        far.check(&self.traffic, &settled).map_err(|why| self.far.lied(&why))?;
-        Ok((both(near, far), Elsewhere { skew_ns, wait_ns }))
+        self.remote.tell(&Request::Settle(Sent { streams: to_b, sending }))?;
+        let remote: Counts = self.remote.hear(load.drain.unwrap_or_default(), || control.stopped())?;
+        remote.check(&self.traffic, &settled).map_err(|why| self.remote.lied(&why))?;
+        Ok((both(near, remote), Elsewhere { skew_ns, wait_ns }))
     }
 }
 
@@ -107,37 +107,37 @@ fn check_skew(skew_ns: Option<u64>) -> std::result::Result<(), String> {
 }
 
 /// Counts of port a here, and of port b there.
-pub(super) fn both(near: Counts, far: Counts) -> Counts {
-    let mut streams = [near.streams, far.streams].concat();
+pub(super) fn both(near: Counts, remote: Counts) -> Counts {
+    let mut streams = [near.streams, remote.streams].concat();
     streams.sort_by_key(|stream| stream.stream);
-    let ports = [near.ports[0], far.ports[1]];
-    Counts { streams, ports, sending: near.sending, drops: [near.drops, far.drops].concat() }
+    let ports = [near.ports[0], remote.ports[1]];
+    Counts { streams, ports, sending: near.sending, drops: [near.drops, remote.drops].concat() }
 }
 
 /// The far CLOCK_MONOTONIC relative to ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FarClock {
+struct RemoteClock {
     ahead_ns: i128,
     /// It is at most this far off: half of the time that the answer took.
     within_ns: u64,
 }
 
-impl FarClock {
-    fn read(far: &Far) -> Result<FarClock> {
-        let mut best: Option<FarClock> = None;
+impl RemoteClock {
+    fn read(remote: &Remote) -> Result<RemoteClock> {
+        let mut best: Option<RemoteClock> = None;
         for _ in 0..CLOCK_READINGS {
             let asked_ns = now_ns();
-            let there_ns = far.ask(&Request::Clock)?;
-            let clock = FarClock::between(asked_ns, there_ns, now_ns());
+            let there_ns = remote.ask(&Request::Clock)?;
+            let clock = RemoteClock::between(asked_ns, there_ns, now_ns());
             best = Some(best.filter(|best| best.within_ns <= clock.within_ns).unwrap_or(clock));
         }
         Ok(best.expect("several readings"))
     }
 
     /// By a reading that was asked for and answered at these times of ours.
-    fn between(asked_ns: u64, there_ns: u64, answered_ns: u64) -> FarClock {
+    fn between(asked_ns: u64, there_ns: u64, answered_ns: u64) -> RemoteClock {
         let within_ns = (answered_ns - asked_ns).div_ceil(2);
-        FarClock { ahead_ns: i128::from(there_ns) - i128::from(asked_ns + within_ns), within_ns }
+        RemoteClock { ahead_ns: i128::from(there_ns) - i128::from(asked_ns + within_ns), within_ns }
     }
 
     /// The far time of a time of ours.
@@ -145,12 +145,12 @@ impl FarClock {
         (i128::from(ns) + self.ahead_ns).try_into().unwrap_or(0)
     }
 
-    /// How far apart these times are at most: ours and a far one.
+    /// How far apart these times are at most: ours and a remote one.
     fn apart(&self, here_ns: u64, there_ns: u64) -> u64 {
         self.there(here_ns).abs_diff(there_ns) + self.within_ns
     }
 
-    /// How long before it the far side must hear of a start.
+    /// How long before it the remote side must hear of a start.
     fn notice_ns(&self) -> u64 {
         4 * self.within_ns + START.as_nanos() as u64
     }
@@ -165,12 +165,12 @@ mod tests {
         // The answer may have been read at any time between question and answer.
         for (true_ahead, way_there) in [(0_i128, 50), (1_000_000, 0), (-900, 100)] {
             let there_ns = (i128::from(1000 + way_there) + true_ahead) as u64;
-            let clock = FarClock::between(1000, there_ns, 1100);
+            let clock = RemoteClock::between(1000, there_ns, 1100);
             assert_eq!(clock.within_ns, 50);
             assert!((clock.ahead_ns - true_ahead).abs() <= 50, "{clock:?}, and it is {true_ahead} ahead");
             // Both start at once: the bound holds that.
-            let far_start = (5000 + true_ahead) as u64;
-            assert!(clock.apart(5000, far_start) <= 100, "{clock:?}");
+            let remote_start = (5000 + true_ahead) as u64;
+            assert!(clock.apart(5000, remote_start) <= 100, "{clock:?}");
             assert_eq!(clock.apart(5000, clock.there(5000) + 7), 57);
         }
     }

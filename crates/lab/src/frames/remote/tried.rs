@@ -1,4 +1,4 @@
-//! What the far side says, from the line to the record, without a far side: for fuzzers.
+//! What the remote side says, from the line to the record, without a remote side: for fuzzers.
 
 use std::time::Duration;
 
@@ -46,14 +46,14 @@ fn one<T: Heard>(line: &str) -> Result<T, String> {
 }
 
 /// What a record says of the counts of both sides.
-fn recorded(far: Counts, load: &Load) {
+fn recorded(remote: Counts, load: &Load) {
     let near = Counts {
         streams: vec![stream(1)],
         ports: [Default::default(); 2],
         sending: load.duration,
         drops: vec![],
     };
-    let counts = pair::both(near, far);
+    let counts = pair::both(near, remote);
     counted::sent_fps(&counts, load.duration);
     counted::rate_changed_ns(&counts, load);
     counted::rate_error(&counts, load);
@@ -117,10 +117,11 @@ fn stream(number: usize) -> StreamCounts {
         turned_ns: None,
         broadcasts: 0,
         groups: vec![group(), group()],
+        marks: Vec::new(),
     }
 }
 
-/// Lines as the far side says them, and requests.
+/// Lines as the remote side says them, and requests.
 pub fn examples() -> Vec<String> {
     let counts = Counts {
         streams: vec![stream(0)],

@@ -5,12 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toml_edit::Value;
-use weir_packet::flow::Direction;
-use weir_testbed::dut::DutKind;
 use weir_testbed::external::hooks::Ssh;
-use weir_testbed::external::{ExternalSpec, FarSpec};
+use weir_testbed::external::{ExternalSpec, RemoteSpec};
 
-use super::axes::{DutAxes, TrafficAxes};
 use weir_config::value;
 use weir_config::{Section, shown};
 
@@ -18,18 +15,18 @@ use weir_config::{Section, shown};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads the section; `None` if it is absent or wrong.
-pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
+pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     if !section.is_present() {
         return None;
     }
-    let far = section.one("far", value::text);
+    let remote = section.one("far", value::text);
     let ports = section.required_axis("ports", "[\"eth1\", \"eth2\"]", value::text);
     if let Some(more) = ports.as_ref().filter(|ports| ports.len() > 2) {
         let text =
             format!("{} interfaces: name one for each side, or one if frames come back on it", more.len());
         section.wrong("ports", text);
     }
-    if far.is_some() && ports.as_ref().is_some_and(|ports| ports.len() == 2) {
+    if remote.is_some() && ports.as_ref().is_some_and(|ports| ports.len() == 2) {
         let text = "2 interfaces of this machine, and port b is on `far`: name the one towards side a".into();
         section.wrong("ports", text);
     }
@@ -40,7 +37,7 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     let config = section.one("ssh_config", value::text);
     let timeout = section.one("timeout_s", value::seconds).unwrap_or(TIMEOUT);
     let ssh = |target| Ssh { target, config: config.clone().map(PathBuf::from), timeout };
-    let far = read_far(&section, far.map(ssh));
+    let remote = read_remote(&section, remote.map(ssh));
     let mut hook = |key: &'static str| {
         let command = section.one(key, value::text);
         if command.is_some() && !section.has("ssh") {
@@ -61,7 +58,7 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     section.finish();
     Some(ExternalSpec {
         ports: ports?,
-        far,
+        remote,
         box_ip: box_ip.map(|both| both.map(|ip| ip.0)),
         tester_ip: tester_ip.map(|both| both.map(|ip| ip.0)),
         mac: mac.map(|both| both.map(|mac| mac.0)),
@@ -77,7 +74,7 @@ pub(super) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
 }
 
 /// The interface on another host.
-fn read_far(section: &Section<'_>, ssh: Option<Ssh>) -> Option<FarSpec> {
+fn read_remote(section: &Section<'_>, ssh: Option<Ssh>) -> Option<RemoteSpec> {
     let [port, weir] = ["far_port", "far_weir"].map(|key| {
         let value = section.one(key, value::text);
         if value.is_some() && !section.has("far") {
@@ -87,61 +84,7 @@ fn read_far(section: &Section<'_>, ssh: Option<Ssh>) -> Option<FarSpec> {
     });
     let ssh = ssh?;
     let port = port.or_else(|| section.required("far_port", "\"eth1\"", value::text))?;
-    Some(FarSpec { ssh, weir: weir.unwrap_or_else(|| "weir".into()), port })
-}
-
-/// Notes procedures that need one clock for both ends of a way, where there are two.
-pub(super) fn check_clocks(
-    root: &Section<'_>,
-    external: Option<&ExternalSpec>,
-    (dut, traffic): (&DutAxes, &TrafficAxes),
-) {
-    let outside = dut.kind.contains(&DutKind::External);
-    let one_way = traffic.direction.iter().any(|&direction| direction != Direction::Reflect);
-    if !outside || !one_way || external.is_none_or(|external| external.far.is_none()) {
-        return;
-    }
-    for key in ["latency", "pdv"] {
-        if root.has(key) {
-            let text = "the ports are on two hosts, which have no common clock: measure round trips with \
-                        traffic.direction = \"reflect\", or leave this section out";
-            root.wrong(key, text.into());
-        }
-    }
-}
-
-/// Notes what does not go together with the rest of the plan.
-pub(super) fn check(root: &Section<'_>, external: Option<&ExternalSpec>, axes: (&DutAxes, &TrafficAxes)) {
-    let (dut, traffic) = axes;
-    if !dut.kind.contains(&DutKind::External) {
-        return;
-    }
-    let Some(external) = external else {
-        if !root.has("external") {
-            let text =
-                "external is a machine between interfaces of this one: add [external] with `ports`".into();
-            root.section("dut").wrong("kind", text);
-        }
-        return;
-    };
-    if external.is_hairpin() && traffic.direction != [Direction::Forward] {
-        let text = "frames come back on the port of [external]: use direction = \"forward\"".into();
-        root.section("traffic").wrong("direction", text);
-    }
-    for (key, addresses) in [("box", external.box_ip), ("tester", external.tester_ip)] {
-        let version = |ip: &IpAddr| if ip.is_ipv4() { "4" } else { "6" };
-        let wrong = addresses.iter().flatten().find(|ip| {
-            let other = |v: &weir_packet::flow::IpVersion| v.to_string() != version(ip);
-            traffic.ip.iter().any(other)
-        });
-        if let Some(ip) = wrong {
-            let text = format!(
-                "{ip} is no address for the other IP version of [traffic]: measure one, ip = {}",
-                version(ip)
-            );
-            root.section("external").wrong(key, text);
-        }
-    }
+    Some(RemoteSpec { ssh, weir: weir.unwrap_or_else(|| "weir".into()), port })
 }
 
 /// One value for both sides, or one for each.

@@ -1,4 +1,4 @@
-//! Devices that took turns: how many times as fast one is as another, repetition by repetition.
+//! Devices that alternated: how many times as fast one is as another, repetition by repetition.
 
 use crate::record;
 use crate::run_data::{PointData, RunData};
@@ -6,20 +6,20 @@ use crate::view::format::{bracketed, or_dash, range, significant};
 use crate::view::page::note;
 use crate::view::{Bound, Comparison, Rate, Series, Table, frame_name};
 
-/// The table with what must be known to read it; empty where no devices took turns.
+/// The table with what must be known to read it; empty where no devices alternated.
 pub(crate) fn html(all: &Comparison<'_>) -> String {
     let table = table(all);
     if table.is_empty() {
         return String::new();
     }
     format!(
-        "<h3>Devices in turn</h3>\n{}{}",
+        "<h3>Devices in interleaved rounds</h3>\n{}{}",
         table.without_empty(&["95 % interval"]).html(),
         note(EXPLANATION)
     )
 }
 
-const EXPLANATION: &str = "These devices stood beside each other and were searched in turn, another one first in each round. \
+const EXPLANATION: &str = "These devices stood beside each other and were searched alternately, another one first in each round. \
     Ratios are formed round by round, so that what the machine does to both of a pair cancels out; shown are their median and its \
     exact 95 % interval, which needs six rounds. ≥, ≤: one of the two searches ended at the tester's limit, \
     ~: both did, or one ended early.";
@@ -53,7 +53,7 @@ pub(crate) fn findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
         let (sign, ratio) = (pair.sign(), significant(ratio));
         let frame = frame_name(&pair.own.1.point.frame);
         format!(
-            "In turn at {frame}, {own} passes {sign}{ratio} times{interval} as many frames as {other}, in {rounds}."
+            "Alternately at {frame}, {own} passes {sign}{ratio} times{interval} as many frames as {other}, in {rounds}."
         )
     };
     pairs.map(sentence).collect()
@@ -61,7 +61,7 @@ pub(crate) fn findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
 
 type Placed<'a> = (&'a Series<'a>, &'a PointData);
 
-/// Two that took turns.
+/// Two that alternated.
 struct Pair<'a> {
     own: Placed<'a>,
     other: Placed<'a>,
@@ -111,8 +111,13 @@ mod tests {
         let (base, nat) = (index("kernel-forward", &data), index("kernel-nat", &data));
         let point_index = data.points[base].point.index;
         let result = data.points[nat].point.result.as_mut().expect("a result");
-        result.comparisons =
-            vec![record::Comparison { point_index, ratio: 0.59, interval: Some((0.55, 0.61)), rounds: 6 }];
+        result.comparisons = vec![record::Comparison {
+            point_index,
+            place: None,
+            ratio: 0.59,
+            interval: Some((0.55, 0.61)),
+            rounds: 6,
+        }];
         result.goals[0].repetitions[0].irregular = irregular.map(String::from);
         let runs = [data];
         let all = Comparison::new(&runs);
@@ -121,20 +126,20 @@ mod tests {
         let words: Vec<&str> = text.lines().last().expect("a row").split_whitespace().collect();
         assert_eq!(words.join(" "), row);
         assert_eq!(findings(&all, &runs[0]).iter().map(|s| plain(s)).collect::<Vec<_>>(), [sentence]);
-        assert!(html(&all).contains("Devices in turn"));
+        assert!(html(&all).contains("Devices in interleaved rounds"));
     }
 
     #[test]
     fn ratios_of_devices_that_took_turns() {
         check(
             None,
-            "64 kernel-nat kernel-forward NDR 0.590 0.550 – 0.610 6",
-            "In turn at 64 bytes, kernel-nat passes 0.590 times (0.550 to 0.610) as many frames as kernel-forward, in 6 rounds.",
+            "64 kernel-nat kernel-forward NDR 0.590 0.550–0.610 6",
+            "Alternately at 64 bytes, kernel-nat passes 0.590 times (0.550 to 0.610) as many frames as kernel-forward, in 6 rounds.",
         );
         check(
             Some("tester-limited"),
-            "64 kernel-nat kernel-forward NDR ≥ 0.590 0.550 – 0.610 6",
-            "In turn at 64 bytes, kernel-nat passes ≥ 0.590 times (0.550 to 0.610) as many frames as kernel-forward, in 6 rounds.",
+            "64 kernel-nat kernel-forward NDR ≥0.590 0.550–0.610 6",
+            "Alternately at 64 bytes, kernel-nat passes ≥ 0.590 times (0.550 to 0.610) as many frames as kernel-forward, in 6 rounds.",
         );
     }
 

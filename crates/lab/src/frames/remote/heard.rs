@@ -1,4 +1,4 @@
-//! What the far side says, taken with care: a line has an end, and what it says can be so.
+//! What the remote side says, taken with care: a line has an end, and what it says can be so.
 
 use std::io::{BufRead, Read};
 
@@ -14,7 +14,7 @@ use super::{Fired, Reply};
 /// Bytes of a line. Counts of 256 flow groups with all buckets in use are less.
 const LONGEST: u64 = 64 << 20;
 
-/// What the far side replies. What depends on the trial is checked where that is known.
+/// What the remote side replies. What depends on the trial is checked where that is known.
 pub(crate) trait Heard: DeserializeOwned {
     /// Whether it can be so.
     fn check(&self) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! A tester with its two ports on two hosts: port b, `far` in [external], is led from here over SSH.
+//! A tester with its two ports on two hosts: port b, `remote` in [external], is led from here over SSH.
 //!
 //! ```text
 //!  here: Pair --- Tester [a] ---> box ---> [b] Tester --- weir port-agent :there
@@ -9,7 +9,7 @@
 //! of what passes from one to the other is not known; for the start of both senders, the difference is measured anew
 //! before each trial.
 //!
-//! The far side keeps nothing that outlives it, and ends with its connection: at once when it is closed, after
+//! The remote side keeps nothing that outlives it, and ends with its connection: at once when it is closed, after
 //! [`SILENCE`] when it is cut without a word.
 
 use std::net::IpAddr;
@@ -29,19 +29,19 @@ mod pair;
 mod tried;
 
 pub use agent::serve;
-pub(crate) use end::Far;
+pub(crate) use end::Remote;
 pub(crate) use pair::{Elsewhere, Hosts, Pair};
 #[doc(hidden)]
 pub use tried::{examples, take_in};
 
 /// The near side says that it is still there this often.
 const BEAT: Duration = Duration::from_secs(2);
-/// The far side ends when it has heard nothing for so long: before the near side gives up a connection that is cut.
+/// The remote side ends when it has heard nothing for so long: before the near side gives up a connection that is cut.
 const SILENCE: Duration = Duration::from_secs(10);
 /// The version of both sides: what they say to each other is no public format.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The first line of the far side.
+/// The first line of the remote side.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
     /// Its version.
@@ -86,7 +86,7 @@ struct Opening {
     allow_default_route: bool,
 }
 
-/// What the far side has sent.
+/// What the remote side has sent.
 #[derive(Debug, Serialize, Deserialize)]
 struct Fired {
     sent: Sent,
@@ -96,7 +96,7 @@ struct Fired {
     wait_ns: u64,
 }
 
-/// A line of the far side.
+/// A line of the remote side.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Reply<T> {

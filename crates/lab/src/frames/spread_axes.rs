@@ -22,7 +22,7 @@ pub struct SpreadAxes {
 const MAX_COALESCE_US: u32 = 10_000;
 
 impl SpreadAxes {
-    pub(super) fn read(section: &Section<'_>) -> SpreadAxes {
+    pub(crate) fn read(section: &Section<'_>) -> SpreadAxes {
         let interrupts = |value: &Value| match value::parsed(value)? {
             Spread::Off => {
                 Err("an interrupt needs a CPU: use numbers such as \"0-1\", \"all\" or \"default\"".into())
@@ -37,7 +37,7 @@ impl SpreadAxes {
     }
 
     /// All combinations; `None` where the plan says nothing, or the device has no interfaces of its own.
-    pub(super) fn all(&self, kind: DutKind) -> Vec<Option<Spreading>> {
+    pub(crate) fn all(&self, kind: DutKind) -> Vec<Option<Spreading>> {
         if *self == SpreadAxes::default() || kind == DutKind::Wire {
             return vec![None];
         }
@@ -97,12 +97,12 @@ mod tests {
 
     #[test]
     fn queues_gather_frames_as_long_as_the_plan_says() {
-        let told = |set: &str| -> Vec<Option<u32>> {
+        let reported = |set: &str| -> Vec<Option<u32>> {
             let points = points(&[&ONE[..], &["dut.cpus=1", set]].concat()).unwrap();
             points.iter().map(|point| point.spreading.as_ref()?.coalesce_us).collect()
         };
-        assert_eq!(told("dut.coalesce_us=[0,50]"), [Some(0), Some(50)]);
-        assert_eq!(told("dut.rps=off"), [None]);
+        assert_eq!(reported("dut.coalesce_us=[0,50]"), [Some(0), Some(50)]);
+        assert_eq!(reported("dut.rps=off"), [None]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A connection to the far side: requests out, replies in, and why it ended.
+//! A connection to the remote side: requests out, replies in, and why it ended.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir_testbed::external::FarSpec;
+use weir_testbed::external::RemoteSpec;
 use weir_testbed::external::hooks;
 
 use super::heard::{self, Heard};
@@ -15,19 +15,19 @@ use super::{BEAT, Hello, Reply, Request, VERSION};
 
 /// Time between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the far side may take to end.
+/// How long the remote side may take to end.
 const END: Duration = Duration::from_secs(5);
 
 /// Why a request has no result.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The far side cannot do it.
+    /// The remote side cannot do it.
     Failed(String),
     /// The connection is of no use any more.
     Lost(String),
 }
 
-/// An open connection. When it is dropped, the far side has given its machine back, unless it cannot be reached.
+/// An open connection. When it is dropped, the remote side has given its machine back, unless it cannot be reached.
 pub(crate) struct Link {
     child: Child,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
@@ -42,7 +42,7 @@ impl Link {
     ///
     /// # Errors
     /// What happened and what to do, in words.
-    pub(crate) fn connect(spec: &FarSpec) -> Result<(Link, Hello), String> {
+    pub(crate) fn connect(spec: &RemoteSpec) -> Result<(Link, Hello), String> {
         let command = format!("{} port-agent", spec.weir);
         let mut child = spec.ssh.start(&command)?;
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
@@ -89,10 +89,10 @@ impl Link {
         stopped: impl Fn() -> bool,
     ) -> Result<T, Trouble> {
         let deadline = Instant::now() + patience;
-        let mut told = false;
+        let mut reported = false;
         loop {
-            if stopped() && !told {
-                told = true;
+            if stopped() && !reported {
+                reported = true;
                 self.tell(&Request::Stop)?;
             }
             let line = match self.lines.recv_timeout(LOOK) {
@@ -113,7 +113,7 @@ impl Link {
 
     /// Ends the connection: exit code and words.
     fn end(&mut self) -> (Option<i32>, String) {
-        // The end of its input is the far side's sign to go.
+        // The end of its input is the remote side's sign to go.
         drop(lock(&self.stdin).take());
         let status = hooks::ended(&mut self.child, END);
         if status.is_none() {
@@ -135,7 +135,7 @@ impl Drop for Link {
     }
 }
 
-/// The first line of the far side.
+/// The first line of the remote side.
 pub(super) fn greeting(line: &str) -> Result<Hello, String> {
     let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let Some(there) = value["done"]["weir"].as_str() else {
@@ -154,7 +154,7 @@ pub(super) fn greeting(line: &str) -> Result<Hello, String> {
     }
 }
 
-/// What the far side says, line by line, until it ends or a line has no end: then nothing it says is of use. A far side that
+/// What the remote side says, line by line, until it ends or a line has no end: then nothing it says is of use. A remote side that
 /// says more than it is asked waits, since there is room for a few lines only.
 fn lines(stdout: impl Read + Send + 'static) -> Receiver<String> {
     let (line, lines) = sync_channel(16);

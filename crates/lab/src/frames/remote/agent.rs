@@ -1,4 +1,4 @@
-//! The far side: `weir port-agent`, which does what it is told and ends with its input.
+//! The remote side: `weir port-agent`, which does what it is asked and ends with its input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub fn serve() -> Result<(), Error> {
     Ok(())
 }
 
-/// Passes on what is to be done in turn, and does at once what is not.
+/// Passes on what is to be done alternately, and does at once what is not.
 fn read(requests: &Sender<Request>, stop: &AtomicBool, heard_ns: &AtomicU64) {
     for line in stdin().lock().lines().map_while(Result::ok) {
         heard_ns.store(now_ns(), Ordering::Relaxed);

@@ -1,0 +1,128 @@
+//! A setup whose device is a NAT: its flows, and what the tester sees of its translations.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_load::translation::{Evidence, Outside, Translated, Translation};
+use weir_load::xdp::XdpTester;
+use weir_packet::flow::Flow;
+use weir_testbed::bed::Bed;
+use weir_testbed::dut::DutKind;
+use weir_testbed::error::Error;
+use weir_testbed::topology::Side;
+
+use super::Setup;
+use crate::frames::remote::Hosts;
+use crate::run::RunError;
+
+/// From the first to the last address.
+pub(crate) type AddressRange = (Ipv4Addr, Ipv4Addr);
+
+impl Setup {
+    /// From now on sends these flows, and checks each frame on both sides of the NAT. `public` are its public addresses,
+    /// where the device does not imply them.
+    ///
+    /// # Errors
+    /// The tester cannot check here, or nobody knows the public addresses.
+    pub(crate) fn check_translation(
+        &mut self,
+        flows: Vec<Flow>,
+        public: &[AddressRange],
+    ) -> Result<(), RunError> {
+        let public = match public {
+            [] => public_addresses(&self.bed),
+            given => given.to_vec(),
+        };
+        if public.is_empty() {
+            let dut = self.spec.dut;
+            return Err(input(format!("nobody knows the public addresses of {dut}: write nat.public")));
+        }
+        self.translation = Some(Translation { public, flows });
+        self.renew_translation()
+    }
+
+    /// The same for a tester that is new.
+    pub(super) fn renew_translation(&mut self) -> Result<(), RunError> {
+        let Some(translation) = self.translation.clone() else { return Ok(()) };
+        self.with_xdp(|tester| tester.check_translation(&translation))?
+            .map_err(weir_load::LoadError::from)?;
+        Ok(())
+    }
+
+    /// The flows that are sent; none unless their translation is checked.
+    pub(crate) fn flows(&self) -> &[Flow] {
+        self.translation.as_ref().map_or(&[], |translation| &translation.flows)
+    }
+
+    /// What became of addresses and ports in the last trial.
+    pub(crate) fn translated(&self) -> Option<Translated> {
+        self.xdp()?.translated()
+    }
+
+    /// Frames of the last trial that show what was wrong.
+    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+        self.xdp().map_or(Vec::new(), XdpTester::evidence)
+    }
+
+    /// The outside tuple of each flow, as the last trial showed it.
+    pub(crate) fn outside_tuples(&self) -> Vec<Option<Outside>> {
+        self.xdp().map_or(Vec::new(), XdpTester::outside_tuples)
+    }
+
+    /// From now on port b sends to these outside tuples.
+    pub(crate) fn answer_to(&mut self, learned: &[(Flow, Outside)]) -> Result<(), RunError> {
+        self.with_xdp(|tester| tester.answer_to(learned))?.map_err(weir_load::LoadError::from)?;
+        Ok(())
+    }
+
+    /// Deletes all connections of the device in one action, and nothing else.
+    pub(crate) fn forget_connections(&self) -> Result<(), RunError> {
+        self.bed.forget_connections()?;
+        Ok(self.device.reset()?)
+    }
+
+    /// Connections that the kernel has in mind for the device; `None` where it is not the kernel that does.
+    pub(crate) fn connections(&self) -> Result<Option<u64>, RunError> {
+        let is_kernels = self.spec.dut == DutKind::KernelNat;
+        Ok(if is_kernels { Some(self.bed.snapshot()?.conntrack.entries) } else { None })
+    }
+
+    /// Does something with the XDP tester in the namespace of its ports.
+    fn with_xdp<R: Send>(&mut self, f: impl FnOnce(&mut XdpTester) -> R + Send) -> Result<R, RunError> {
+        let Hosts::One(tester) = &mut self.tester else {
+            let text = "a NAT is checked on both sides by one host: name both ports in external.ports";
+            return Err(input(text.into()));
+        };
+        let done = self.bed.tester().run(|| tester.xdp().map(f));
+        done.ok_or_else(|| {
+            input(
+                "only the XDP tester checks what a NAT does: use --tester xdp, and frames of one page".into(),
+            )
+        })
+    }
+
+    fn xdp(&self) -> Option<&XdpTester> {
+        match &self.tester {
+            Hosts::One(tester) => tester.as_xdp(),
+            Hosts::Two(_) => None,
+        }
+    }
+}
+
+fn input(text: String) -> RunError {
+    Error::Input(text).into()
+}
+
+/// The public addresses of the devices that are built here; a wire leaves those of the subscribers as they are.
+fn public_addresses(bed: &Bed) -> Vec<AddressRange> {
+    let range = |first: [u8; 4], last: [u8; 4]| vec![(Ipv4Addr::from(first), Ipv4Addr::from(last))];
+    match bed.spec().dut {
+        DutKind::KernelNat => match bed.dut_address(Side::B) {
+            IpAddr::V4(address) => vec![(address, address)],
+            IpAddr::V6(_) => Vec::new(),
+        },
+        DutKind::NodeNat => range([198, 19, 2, 0], [198, 19, 2, 127]),
+        DutKind::PrefixNat => range([198, 19, 0, 0], [198, 19, 127, 255]),
+        DutKind::Wire => range([198, 18, 128, 0], [198, 18, 255, 255]),
+        _ => Vec::new(),
+    }
+}

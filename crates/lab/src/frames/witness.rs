@@ -1,0 +1,204 @@
+//! A witness of stops: in each trial that a rate is found by, clocks of all CPUs in use say when one of them did not run
+//! what it should. What is lost then is the host's doing, or that of other work on this machine, not the device's.
+
+use std::time::Duration;
+
+use weir_measure::capacity::{Mark, Window, Windows, windows};
+use weir_measure::stops::{Clock, Lost, Stop, Tick, lost_by_stops, stops};
+use weir_port::perf::ticks::Ticker;
+
+use weir_load::counts::{Counts, Load, StreamCounts};
+
+use crate::record::{Purpose, Stream, Witnessed};
+
+/// From one tick to the next: each costs its CPU some ten us on a virtual machine.
+const PERIOD: Duration = Duration::from_millis(1);
+/// Time beside that of the load: waiting for the first frame, draining.
+const BESIDE: Duration = Duration::from_secs(2);
+
+/// Windows of a trial whose arrivals are noted: what a device forwards first, its queues still empty, does not count.
+const SETTLE: Duration = Duration::from_millis(20);
+const WINDOW: Duration = Duration::from_millis(16);
+
+/// Clocks that run during a trial.
+pub(crate) struct Witness {
+    ticker: Ticker,
+}
+
+impl Witness {
+    /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
+    /// are measured without it: a tick delays a frame.
+    pub(crate) fn of(cpus: &[usize], load: &Load, purpose: Purpose) -> Option<Witness> {
+        let wanted = purpose == Purpose::Search || load.marks;
+        let most = ((load.duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
+        let ticker = wanted.then(|| Ticker::new(cpus, PERIOD, most).ok()).flatten()?;
+        ticker.start().ok()?;
+        Some(Witness { ticker })
+    }
+
+    /// What it saw; `None` if it did not see all.
+    pub(crate) fn ticks(self) -> Option<Vec<(usize, Vec<Tick>)>> {
+        let all = self.ticker.stop().ok()?;
+        let tick = |t: &weir_port::perf::ticks::Tick| Tick { at_ns: t.at_ns, thread: t.thread };
+        let all: Vec<_> =
+            all.iter().map(|(cpu, ticks)| (*cpu, ticks.iter().map(tick).collect::<Vec<_>>())).collect();
+        all.iter().all(|(_, ticks)| ticks.len() > 1).then_some(all)
+    }
+}
+
+/// Who takes part in a trial.
+pub(crate) struct Parties<'a> {
+    /// CPUs of the tester.
+    pub(crate) testers: &'a [usize],
+    /// Threads of tester and device.
+    pub(crate) threads: &'a [u32],
+}
+
+/// The stops while frames were sent, with times since the start, and what was lost by them.
+pub(crate) fn witnessed(
+    ticks: &[(usize, Vec<Tick>)],
+    counts: &Counts,
+    streams: &[Stream],
+    parties: &Parties<'_>,
+) -> Witnessed {
+    let start_ns = counts.streams.first().map_or(0, |s| s.start_ns);
+    let end_ns = start_ns + counts.sending.as_nanos() as u64;
+    let belongs = |thread| parties.threads.contains(&thread) || is_softirqd(thread);
+    let of_cpu = |(cpu, ticks): &(usize, Vec<Tick>)| {
+        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, (start_ns, end_ns), belongs)
+    };
+    let since = |stop: Stop| Stop {
+        from_ns: stop.from_ns.saturating_sub(start_ns),
+        to_ns: stop.to_ns.saturating_sub(start_ns),
+        ..stop
+    };
+    let stops: Vec<Stop> = ticks.iter().flat_map(of_cpu).map(since).collect();
+    let events = streams.iter().flat_map(|s| &s.loss_events);
+    let lost = |event: &crate::record::LossEvent| Lost {
+        first_ns: event.first_sent_ns,
+        last_ns: event.last_sent_ns.max(event.first_sent_ns),
+        frames: event.lost,
+    };
+    let lost: Vec<Lost> = events.map(lost).collect();
+    let lost_by_stops = lost_by_stops(&lost, &stops, parties.testers);
+    Witnessed { stops, lost_by_stops }
+}
+
+/// Softirqs of everybody, and so the device's, run there when there are many of them.
+fn is_softirqd(thread: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{thread}/comm"));
+    name.is_ok_and(|name| name.starts_with("ksoftirqd/"))
+}
+
+/// What arrived, all directions together, window by window.
+pub(crate) fn arrived(counts: &Counts, load: &Load, stops: &[Stop]) -> Vec<Window> {
+    let how = Windows { settle: SETTLE, length: WINDOW, end_ns: load.duration.as_nanos() as u64 };
+    let stops: Vec<(u64, u64)> = stops.iter().map(|stop| (stop.from_ns, stop.to_ns)).collect();
+    windows(&marks(&counts.streams), how, &stops)
+}
+
+/// Arrivals of all streams together: at each mark of the first one, what had arrived of the others by then.
+fn marks(streams: &[StreamCounts]) -> Vec<Mark> {
+    let Some((first, others)) = streams.split_first() else { return Vec::new() };
+    let both = |mark: &weir_load::counts::Mark| {
+        let others: u64 = others.iter().map(|s| frames_at(&s.marks, mark.at_ns)).sum();
+        Mark { at_ns: mark.at_ns, frames: mark.frames + others }
+    };
+    first.marks.iter().map(both).collect()
+}
+
+/// Frames that had arrived by this time, between two marks in proportion.
+fn frames_at(marks: &[weir_load::counts::Mark], at_ns: u64) -> u64 {
+    let next = marks.partition_point(|m| m.at_ns <= at_ns);
+    let Some(before) = next.checked_sub(1).and_then(|i| marks.get(i)) else { return 0 };
+    let Some(after) = marks.get(next) else { return before.frames };
+    let share = (at_ns - before.at_ns) as f64 / (after.at_ns - before.at_ns) as f64;
+    before.frames + (share * (after.frames - before.frames) as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::LossEvent;
+    use weir_load::counts::empty_lateness;
+    use weir_measure::stops::Instead;
+
+    const MS: u64 = 1_000_000;
+    const START: u64 = 1000 * MS;
+
+    fn stream(number: usize, marks: Vec<weir_load::counts::Mark>) -> StreamCounts {
+        StreamCounts {
+            stream: number,
+            offered: 0,
+            sent: 0,
+            sent_bytes: 0,
+            late: empty_lateness(),
+            late_max_ns: 0,
+            late_end_ns: 0,
+            start_ns: START,
+            last_ns: 0,
+            turned_ns: None,
+            broadcasts: 0,
+            groups: Vec::new(),
+            marks,
+        }
+    }
+
+    fn counts(streams: Vec<StreamCounts>) -> Counts {
+        Counts { streams, ports: Default::default(), sending: Duration::from_millis(200), drops: Vec::new() }
+    }
+
+    /// A tick each ms from before the start to after the end, but for a hole.
+    fn ticks(thread: u32, hole_ms: std::ops::Range<u64>) -> Vec<Tick> {
+        let all = (990..1220u64).filter(|ms| !hole_ms.contains(&(ms.saturating_sub(1000))) || *ms < 1000);
+        all.map(|ms| Tick { at_ns: ms * MS, thread }).collect()
+    }
+
+    #[test]
+    fn planted_stops_split_the_loss() {
+        let event = |ms: u64, lost| LossEvent {
+            first_sent_ns: ms * MS,
+            last_sent_ns: ms * MS + MS / 2,
+            lost,
+            outage_ns: 0,
+        };
+        let streams =
+            [Stream { loss_events: vec![event(21, 400), event(90, 30)], lost: 430, ..Stream::default() }];
+        let parties = Parties { testers: &[0], threads: &[5, 6] };
+        let found = witnessed(
+            &[(0, ticks(5, 0..0)), (1, ticks(6, 20..23))],
+            &counts(vec![stream(0, Vec::new())]),
+            &streams,
+            &parties,
+        );
+        assert_eq!(found.lost_by_stops, 400);
+        let stop = found.stops[0];
+        assert_eq!((found.stops.len(), stop.cpu, stop.instead), (1, 1, Instead::Silent));
+        assert_eq!((stop.from_ns, stop.to_ns, stop.least_ns), (19 * MS, 23 * MS, 3 * MS));
+        // A strange thread on the device's CPU, all the time.
+        let strange = witnessed(
+            &[(1, ticks(u32::MAX, 0..0))],
+            &counts(vec![stream(0, Vec::new())]),
+            &streams,
+            &parties,
+        );
+        assert_eq!((strange.lost_by_stops, strange.stops[0].instead), (430, Instead::Other));
+        let nobody = witnessed(&[(1, Vec::new())], &counts(Vec::new()), &streams, &parties);
+        assert_eq!((nobody.lost_by_stops, nobody.stops.len()), (0, 0));
+    }
+
+    #[test]
+    fn directions_add_up_window_by_window() {
+        let marks = |fps: u64, shift_us: u64| -> Vec<weir_load::counts::Mark> {
+            let at = |ms: u64| ms * MS + shift_us * 1000;
+            (0..=100)
+                .map(|ms| weir_load::counts::Mark { at_ns: at(ms), frames: fps * at(ms) / (1000 * MS) })
+                .collect()
+        };
+        let counts = counts(vec![stream(0, marks(600_000, 0)), stream(1, marks(300_000, 300))]);
+        let load = Load { marks: true, ..Load::steady(2e6, Duration::from_millis(100)) };
+        let windows = arrived(&counts, &load, &[]);
+        assert_eq!(windows.len(), 5);
+        assert!(windows.iter().all(|w| w.ran && (w.fps() / 900e3 - 1.0).abs() < 1e-3), "{windows:?}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Files in a report: how many per second, how long each call takes, and what durability costs.
+
+use super::measured::Filing;
+use crate::report::bars::{Bar, BarChart, Group};
+use crate::report::block::{Block, Part};
+use crate::run_data::{MEASURES, PointData, RunData};
+use crate::stats;
+use crate::view::format::{full, list, or_dash, range, si, significant, time_ns};
+use crate::view::{Style, Table};
+
+/// Of the section, and of the figures in records.
+pub(super) const ID: &str = "files";
+
+const CAPTION: &str =
+    "Files made per second, with all that makes them durable; median of the rounds. Longer is better.";
+
+const METHOD: &str = "Each trial makes its files in a new directory, after all that others had left to write was written (syncfs). \
+    Durable: none, the kernel writes later; fsync, the content of each file; fsync-dir, its name, too; syncfs, all by one call in the \
+    end, within the time; direct, the content by O_DIRECT, which may still be in the disk's own memory. Files are read in random \
+    order, first as they are in memory, then after they were written out and their pages dropped (posix_fadvise): names and \
+    inodes stay in memory, so that cold reading costs less than after a restart. Nothing of the host is changed for it. \
+    Files are removed, and that is written out, before the next trial begins. fs_mark and fio make files and do not read them back.";
+
+const PUBLISHED: &str = "Published (Rothman and Buckman, SysAdmin, July 2001: 10,000 files of 4 to 128 KB in one directory): between \
+    operating systems factors of 6 and 10, without a word on durability. Compare the factor between none and fsync on one machine: \
+    what was compared then is largely who writes at once and who later.";
+
+/// A point with its trials that can be believed.
+struct Placed<'a> {
+    data: &'a PointData,
+    found: Vec<(String, Filing)>,
+}
+
+impl Placed<'_> {
+    fn setting(&self, name: &str) -> &str {
+        self.data.setting(name).unwrap_or("–")
+    }
+
+    fn values(&self, value: impl Fn(&Filing) -> Option<f64>) -> Vec<f64> {
+        self.found.iter().filter_map(|(_, filing)| value(filing)).collect()
+    }
+
+    fn median(&self, value: impl Fn(&Filing) -> Option<f64>) -> Option<f64> {
+        stats::median(&self.values(value))
+    }
+
+    fn made(&self) -> Option<f64> {
+        self.median(|filing| Some(filing.made_per_s))
+    }
+
+    /// All that is the same where two differ in durability alone.
+    fn case(&self) -> [&str; 4] {
+        ["file_system", "bytes", "workers", "by"].map(|name| self.setting(name))
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        self.data.point.notes.iter().find(|note| note.contains("is left out")).map(String::as_str)
+    }
+}
+
+fn all(data: &RunData) -> Vec<Placed<'_>> {
+    let points = data.points.iter().filter(|point| point.setting(MEASURES) == Some(ID));
+    points
+        .map(|data| {
+            let found = data.measured().filter_map(|trial| Some((trial.key.clone()?, trial.believed()?)));
+            Placed { data, found: found.collect() }
+        })
+        .collect()
+}
+
+/// Its section of a report.
+pub(super) fn parts(data: &RunData) -> Vec<Part> {
+    let all = all(data);
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut places: Vec<String> = all
+        .iter()
+        .filter_map(|placed| {
+            let note = placed.data.point.notes.iter().find(|note| note.starts_with("On "))?;
+            Some(format!(
+                "{}: {}",
+                placed.setting("file_system"),
+                note.trim_start_matches("On ").trim_end_matches('.')
+            ))
+        })
+        .collect();
+    places.dedup();
+    let blocks = vec![
+        Block::Drawing { drawings: vec![chart(&all)], caption: CAPTION },
+        Block::Sentence("Files per second:".into()),
+        Block::Table(rates(&all).without_empty(&["95 % interval", "Left out"])),
+        Block::Sentence("Times of calls while files are made, median of the rounds' p50 / p99:".into()),
+        Block::Table(calls(&all)),
+        Block::Bullets(places),
+        Block::Note(METHOD.into()),
+        Block::Note(PUBLISHED.into()),
+    ];
+    vec![Part { id: ID, heading: "Many small files".into(), blocks }]
+}
+
+fn rates(all: &[Placed<'_>]) -> Table {
+    let mut table = Table::new(&[
+        "File system",
+        "Bytes",
+        "Workers",
+        "Durable",
+        "By",
+        "Made/s",
+        "95 % interval",
+        "p50",
+        "p99",
+        "Maximum",
+        "Read warm/s",
+        "Read cold/s",
+        "Left out",
+    ]);
+    for placed in all {
+        let made = placed.values(|filing| Some(filing.made_per_s));
+        let time = |of: fn(&weir_apps::client::Percentiles) -> u64| {
+            or_dash(placed.median(|filing| filing.call_s("file", of)), |s| time_ns(s * 1e9))
+        };
+        table.push(vec![
+            placed.setting("file_system").into(),
+            placed.setting("bytes").into(),
+            placed.setting("workers").into(),
+            placed.setting("durability").into(),
+            placed.setting("by").into(),
+            or_dash(stats::median(&made), full),
+            or_dash(stats::median_interval(&made), range),
+            time(|times| times.p50),
+            time(|times| times.p99),
+            time(|times| times.max),
+            or_dash(placed.median(Filing::warm_per_s), full),
+            or_dash(placed.median(Filing::cold_per_s), full),
+            placed.left_out().unwrap_or("").into(),
+        ]);
+    }
+    table
+}
+
+const CALLS: [&str; 5] = ["open", "write", "fsync", "close", "fsync of the directory"];
+
+fn calls(all: &[Placed<'_>]) -> Table {
+    let settings = ["File system", "Bytes", "Workers", "Durable"];
+    let mut table = Table::new(&settings.into_iter().chain(CALLS).collect::<Vec<_>>());
+    for placed in all {
+        let cell = |call: &str| {
+            let time = |of: fn(&weir_apps::client::Percentiles) -> u64| {
+                placed.median(|filing| filing.call_s(call, of)).map(|s| time_ns(s * 1e9))
+            };
+            let both = time(|times| times.p50).zip(time(|times| times.p99));
+            or_dash(both, |(p50, p99)| format!("{p50} / {p99}"))
+        };
+        let cells = CALLS.map(cell);
+        if cells[0] != "–" {
+            let own =
+                ["file_system", "bytes", "workers", "durability"].map(|name| placed.setting(name).into());
+            table.push(own.into_iter().chain(cells).collect());
+        }
+    }
+    table
+}
+
+fn chart(all: &[Placed<'_>]) -> String {
+    let mut groups: Vec<Group> = Vec::new();
+    for placed in all.iter().filter(|placed| !placed.found.is_empty()) {
+        let [file_system, bytes, workers, by] = placed.case();
+        let label = format!("{file_system}, {bytes} bytes, workers: {workers}");
+        let name = format!("{}, {by}", placed.setting("durability"));
+        let value = placed.made();
+        let text = or_dash(value, |rate| format!("{}/s", si(rate)));
+        let own = ["calls", "io-uring"].contains(&by);
+        let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
+        let title = format!("{name}: {text}");
+        let (parts, ticks) = (Vec::new(), placed.values(|filing| Some(filing.made_per_s)));
+        let bar = Bar { label: name, value, parts, interval: None, ticks, text, title, style, fits: true };
+        match groups.iter_mut().find(|group| group.label == label) {
+            Some(group) => group.bars.push(bar),
+            None => groups.push(Group { label, bars: vec![bar], limit: None }),
+        }
+    }
+    let texts: Vec<String> = groups.iter().flat_map(|g| g.bars.iter().map(|bar| bar.title.clone())).collect();
+    let chart = BarChart { groups, unit: "1/s".into(), number: si, limit_name: String::new() };
+    chart.draw("Files made per second", &list(&texts))
+}
+
+/// What a run says, for the summary.
+pub(super) fn findings(data: &RunData) -> Vec<String> {
+    let all = all(data);
+    let mut found: Vec<String> = all.iter().filter_map(|placed| cost(&all, placed)).collect();
+    for why in all.iter().filter_map(Placed::left_out) {
+        if !found.iter().any(|text| text == why) {
+            found.push(why.into());
+        }
+    }
+    found
+}
+
+/// What durability costs, of a case whose files are not durable.
+fn cost(all: &[Placed<'_>], base: &Placed<'_>) -> Option<String> {
+    let made = base.made().filter(|_| base.setting("durability") == "none")?;
+    let others: Vec<String> = all
+        .iter()
+        .filter(|other| other.case() == base.case() && other.setting("durability") != "none")
+        .filter_map(|other| {
+            let of =
+                |round: &str| base.found.iter().find(|(name, _)| name == round).map(|(_, filing)| filing);
+            let pairs =
+                other.found.iter().filter_map(|(round, own)| Some((of(round)?.made_per_s, own.made_per_s)));
+            let ratio = stats::ratio(&pairs.collect::<Vec<_>>())?;
+            Some(format!("{} {} times as long", other.setting("durability"), significant(ratio.value)))
+        })
+        .collect();
+    let [file_system, bytes, workers, by] = base.case();
+    let others = if others.is_empty() { String::new() } else { format!("; with {}", list(&others)) };
+    Some(format!(
+        "{} files/s of {bytes} bytes are made on {file_system} by {by} (workers: {workers}) where nothing is durable{others}.",
+        full(made)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measured::tests::filing;
+    use super::*;
+    use crate::fixture;
+    use crate::record::PointResult;
+    use crate::report::block::{page, terminal};
+
+    fn point(index: usize, durability: &str, make_s: &[f64]) -> PointData {
+        let mut data = fixture::point(index, "calls", 64, 1.0);
+        let settings = [
+            (MEASURES, ID),
+            ("file_system", "given"),
+            ("bytes", "4096"),
+            ("workers", "1"),
+            ("durability", durability),
+            ("by", "calls"),
+        ];
+        data.point.settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        data.point.notes = vec!["On ext4 (rw), 65 % full.".into()];
+        data.point.result = Some(PointResult { search: "rounds".into(), ..PointResult::default() });
+        let trial = data.trials[1].clone();
+        let one = |(i, &seconds): (usize, &f64)| {
+            let mut trial = trial.clone().with_detail(&filing(seconds, 0.0));
+            trial.key = Some(format!("round {}", i + 1));
+            trial
+        };
+        data.trials = make_s.iter().enumerate().map(one).collect();
+        data
+    }
+
+    #[test]
+    fn durability_has_its_price() {
+        let mut absent = point(2, "none", &[]);
+        absent.point.settings[1].1 = "f2fs".into();
+        absent.point.notes = vec!["f2fs is left out: this kernel has no f2fs.".into()];
+        let points = vec![point(0, "none", &[1.0, 2.0]), point(1, "fsync", &[10.0, 20.0]), absent];
+        let data = RunData { run: fixture::run(1), points };
+        let found = findings(&data).join("\n").replace('\u{202f}', " ");
+        assert_eq!(
+            found,
+            "750 files/s of 4096 bytes are made on given by calls (workers: 1) where nothing is durable; with fsync 10.0 times \
+             as long.\nf2fs is left out: this kernel has no f2fs."
+        );
+        let text = terminal(&parts(&data)).replace('\u{202f}', " ");
+        let row = text.lines().find(|line| line.contains("fsync") && line.contains("given")).unwrap();
+        assert!(row.contains("75") && row.contains("2000") && row.contains("500"), "{text}");
+        let page = page(&parts(&data));
+        for text in ["Longer is better", "given: ext4 (rw), 65 % full", "Published", "posix_fadvise"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(parts(&fixture::quick()).is_empty());
+    }
+}

@@ -1,0 +1,189 @@
+//! A NAT that is measured: its test bed with checked flows, and its trials, kept and repeated as long as they cannot be
+//! believed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use weir_load::Control;
+use weir_load::counts::Load;
+use weir_load::translation::NatFault;
+use weir_load::xdp::clashes;
+
+use super::evidence;
+use crate::frames::verdict::measured;
+use crate::frames::{PointSpec, Setup};
+use crate::record::{Point, Purpose, Translation, Trial, Verdict};
+use crate::run::series::{Asked, Series};
+use crate::run::{Event, RunError, Running};
+use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
+
+/// A point in progress.
+pub(super) struct Bench<'a> {
+    pub(super) point: Point,
+    pub(super) spec: PointSpec,
+    pub(super) setup: Setup,
+    series: Series<'a>,
+    options: &'a crate::run::Options<'a>,
+    folder: &'a std::path::Path,
+    run_uuid: &'a str,
+    /// Trials in which something was translated wrongly.
+    pub(super) wrong: Vec<Translation>,
+    /// Trials without frames so far.
+    unframed: u32,
+    /// How often a trial may be repeated.
+    retries: u32,
+    /// Rates may be off by this share.
+    rate_error: f64,
+}
+
+impl<'a> Bench<'a> {
+    /// Of a point with the trials that an earlier part of the run kept.
+    pub(super) fn new<E>(
+        run: &Running<'a, E>,
+        (point, spec): (Point, PointSpec),
+        setup: Setup,
+        kept: VecDeque<Trial>,
+    ) -> Bench<'a> {
+        let series = Series::new(run, &point, kept);
+        let limits = &run.settings.limits;
+        Bench {
+            point,
+            spec,
+            setup,
+            series,
+            options: run.options,
+            folder: run.store.folder(),
+            run_uuid: &run.record.uuid,
+            wrong: Vec::new(),
+            unframed: 0,
+            retries: limits.retries,
+            rate_error: limits.rate_error,
+        }
+    }
+
+    /// Are there no kept trials left, so that the next one is measured?
+    pub(super) fn is_new(&self) -> bool {
+        self.series.is_new()
+    }
+
+    /// How often a trial may be repeated.
+    pub(super) fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// A trial without frames, known by its name and how many there were before it.
+    pub(super) fn named(
+        &mut self,
+        name: &str,
+        measure: impl FnOnce(&Setup) -> Result<Trial, RunError>,
+    ) -> Result<Trial, RunError> {
+        self.unframed += 1;
+        let asked = Asked::Named(format!("{name} {}", self.unframed), Purpose::Procedure, Duration::ZERO);
+        let setup = &self.setup;
+        self.series.one(&asked, |_| measure(setup))
+    }
+
+    /// One trial, whatever its verdict.
+    pub(super) fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
+        if let Some(trial) = self.series.replay(&Asked::Load(load, purpose)) {
+            self.wrong.extend(wrong(&trial));
+            return Ok(trial);
+        }
+        let (observe, stop) = (self.options.observe, self.options.stop);
+        observe(Event::Trial { offered_fps: load.fps, duration: load.duration });
+        let progress = |sent, received| observe(Event::Progress { sent, received });
+        // What cannot be repaired makes this trial invalid too, and says why.
+        let _ = self.setup.repair();
+        let trial = self.setup.trial(load, purpose, &Control::new(stop, &progress))?;
+        let trial = self.with_all_clashes(trial);
+        let trial = self.with_evidence(trial);
+        self.wrong.extend(wrong(&trial));
+        self.series.keep(trial)
+    }
+
+    /// The trial with all flows that share an outside tuple, where each flow was sent once: the program looks at a few
+    /// entries of its table, and may miss one where that is crowded.
+    fn with_all_clashes(&self, trial: Trial) -> Trial {
+        let Some(mut seen) = trial.detail::<Translation>().filter(|_| trial.purpose == Purpose::WarmUp)
+        else {
+            return trial;
+        };
+        let all = clashes(self.setup.flows(), &self.setup.outside_tuples()).len() as u64;
+        let is_known = seen.faults.iter().any(|(fault, n)| *fault == NatFault::Clashed && *n >= all);
+        if all == 0 || is_known {
+            return trial;
+        }
+        seen.faults.retain(|(fault, _)| *fault != NatFault::Clashed);
+        seen.faults.push((NatFault::Clashed, all));
+        trial.with_detail(&seen)
+    }
+
+    /// The trial with the file that shows what was wrong in it.
+    fn with_evidence(&self, trial: Trial) -> Trial {
+        let Some(mut translation) = trial.detail::<Translation>() else { return trial };
+        if translation.faults.is_empty() {
+            return trial;
+        }
+        let name = format!("nat-{}-{}-{}.pcapng", self.run_uuid, self.point.index, trial.started);
+        match evidence::write(&self.folder.join("evidence"), &name, &self.setup.evidence()) {
+            Ok(path) => translation.evidence = Some(path.display().to_string()),
+            Err(error) => (self.options.observe)(Event::Note(&format!(
+                "The frames that show what is wrong could not be written to {}: {error}",
+                self.folder.display()
+            ))),
+        }
+        trial.with_detail(&translation)
+    }
+
+    /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
+    pub(super) fn believed(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
+        let mut trial = self.one(load, purpose)?;
+        for retry in 0..self.retries {
+            let again = match trial.verdict {
+                Verdict::Valid => false,
+                // A stall can look like it once; twice, it is the tester's limit.
+                Verdict::TesterLimited => retry == 0,
+                Verdict::Noisy | Verdict::Invalid => true,
+            };
+            if !again {
+                break;
+            }
+            trial = self.one(load, purpose)?;
+        }
+        Ok(trial)
+    }
+
+    /// Searches for the highest rates.
+    pub(super) fn search(&mut self, search: &Search) -> Result<Vec<GoalOutcome>, RunError> {
+        search.validate().map_err(|mistakes| {
+            let list: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            RunError::Search(list.join("; "))
+        })?;
+        let mut measurer = BenchMeasurer { bench: self, error: None };
+        search.run(&mut measurer).map_err(|Stop(why)| measurer.error.unwrap_or(RunError::Search(why)))
+    }
+}
+
+/// What a NAT did in a trial, if it did wrong.
+fn wrong(trial: &Trial) -> Option<Translation> {
+    trial.detail::<Translation>().filter(|seen| !seen.faults.is_empty())
+}
+
+/// Answers a search with trials.
+struct BenchMeasurer<'b, 'a> {
+    bench: &'b mut Bench<'a>,
+    /// What ended the search, since a search only knows that it was stopped.
+    error: Option<RunError>,
+}
+
+impl Measurer for BenchMeasurer<'_, '_> {
+    fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
+        let load = Load::steady(load_fps, duration);
+        let trial = self.bench.believed(&load, Purpose::Search).map_err(|error| {
+            let stop = Stop(error.to_string());
+            self.error = Some(error);
+            stop
+        })?;
+        Ok(measured(&trial, trial.dut_loss_ratio(), duration, self.bench.rate_error))
+    }
+}

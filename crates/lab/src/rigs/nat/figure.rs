@@ -1,0 +1,107 @@
+//! The figures of a NAT: frames translated, round trips at each step, memory of a flow.
+
+use weir_load::translation::NatFault;
+
+use crate::figure::{figure, unit};
+use crate::record::{Figure, Latency, ProcedureResult, Statistic, Translation, Trial, Verdict};
+use crate::run_data::latency;
+
+/// Of the procedure in records and of the section in reports.
+pub(super) const ID: &str = "nat";
+/// Frames/s that came back inside as they should, at most.
+pub(super) const TRANSLATED: &str = "translated frames, most";
+pub(super) const MEMORY: &str = "memory of a flow";
+pub(super) const CYCLES: &str = "cycles of a frame";
+/// Units that only this rig has.
+pub(super) const BYTES: &str = "bytes";
+pub(super) const CYCLES_UNIT: &str = "cycles";
+
+/// Percentiles of the round trip, and their names.
+pub(super) type Percentile = (&'static str, fn(&Latency) -> u64);
+pub(super) const PERCENTILES: [Percentile; 4] = [
+    ("minimum", |l| l.min_ns),
+    ("median", |l| l.p50_ns),
+    ("99th percentile", |l| l.p99_ns),
+    ("99.9th percentile", |l| l.p999_ns),
+];
+
+/// What the table of flows takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Footprint {
+    /// Flows.
+    pub(super) flows: u64,
+    /// Memory that came with them.
+    pub(super) bytes: f64,
+}
+
+/// From this many flows on the memory of one can be seen among everything else.
+const VISIBLE_FLOWS: u64 = 10_000;
+
+/// Round trip at a share of the maximum: `round trip at 50 %, median`.
+pub(super) fn round_trip_at(percentile: &str, percent: f64) -> String {
+    format!("round trip at {percent} %, {percentile}")
+}
+
+/// The result of the steps of load.
+pub(super) fn procedure(
+    steps: &[Trial],
+    maximum_fps: Option<f64>,
+    footprint: Option<Footprint>,
+) -> ProcedureResult {
+    let mut figures = Vec::new();
+    let valid: Vec<&Trial> = steps.iter().filter(|trial| trial.verdict == Verdict::Valid).collect();
+    let most = valid.iter().map(|trial| inside_fps(trial)).reduce(f64::max);
+    figures.extend(most.map(|fps| one(TRANSLATED, unit::FRAMES_PER_S, vec![fps])));
+    if let Some(Footprint { flows, bytes }) = footprint.filter(|print| print.flows >= VISIBLE_FLOWS) {
+        figures.push(one(MEMORY, BYTES, vec![bytes / flows as f64]));
+    }
+    if let Some(maximum_fps) = maximum_fps {
+        let percent = |trial: &Trial| (trial.offered_fps / maximum_fps * 1000.0).round() / 10.0;
+        let mut shares: Vec<f64> = valid.iter().map(|trial| percent(trial)).collect();
+        shares.sort_by(f64::total_cmp);
+        shares.dedup();
+        for share in shares {
+            let at: Vec<&&Trial> = valid.iter().filter(|trial| percent(trial) == share).collect();
+            let of = |value: fn(&Latency) -> u64| -> Vec<f64> {
+                at.iter().filter_map(|t| latency(&t.streams)).map(|l| value(&l) as f64 / 1e9).collect()
+            };
+            figures.extend(
+                PERCENTILES.map(|(name, value)| one(round_trip_at(name, share), unit::SECONDS, of(value))),
+            );
+            if share == 100.0 {
+                let cycles: Vec<f64> = at.iter().filter_map(|t| t.cost.cycles_per_frame).collect();
+                figures.push(one(CYCLES, CYCLES_UNIT, cycles));
+            }
+        }
+    }
+    figures.retain(|figure| !figure.values.is_empty());
+    let parameters = vec![("flows are established".to_string(), "before each round".to_string())];
+    ProcedureResult { procedure: ID.into(), parameters, figures, ..ProcedureResult::default() }
+}
+
+fn one(name: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
+    figure(name, unit, Statistic::Median, values)
+}
+
+/// Frames/s that came back inside to whom they belong.
+pub(super) fn inside_fps(trial: &Trial) -> f64 {
+    let inside = trial.detail::<Translation>().map_or(trial.received, |seen| seen.inside);
+    if trial.duration_s > 0.0 { inside as f64 / trial.duration_s } else { 0.0 }
+}
+
+/// What a NAT did wrong over several trials, one sentence each.
+pub(super) fn mistakes(trials: impl IntoIterator<Item = Translation>) -> Vec<String> {
+    let mut sums: Vec<(NatFault, u64)> = Vec::new();
+    let mut file = None;
+    for seen in trials {
+        for (fault, n) in &seen.faults {
+            match sums.iter_mut().find(|(known, _)| known == fault) {
+                Some((_, sum)) => *sum += n,
+                None => sums.push((*fault, *n)),
+            }
+        }
+        file = file.or(seen.evidence);
+    }
+    let file = file.map_or(String::new(), |file| format!(" (frames in {file})"));
+    sums.into_iter().map(|(fault, n)| format!("broken NAT: {n} {}{file}", fault.text())).collect()
+}

@@ -1,0 +1,92 @@
+//! The rig `nat`: how many frames a NAT translates, how long they take there and back, and whether it does so rightly.
+//!
+//! ```text
+//! [a] generator ---> NAT ---> [b] checks the outside tuple, reflects
+//! [a] checks the subscriber, times <--- NAT <---
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+use weir_load::TesterKind;
+
+use crate::frames::preflight;
+use crate::report::block::Part;
+use crate::rig::{Experiment, Rig};
+use crate::run::preflight::Unfit;
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod bench;
+mod evidence;
+mod figure;
+mod flows;
+mod plan;
+mod published;
+mod report;
+mod run;
+mod sessions;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use flows::Ranges;
+pub use plan::{Hosts, NatLoad, NatPoint, NatSearch};
+pub use sessions::Rfc9693;
+pub use table::{TableAxes, TableSettings};
+
+/// The rig.
+pub(super) struct NatRig;
+
+impl Rig for NatRig {
+    fn name(&self) -> &'static str {
+        "nat"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("nat", include_str!("../../../../../plans/nat.toml")),
+            ("nat-flows", include_str!("../../../../../plans/nat-flows.toml")),
+            ("rfc9693", include_str!("../../../../../plans/rfc9693.toml")),
+            ("conntrack", include_str!("../../../../../plans/conntrack.toml")),
+        ]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        if root.has("rfc9693") {
+            return sessions::read(root).map(|experiment| Arc::new(experiment) as _);
+        }
+        plan::read(root).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data).into_iter().chain(sessions::report::findings(data)).collect()
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data).into_iter().chain(sessions::report::parts(data)).collect()
+    }
+}
+
+impl Experiment for NatLoad {
+    fn estimate(&self) -> Duration {
+        NatLoad::points(self).iter().map(|point| self.estimate_at(&point.spec)).sum()
+    }
+
+    fn points(&self) -> usize {
+        NatLoad::points(self).len()
+    }
+
+    fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {
+        preflight::devices(&self.specs(), tester)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_points()
+    }
+}

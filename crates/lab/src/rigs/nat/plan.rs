@@ -1,0 +1,415 @@
+//! `[nat]`: devices, flows and loads of the experiment `nat`.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use weir_config::{Section, value};
+use weir_packet::flow::{Direction, FlowOrder};
+use weir_packet::size::FrameSizes;
+use weir_testbed::dut::DutKind;
+use weir_testbed::external::ExternalSpec;
+use weir_testbed::fault::Faults;
+
+use super::flows::{MOST_SUBSCRIBERS, Ranges};
+use super::table::{TableAxes, TableSettings};
+use crate::frames::read_external::read_external;
+use crate::frames::setup::AddressRange;
+use crate::frames::{Cpus, PointSpec, SpreadAxes};
+use crate::search::Search;
+use crate::search::mlr::{self, Goal};
+
+/// The experiment: throughput, then steps of load, for each NAT. Lists are axes with at least one value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NatLoad {
+    /// Devices under test.
+    pub kind: Vec<DutKind>,
+    /// CPU sets.
+    pub cpus: Vec<Cpus>,
+    /// Who does the work of the device's interfaces.
+    pub spreading: SpreadAxes,
+    /// Frame sizes, bytes with FCS.
+    pub frame_bytes: Vec<FrameSizes>,
+    /// Numbers of flows.
+    pub flows: Vec<u32>,
+    /// Orders of the flows.
+    pub order: Vec<FlowOrder>,
+    /// Where flows begin and end.
+    pub hosts: Hosts,
+    /// Public addresses of a machine of its own.
+    pub public: Vec<AddressRange>,
+    /// What prefix-nat does wrong.
+    pub faults: Faults,
+    /// The machine of its own; there if a device is one.
+    pub external: Option<ExternalSpec>,
+    /// Settings of the kernel's connection table.
+    pub tables: TableAxes,
+    /// How fast flows are established before anything is measured, flows/s.
+    pub establish_fps: f64,
+    /// The search for the maximum.
+    pub search: NatSearch,
+    /// Steps of load after it, percent of the maximum; none: no steps.
+    pub percent: Vec<f64>,
+    /// Length of a trial at a step.
+    pub trial: Duration,
+    /// How often all of this is repeated; devices alternate.
+    pub rounds: u32,
+}
+
+/// Where flows begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hosts {
+    /// Source addresses.
+    pub subscribers: u32,
+    /// Destination addresses.
+    pub destinations: u32,
+    /// Destination ports, from 1.
+    pub destination_ports: u32,
+}
+
+/// The search for the highest load at which almost no frame is lost there and back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NatSearch {
+    /// Loss ratio that counts as none, 0..1.
+    pub loss_ratio: f64,
+    /// Lowest load, frames/s.
+    pub min_fps: f64,
+    /// Length of a full trial.
+    pub trial: Duration,
+    /// Trial time that decides a load.
+    pub sum: Duration,
+    /// Relative distance of the bounds at the end.
+    pub width: f64,
+    /// Longest time of a search.
+    pub time_limit: Duration,
+}
+
+/// Frames of IPv4 that have room for a signature, and fit into a page.
+const FRAME_BYTES: std::ops::RangeInclusive<u16> = 64..=1518;
+/// Most flows.
+pub(super) const MOST_FLOWS: u32 = 4_000_000;
+
+/// A point of the experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NatPoint {
+    /// Device and traffic.
+    pub spec: PointSpec,
+    /// Settings of its connection table.
+    pub table: TableSettings,
+}
+
+impl NatLoad {
+    /// The points: devices fastest, since those that differ in nothing else are measured alternately.
+    pub fn points(&self) -> Vec<NatPoint> {
+        let point = |table| move |spec: PointSpec| NatPoint { spec, table };
+        self.tables.all().into_iter().flat_map(|table| self.specs().into_iter().map(point(table))).collect()
+    }
+
+    /// Devices and traffic of the points.
+    pub(super) fn specs(&self) -> Vec<PointSpec> {
+        let mut list = Vec::new();
+        for &flows in &self.flows {
+            for &order in &self.order {
+                for frame in &self.frame_bytes {
+                    for &cpus in &self.cpus {
+                        list.extend(self.kind.iter().flat_map(|&kind| {
+                            let spreadings = self.spreading.all(kind).into_iter();
+                            let spec = move |spreading| PointSpec {
+                                cpus,
+                                spreading,
+                                frame: frame.clone(),
+                                order,
+                                direction: Direction::Reflect,
+                                ..PointSpec::plain(kind, 128, flows)
+                            };
+                            spreadings.map(spec)
+                        }));
+                    }
+                }
+            }
+        }
+        list
+    }
+
+    /// The flows of a point.
+    pub(super) fn ranges(&self, spec: &PointSpec) -> Ranges {
+        let Hosts { subscribers, destinations, destination_ports } = self.hosts;
+        let flows = spec.flows;
+        Ranges { flows, subscribers: subscribers.min(flows), destinations, destination_ports }
+    }
+
+    /// Upper bound of the trial time at a point.
+    pub(super) fn estimate_at(&self, spec: &PointSpec) -> Duration {
+        let establish = Duration::from_secs_f64(f64::from(spec.flows) / self.establish_fps);
+        (establish + self.search.time_limit + self.trial * self.percent.len() as u32) * self.rounds
+    }
+}
+
+impl NatSearch {
+    /// The search up to this load.
+    pub(super) fn up_to(&self, max_fps: f64) -> Search {
+        let NatSearch { loss_ratio, min_fps, trial, sum, width, time_limit } = *self;
+        let goal = Goal {
+            name: Goal::name_of(loss_ratio),
+            loss_ratio,
+            exceed_ratio: 0.5,
+            final_trial: trial,
+            duration_sum: sum,
+            initial_trial: trial.min(INITIAL),
+            width,
+        };
+        let config = mlr::Config {
+            goals: vec![goal],
+            min_fps: min_fps.min(max_fps / 2.0),
+            max_fps,
+            warm_up: None,
+            time_limit,
+            preceding_targets: 2,
+            expansion: 2,
+            confident: false,
+        };
+        Search::Mlr(config)
+    }
+}
+
+/// Length of the first, coarse trials.
+const INITIAL: Duration = Duration::from_millis(100);
+
+/// Reads `[nat]` and, for a machine of its own, `[external]`.
+pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
+    let external = read_external(root.section("external"));
+    let section = root.section("nat");
+    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", &NATS));
+    let cpus = section.axis("cpus", value::parsed::<Cpus>);
+    let spreading = SpreadAxes::read(&section);
+    let frame_bytes = section.axis("frame_bytes", value::parsed::<FrameSizes>);
+    let flows = section.axis("flows", value::count(1..=MOST_FLOWS));
+    let order = section.axis("flow_order", value::choice("flow order", &ORDERS));
+    let hosts = read_hosts(&section);
+    let public = section.axis("public", value::parsed::<PublicRange>).unwrap_or_default();
+    let faults = section.one("faults", value::parsed::<Faults>).unwrap_or_default();
+    let establish_fps = section.one("establish", value::fps).unwrap_or(100e3);
+    let search = read_search(&section);
+    let percent = section.axis("percent", percent).unwrap_or_default();
+    let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
+    let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(1);
+    let tables = read_tables(&section, kind.as_deref());
+    let (frame_bytes, flows) =
+        (frame_bytes.unwrap_or(vec![FrameSizes::Fixed(128)]), flows.unwrap_or(vec![10_000]));
+    check(&section, (&frame_bytes, "frame_bytes"), (&flows, "flows"), hosts);
+    if kind.as_ref().is_some_and(|kind| kind.contains(&DutKind::External)) {
+        check_external(&section, external.as_ref(), &public);
+    }
+    section.finish();
+    Some(NatLoad {
+        kind: kind?,
+        cpus: cpus.unwrap_or(vec![Cpus::Count(1)]),
+        spreading,
+        frame_bytes,
+        flows,
+        order: order.unwrap_or(vec![FlowOrder::Unique]),
+        hosts,
+        public: public.into_iter().map(|range| range.0).collect(),
+        faults,
+        external,
+        tables,
+        establish_fps,
+        search,
+        percent,
+        trial,
+        rounds,
+    })
+}
+
+pub(super) const NATS: [(DutKind, &str); 4] = [
+    (DutKind::KernelNat, "kernel-nat"),
+    (DutKind::NodeNat, "node-nat"),
+    (DutKind::PrefixNat, "prefix-nat"),
+    (DutKind::External, "external"),
+];
+
+/// Each flow comes once before any comes again, so that a frame's number tells its flow.
+const ORDERS: [(FlowOrder, &str); 2] = [(FlowOrder::Sequential, "ordered"), (FlowOrder::Unique, "random")];
+
+/// The kernel rounds the number of buckets to pages of pointers.
+const BUCKETS_STEP: u32 = 512;
+
+fn read_tables(section: &Section<'_>, kinds: Option<&[DutKind]>) -> TableAxes {
+    let axis = |key, most| section.axis(key, value::count(1..=most)).unwrap_or_default();
+    let tables = TableAxes {
+        buckets: axis("conntrack_buckets", 1 << 24),
+        max: axis("conntrack_max", 1 << 26),
+        udp_timeout_s: axis("udp_timeout_s", 86_400),
+    };
+    for (i, buckets) in tables.buckets.iter().enumerate() {
+        if buckets % BUCKETS_STEP != 0 {
+            let text = format!("{buckets}: use a multiple of {BUCKETS_STEP}, which the kernel rounds it to");
+            section.wrong_entry("conntrack_buckets", i, text);
+        }
+    }
+    let allowed = section.one("host_wide", value::flag).unwrap_or(false);
+    if tables.is_host_wide() && !allowed {
+        let text = "buckets and max are those of the whole machine: add host_wide = true to change them while the run \
+                    lasts";
+        section.wrong("host_wide", text.into());
+    }
+    let is_kernels = |kinds: &[DutKind]| kinds.iter().all(|kind| *kind == DutKind::KernelNat);
+    if tables != TableAxes::default() && !kinds.is_none_or(is_kernels) {
+        section.wrong(
+            "kind",
+            "conntrack_buckets, conntrack_max and udp_timeout_s are the kernel's: use kernel-nat".into(),
+        );
+    }
+    tables
+}
+
+fn read_search(section: &Section<'_>) -> NatSearch {
+    NatSearch {
+        loss_ratio: section.one("loss_ratio", value::ratio).unwrap_or(0.005),
+        min_fps: section.one("min_fps", value::fps).unwrap_or(5e3),
+        trial: section.one("search_trial_s", value::seconds).unwrap_or(Duration::from_millis(500)),
+        sum: section.one("duration_sum_s", value::seconds).unwrap_or(Duration::from_secs(5)),
+        width: section.one("width", value::width).unwrap_or(0.03),
+        time_limit: section.one("time_limit_s", value::seconds).unwrap_or(Duration::from_secs(60)),
+    }
+}
+
+/// Reads where flows begin and end.
+pub(super) fn read_hosts(section: &Section<'_>) -> Hosts {
+    Hosts {
+        subscribers: section.one("subscribers", value::count(1..=MOST_SUBSCRIBERS)).unwrap_or(4096),
+        destinations: section.one("destinations", value::count(1..=MOST_SUBSCRIBERS)).unwrap_or(1),
+        destination_ports: section.one("destination_ports", value::count(1..=49_151)).unwrap_or(100),
+    }
+}
+
+/// Notes sizes and numbers of flows that cannot be.
+pub(super) fn check(
+    section: &Section<'_>,
+    (frames, frame_key): (&[FrameSizes], &str),
+    (flows, flows_key): (&[u32], &str),
+    hosts: Hosts,
+) {
+    for (i, frame) in frames.iter().enumerate() {
+        if frame.min() < *FRAME_BYTES.start() || frame.max() > *FRAME_BYTES.end() {
+            section.wrong_entry(frame_key, i, format!("`{frame}` is out of range: use 64 to 1518 bytes"));
+        }
+    }
+    let Hosts { subscribers, destinations, destination_ports } = hosts;
+    for (i, &flows) in flows.iter().enumerate() {
+        let ranges = Ranges { flows, subscribers: subscribers.min(flows), destinations, destination_ports };
+        if !ranges.fit() {
+            let text = format!(
+                "{flows} flows of {subscribers} subscribers need more ports than each has: use more subscribers"
+            );
+            section.wrong_entry(flows_key, i, text);
+        }
+    }
+}
+
+/// Notes what a machine of its own needs beside its interfaces.
+pub(super) fn check_external(section: &Section<'_>, external: Option<&ExternalSpec>, public: &[PublicRange]) {
+    match external {
+        None => section.wrong(
+            "kind",
+            "external is a machine between interfaces of this one: add [external] with `ports`".into(),
+        ),
+        Some(external) if external.ports.len() != 2 => section.wrong(
+            "kind",
+            "a NAT is checked on both sides by one host: name both interfaces in external.ports".into(),
+        ),
+        Some(_) => {}
+    }
+    if public.is_empty() {
+        let text =
+            "is missing: write the public addresses of the box, as in `public = [\"192.0.2.1-192.0.2.4\"]`";
+        section.wrong("public", text.into());
+    }
+}
+
+fn percent(value: &toml_edit::Value) -> Result<f64, String> {
+    let text = weir_config::shown(value);
+    let percent = text.parse().ok().filter(|percent| (0.1..=1000.0).contains(percent));
+    percent.ok_or_else(|| format!("`{text}` is no share of the maximum: use 0.1 to 1000 percent"))
+}
+
+/// One address, or the first and the last of several.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct PublicRange(pub(super) AddressRange);
+
+impl FromStr for PublicRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PublicRange, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let address = |text: &str| text.trim().parse::<Ipv4Addr>().ok();
+        let range = address(first).zip(address(last)).filter(|(first, last)| first <= last);
+        range.map(PublicRange).ok_or_else(|| {
+            format!("`{text}` is no range of IPv4 addresses: use 192.0.2.1 or 192.0.2.1-192.0.2.4")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{load, load_short};
+
+    fn nat(name: &str, sets: &[&str]) -> Result<NatLoad, String> {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
+        let plan = load(name, &sets).map_err(|error| error.to_string())?;
+        Ok(plan.experiment.of::<NatLoad>().expect("of this rig").clone())
+    }
+
+    #[test]
+    fn mistakes_have_remedies() {
+        for (set, text) in [
+            ("nat.kind=kernel-forward", "`kernel-forward` is no NAT: use kernel-nat"),
+            ("nat.frame_bytes=60", "60"),
+            ("nat.frame_bytes=9000", "use 64 to 1518 bytes"),
+            ("nat.flow_order=sequential", "use ordered, random"),
+            ("nat.subscribers=0", "use a whole number from 1 to 32768"),
+            ("nat.percent=0", "use 0.1 to 1000 percent"),
+            ("nat.public=192.0.2.9-192.0.2.1", "use 192.0.2.1 or 192.0.2.1-192.0.2.4"),
+            ("nat.kind=external", "add [external] with `ports`"),
+            ("nat.faults=leek=1/2", "of prefix-nat leak"),
+            ("nat.conntrack_max=1024", "add host_wide = true"),
+            ("nat.conntrack_buckets=1000", "use a multiple of 512"),
+            ("nat.udp_timeout_s=1", "use kernel-nat"),
+        ] {
+            let error = nat("nat", &[set]).unwrap_err();
+            assert!(error.contains(text), "{set}: {error}");
+        }
+        let error = nat("nat", &["nat.subscribers=1", "nat.flows=64513"]).unwrap_err();
+        assert!(error.contains("use more subscribers"), "{error}");
+    }
+
+    #[test]
+    fn what_is_compared_is_next_to_each_other() {
+        let plan = nat("nat-flows", &[]).unwrap();
+        let points = plan.points();
+        assert_eq!(points.len(), plan.flows.len() * plan.order.len() * plan.kind.len());
+        assert!(
+            points
+                .chunks(plan.kind.len())
+                .all(|group| group.iter().all(|point| point.spec.is_rival(&group[0].spec)))
+        );
+        let most = *plan.flows.last().unwrap();
+        assert_eq!((plan.flows[0], most), (1, 4_000_000));
+    }
+
+    #[test]
+    fn s1_is_followed_to_the_letter() {
+        let plan = nat("nat", &[]).unwrap();
+        assert_eq!((&plan.flows[..], &plan.frame_bytes[..]), (&[10_000][..], &[FrameSizes::Fixed(128)][..]));
+        assert!(plan.percent.is_sorted() && plan.percent.last() == Some(&200.0), "{:?}", plan.percent);
+    }
+
+    #[test]
+    fn the_short_forms_take_three_minutes_at_most() {
+        for name in ["nat", "nat-flows", "conntrack"] {
+            let short = load_short(name, &[]).unwrap();
+            assert!(short.estimate() <= Duration::from_secs(150), "{name}: {:?}", short.estimate());
+        }
+    }
+}

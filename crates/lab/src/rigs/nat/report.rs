@@ -1,0 +1,413 @@
+//! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
+
+use super::figure::{CYCLES, ID, MEMORY, PERCENTILES, inside_fps, mistakes, round_trip_at};
+use super::published;
+use super::table::{self, CHAIN, EARLY_DROP, FORMULA, INSERT_FAILED, TABLE_DROP};
+use crate::record::{Latency, Translation, Trial, Verdict};
+use crate::report::block::{Block, Part};
+use crate::report::lines::{Axis, Dot, DotKind, Line, Panel, range};
+use crate::run_data::{PointData, RunData, latency, loss_ratio};
+use crate::view::curve::by_load;
+use crate::view::format::{bytes, full, list, or_dash, percent, si, significant, time_ns};
+use crate::view::{Comparison, Series, Style, Table};
+
+const CAPTION: &str = "One line for each NAT, the median of its valid trials at a load; dots are trials, crosses those that are not \
+    valid. Flag: the highest load with a loss ratio as the plan allows it. Time: from the tester through the NAT, reflected, and \
+    back through it to the tester.";
+
+const METHOD: &str = "Every frame is checked on both sides: outside, its source must be a public address, its tuple that of the first \
+    frame of its flow, its destination the one that was sent to, and no two flows may share a tuple; inside, an answer must be for \
+    the subscriber and the port that its flow began at. What fails a check is no translated frame and counts as lost. The checks \
+    and the reflection run on the device's CPU and are part of what it has to do; the wire's ceiling includes them. A line is no \
+    limit here: the wires are virtual.";
+
+/// Is a point one of this rig?
+fn is_nat(data: &PointData) -> bool {
+    data.point.result.as_ref().is_some_and(|result| result.procedures.iter().any(|p| p.procedure == ID))
+}
+
+fn points(data: &RunData) -> Vec<&PointData> {
+    data.points.iter().filter(|point| is_nat(point)).collect()
+}
+
+/// Its section of a report.
+pub(super) fn parts(data: &RunData) -> Vec<Part> {
+    let points = points(data);
+    if points.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = Vec::new();
+    let broken = broken(&points);
+    if !broken.is_empty() {
+        blocks.push(Block::Bullets(broken));
+    }
+    blocks.extend(curves(data));
+    blocks.push(Block::Table(steps(data)));
+    blocks.push(Block::Note(METHOD.into()));
+    let flows = flows(&points);
+    if !flows.is_empty() {
+        blocks.extend([
+            Block::Heading("What flows cost"),
+            Block::Table(flows),
+            Block::Note(MEMORY_NOTE.into()),
+        ]);
+    }
+    let tables = tables(&points);
+    if !tables.is_empty() {
+        blocks.extend([Block::Heading("The kernel's connection table"), Block::Table(tables)]);
+        blocks.extend(advice(&points).map(Block::Sentence));
+        blocks.push(Block::Note(TABLE_NOTE.into()));
+    }
+    blocks.extend([
+        Block::Heading("Beside published figures"),
+        Block::Table(published::table(&data.run, &points)),
+        Block::Note(published::CAVEATS.into()),
+    ]);
+    vec![Part { id: ID, heading: "NAT under load".into(), blocks }]
+}
+
+const MEMORY_NOTE: &str = "Memory: what the kernel's slabs and this program have grown by while the flows were established, divided by \
+    them; a node has a part of its tables from the start, and the tester's own growth is in it. Fewer than 10,000 flows cannot be seen.";
+
+/// What became of addresses and ports in each trial.
+fn seen(data: &PointData) -> impl Iterator<Item = Translation> {
+    data.trials.iter().filter_map(|trial| trial.detail())
+}
+
+const TABLE_NOTE: &str = "Flows per bucket: each flow is in the chains of both its directions, whatever the chains really are. Memory by the \
+    formula: 8 bytes a bucket and an object of the slab nf_conntrack an entry. A flow that comes back after its timeout is a new \
+    one: with short timeouts and many flows the table churns.";
+
+/// A row for each setting of the kernel's table; none where the plan does not set it.
+fn tables(points: &[&PointData]) -> Table {
+    let settings = ["nf_conntrack_buckets", "nf_conntrack_max", "nf_conntrack_udp_timeout"];
+    let mut table = Table::new(&[
+        "Buckets",
+        "Most entries",
+        "UDP timeout, s",
+        "Flows",
+        "Flows per bucket",
+        "Throughput, frames/s",
+        "RTT median at 50 %",
+        "RTT p99 at 50 %",
+        "Insertion failures",
+        "Early drops",
+        "Dropped: no entry",
+        "Memory of a flow",
+        "Table by the formula",
+    ]);
+    for data in points.iter().filter(|data| settings.iter().any(|name| data.setting(name).is_some())) {
+        let setting = |name: &str| data.setting(name).unwrap_or("as it is").to_string();
+        let number = |name: &str, text: fn(f64) -> String| or_dash(value(data, name), text);
+        let trip = |name: &str| number(&round_trip_at(name, 50.0), |s| time_ns(s * 1e9));
+        let mut row: Vec<String> = settings.map(setting).to_vec();
+        row.extend([setting("flows"), number(CHAIN, significant), or_dash(data.headline_fps(), full)]);
+        row.extend([trip("median"), trip("99th percentile")]);
+        row.extend([INSERT_FAILED, EARLY_DROP, TABLE_DROP].map(|name| number(name, full)));
+        row.extend([number(MEMORY, bytes), number(FORMULA, bytes)]);
+        table.push(row);
+    }
+    table.without_empty(&["Memory of a flow"])
+}
+
+/// A figure of a point.
+fn value(data: &PointData, name: &str) -> Option<f64> {
+    let procedures = &data.point.result.as_ref()?.procedures;
+    procedures.iter().flat_map(|procedure| &procedure.figures).find(|figure| figure.name == name)?.value
+}
+
+/// The setting that this machine should have for the most flows that were measured.
+fn advice(points: &[&PointData]) -> Option<String> {
+    let of = |data: &&PointData| {
+        data.setting("nf_conntrack_buckets").and(data.setting("flows")?.parse::<u64>().ok())
+    };
+    let flows = points.iter().filter_map(of).max()?;
+    let entry = points.iter().filter_map(|data| value(data, MEMORY)).fold(320.0, f64::max);
+    let fastest = points
+        .iter()
+        .filter(|data| of(data) == Some(flows))
+        .filter_map(|data| Some((data, data.headline_fps()?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let fastest = fastest.map_or(String::new(), |(data, fps)| {
+        let setting = |name: &str| data.setting(name).unwrap_or("as it is").to_string();
+        format!(
+            " Measured fastest with so many: {} frames/s with {} buckets and at most {} entries.",
+            full(fps),
+            setting("nf_conntrack_buckets"),
+            setting("nf_conntrack_max")
+        )
+    });
+    Some(format!("{}.{fastest}", table::advice(flows, entry)))
+}
+
+/// What is wrong, by device.
+fn broken(points: &[&PointData]) -> Vec<String> {
+    let of = |data: &&PointData| {
+        let found = mistakes(seen(data));
+        let dut = &data.point.dut;
+        found.into_iter().map(move |text| format!("{dut}: {text}.")).collect::<Vec<_>>()
+    };
+    points.iter().flat_map(of).collect()
+}
+
+/// Throughput and round trips against load, all devices in each drawing.
+fn curves(data: &RunData) -> Vec<Block> {
+    let all = Comparison::new(std::slice::from_ref(data));
+    let drawn: Vec<(&Series<'_>, &PointData)> = all
+        .series
+        .iter()
+        .flat_map(|series| {
+            series.points.iter().filter(|point| is_nat(point)).map(move |point| (series, *point))
+        })
+        .filter(|(_, point)| point.chosen_loads().next().is_some())
+        .collect();
+    if drawn.is_empty() {
+        return Vec::new();
+    }
+    let legend: Vec<(Style, String)> =
+        drawn.iter().map(|(series, _)| (series.style, series.label.clone())).collect();
+    let mut drawings =
+        vec![panel(&drawn, "translated there and back, frames/s", si, |trial| Some(inside_fps(trial)))];
+    for (name, value) in PERCENTILES {
+        drawings.push(panel(&drawn, &format!("round trip, {name}"), time_ns, move |trial| {
+            round_trip(trial, value)
+        }));
+    }
+    vec![Block::Legend(legend), Block::Drawing { drawings, caption: CAPTION }]
+}
+
+fn round_trip(trial: &Trial, value: fn(&Latency) -> u64) -> Option<f64> {
+    latency(&trial.streams).map(|latency| value(&latency) as f64)
+}
+
+fn panel(
+    drawn: &[(&Series<'_>, &PointData)],
+    heading: &str,
+    y_text: fn(f64) -> String,
+    value: impl Fn(&Trial) -> Option<f64>,
+) -> String {
+    let trials = |point: &PointData| -> Vec<(Trial, f64)> {
+        let steps = point.measured().filter(|trial| is_step(trial));
+        steps.filter_map(|trial| value(trial).map(|value| (trial.clone(), value))).collect()
+    };
+    let line = |(series, point): &(&Series<'_>, &PointData)| {
+        let dot = |(trial, value): &(Trial, f64)| Dot {
+            at: (trial.offered_fps, *value),
+            kind: if trial.verdict == Verdict::Valid { DotKind::Filled } else { DotKind::Cross },
+            title: format!("{}, {} frames/s: {}", series.label, full(trial.offered_fps), y_text(*value)),
+        };
+        let dots: Vec<Dot> = trials(point).iter().map(dot).collect();
+        let mark = point.headline_fps().map(|fps| (fps, format!("{}: {} frames/s", series.label, full(fps))));
+        let line = by_load(dots.iter().filter(|dot| dot.kind == DotKind::Filled).map(|dot| dot.at));
+        Line { style: series.style, line, dots, mark }
+    };
+    let lines: Vec<Line> = drawn.iter().map(line).collect();
+    let values = |of: fn(&Dot) -> f64| range(lines.iter().flat_map(|line| line.dots.iter().map(of)));
+    let (x_range, y_range) = (values(|dot| dot.at.0), values(|dot| dot.at.1));
+    let panel = Panel {
+        heading: heading.to_string(),
+        x_name: "offered load, frames/s".into(),
+        x_text: si,
+        y_text,
+        x_range,
+        y_range,
+        y_axis: Axis::Log,
+        lines,
+    };
+    panel.draw(&format!("{heading} against load"), "The table has the values.")
+}
+
+/// Was it a step of load after the search?
+fn is_step(trial: &Trial) -> bool {
+    trial.purpose == crate::record::Purpose::Curve
+}
+
+/// All steps of all devices.
+fn steps(data: &RunData) -> Table {
+    let mut table = Table::new(&[
+        "NAT",
+        "Offered, frames/s",
+        "Right outside, frames/s",
+        "Right inside, frames/s",
+        "Loss",
+        "RTT min",
+        "RTT median",
+        "RTT p99",
+        "RTT p99.9",
+        "Cycles/frame",
+        "Limit",
+    ]);
+    let all = Comparison::new(std::slice::from_ref(data));
+    for series in &all.series {
+        for point in series.points.iter().filter(|point| is_nat(point)) {
+            let mut trials: Vec<&Trial> = point.measured().filter(|trial| is_step(trial)).collect();
+            trials.sort_by(|a, b| a.offered_fps.total_cmp(&b.offered_fps));
+            trials.into_iter().for_each(|trial| table.push(step(&series.label, trial)));
+        }
+    }
+    table
+}
+
+fn step(label: &str, trial: &Trial) -> Vec<String> {
+    let seen: Translation = trial.detail().unwrap_or_default();
+    let latency = latency(&trial.streams);
+    let outside = seen.outside as f64 / trial.duration_s;
+    let mut row = vec![label.to_string(), full(trial.offered_fps), full(outside), full(inside_fps(trial))];
+    row.push(or_dash(loss_ratio(trial), percent));
+    row.extend(PERCENTILES.map(|(_, value)| or_dash(latency.as_ref(), |l| time_ns(value(l) as f64))));
+    row.push(or_dash(trial.cost.cycles_per_frame, full));
+    row.push(match trial.verdict {
+        Verdict::Valid => "–".into(),
+        Verdict::TesterLimited => "tester".into(),
+        Verdict::Noisy => "disturbed".into(),
+        Verdict::Invalid => "invalid".into(),
+    });
+    row
+}
+
+/// A row for each point, where the numbers or the order of flows differ.
+fn flows(points: &[&PointData]) -> Table {
+    let mut table =
+        Table::new(&["NAT", "Flows", "Order", "Throughput, frames/s", "Memory of a flow", "Cycles/frame"]);
+    let traffic = |data: &PointData| {
+        (data.setting("flows").map(str::to_string), data.setting("flow_order").map(str::to_string))
+    };
+    if points.iter().all(|data| traffic(data) == traffic(points[0])) {
+        return table;
+    }
+    for data in points {
+        let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
+        let order = if setting("flow_order") == "sequential" { "ordered" } else { "random" };
+        let near: Vec<f64> =
+            data.at_headline().iter().filter_map(|trial| trial.cost.cycles_per_frame).collect();
+        let cycles = value(data, CYCLES).or_else(|| crate::stats::median(&near));
+        table.push(vec![
+            data.point.dut.clone(),
+            setting("flows"),
+            order.to_string(),
+            or_dash(data.headline_fps(), full),
+            or_dash(value(data, MEMORY), bytes),
+            or_dash(cycles, full),
+        ]);
+    }
+    table
+}
+
+/// What a run says, for the summary.
+pub(super) fn findings(data: &RunData) -> Vec<String> {
+    let points = points(data);
+    let mut found = broken(&points);
+    let right = points.iter().filter(|point| mistakes(seen(point)).is_empty());
+    let right: Vec<String> =
+        right.map(|point| point.point.dut.clone()).fold(Vec::new(), |mut names, name| {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            names
+        });
+    if !right.is_empty() {
+        found.push(format!(
+            "Each frame that came through {} had the right addresses and ports, outside and back inside.",
+            list(&right)
+        ));
+    }
+    found.extend(points.iter().filter_map(|data| trip(data)));
+    found.extend(advice(&points));
+    found.extend(points.iter().filter_map(|data| {
+        let irregular = &data.point.result.as_ref()?.procedures.first()?.irregular;
+        let text = irregular.iter().find(|text| text.starts_with("the tester"))?;
+        Some(format!("{}: {text}.", data.point.dut))
+    }));
+    found
+}
+
+/// How long a round trip takes at half of the maximum, and at all of it.
+fn trip(data: &PointData) -> Option<String> {
+    let maximum = data.headline_fps()?;
+    let at = |share: f64| {
+        let near = |trial: &&Trial| is_step(trial) && (trial.offered_fps / maximum / share - 1.0).abs() < 0.1;
+        let mut valid = data.valid().filter(near);
+        valid.find_map(|trial| latency(&trial.streams))
+    };
+    let (half, all) = (at(0.5)?, at(1.0)?);
+    Some(format!(
+        "{}: {} frames/s there and back; a round trip takes {} (99th percentile {}) at half of that and {} ({}) at all of it.",
+        data.point.dut,
+        full(maximum),
+        time_ns(half.p50_ns as f64),
+        time_ns(half.p99_ns as f64),
+        time_ns(all.p50_ns as f64),
+        time_ns(all.p99_ns as f64),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_load::translation::NatFault;
+
+    use super::*;
+    use crate::fixture;
+    use crate::record::{PointResult, Purpose};
+    use crate::report::block::{page, terminal};
+
+    /// A NAT with two steps of load.
+    fn point(index: usize, dut: &str, faults: Vec<(NatFault, u64)>) -> PointData {
+        let mut data = fixture::point(index, dut, 128, 400_000.0);
+        let maximum = data.headline_fps().unwrap();
+        for (trial, share) in data.trials.iter_mut().filter(|t| t.purpose == Purpose::Curve).zip([0.5, 1.0]) {
+            trial.offered_fps = share * maximum;
+            let evidence = (!faults.is_empty()).then(|| "leak.pcapng".to_string());
+            let inside = trial.received;
+            let seen = Translation {
+                outside: inside,
+                inside,
+                flows: 9,
+                flows_inside: 9,
+                evidence,
+                faults: faults.clone(),
+            };
+            *trial = trial.clone().with_detail(&seen);
+        }
+        data.point.settings.push(("flow_order".into(), "unique".into()));
+        let steps: Vec<Trial> = data.trials.iter().filter(|t| t.purpose == Purpose::Curve).cloned().collect();
+        let footprint = Some(super::super::figure::Footprint { flows: 10_000, bytes: 3.2e6 });
+        let procedure = super::super::figure::procedure(&steps, Some(maximum), footprint);
+        let result = data.point.result.take().unwrap_or_default();
+        data.point.result = Some(PointResult { procedures: vec![procedure], ..result });
+        data
+    }
+
+    fn run(faults: Vec<(NatFault, u64)>) -> RunData {
+        let points = vec![point(0, "kernel-nat", Vec::new()), point(1, "prefix-nat", faults)];
+        RunData { run: fixture::run(1), points }
+    }
+
+    #[test]
+    fn a_broken_nat_is_said_first_and_with_the_file() {
+        let found = findings(&run(vec![(NatFault::Leaked, 20)]));
+        assert!(
+            found[0].starts_with("prefix-nat: broken NAT: ")
+                && found[0].contains("frames left untranslated (frames in leak.pcapng)."),
+            "{found:?}"
+        );
+        assert!(found[1].starts_with("Each frame that came through kernel-nat had"), "{found:?}");
+        let right = findings(&run(Vec::new()));
+        assert!(right[0].contains("kernel-nat and prefix-nat had"), "{right:?}");
+        assert!(right.iter().any(|text| text.contains("a round trip takes")), "{right:?}");
+        assert!(findings(&fixture::quick()).is_empty() && parts(&fixture::quick()).is_empty());
+    }
+
+    #[test]
+    fn all_nats_are_in_one_drawing_and_beside_what_was_published() {
+        let parts = parts(&run(Vec::new()));
+        let html = page(&parts);
+        for text in
+            ["round trip, 99.9th percentile", "Intel i7-6700", "this run: ", "kernel-nat", "prefix-nat"]
+        {
+            assert!(html.contains(text), "{text} in {html}");
+        }
+        assert_eq!(html.matches("class=\"legend\"").count(), 1);
+        let text = terminal(&parts);
+        assert!(text.lines().any(|line| line.contains("RTT p99.9")), "{text}");
+    }
+}

@@ -1,0 +1,249 @@
+//! NATs in test beds: those that work are found right, and each mistake is found, counted and shown.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use weir_load::counts::Load;
+use weir_load::translation::{Evidence, NatFault, Outside};
+use weir_load::xdp::clashes;
+use weir_load::{Control, TesterKind};
+use weir_packet::flow::{Direction, FlowOrder};
+use weir_port::pcapng::read::{Item, Reader};
+use weir_testbed::dut::DutKind;
+use weir_testbed::journal::{self, Journal};
+
+use super::flows::Ranges;
+use super::{evidence, figure};
+use crate::frames::{PointSpec, Settings, Setup};
+use crate::plan::Limits;
+use crate::record::{Purpose, Translation, Trial};
+use crate::run::testing::is_root;
+
+const FLOWS: u32 = 100;
+/// No more than the rings of the device hold, however late it comes to them.
+const FRAMES: u64 = 200;
+
+/// Frames that are reflected behind a NAT.
+fn spec(dut: DutKind) -> PointSpec {
+    PointSpec { direction: Direction::Reflect, order: FlowOrder::Unique, ..PointSpec::plain(dut, 128, FLOWS) }
+}
+
+/// A NAT with its flows, all of them to one destination.
+fn build(spec: &PointSpec, faults: &str) -> Setup {
+    let settings = Settings {
+        tester: TesterKind::Xdp,
+        seed: 1,
+        limits: Limits::default(),
+        external: None,
+        tsc_hz: None,
+    };
+    let mut journal = Journal::in_dir(&journal::default_dir());
+    let mut setup = Setup::build(spec, &settings, &faults.parse().unwrap(), &mut journal).unwrap();
+    let ranges = Ranges { flows: FLOWS, subscribers: FLOWS, destinations: 1, destination_ports: 1 };
+    setup.check_translation(ranges.list(FlowOrder::Unique, 1), &[]).unwrap();
+    setup
+}
+
+/// A trial in which no frame was lost that was translated rightly: a machine that is busy may need a few.
+fn trial(setup: &mut Setup) -> (Trial, Translation) {
+    let load = Load {
+        max_frames: Some(FRAMES),
+        drain: Some(Duration::from_secs(2)),
+        ..Load::steady(5e3, Duration::from_secs(1))
+    };
+    for _ in 0..10 {
+        let stop = AtomicBool::new(false);
+        let trial = setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {})).unwrap();
+        let seen: Translation = trial.detail().expect("it is checked");
+        let wrong: u64 =
+            seen.faults.iter().filter(|(fault, _)| *fault != NatFault::Clashed).map(|(_, n)| n).sum();
+        if trial.sent == FRAMES && trial.lost == wrong {
+            return (trial, seen);
+        }
+    }
+    panic!("frames were lost in each of 10 trials");
+}
+
+#[test]
+fn nats_that_work_are_found_right() {
+    if !is_root("nats_that_work_are_found_right") {
+        return;
+    }
+    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::PrefixNat, DutKind::Wire] {
+        let mut setup = build(&spec(dut), "");
+        let (trial, seen) = trial(&mut setup);
+        let flows = u64::from(FLOWS);
+        let expected = Translation {
+            outside: FRAMES,
+            flows,
+            inside: FRAMES,
+            flows_inside: flows,
+            faults: Vec::new(),
+            evidence: None,
+        };
+        assert_eq!(seen, expected, "{dut}");
+        assert_eq!(trial.received, FRAMES, "{dut}");
+        let outside: Vec<Option<Outside>> = setup.outside_tuples();
+        assert_eq!(outside.iter().flatten().count(), FLOWS as usize, "{dut}: each flow has an outside tuple");
+        assert_eq!(clashes(setup.flows(), &outside), [], "{dut}");
+        assert_eq!(setup.evidence(), [], "{dut}");
+    }
+}
+
+/// What such a NAT is found to do, and the frames that show it.
+fn check(faults: &str, expected: impl Fn(&[(NatFault, u64)]) -> bool) -> Vec<Evidence> {
+    let mut setup = build(&spec(DutKind::PrefixNat), faults);
+    let (trial, seen) = trial(&mut setup);
+    assert!(expected(&seen.faults), "{faults}: {:?}", seen.faults);
+    assert_eq!(trial.received, seen.inside, "{faults}: what is wrong counts as lost");
+    assert_eq!(trial.unexplained, 0, "{faults}: the accounting names what is lost");
+    let said = figure::mistakes([seen.clone()]);
+    assert!(said.iter().all(|text| text.starts_with("broken NAT: ")), "{said:?}");
+    let evidence = setup.evidence();
+    assert!(
+        !evidence.is_empty() && evidence.iter().all(|one| seen.faults.iter().any(|(f, _)| *f == one.fault))
+    );
+    evidence
+}
+
+fn source(frame: &[u8]) -> Ipv4Addr {
+    Ipv4Addr::new(frame[26], frame[27], frame[28], frame[29])
+}
+
+#[test]
+fn a_nat_that_leaks_frames_is_broken() {
+    if !is_root("a_nat_that_leaks_frames_is_broken") {
+        return;
+    }
+    let evidence = check("leak=1/10", |found| found == [(NatFault::Leaked, FRAMES / 10)]);
+    assert!(evidence.iter().all(|one| source(&one.bytes).octets()[..2] == [198, 18]), "{evidence:?}");
+    let folder = std::env::temp_dir().join(format!("weir-nat-evidence-{}", std::process::id()));
+    let path = evidence::write(&folder, "leak.pcapng", &evidence).unwrap();
+    let mut reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
+    let mut frames = Vec::new();
+    while let Some(item) = reader.next_item().unwrap() {
+        if let Item::Packet(packet) = item {
+            frames.push(packet.bytes.to_vec());
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(frames, evidence.iter().map(|one| one.bytes.clone()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_nat_that_gives_two_flows_one_tuple_is_broken() {
+    if !is_root("a_nat_that_gives_two_flows_one_tuple_is_broken") {
+        return;
+    }
+    // Subscribers 0, 16, .. 96: seven, of which six come second.
+    let evidence = check("clash=1/16", |found| found.contains(&(NatFault::Clashed, 6)));
+    let clashed: Vec<&Evidence> = evidence.iter().filter(|one| one.fault == NatFault::Clashed).collect();
+    let flows: std::collections::HashSet<u32> = clashed.iter().map(|one| one.flow).collect();
+    assert!(flows.len() >= 2, "frames of both flows are kept: {flows:?}");
+    let tuples: std::collections::HashSet<&[u8]> = clashed.iter().map(|one| &one.bytes[26..38]).collect();
+    assert_eq!(tuples.len(), 1, "one outside tuple");
+}
+
+#[test]
+fn a_nat_that_answers_somebody_else_is_broken() {
+    if !is_root("a_nat_that_answers_somebody_else_is_broken") {
+        return;
+    }
+    check("wrong-subscriber=1/10", |found| found == [(NatFault::WrongSubscriber, FRAMES / 10)]);
+}
+
+#[test]
+fn a_nat_that_changes_tuples_is_broken() {
+    if !is_root("a_nat_that_changes_tuples_is_broken") {
+        return;
+    }
+    // It knows nothing of its changes when the answers come.
+    check("remap=1/15", |found| found.iter().any(|(fault, n)| *fault == NatFault::Remapped && *n > 0));
+}
+
+#[test]
+fn the_responder_learns_the_tuples_that_it_answers() {
+    if !is_root("the_responder_learns_the_tuples_that_it_answers") {
+        return;
+    }
+    for dut in [DutKind::KernelNat, DutKind::NodeNat] {
+        let spec = PointSpec { direction: Direction::Both, ..spec(dut) };
+        let mut setup = build(&spec, "");
+        let flows = u64::from(FLOWS);
+        let load = |only| Load {
+            only,
+            max_frames: Some(flows),
+            drain: Some(Duration::from_secs(2)),
+            ..Load::steady(5e3, Duration::from_secs(1))
+        };
+        let one = |setup: &mut Setup, only, expected: fn(&Translation) -> u64| {
+            for _ in 0..10 {
+                let stop = AtomicBool::new(false);
+                let control = Control::new(&stop, &|_, _| {});
+                let trial = setup.trial(&load(only), Purpose::Procedure, &control).unwrap();
+                let seen: Translation = trial.detail().expect("it is checked");
+                assert_eq!(seen.faults, [], "{dut}");
+                if expected(&seen) == flows {
+                    return trial;
+                }
+            }
+            panic!("{dut}: frames were lost in each of 10 trials");
+        };
+        let established = one(&mut setup, Some(0), |seen| seen.flows);
+        assert_eq!((established.sent, established.streams.len()), (flows, 1), "{dut}: one direction");
+        let outside = setup.outside_tuples();
+        let learned: Vec<_> = setup
+            .flows()
+            .iter()
+            .zip(&outside)
+            .map(|(flow, outside)| (*flow, outside.expect("learned")))
+            .collect();
+        setup.answer_to(&learned).unwrap();
+        let validated = one(&mut setup, Some(1), |seen| seen.flows_inside);
+        assert_eq!(validated.received, flows, "{dut}: each answer comes back to where its session began");
+        let both = one(&mut setup, None, |seen| seen.flows_inside.min(seen.flows));
+        assert_eq!((both.sent, both.streams.len()), (2 * flows, 2), "{dut}: both directions");
+        if dut == DutKind::KernelNat {
+            assert_eq!(setup.connections().unwrap(), Some(flows));
+            setup.forget_connections().unwrap();
+            assert_eq!(setup.connections().unwrap(), Some(0));
+        }
+    }
+}
+
+/// A whole run, as short as can be: it is complete, and no NAT is found broken, however busy the machine.
+fn whole_run(plan: &str, sets: &[&str], procedure: &str) -> crate::run_data::RunData {
+    let (data, _) = crate::run::testing::run(plan, sets);
+    let results: Vec<_> =
+        data.points.iter().filter_map(|point| point.point.result.as_ref()?.procedures.first()).collect();
+    assert!(!results.is_empty() && results.iter().all(|result| result.procedure == procedure), "{results:?}");
+    let broken = results.iter().flat_map(|result| &result.irregular).any(|text| text.starts_with("broken"));
+    assert!(!broken, "{results:?}");
+    let translations =
+        data.points.iter().flat_map(|point| &point.trials).filter_map(|t| t.detail::<Translation>());
+    assert!(translations.map(|seen| seen.outside).sum::<u64>() > 0, "frames were translated");
+    let page = crate::report::html(std::slice::from_ref(&data));
+    assert!(page.contains("kernel-nat") && page.contains("node-nat"));
+    data
+}
+
+#[test]
+fn a_run_of_nat_is_complete() {
+    if !is_root("a_run_of_nat_is_complete") {
+        return;
+    }
+    let sets = [
+        "nat.kind=[\"kernel-nat\",\"node-nat\"]",
+        "nat.flows=100",
+        "nat.search_trial_s=0.01",
+        "nat.duration_sum_s=0.02",
+        "nat.time_limit_s=0.1",
+        "nat.percent=[50,100]",
+        "nat.trial_s=0.05",
+        "nat.rounds=1",
+        "limits.retries=0",
+    ];
+    let data = whole_run("nat", &sets, figure::ID);
+    assert_eq!(data.points.len(), 3, "a wire and two NATs");
+}

@@ -1,0 +1,69 @@
+//! The rig `servers`: the same reply by processes, threads and event loops, in the same rounds; connections per second,
+//! latency, what a connection costs, and which side is the limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Programs, Rig};
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod bench;
+mod child;
+mod counters;
+mod measured;
+mod peer;
+mod plan;
+mod report;
+mod run;
+mod tree;
+
+pub use plan::{Servers, Work};
+
+const PROGRAMS: Programs = Programs(include_str!("../../../../../plans/servers.programs"));
+
+/// The rig.
+pub(super) struct ServersRig;
+
+impl Rig for ServersRig {
+    fn name(&self) -> &'static str {
+        "servers"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("servers", include_str!("../../../../../plans/servers.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn programs(&self) -> Programs {
+        PROGRAMS
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("servers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for Servers {
+    fn estimate(&self) -> Duration {
+        Servers::estimate(self)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_rounds()
+    }
+}

@@ -1,0 +1,111 @@
+//! A process and all that it has started, as /proc shows them.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use weir_apps::sys::{Usage, process_time_ns};
+
+/// The kernel's stack of a task (THREAD_SIZE of x86-64 and arm64).
+const KERNEL_STACK_KIB: u64 = 16;
+
+/// Memory of a process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// Pages of data, shared ones in equal parts, with the tables that map pages and the kernel's stacks, KiB. Without what
+    /// sockets take, and without the program's text, which other processes share too.
+    pub(super) kib: u64,
+    /// Threads of all processes.
+    pub(super) tasks: u64,
+}
+
+fn processes(root: u32) -> BTreeSet<u32> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![root]);
+    while let Some(pid) = next.pop() {
+        if found.insert(pid) {
+            let children = |thread: u32| {
+                let text =
+                    fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
+                text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+            };
+            next.extend(threads(pid).into_iter().flat_map(children));
+        }
+    }
+    found
+}
+
+fn threads(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What those that live have used so far.
+pub(super) fn usage(root: u32) -> Usage {
+    let mut usage = Usage::default();
+    for pid in processes(root) {
+        usage.cpu_ns += process_time_ns(pid).unwrap_or(0);
+        for thread in threads(pid) {
+            let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).unwrap_or_default();
+            usage.switches += sum(&status, &["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]);
+        }
+    }
+    usage
+}
+
+/// The memory of those that live.
+pub(super) fn memory(root: u32) -> Memory {
+    let mut memory = Memory::default();
+    for pid in processes(root) {
+        let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let tasks = threads(pid).len() as u64;
+        let pages = sum(&read("smaps_rollup"), &["Pss_Anon:"]);
+        memory.kib += pages + sum(&read("status"), &["VmPTE:"]) + tasks * KERNEL_STACK_KIB;
+        memory.tasks += tasks;
+    }
+    memory
+}
+
+/// The sum of the numbers behind these names at the beginning of a line.
+fn sum(text: &str, names: &[&str]) -> u64 {
+    let number = |line: &str| -> Option<u64> {
+        let mut words = line.split_whitespace();
+        names.contains(&words.next()?).then(|| words.next()?.parse().ok())?
+    };
+    text.lines().filter_map(number).sum()
+}
+
+/// Has it ended without having been waited for, or is it gone?
+pub(super) fn is_zombie(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name, which may have any characters.
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_by_their_names() {
+        let text = "Name:\tvoluntary_ctxt_switches: 9\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\nVmPTE:\t  44 kB\n";
+        assert_eq!(sum(text, &["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]), 12);
+        assert_eq!((sum(text, &["VmPTE:"]), sum(text, &["Pss_Anon:"])), (44, 0));
+    }
+
+    #[test]
+    fn a_tree_has_all_its_processes() {
+        let script = "sleep 60 & a=$!; sleep 60 & read line; kill $a $!";
+        let mut command = std::process::Command::new("sh");
+        let command = command.args(["-c", script]).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        while processes(child.id()).len() < 3 {
+            assert!(!is_zombie(child.id()));
+            std::thread::yield_now();
+        }
+        let found = memory(child.id());
+        assert!(found.tasks == 3 && found.kib > 3 * KERNEL_STACK_KIB, "{found:?}");
+        assert!(usage(child.id()).cpu_ns > 0);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(is_zombie(child.id()), "it is gone");
+    }
+}
