@@ -84,6 +84,6 @@ macro_rules! targets {
 }
 
 targets!(
-    apply, blocks, control, detect, far, frame, journal, kept, ledger, node, pcapng, plan, plane, record,
+    apply, blocks, control, detect, frame, journal, kept, ledger, node, pcapng, plan, plane, record, remote,
     rules, scenario
 );

@@ -16,7 +16,8 @@ use weir_capture::filter;
 use weir_capture::privilege as privileges;
 use weir_capture::session::{End, Limits, Recording, Report, Session, Signals, View};
 use weir_capture::source::{Source, Wanted};
-use weir_capture::{Rotation, privilege::User};
+use weir_capture::{Format, Rotation, privilege::User};
+use weir_config::plain;
 use weir_lab::interface;
 use weir_port::capture::{BufferSize, Options};
 use weir_testbed::rtnl::Link;
@@ -32,11 +33,17 @@ mod prometheus;
 mod stats;
 mod text;
 
+/// All interfaces.
+const ANY: &str = "any";
+const LOOPBACK: &str = "lo";
 /// Threads for an interface if nobody says how many.
 const MOST_THREADS: usize = 4;
 
-/// Captures until the end, and closes the books.
+/// Captures until the end, and completes the accounting.
 pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<Outcome> {
+    if arguments.list {
+        return list(out).map(|()| Outcome::Done);
+    }
     // What is wrong with the filter shows without privileges.
     if !arguments.filter.is_empty() {
         filter::check(&arguments.filter)?;
@@ -51,7 +58,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let mut sources = Vec::new();
     for link in &links {
         let source = Source::open(link, wanted(arguments))?;
-        say::say(&format!("capturing on {}: {}, {}", link.name, source.rung, source.reason));
+        say::say(&format!("capturing on {}: {}, {}", link.name, source.method, source.reason));
         source.obstacles.iter().for_each(|obstacle| say::say(&format!("note: {obstacle}")));
         sources.push(source);
     }
@@ -89,9 +96,9 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     if arguments.json {
         writeln!(out, "{}", json::end(&report))?;
     } else if arguments.to_stdout() {
-        say::say(text::report(&report).trim_end());
+        say::say(text::report(&report, arguments.keep).trim_end());
     } else {
-        out.write_all(text::report(&report).as_bytes())?;
+        out.write_all(text::report(&report, arguments.keep).as_bytes())?;
     }
     outcome(arguments, report)
 }
@@ -105,7 +112,7 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
     check_permission()?;
     let stop = run::stop_flag()?;
     let options = Options { snap: 64, sockets: threads(None), promiscuous: true, ..Options::default() };
-    let source = Source::open(&link, Wanted { rung: None, options, filter: arguments.filter.clone() })?;
+    let source = Source::open(&link, Wanted { method: None, options, filter: arguments.filter.clone() })?;
     source.obstacles.iter().for_each(|obstacle| say::say(&format!("note: {obstacle}")));
     give_up_privileges()?;
     let limits = Limits { duration: arguments.duration, ..Limits::default() };
@@ -133,12 +140,40 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
 
 /// Interfaces of which the frames are understood.
 pub(crate) fn ethernet(names: &[String]) -> Result<Vec<Link>> {
+    if names.iter().any(|name| name == ANY) {
+        return any();
+    }
     let find = |name: &String| {
         let link = interface::find(name)?;
         interface::check_ethernet(&link)?;
         Ok(link)
     };
     names.iter().map(find).collect()
+}
+
+/// All interfaces that frames can come through. What comes through the loopback has come from here.
+fn any() -> Result<Vec<Link>> {
+    let fits = |link: &Link| link.up && link.carrier && link.ethernet && link.name != LOOPBACK;
+    let links: Vec<Link> = interface::all()?.into_iter().filter(fits).collect();
+    if links.is_empty() {
+        bail!("no interface is up and has a carrier: see `weir capture --list`");
+    }
+    Ok(links)
+}
+
+/// A line for each interface: name, state, MTU, and whether its frames are understood.
+fn list(out: &mut impl Write) -> Result<()> {
+    for link in interface::all()? {
+        let state = match (link.up, link.carrier) {
+            (false, _) => "down",
+            (true, false) => "no carrier",
+            (true, true) => "up",
+        };
+        let kind = if link.ethernet { "" } else { "  no Ethernet: `weir pps` counts it" };
+        let name = plain(&link.name).into_owned();
+        writeln!(out, "{name:16} {state:11} mtu {}{kind}", link.mtu)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn check_permission() -> Result<()> {
@@ -157,7 +192,7 @@ fn wanted(arguments: &cli::Capture) -> Wanted {
         ..Options::default()
     };
     let options = with_buffer(options, arguments.buffer);
-    Wanted { rung: arguments.rung.asked(), options, filter: arguments.filter.clone() }
+    Wanted { method: arguments.method.asked(), options, filter: arguments.filter.clone() }
 }
 
 /// The same with so many bytes of buffer, if that is said.
@@ -205,6 +240,7 @@ fn recording(arguments: &cli::Capture, files: Files) -> Recording {
     Recording {
         files,
         rotation: arguments.rotate.unwrap_or(Rotation::None),
+        format: format(arguments.write.as_deref()),
         compress: arguments
             .write
             .as_ref()
@@ -214,6 +250,13 @@ fn recording(arguments: &cli::Capture, files: Files) -> Recording {
         application: format!("weir {}", env!("CARGO_PKG_VERSION")),
         system: format!("Linux {}", system.trim()),
     }
+}
+
+/// The name says what is written, as with tcpdump and others.
+fn format(path: Option<&Path>) -> Format {
+    let name = path.and_then(|path| path.to_str()).unwrap_or_default();
+    let name = name.strip_suffix(".zst").unwrap_or(name);
+    if name.ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
 }
 
 pub(crate) fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
@@ -256,16 +299,18 @@ struct Shown {
     hint: hint::Hint,
     said: Vec<String>,
     waiting: bool,
+    keep: Option<u64>,
 }
 
 impl Shown {
     fn new(arguments: &cli::Capture, filtered: bool) -> Self {
         Shown {
-            stats: arguments.stats.then(stats::Stats::new),
+            stats: arguments.stats.then(|| stats::Stats::new(arguments.keep)),
             live: Live::new(),
             hint: hint::Hint::new(filtered, arguments.no_promiscuous),
             said: Vec::new(),
             waiting: arguments.trigger.is_some(),
+            keep: arguments.keep,
         }
     }
 
@@ -292,7 +337,8 @@ impl Shown {
         let drops: u64 =
             view.queues.iter().map(|queue| queue.reading.account.dropped() + queue.reading.slow).sum();
         let bit_rate: f64 = view.queues.iter().map(|queue| queue.bits_per_s).sum();
-        let written = view.written.map_or(String::new(), |written| format!(", {}", text::written(&written)));
+        let written =
+            view.written.map_or(String::new(), |written| format!(", {}", text::written(&written, self.keep)));
         let state = if view.waiting { ", waiting for the trigger" } else { "" };
         self.live.tell("captured", frames, &format!(", {}, lost {drops}{written}{state}", bits(bit_rate)));
     }
@@ -311,6 +357,13 @@ const SILENCE: Duration = Duration::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_says_what_is_written() {
+        let of = |name| format(Some(Path::new(name)));
+        assert_eq!(["x.pcap", "x.pcap.zst"].map(of), [Format::Pcap; 2]);
+        assert_eq!(["x.pcapng", "x.pcapng.zst", "x", "-"].map(of), [Format::Pcapng; 4]);
+    }
 
     #[test]
     fn a_buffer_has_blocks_enough_to_be_emptied_in_turn() {

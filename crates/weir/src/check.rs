@@ -22,6 +22,8 @@ const PAIRS: usize = 5;
 struct Tally {
     named: u32,
     wrong: u32,
+    /// No trial that the machine left in peace: nothing is known.
+    undecided: u32,
     disturbed: usize,
 }
 
@@ -43,12 +45,12 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
         "The fastest frame takes {:.1} us on a wire: so much of each latency is the tester's.",
         checker.wire_min_ns() as f64 / 1e3
     )?;
-    let mut good = true;
+    let (mut good, mut decided) = (true, true);
     if !chosen.is_empty() {
         writeln!(
             out,
-            "\n{:16} {:>7} {:>7} {:>10}  sees no loss below",
-            "planted", "named", "wrong", "disturbed"
+            "\n{:16} {:>7} {:>7} {:>10} {:>10}  sees no loss below",
+            "planted", "named", "wrong", "undecided", "disturbed"
         )?;
     }
     for plant in chosen {
@@ -62,19 +64,32 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
                     say::say(&format!("{}: {why}", plant.name));
                     break;
                 }
-                Answer::Wrong(trial) | Answer::Disturbed(trial) => {
+                Answer::Wrong(trial) => {
                     tally.wrong += 1;
-                    say::say(&format!("{}: {}", plant.name, told(&trial)));
+                    say::say(&format!("{}: {}", plant.name, reported(&trial)));
+                }
+                Answer::Disturbed(trial) => {
+                    tally.undecided += 1;
+                    let last = reported(&trial);
+                    say::say(&format!(
+                        "{}: the machine disturbed every trial; the last one: {last}",
+                        plant.name
+                    ));
                 }
             }
             if stop.load(Ordering::Relaxed) {
                 return Ok(Outcome::Interrupted);
             }
         }
-        let Tally { named, wrong, disturbed } = tally;
+        let Tally { named, wrong, undecided, disturbed } = tally;
         let least = invisible_loss(plant.frames);
-        writeln!(out, "{:16} {named:>7} {wrong:>7} {disturbed:>10}  {least:.1e}", plant.name)?;
+        writeln!(
+            out,
+            "{:16} {named:>7} {wrong:>7} {undecided:>10} {disturbed:>10}  {least:.1e}",
+            plant.name
+        )?;
         good &= wrong == 0;
+        decided &= undecided == 0;
     }
     if times_delays {
         let proofs = delays(&checker, &stop)?;
@@ -84,10 +99,14 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
     if stop.load(Ordering::Relaxed) {
         return Ok(Outcome::Interrupted);
     }
-    Ok(if good { Outcome::Done } else { Outcome::Unfit })
+    Ok(match (good, decided) {
+        (false, _) => Outcome::Unfit,
+        (true, false) => Outcome::NotAllValid,
+        (true, true) => Outcome::Done,
+    })
 }
 
-/// Every delay in turn, again and again.
+/// Every delay alternately, again and again.
 fn delays(checker: &Checker, stop: &AtomicBool) -> Result<Vec<Proof>> {
     let mut check = checker.delays()?;
     let mut pairs: [Vec<Pair>; DELAYS.len()] = Default::default();
@@ -132,7 +151,7 @@ fn latency_table(proofs: &[Proof]) -> String {
 }
 
 /// What a trial says of itself.
-fn told(trial: &Trial) -> String {
+fn reported(trial: &Trial) -> String {
     let findings: Vec<String> = trial.findings.iter().map(ToString::to_string).collect();
     let findings = if findings.is_empty() { "nothing was found".into() } else { findings.join("; ") };
     format!("{findings} ({} trial{})", trial.verdict.name(), reasons(trial))

@@ -7,11 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod bottleneck;
 mod capture;
 mod detect;
 #[cfg(test)]
 mod documents;
+mod flows;
 mod frames;
+mod known;
 mod machine;
 mod node;
 mod records;
@@ -19,13 +22,15 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bottleneck::Bottleneck;
 pub(crate) use capture::{Capture, Pps};
 pub(crate) use detect::Detect;
+pub(crate) use flows::Flows;
 pub(crate) use frames::{Generate, Receive};
-pub(crate) use machine::{Bench, Check, Conformance, Doctor, Pages, Setup};
+pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setup};
 pub(crate) use node::{NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
-    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Trend,
+    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Side, Trend,
 };
 pub(crate) use run::{PlanCommand, Run, Sets};
 
@@ -64,6 +69,7 @@ impl Cli {
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let cli = Cli::try_parse_from(words)?;
         match &cli.command {
+            Command::Run(run) => run.check()?,
             Command::Generate(generate) => generate.check()?,
             Command::Capture(capture) => capture.check()?,
             _ => {}
@@ -89,7 +95,8 @@ pub(crate) enum Command {
     /// Write one run for other programs or for a paper
     ///
     /// csv: one line per trial. figures: one line per rate or other figure, as CSV. jsonl: one JSON object per line, each with its kind. prometheus: text format for
-    /// the textfile collector of node_exporter. markdown, latex: the tables that the RFCs ask for.
+    /// the textfile collector of node_exporter. markdown, latex, tabular: the tables that the RFCs ask for. svg: the drawings of
+    /// the report.
     Export(Export),
     /// Say for each point whether later runs are faster or slower than the first, or that no difference is shown
     ///
@@ -112,7 +119,7 @@ pub(crate) enum Command {
     /// `weir generate`.
     ///
     /// Latency is the difference of two clocks: it has a meaning where the sender runs on this machine, or a
-    /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the far end and
+    /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the remote end and
     /// `weir receive` beside `weir generate`, on the same interface.
     Receive(Receive),
     /// Watch an interface for attacks: hosts that receive or send more than a configured or learned limit
@@ -123,11 +130,22 @@ pub(crate) enum Command {
     Detect(Detect),
     /// Capture frames of any kind to files, or count them, and account for each of them
     ///
-    /// `--rung auto` takes the fastest method that the interface and the privileges allow, and says which and why. All
+    /// `--method auto` takes the fastest method that the interface and the privileges allow, and says which and why. All
     /// privileges are given up once everything is open.
     Capture(Box<Capture>),
     /// Count the frames that arrive at an interface: one line per second
     Pps(Pps),
+    /// Be a bottleneck between two interfaces: a rate, a buffer exact to the byte, a queue, delays and losses
+    ///
+    /// What tc's netem and tbf do together, without kernel modules, and what they cannot: a buffer of any size at any rate, fifteen
+    /// queues, a delay for each path, a schedule of rates. Departures are computed on an exact clock; how late frames really left
+    /// is part of the result. Frames pass unchanged but for ECN marks; the senders' offloads may stay on.
+    Bottleneck(Box<Bottleneck>),
+    /// Load a path with TCP flows, and count them where they arrive: each has a congestion control, a path and a start of its own
+    ///
+    /// All flows are connected before the first one sends; how far apart they began is reported. Goodput is what arrived in an
+    /// interval, over the interval as it was. A flow without progress for five retransmission timeouts is named.
+    Flows(Box<Flows>),
     /// Try the requirements that the RFCs have for a NAT, and print which are met
     ///
     /// Each requirement is a scenario: packets in, packets out, dropped with a reason. All of them run against weir's
@@ -143,13 +161,15 @@ pub(crate) enum Command {
     Setup(Setup),
     /// Say what this machine can measure, and what prevents it
     Doctor(Doctor),
+    /// Say how a server is built: processes, threads or event loops
+    Inspect(Inspect),
     /// Plant faults on a wire and see whether each is named, and nothing else
     ///
     /// Loss from 1e-2 to 1e-6, bursts of loss, reordering, duplicates, corruption, delay, standstills; then a tester
     /// that gets no CPU, and a second run beside it. At last the latency through a device that adds a known delay. The
     /// result says whether measurements on this machine can be trusted.
     Check(Check),
-    /// Be the far end of a tester on two hosts: started over SSH by `weir run`, see `far` in `weir plan options`
+    /// Be the remote end of a tester on two hosts: started over SSH by `weir run`, see `remote` in `weir plan options`
     #[command(hide = true)]
     PortAgent,
     /// Undo what a killed run left behind
@@ -171,7 +191,7 @@ pub(crate) enum Command {
 }
 
 /// Where records are.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Store {
     /// File with the records [default: weir/records.db in the XDG data folder]
     #[arg(long, value_name = "FILE", env = "WEIR_STORE")]

@@ -1,17 +1,24 @@
 //! `weir compare`: later runs against the first.
 
 use std::io::Write;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use weir_config::plain;
 use weir_lab::compare::{self, Across, Compared, Verdict};
+use weir_lab::record::{Run, RunState};
+use weir_lab::run_data::RunData;
+use weir_lab::store::Store;
 
-use crate::cli::{self, AcrossKind, FailOn};
+use crate::cli::{self, AcrossKind, FailOn, Side};
 use crate::{Outcome, records};
 
 pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outcome> {
-    let store = records::open(&arguments.store)?;
-    let runs = arguments.runs.iter().map(|&id| records::find(&store, id)).collect::<Result<Vec<_>>>()?;
+    let runs = sides(arguments)?;
+    if !arguments.fail_on.is_empty() {
+        // Who asks for a verdict gets none from a part of a run.
+        runs.iter().try_for_each(check_complete)?;
+    }
     let across: Vec<Across> = arguments.across.iter().map(|&kind| across(kind)).collect();
     let (base, others) = runs.split_first().expect("clap asks for two");
     let compared: Vec<_> = others.iter().map(|other| compare::compare(base, other, &across)).collect();
@@ -21,8 +28,88 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
         let texts: Vec<_> = compared.iter().map(compare::text).collect();
         write!(out, "{}", plain(&texts.join("\n")))?;
     }
-    let fails = arguments.fail_on.iter().any(|on| compared.iter().any(|c| has(c, *on)));
+    let fails = compared.iter().any(|compared| fails(compared, &arguments.fail_on));
     Ok(if fails { Outcome::Differs } else { Outcome::Done })
+}
+
+/// The run that a new one of this plan is compared with.
+pub(crate) fn baseline(side: &Side, store: &Store, plan: &str) -> Result<RunData> {
+    let data = one(side, Some(store), Some(plan))?;
+    check_complete(&data)?;
+    Ok(data)
+}
+
+/// A new run against that. What another machine exported may be of another processor and kernel.
+pub(crate) fn with_baseline(base: &RunData, data: &RunData, side: Option<&Side>) -> Compared {
+    match side {
+        Some(Side::File(_)) => compare::compare(base, data, &[Across::Machine, Across::Kernel]),
+        _ => compare::compare(base, data, &[]),
+    }
+}
+
+/// The second of two against the first.
+pub(crate) fn sides_of([base, other]: &[RunData; 2]) -> Compared {
+    compare::compare(base, other, &[])
+}
+
+/// For a terminal.
+pub(crate) fn shown(compared: &Compared) -> String {
+    plain(&compare::text(compared)).into_owned()
+}
+
+/// Has a point a verdict that the user wants to hear of?
+pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
+    on.iter().any(|on| has(compared, *on))
+}
+
+/// The runs that are named. `last` is of the plan of the first one, or of the last complete run where that is the first.
+fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
+    let needs_store = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
+    let store = needs_store.then(|| records::open_to_read(&arguments.store)).transpose()?;
+    let mut runs: Vec<RunData> = Vec::new();
+    for side in &arguments.runs {
+        let plan = runs.first().map(|base| base.run.plan.as_str());
+        let run = one(side, store.as_ref(), plan)?;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+fn one(side: &Side, store: Option<&Store>, plan: Option<&str>) -> Result<RunData> {
+    match (side, store) {
+        (Side::File(path), _) => exported(path),
+        (Side::Number(id), Some(store)) => records::find(store, cli::RunId::Number(*id)),
+        (Side::Last, Some(store)) => records::find(store, cli::RunId::Number(last_complete(store, plan)?)),
+        (_, None) => unreachable!("opened for these"),
+    }
+}
+
+/// Number of the last complete run of this plan, or of any.
+fn last_complete(store: &Store, plan: Option<&str>) -> Result<i64> {
+    let is_it = |run: &&Run| run.state == RunState::Complete && plan.is_none_or(|plan| run.plan == plan);
+    let runs = store.runs()?;
+    let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
+    let found = runs.iter().rev().find(is_it);
+    found.map(|run| run.id).with_context(|| format!("no complete run{of} was kept: see `weir list`"))
+}
+
+/// A run as `weir show --json` writes it.
+fn exported(path: &Path) -> Result<RunData> {
+    let name = path.display();
+    let text = std::fs::read(path)
+        .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
+}
+
+fn check_complete(data: &RunData) -> Result<()> {
+    let (id, state) = (data.run.id, data.run.state);
+    ensure!(
+        state == RunState::Complete,
+        "run {id} is {}: --fail-on needs complete runs; `weir run --resume {id}` measures the rest",
+        weir_lab::run_data::state_name(state)
+    );
+    Ok(())
 }
 
 fn across(kind: AcrossKind) -> Across {

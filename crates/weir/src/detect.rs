@@ -10,8 +10,9 @@ mod actions;
 mod announcer;
 mod captures;
 mod program;
+mod prometheus;
 mod replay;
-mod told;
+mod reported;
 mod webhook;
 mod writer;
 
@@ -25,18 +26,19 @@ use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use weir_capture::privilege::User;
+use weir_capture::privilege::{User, to_become};
 use weir_capture::source::{Source, Wanted};
 use weir_detect::{Config, Engine, Event, Status};
 use weir_packet::headers::{self, Headers};
 use weir_port::capture::{Frame, Options, Queue};
 
+use crate::prometheus::Server;
 use crate::run::stop_flag;
 use crate::{Outcome, capture, cli, say};
 use actions::Actions;
 use captures::Captures;
 use replay::replay;
-use told::{Page, Teller};
+use reported::{Page, Teller};
 
 const EXAMPLE: &str = include_str!("../../../examples/detect.toml");
 /// Headers are all that is looked at: Ethernet, four tags, IPv6 with extensions, TCP.
@@ -108,8 +110,12 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     };
     let config = read_config(config)?;
     let queues = if arguments.read.is_none() { open(arguments)? } else { Vec::new() };
+    let scraped = arguments.prometheus.map(capture::listen).transpose()?;
     // What looks at frames, and what acts upon them, has no privileges any more.
     let keep = arguments.keep_privileges || arguments.read.is_some();
+    if let (Some(spec), false) = (&config.actions.captures, keep) {
+        Captures::prepare(spec, to_become())?;
+    }
     let user = if keep { None } else { capture::give_up_privileges()? };
     let actions = Actions::start(&config.actions).map_err(|error| as_user(error, user))?;
     let random = RandomState::new();
@@ -120,15 +126,16 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     let mut judge = Judge { engine, events: Vec::new(), captures };
     let teller = Teller::new(arguments.json, actions);
     let mut page = Page::new(out);
+    let server = scraped.map(Server::start).transpose()?;
     let outcome = match &arguments.read {
         Some(file) => replay(file, &mut judge, teller, &mut page).map(|()| Outcome::Done),
-        None => watch(arguments, queues, &mut judge, teller, &mut page),
+        None => watch(arguments, queues, (&mut judge, server), teller, &mut page),
     };
     if let (Some(captures), Some(written)) = (judge.captures, written) {
         captures.finish();
-        written.wait(told::LAST_WAIT);
+        written.wait(reported::LAST_WAIT);
     }
-    // Whoever cannot be told is told this alone.
+    // Who gets no announcement hears this alone.
     page.finish().and(outcome)
 }
 
@@ -170,7 +177,7 @@ impl Lines {
 fn watch(
     arguments: &cli::Detect,
     queues: Vec<Box<dyn Queue>>,
-    judge: &mut Judge,
+    (judge, server): (&mut Judge, Option<Server>),
     teller: Teller,
     page: &mut Page<'_, impl Write>,
 ) -> Result<Outcome> {
@@ -180,7 +187,7 @@ fn watch(
     let broken = Arc::new(AtomicBool::new(false));
     let lines = Lines { lines: sender, broken: broken.clone() };
     let worked = std::thread::scope(|scope| {
-        let act = || act(arguments, queues, judge, teller, &stop, lines);
+        let act = || act(arguments, queues, (judge, server), teller, &stop, lines);
         let actor = std::thread::Builder::new().name("actor".into()).spawn_scoped(scope, act)?;
         for line in receiver {
             page.write(&line);
@@ -196,7 +203,7 @@ fn watch(
 fn act(
     arguments: &cli::Detect,
     queues: Vec<Box<dyn Queue>>,
-    judge: &mut Judge,
+    (judge, server): (&mut Judge, Option<Server>),
     mut teller: Teller,
     stop: &AtomicBool,
     lines: Lines,
@@ -217,6 +224,9 @@ fn act(
         while !workers.is_empty() && !is_over() {
             std::thread::park_timeout(WAIT);
             judge_now(&shared, &mut teller, &lines);
+            if let Some(server) = &server {
+                server.tell(prometheus::page(&shared.judge().engine.status()));
+            }
             while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
                 let ended = workers.swap_remove(n).join().expect("a worker does not panic");
                 if let Err(error) = &ended
@@ -261,9 +271,9 @@ fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
         let options =
             Options { snap: SNAP, sockets: arguments.threads, promiscuous: true, ..Options::default() };
         let options = capture::with_buffer(options, arguments.buffer);
-        let wanted = Wanted { rung: arguments.rung.asked(), options, filter: String::new() };
+        let wanted = Wanted { method: arguments.method.asked(), options, filter: String::new() };
         let source = Source::open(link, wanted)?;
-        say::say(&format!("{}: {}, {}", link.name, source.rung, source.reason));
+        say::say(&format!("{}: {}, {}", link.name, source.method, source.reason));
         say::notes(&source.obstacles);
         queues.extend(source.into_queues());
     }

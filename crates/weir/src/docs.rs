@@ -12,7 +12,7 @@ use crate::cli::Cli;
 /// Exit codes beside 0, 1 and 2, by command; what they mean is in the help of `weir`.
 const CODES: &[(&str, &[&str])] = &[
     ("weir", &["3", "4", "130"]),
-    ("weir-run", &["3", "130"]),
+    ("weir-run", &["3", "4", "130"]),
     ("weir-compare", &["4"]),
     ("weir-generate", &["130"]),
     ("weir-receive", &["130"]),
@@ -26,7 +26,28 @@ const CODES: &[(&str, &[&str])] = &[
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "weir", &mut text);
-    text
+    with_interfaces(shell, &String::from_utf8_lossy(&text)).into_bytes()
+}
+
+/// The same with the interfaces of the machine where one is asked for: clap knows none but those of today.
+fn with_interfaces(shell: Shell, text: &str) -> String {
+    const LIST: &str = "command ls /sys/class/net 2>/dev/null";
+    let is_option = |line: &str| ["--interface)", "--interfaces)", "-i)"].contains(&line.trim());
+    let mut after_option = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = match shell {
+            Shell::Bash if after_option => {
+                line.replace("compgen -f", &format!("compgen -W \"$({LIST})\" --"))
+            }
+            Shell::Zsh => line.replace(":IF:_default", ":IF:_net_interfaces"),
+            Shell::Fish if line.contains(" -l interface") => format!("{line} -f -a \"({LIST})\""),
+            _ => line.to_string(),
+        };
+        after_option = is_option(&line);
+        lines.push(line);
+    }
+    lines.join("\n") + "\n"
 }
 
 /// Writes the man page of weir.
@@ -163,6 +184,19 @@ mod tests {
         for shell in Shell::value_variants() {
             assert!(String::from_utf8(completions(*shell)).unwrap().contains("generate"), "{shell}");
         }
+    }
+
+    #[test]
+    fn completions_know_plans_methods_and_interfaces() {
+        let of = |shell| String::from_utf8(completions(shell)).unwrap();
+        let bash = of(Shell::Bash);
+        for words in
+            [" rfc2544 ", "auto recv recvmmsg", "compgen -W \"$(command ls /sys/class/net 2>/dev/null)\" -- "]
+        {
+            assert!(bash.contains(words), "{words}");
+        }
+        assert!(of(Shell::Zsh).contains(":IF:_net_interfaces"));
+        assert!(of(Shell::Fish).contains("-a \"(command ls /sys/class/net"));
     }
 
     #[test]

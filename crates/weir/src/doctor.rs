@@ -1,6 +1,8 @@
 //! `weir doctor`: what this machine can measure, and what is in the way. What can be tried is tried, in
 //! namespaces that vanish at once.
 
+mod load;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +17,7 @@ use weir_lab::record::Machine;
 use weir_lab::rigs;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, object};
-use weir_port::capture::{self, Rung};
+use weir_port::capture::{self, Method};
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
@@ -50,6 +52,12 @@ impl State {
 }
 
 pub(crate) fn run(arguments: &cli::Doctor, out: &mut impl Write) -> Result<Outcome> {
+    if arguments.undo {
+        return load::undo(out);
+    }
+    if let Some(role) = arguments.role {
+        return load::run(role, arguments, out);
+    }
     let findings = examine(arguments);
     // Only what `weir run quick` cannot do without is ever `missing`.
     let fit = findings.iter().all(|finding| finding.state != State::Missing);
@@ -203,11 +211,12 @@ impl Findings {
     fn capture(&mut self) {
         let opened = |bed: &Bed| {
             let name = &bed.ports()[1].ifname;
-            let one = |rung: Rung| match bed.tester().run(|| rung.open(name, &capture::Options::default())) {
-                Ok(_) => Ok(rung.to_string()),
-                Err(error) => Err(format!("{rung}: {error}")),
-            };
-            Rung::all().map(one).partition::<Vec<_>, _>(Result::is_ok)
+            let one =
+                |method: Method| match bed.tester().run(|| method.open(name, &capture::Options::default())) {
+                    Ok(_) => Ok(method.to_string()),
+                    Err(error) => Err(format!("{method}: {error}")),
+                };
+            Method::all().map(one).partition::<Vec<_>, _>(Result::is_ok)
         };
         match bed(DutKind::Wire).map(|bed| opened(&bed)) {
             Ok((open, refused)) => {

@@ -8,6 +8,7 @@ use weir_config::plain;
 use weir_lab::plan;
 
 mod bench;
+mod bottleneck;
 mod capture;
 mod check;
 mod clean;
@@ -17,10 +18,13 @@ mod conformance;
 mod detect;
 mod docs;
 mod doctor;
+mod flows;
 mod generate;
+mod inspect;
 mod interface;
 mod live;
 mod node;
+mod place;
 mod privilege;
 mod progress;
 mod prometheus;
@@ -45,8 +49,12 @@ pub(crate) enum Outcome {
     Unfit,
 }
 
-/// The exit codes are told in the help text of [`cli`].
+/// The exit codes are reported in the help text of [`cli`].
 fn main() -> ExitCode {
+    let own_process = weir_apps::command::run_if_asked().or_else(weir_mail::command::run_if_asked);
+    if let Some(code) = own_process {
+        return code;
+    }
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     match run(cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -63,12 +71,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its causes, each told once: some messages hold their cause, with the remedy behind it.
+/// An error and its causes, each reported once: some messages hold their cause, with the remedy behind it.
 pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
-        told if told.contains(&cause) => text,
-        told => format!("{told}: {cause}"),
+        reported if reported.contains(&cause) => text,
+        reported => format!("{reported}: {cause}"),
     })
 }
 
@@ -79,7 +87,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn run(command: Command) -> Result<Outcome> {
     if let Command::PortAgent = command {
         // Several of its threads write to standard output.
-        return Ok(weir_lab::frames::far::serve().map(|()| Outcome::Done)?);
+        return Ok(weir_lab::frames::remote::serve().map(|()| Outcome::Done)?);
     }
     let mut out = io::stdout().lock();
     match command {
@@ -89,10 +97,13 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Detect(arguments) => return detect::run(&arguments, &mut out),
         Command::Capture(arguments) => return capture::capture(&arguments, &mut out),
         Command::Pps(arguments) => return capture::pps(&arguments, &mut out),
+        Command::Bottleneck(arguments) => return bottleneck::run_one(&arguments, &mut out),
+        Command::Flows(arguments) => return flows::run_one(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
         Command::Node(command) => return node::run(&command, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
+        Command::Inspect(arguments) => return inspect::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
         Command::Bench(bench) => bench::run(&bench, &mut out),
         Command::Check(arguments) => return check::run(&arguments, &mut out),
@@ -144,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_is_told_once() {
+    fn each_cause_is_reported_once() {
         let cause = || io::Error::from(ErrorKind::NotFound);
         let error = anyhow::Error::from(cause()).context("cannot read x").context("run 1 has failed");
         assert_eq!(with_causes(&error), "run 1 has failed: cannot read x: entity not found");

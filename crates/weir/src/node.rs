@@ -14,8 +14,9 @@ mod control;
 mod mishaps;
 mod notes;
 mod owner;
+mod reported;
 mod request;
-mod told;
+mod shown;
 mod unit;
 
 use std::cell::RefCell;
@@ -134,7 +135,8 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let mut notes = Notes { events, blocks, unwritten: &unwritten };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
-    let page = |node: &Node| told::prometheus(&node.snapshots(), &names) + &told::unwritten(&unwritten);
+    let page =
+        |node: &Node| reported::prometheus(&node.snapshots(), &names) + &reported::unwritten(&unwritten);
     unit::tell_ready()?;
     // Clients are answered by threads of their own: what happens in the node is written down whatever they do.
     let (alive, over) = UnixStream::pair().context("a socket to end the others")?;
@@ -166,12 +168,12 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 /// Reports panics of the node, and tells the counters, until it ends or shall end.
 fn watch(node: &Node, (names, mishaps): (&[String], &mut Mishaps), tell: impl Fn(), stop: &AtomicBool) {
     tell();
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     while !stop.load(Ordering::Relaxed) && !node.has_ended() {
         std::thread::sleep(LOOK);
         mishaps.look(node, names);
-        if told.elapsed() >= TELL {
-            told = Instant::now();
+        if reported.elapsed() >= TELL {
+            reported = Instant::now();
             tell();
         }
     }
@@ -188,7 +190,7 @@ fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     kept.sync();
 }
 
-/// Drains the node and tells the books.
+/// Drains the node and returns the accounting.
 fn end(
     node: Node,
     notes: &mut Notes<'_>,
@@ -199,10 +201,10 @@ fn end(
     let mut ended = node.stop();
     // Also where a port was of no more use.
     notes.end(&mut ended);
-    let books = told::counters(&ended.threads?, names);
+    let accounting = reported::counters(&ended.threads?, names);
     match json {
-        true => writeln!(out, "{books}")?,
-        false => out.write_all(told::text(&books).as_bytes())?,
+        true => writeln!(out, "{accounting}")?,
+        false => out.write_all(reported::text(&accounting).as_bytes())?,
     }
     Ok(Outcome::Done)
 }
@@ -211,7 +213,7 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
     let answer = control::ask(&arguments.socket.found()?, &control::show(arguments.what))?;
     match arguments.json {
         true => writeln!(out, "{answer}")?,
-        false => out.write_all(told::text(&answer).as_bytes())?,
+        false => out.write_all(shown::text(arguments.what, &answer).as_bytes())?,
     }
     Ok(())
 }
@@ -219,7 +221,7 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
 fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     let name = arguments.file.display().to_string();
     let text = text_of(&arguments.file).with_context(|| format!("cannot read {name}"))?;
-    // Mistakes are told here, whether or not a node runs. It cannot read the files any more that the text names.
+    // Mistakes are reported here, whether or not a node runs. It cannot read the files any more that the text names.
     let files = RefCell::new(BTreeMap::new());
     Config::read(&name, &text, &|other| {
         let text = beside(&arguments.file, other)?;

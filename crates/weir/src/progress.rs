@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_config::plain;
 use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
@@ -13,6 +13,9 @@ use weir_lab::run::Event;
 use crate::say::say;
 use crate::time::in_words;
 use crate::units::rate;
+
+/// A picture that changes more often is not read faster, and fills a log of the terminal.
+const REDRAWS_PER_S: u8 = 2;
 
 /// Tells what goes on, on standard error.
 pub(crate) struct Progress {
@@ -38,7 +41,7 @@ struct State {
     /// What was done when the first trial began: an interrupted run goes on with some points done.
     begun: Option<f64>,
     /// Trials of each point by its number in the store, and how many of them are not valid: an experiment
-    /// may take its points in turns.
+    /// may take its points alternately.
     trials: HashMap<i64, (usize, usize)>,
     offered: String,
 }
@@ -47,8 +50,11 @@ impl Progress {
     /// `estimate` is the longest time that the plan can take; `verbose`: each trial has a line.
     pub(crate) fn new(estimate: Duration, verbose: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() {
-            let style = ProgressStyle::with_template("{bar:24} {msg}").expect("a valid template");
-            ProgressBar::new(1000).with_style(style)
+            // What is measured, cut at the edge of the terminal, and below it how far.
+            let style =
+                ProgressStyle::with_template("{wide_msg}\n{bar:40} {prefix}").expect("a valid template");
+            ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_S))
+                .with_style(style)
         } else {
             ProgressBar::hidden()
         };
@@ -85,9 +91,12 @@ impl Progress {
             Event::Ended(trial) => self.ended(&mut state, trial),
             Event::Result(point, result) => {
                 let trials = state.trials.remove(&point.id).unwrap_or_default();
+                let trials = if self.verbose { Some(trials) } else { None };
                 self.line(&result_line(point, result, trials));
             }
-            Event::Note(note) => self.line(&format!("note: {note}")),
+            // Notes are in the report.
+            Event::Note(note) if self.verbose => self.line(&format!("note: {note}")),
+            Event::Note(_) => {}
         }
     }
 
@@ -113,14 +122,14 @@ impl Progress {
         let count = state.count.max(1) as f64;
         self.bar.set_position((state.done / count * 1000.0) as u64);
         let message = format!(
-            "{}/{} {}{}{}, {}",
+            "point {} of {}: {}{}{}",
             state.done as usize + 1,
             state.count,
             state.place,
             state.procedure.map_or(String::new(), |name| format!(", {name}")),
             if state.offered.is_empty() { String::new() } else { format!(" at {}", state.offered) },
-            self.time_left(state)
         );
+        self.bar.set_prefix(self.time_left(state));
         self.bar.set_message(plain(&message).into_owned());
     }
 
@@ -162,18 +171,26 @@ fn place(point: &Point) -> String {
     format!("{} {} bytes{cpus}", point.dut, point.frame)
 }
 
-fn result_line(point: &Point, result: &PointResult, (trials, not_valid): (usize, usize)) -> String {
-    if result.goals.is_empty() && trials == 0 {
-        return format!("{}: {}", place(point), result.search);
-    }
-    let doubts = match not_valid {
-        0 => String::new(),
-        n => format!(", {n} not valid"),
+/// What was found at a point; `trials`: how many there were, and how many of them are not valid.
+fn result_line(point: &Point, result: &PointResult, trials: Option<(usize, usize)>) -> String {
+    let trials = match trials {
+        None | Some((0, _)) => String::new(),
+        Some((trials, 0)) => format!(" ({trials} trials)"),
+        Some((trials, not_valid)) => format!(" ({trials} trials, {not_valid} not valid)"),
     };
     let goals: Vec<String> = result.goals.iter().map(goal).collect();
-    let found = if goals.is_empty() { figures(result) } else { goals };
+    let found =
+        if goals.is_empty() { figures(result) } else { capacity(result).into_iter().chain(goals).collect() };
     let found = if found.is_empty() { result.search.clone() } else { found.join(", ") };
-    format!("{}: {found} ({trials} trials{doubts})", place(point))
+    format!("{}: {found}{trials}", place(point))
+}
+
+/// What a point forwards in overload, its headline where that was measured.
+fn capacity(result: &PointResult) -> Option<String> {
+    let figure = result.procedures.iter().find(|p| p.procedure == "capacity")?.figures.first()?;
+    let interval =
+        figure.interval.map_or(String::new(), |(low, high)| format!(" ({} to {})", rate(low), rate(high)));
+    Some(format!("capacity {}{interval}", rate(figure.value?)))
 }
 
 /// The first figures of a point for whose rate nobody searched.

@@ -65,6 +65,11 @@ pub(crate) fn metric(page: &mut String, name: &str, help: &str, values: impl Ite
     }
 }
 
+/// Adds a value that may also become less.
+pub(crate) fn gauge(page: &mut String, name: &str, help: &str, value: u64) {
+    *page += &format!("# HELP weir_{name} {help}\n# TYPE weir_{name} gauge\nweir_{name} {value}\n");
+}
+
 /// A value of a label.
 pub(crate) fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")

@@ -95,8 +95,9 @@ fn remarks(arrivals: &Arrivals) -> Vec<String> {
     let grouped: u64 = arrivals.groups.iter().map(|g| g.counts.received + g.counts.duplicated).sum();
     if arrivals.frames > grouped {
         let others = arrivals.frames - grouped;
-        remarks
-            .push(format!("{others} frames are of flow groups from {GROUPS} on, which are not told apart."));
+        remarks.push(format!(
+            "{others} frames are of flow groups from {GROUPS} on, which are not distinguished."
+        ));
     }
     if arrivals.ring_drops > 0 {
         let drops = arrivals.ring_drops;

@@ -1,6 +1,7 @@
 //! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: looking at what was kept.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
@@ -10,22 +11,33 @@ use weir_lab::store::{self, Store};
 use weir_lab::trend::{self, Filter};
 
 use crate::cli::ExportFormat;
-use crate::{cli, run, say};
+use crate::place::{Place, REPORT};
+use crate::{cli, say};
 
-/// Opens the file that the user names, or the one in the data folder.
+/// The file that the user names, or the one in the data folder.
+pub(crate) fn path(arguments: &cli::Store) -> Result<PathBuf> {
+    if let Some(path) = &arguments.store {
+        return Ok(path.clone());
+    }
+    let variable = |name| std::env::var_os(name);
+    Ok(store::default_path(variable("XDG_DATA_HOME").as_deref(), variable("HOME").as_deref())?)
+}
+
+/// Opens it, and makes it if it is not there.
 pub(crate) fn open(arguments: &cli::Store) -> Result<Store> {
-    let path = match &arguments.store {
-        Some(path) => path.clone(),
-        None => {
-            let variable = |name| std::env::var_os(name);
-            store::default_path(variable("XDG_DATA_HOME").as_deref(), variable("HOME").as_deref())?
-        }
-    };
-    Ok(Store::open(&path)?)
+    Ok(Store::open(&path(arguments)?)?)
+}
+
+/// Opens it to look at what was kept: a file that the user names must be there.
+pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<Store> {
+    match &arguments.store {
+        Some(path) => Ok(Store::open_existing(path)?),
+        None => open(arguments),
+    }
 }
 
 pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
-    let store = open(&arguments.store)?;
+    let store = open_to_read(&arguments.store)?;
     let runs = store.runs()?;
     say::notes(&store.damaged());
     if arguments.json {
@@ -35,7 +47,7 @@ pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
 }
 
 pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
-    let data = find(&open(&arguments.store)?, arguments.run)?;
+    let data = find(&open_to_read(&arguments.store)?, arguments.run)?;
     let text = match (arguments.json, arguments.csv) {
         (true, _) => export::json(&data) + "\n",
         (_, true) => export::csv(&data),
@@ -45,14 +57,17 @@ pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
 }
 
 pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()> {
-    let store = open(&arguments.store)?;
+    let store = open_to_read(&arguments.store)?;
     let runs = arguments.runs.iter().map(|&id| find(&store, id)).collect::<Result<Vec<_>>>()?;
-    let path = run::write_report(&runs, arguments.output.as_deref())?;
+    let path = Place::of(arguments.output.as_deref(), &arguments.store)?.write(&runs)?;
     Ok(writeln!(out, "{}", path.display())?)
 }
 
 pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()> {
-    let data = find(&open(&arguments.store)?, arguments.run)?;
+    let data = find(&open_to_read(&arguments.store)?, arguments.run)?;
+    if let ExportFormat::Svg = arguments.format {
+        return drawings(&data, arguments.output.as_deref(), out);
+    }
     let text = match arguments.format {
         ExportFormat::Csv => export::csv(&data),
         ExportFormat::Figures => export::figures(&data),
@@ -60,16 +75,32 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
         ExportFormat::Prometheus => export::prometheus(&data),
         ExportFormat::Markdown => export::markdown(&data),
         ExportFormat::Latex => export::latex(&data),
+        ExportFormat::Tabular => export::tabular(&data),
+        ExportFormat::Svg => unreachable!("see above"),
     };
     match &arguments.output {
-        Some(path) => weir_disk::replace(path, text.as_bytes(), run::REPORT)
+        Some(path) => weir_disk::replace(path, text.as_bytes(), REPORT)
             .with_context(|| format!("cannot write to {}", path.display())),
         None => Ok(out.write_all(text.as_bytes())?),
     }
 }
 
+/// Writes a file for each drawing and says which.
+fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Result<()> {
+    let folder = folder.context("drawings are files: name a folder for them with -o")?;
+    weir_disk::as_caller(|| std::fs::create_dir_all(folder))
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (name, text) in export::svg(data) {
+        let path = folder.join(name);
+        weir_disk::replace(&path, text.as_bytes(), REPORT)
+            .with_context(|| format!("cannot write to {}", path.display()))?;
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(())
+}
+
 pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> {
-    let store = open(&arguments.store)?;
+    let store = open_to_read(&arguments.store)?;
     let filter = Filter { goals: arguments.goals.clone(), settings: arguments.settings.clone() };
     let runs = store.runs()?.into_iter().filter(|run| run.plan == arguments.plan);
     let with_points = runs.map(|run| store.points(run.id).map(|points| (run, points)));
@@ -80,7 +111,7 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     };
     match &arguments.output {
         Some(path) => {
-            weir_disk::replace(path, trend::html(&trend).as_bytes(), run::REPORT)
+            weir_disk::replace(path, trend::html(&trend).as_bytes(), REPORT)
                 .with_context(|| format!("cannot write the trend to {}", path.display()))?;
             Ok(writeln!(out, "{}", path.display())?)
         }

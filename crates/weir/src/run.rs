@@ -1,131 +1,215 @@
 //! `weir run`: a plan from its text to its report.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use weir_config::plain;
+use weir_lab::export;
 use weir_lab::plan::{self, Plan};
-use weir_lab::record::{Purpose, Verdict};
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
-use weir_lab::{export, report};
+use weir_lab::store::Store;
 
+use crate::place::Place;
 use crate::progress::Progress;
-use crate::{Outcome, clean, cli, privilege, records, say, time};
+use crate::{Outcome, clean, cli, compare, privilege, records, say, time};
 
-/// Who may read a report.
-pub(crate) const REPORT: u32 = 0o644;
+mod repeat;
 
-/// Runs the plan, writes its report, says where it is.
+/// Runs the plan, writes its report, says where it is; or repeats a plan.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
-    // A wrong plan is told before anything else is done.
-    let new_plan = arguments.plan.as_ref().map(|name| arguments.sets.load(name)).transpose()?;
-    if !arguments.no_report {
-        check_folder(arguments.report.as_deref().unwrap_or(Path::new("report")))?;
+    match arguments.repeated() {
+        Some(plan) => repeat::run(arguments, plan, out),
+        None => Ok(once(arguments, out)?.1),
     }
-    let is_simulated = new_plan.as_ref().is_some_and(|plan| plan.experiment.is_simulated());
-    let means = if is_simulated { privilege::Means::none() } else { privilege::obtain(arguments.tester)? };
-    let stop = stop_flag()?;
-    let store = records::open(&arguments.store)?;
-    let undone = clean::undo(&store)?;
-    let past = arguments.resume.map(|id| records::find_whole(&store, id)).transpose()?;
-    let plan = match (new_plan, &past) {
+}
+
+/// Runs one plan, or two alternately; the number of the run and how it went.
+fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
+    // A wrong plan is reported before anything else is done.
+    let plans =
+        arguments.plans.iter().map(|name| arguments.sets.load(name)).collect::<Result<Vec<_>, _>>()?;
+    let place = Place::of(arguments.report.as_deref(), &arguments.store)?;
+    if !arguments.no_report {
+        place.check()?;
+    }
+    let session = Session::open(arguments, &plans)?;
+    if let [a, b] = &plans[..] {
+        return Ok((0, session.side_by_side([a, b], &place, out)?));
+    }
+    let past = arguments.resume.map(|id| records::find_whole(&session.store, id)).transpose()?;
+    let plan = match (plans.into_iter().next(), &past) {
         (Some(plan), _) => plan,
         (None, Some(data)) => plan::reload(&data.run.plan, &data.run.plan_toml)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let progress = (!arguments.quiet).then(|| {
-        say::notes(&undone);
-        announce(&plan);
-        say::notes(&means.limits);
-        Progress::new(plan.estimate(), arguments.verbose)
-    });
-    let number = AtomicI64::new(0);
-    let observe = |event: Event| {
-        if let Event::Run(run) = &event {
-            number.store(run.id, Ordering::Relaxed);
-        }
-        if let Some(progress) = &progress {
-            progress.tell(event);
-        }
-    };
-    let options = Options {
-        seed: arguments.seed.unwrap_or_else(fresh_seed),
-        tester: means.tester,
-        tester_limits: means.limits,
-        stop: &stop,
-        observe: &observe,
-    };
-    let result = match past {
-        Some(data) => run::resume(&plan, data, &store, &options),
-        None => run::run(&plan, &store, &options),
-    };
-    progress.iter().for_each(Progress::finish);
-    let (id, interrupted) = match result {
-        Ok(id) => (id, false),
-        Err(RunError::Interrupted(id)) => (id, true),
-        Err(error) => return Err(failed(error, number.into_inner())),
-    };
-    let data = store.run_data(id)?;
+    // A baseline that is not there is reported before two minutes are spent.
+    let against = arguments.against.as_ref();
+    let base = against.map(|side| compare::baseline(side, &session.store, &plan.name)).transpose()?;
+    let (data, interrupted) = session.measure(&plan, past)?;
+    let id = data.run.id;
     // The report first: whoever reads the results may go away. If it cannot be written, there are still the results.
-    let report = (!arguments.no_report)
-        .then(|| write_report(std::slice::from_ref(&data), arguments.report.as_deref()))
-        .transpose();
-    if let (Ok(Some(path)), false) = (&report, arguments.quiet) {
-        say::say(&format!("report: {}", path.display()));
+    let report = (!arguments.no_report).then(|| place.write(std::slice::from_ref(&data))).transpose();
+    let text = match (arguments.json, arguments.verbose) {
+        (true, _) => export::json(&data) + "\n",
+        (false, true) => plain(&export::show(&data)).into_owned() + "\n" + &answer(&data),
+        (false, false) => answer(&data),
+    };
+    let mut written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let mut differs = false;
+    if let Some(base) = base.filter(|_| !interrupted) {
+        let compared = compare::with_baseline(&base, &data, against);
+        differs = compare::fails(&compared, &arguments.fail_on);
+        let text = format!("\n{}", compare::shown(&compared));
+        if arguments.json {
+            say::say(&text)
+        } else {
+            written = written.and_then(|()| out.write_all(text.as_bytes()))
+        }
     }
-    if interrupted && !arguments.quiet {
-        say::say(&format!("interrupted; `weir run --resume {id}` measures the rest"));
+    if !arguments.quiet {
+        if interrupted {
+            say::say(&format!("interrupted; `weir run --resume {id}` measures the rest"));
+        }
+        if let Ok(Some(path)) = &report {
+            say::say(&format!("report: {}", path.display()));
+        }
     }
-    let text = if arguments.json { export::json(&data) + "\n" } else { export::show(&data) };
-    out.write_all(text.as_bytes())?;
+    written?;
     report.with_context(|| format!("`weir report {id} -o FILE` writes the report elsewhere"))?;
-    Ok(match (interrupted, is_believable(&data)) {
+    let outcome = match (interrupted, data.is_believable()) {
         (true, _) => Outcome::Interrupted,
-        (false, true) => Outcome::Done,
         (false, false) => Outcome::NotAllValid,
-    })
+        (false, true) if differs => Outcome::Differs,
+        (false, true) => Outcome::Done,
+    };
+    Ok((id, outcome))
 }
 
-/// Refuses a report in a folder that is not there, or where it could not be written, before anything is measured.
-fn check_folder(report: &Path) -> Result<()> {
-    if report.symlink_metadata().is_ok_and(|there| !there.is_file()) {
-        // A pipe, or a device.
-        return Ok(());
+/// What all runs of a command share.
+struct Session<'a> {
+    arguments: &'a cli::Run,
+    means: privilege::Means,
+    stop: Arc<AtomicBool>,
+    store: Store,
+}
+
+impl Session<'_> {
+    fn open<'a>(arguments: &'a cli::Run, plans: &[Plan]) -> Result<Session<'a>> {
+        let is_simulated =
+            !plans.is_empty() && plans.iter().all(|plan| plan.experiment.without_frames().is_some());
+        let means =
+            if is_simulated { privilege::Means::none() } else { privilege::obtain(arguments.tester)? };
+        let stop = stop_flag()?;
+        let store = records::open(&arguments.store)?;
+        let undone = clean::undo(&store)?;
+        if !arguments.quiet {
+            say::notes(&undone);
+            say::notes(&means.limits);
+        }
+        Ok(Session { arguments, means, stop, store })
     }
-    let folder = report.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let name = folder.display();
-    ensure!(folder.is_dir(), "there is no folder {name} for the report: make it, or change --report");
-    weir_disk::check_writable(folder).with_context(|| {
-        format!(
-            "no report can be written to the folder {name}: change --report, or leave it out with --no-report"
-        )
-    })
+
+    /// Runs a plan, or continues one; whether it was interrupted.
+    fn measure(&self, plan: &Plan, past: Option<RunData>) -> Result<(RunData, bool)> {
+        let progress = (!self.arguments.quiet).then(|| {
+            announce(plan);
+            Progress::new(plan.estimate(), self.arguments.verbose)
+        });
+        let number = AtomicI64::new(0);
+        let observe = |event: Event| {
+            if let Event::Run(run) = &event {
+                number.store(run.id, Ordering::Relaxed);
+            }
+            if let Some(progress) = &progress {
+                progress.tell(event);
+            }
+        };
+        let options = Options {
+            seed: self.arguments.seed.unwrap_or_else(fresh_seed),
+            tester: self.means.tester,
+            tester_limits: self.means.limits.clone(),
+            stop: &self.stop,
+            observe: &observe,
+        };
+        let result = match past {
+            Some(data) => run::resume(plan, data, &self.store, &options),
+            None => run::run(plan, &self.store, &options),
+        };
+        progress.iter().for_each(Progress::finish);
+        let (id, interrupted) = match result {
+            Ok(id) => (id, false),
+            Err(RunError::Interrupted(id)) => (id, true),
+            Err(error) => return Err(failed(error, number.into_inner(), &self.store)),
+        };
+        Ok((self.store.run_data(id)?, interrupted))
+    }
+
+    /// Two plans alternately, another one first each time, and what the second is against the first.
+    fn side_by_side(&self, plans: [&Plan; 2], place: &Place, out: &mut impl Write) -> Result<Outcome> {
+        let times = self.arguments.times;
+        if !self.arguments.quiet {
+            let longest = plans.map(Plan::estimate).iter().sum::<Duration>() * times;
+            say::say(&format!(
+                "{} and {} alternately, {times} times each: at most {} of trials",
+                plans[0].name,
+                plans[1].name,
+                time::in_words(longest)
+            ));
+        }
+        let mut runs: [Vec<RunData>; 2] = Default::default();
+        for round in 0..times as usize {
+            for side in [round % 2, 1 - round % 2] {
+                let (data, interrupted) = self.measure(plans[side], None)?;
+                if interrupted {
+                    say::say("interrupted: what is complete can be compared by `weir compare`");
+                    return Ok(Outcome::Interrupted);
+                }
+                runs[side].push(data);
+            }
+        }
+        let believable = runs.iter().flatten().all(RunData::is_believable);
+        let merged = runs.map(|runs| weir_lab::merged(&runs).expect("at least one of each"));
+        let compared = compare::sides_of(&merged);
+        let text = match self.arguments.json {
+            true => serde_json::to_string_pretty(&compared)? + "\n",
+            false => compare::shown(&compared),
+        };
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if !self.arguments.no_report {
+            let path = place.write(&merged)?;
+            say::say(&format!("report: {}", path.display()));
+        }
+        written?;
+        Ok(match (believable, compare::fails(&compared, &self.arguments.fail_on)) {
+            (false, _) => Outcome::NotAllValid,
+            (true, true) => Outcome::Differs,
+            (true, false) => Outcome::Done,
+        })
+    }
 }
 
 /// What ended run `id`, 0 if it had not begun, and what is left of it.
-fn failed(error: RunError, id: i64) -> anyhow::Error {
+fn failed(error: RunError, id: i64, store: &Store) -> anyhow::Error {
     let error = anyhow::Error::from(error);
+    let trials = |data: RunData| data.points.iter().map(|point| point.trials.len()).sum::<usize>();
     match id {
         0 => error,
+        _ if store.run_data(id).is_ok_and(|data| trials(data) == 0) => {
+            error.context(format!("run {id} has failed before its first trial"))
+        }
         id => error.context(format!(
-            "run {id} has failed; its finished trials are kept, `weir run --resume {id}` goes on"
+            "run {id} has failed; its finished trials are kept, `weir run --resume {id}` continues when the cause is gone"
         )),
     }
 }
 
-/// Writes one report of these runs and returns its path.
-pub(crate) fn write_report(runs: &[RunData], path: Option<&Path>) -> Result<PathBuf> {
-    let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
-    let named = || PathBuf::from(format!("weir-{}-{}.html", runs[0].run.plan, ids.join("-")));
-    let path = path.map_or_else(named, Path::to_path_buf);
-    weir_disk::replace(&path, report::html(runs).as_bytes(), REPORT)
-        .with_context(|| format!("cannot write the report to {}", path.display()))?;
-    Ok(path)
+fn answer(data: &RunData) -> String {
+    plain(&export::answer(data, say::columns())).into_owned()
 }
 
 fn announce(plan: &Plan) {
@@ -137,18 +221,10 @@ fn announce(plan: &Plan) {
     };
     let short = plan.short.map(|time| format!(" (--short: at most {})", time::in_words(time)));
     say::say(&format!(
-        "plan {}: {points}at most {estimate} of trials{}",
+        "plan {}: {points}at most {estimate} of trials, and more if some have to be repeated{}",
         plan.name,
         short.unwrap_or_default()
     ));
-}
-
-/// A point without a single valid trial says nothing; trials that were repeated do not matter.
-fn is_believable(data: &RunData) -> bool {
-    data.points.iter().all(|point| {
-        let mut trials = point.trials.iter().filter(|t| t.purpose != Purpose::WarmUp);
-        point.trials.is_empty() || trials.any(|t| t.verdict == Verdict::Valid)
-    })
 }
 
 /// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once; SIGHUP comes

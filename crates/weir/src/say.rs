@@ -11,6 +11,13 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", plain(text));
 }
 
+/// Columns of the terminal, at least 80; 80 where there is none.
+pub(crate) fn columns() -> usize {
+    const LEAST: usize = 80;
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.map_or(LEAST, |size| usize::from(size.ws_col).max(LEAST))
+}
+
 /// Writes notes, one per line.
 pub(crate) fn notes(notes: &[String]) {
     notes.iter().for_each(|note| say(&format!("note: {note}")));

@@ -1,4 +1,4 @@
-//! `weir capture` and `weir pps` as a user runs them: what is sent is in the file, bit for bit, and the books close.
+//! `weir capture` and `weir pps` as a user runs them: what is sent is in the file, bit for bit, and the frame accounting balances.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use weir_port::capture::Rung;
+use weir_port::capture::Method;
 use weir_port::packet::{BATCH, Sender};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_testbed::namespace::Namespace;
@@ -80,21 +80,21 @@ fn capturing(namespace: &Namespace, line: &str) -> Started {
 impl Ended {
     /// All that was offered was captured, and all that was captured is in the file.
     fn check(&self, frames: usize) {
-        let books = &self.result;
-        assert_eq!(self.code, Some(0), "{} {books}", self.said);
-        let ledger = &books["ledgers"][0];
+        let accounting = &self.result;
+        assert_eq!(self.code, Some(0), "{} {accounting}", self.said);
+        let ledger = &accounting["ledgers"][0];
         for name in ["offered_least", "offered_most", "captured"] {
-            assert_eq!(ledger[name], frames, "{name}: {books}");
+            assert_eq!(ledger[name], frames, "{name}: {accounting}");
         }
         assert_eq!(
             (&ledger["unexplained"], ledger["drops"].as_object().unwrap().len()),
             (&0.into(), 0),
-            "{books}"
+            "{accounting}"
         );
         assert_eq!(
-            (&books["file"]["frames"], &books["file"]["unwritten"]),
+            (&accounting["file"]["frames"], &accounting["file"]["unwritten"]),
             (&frames.into(), &0.into()),
-            "{books}"
+            "{accounting}"
         );
     }
 }
@@ -163,7 +163,7 @@ fn in_order(mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 /// All that was sent is in the files or was dropped by name, in rotated files, under overload and at the end. More frames
 /// than these: `weir check --capture --frames 5M`.
 #[test]
-fn every_rung_accounts_for_every_frame() {
+fn every_method_accounts_for_every_frame() {
     // Where there can be none, it says so.
     let Some(_) = Pair::new() else { return };
     let folder = Folder::new("accounts");
@@ -172,10 +172,11 @@ fn every_rung_accounts_for_every_frame() {
     let output = output(&mut command).unwrap();
     let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}{said}");
-    let rows: Vec<_> = text.lines().filter(|line| line.contains("  ") && !line.starts_with("rung")).collect();
+    let rows: Vec<_> =
+        text.lines().filter(|line| line.contains("  ") && !line.starts_with("method")).collect();
     let numbers =
         |row: &str| -> Vec<u64> { row.split_whitespace().filter_map(|word| word.parse().ok()).collect() };
-    let rungs = Rung::all().filter(|rung| rung.hands_on()).count();
+    let methods = Method::all().filter(|method| method.hands_on()).count();
     let of =
         |way: &str| rows.iter().filter(|row| row.contains(way)).map(|row| numbers(row)).collect::<Vec<_>>();
     for numbers in of("rotated") {
@@ -185,7 +186,7 @@ fn every_rung_accounts_for_every_frame() {
     }
     assert!(of("overload").iter().all(|numbers| numbers[0] == 50_000 && numbers[2] > 0), "dropped: {text}");
     assert!(of("midstream").iter().all(|numbers| numbers[1] > 0 && numbers[3] > 0), "after the end: {text}");
-    assert_eq!([of("rotated").len(), of("overload").len(), of("midstream").len()], [rungs; 3], "{text}");
+    assert_eq!([of("rotated").len(), of("overload").len(), of("midstream").len()], [methods; 3], "{text}");
 }
 
 #[test]
@@ -193,15 +194,15 @@ fn what_is_sent_is_in_the_file_bit_for_bit() {
     let Some(pair) = quiet_pair() else { return };
     let folder = Folder::new("bits");
     let sent = frames(300);
-    let rungs = Rung::all().filter(|&rung| rung != Rung::Count).map(|rung| rung.to_string());
-    for rung in &rungs.chain(["auto".into()]).collect::<Vec<_>>() {
-        let ending = if rung == "auto" { "pcapng.zst" } else { "pcapng" };
-        let path = folder.0.join(format!("{rung}.{ending}"));
-        let line = format!("capture -i b --rung {rung} --threads 2 --json -w {}", path.display());
+    let methods = Method::all().filter(|&method| method != Method::Count).map(|method| method.to_string());
+    for method in &methods.chain(["auto".into()]).collect::<Vec<_>>() {
+        let ending = if method == "auto" { "pcapng.zst" } else { "pcapng" };
+        let path = folder.0.join(format!("{method}.{ending}"));
+        let line = format!("capture -i b --method {method} --threads 2 --json -w {}", path.display());
         let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
         capture.interrupt().check(sent.len());
-        assert_eq!(in_order(packets(&path)), sent, "{rung}");
+        assert_eq!(in_order(packets(&path)), sent, "{method}");
         counted_by_others(&path, sent.len());
     }
 }
@@ -384,7 +385,7 @@ fn a_terminal_that_closes_leaves_a_whole_file() {
         let Item::Statistics(last) = item else { continue };
         counted += last.end_ns.and(last.accepted).unwrap_or(0);
     }
-    assert_eq!(counted, 400, "the books of all queues are closed");
+    assert_eq!(counted, 400, "the frame accounting of all queues is complete");
 }
 
 #[test]
@@ -485,8 +486,8 @@ fn limits_end_a_capture_and_filters_hold() {
     let folder = Folder::new("limits");
     let path = folder.0.join("x.pcapng");
     let sent = frames(200);
-    for rung in ["recv", "ring-fanout"] {
-        let line = format!("capture -i b --rung {rung} --json --count 70 -w {}", path.display());
+    for method in ["recv", "ring-fanout"] {
+        let line = format!("capture -i b --method {method} --json --count 70 -w {}", path.display());
         let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
         let ended = capture.end();
@@ -497,16 +498,16 @@ fn limits_end_a_capture_and_filters_hold() {
         fs::remove_file(&path).unwrap();
     }
     // Ether type 0x88b5 is a quarter of them, and a vlan is another.
-    for (filter, quarter, rung) in
+    for (filter, quarter, method) in
         [("ether[12:2]=0x88b5", 3, "auto"), ("vlan", 1, "auto"), ("vlan", 1, "libpcap"), ("vlan", 1, "xdp")]
     {
-        let line = format!("capture -i b --rung {rung} --json -w {} --filter {filter}", path.display());
+        let line = format!("capture -i b --method {method} --json -w {} --filter {filter}", path.display());
         let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
         let ended = capture.interrupt();
         assert_eq!(ended.result["ledgers"][0]["filtered"], true);
         let expected: Vec<_> = sent.iter().skip(quarter).step_by(4).cloned().collect();
-        assert_eq!(in_order(packets(&path)), expected, "{filter}, {rung}: {}", ended.result);
+        assert_eq!(in_order(packets(&path)), expected, "{filter}, {method}: {}", ended.result);
         fs::remove_file(&path).unwrap();
     }
 }
@@ -560,7 +561,7 @@ fn ip(namespace: &Namespace, line: &str) -> bool {
 }
 
 #[test]
-fn an_interface_that_is_renamed_keeps_its_books() {
+fn an_interface_that_is_renamed_keeps_its_accounting() {
     let Some(pair) = quiet_pair() else { return };
     let capture = capturing(&pair.there, "capture -i b --json");
     let sent = frames(100);
@@ -655,7 +656,7 @@ fn pps_counts_and_the_view_says_who_sends() {
     let mut capture = capturing(&pair.there, "capture -i b --json --stats --threads 1");
     let sent = frames(400);
     send(&pair, &sent);
-    // Who sends is told of the time between two lines, of which one may come in the midst of the frames; all else, of
+    // Who sends hears of the time between two lines, of which one may come in the midst of the frames; all else, of
     // the whole time.
     let sizes = |view: &Value| -> u64 {
         view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum()

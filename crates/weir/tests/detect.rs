@@ -48,6 +48,7 @@ fn a_capture_is_judged_by_its_times() {
     let [start, end, status] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!((&start["event"], &end["event"]), (&Value::from("start"), &Value::from("end")));
     assert_eq!(start["host"], "198.19.0.9");
+    assert_eq!([&start["class"], &end["class"]], ["DNS amplification"; 2], "at the end, too");
     assert!((29_900.0..30_100.0).contains(&start["rates"]["pps"].as_f64().unwrap()), "{start}");
     let command = "gobgp global rib -a ipv4-flowspec add match destination 198.19.0.9/32 protocol ==udp \
                    source-port ==53 destination-port ==4000 then discard";
@@ -60,7 +61,7 @@ fn a_capture_is_judged_by_its_times() {
     // And for people.
     let output = output(&mut detect(&["--read", text(&file), "--config", text(&config)])).unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("start 1: 198.19.0.9 receives 30.0 kpps"), "{said}");
+    assert!(said.contains("start 1: DNS amplification, 198.19.0.9 receives 30.0 kpps"), "{said}");
     assert!(said.contains("not said (send = false): gobgp"), "{said}");
 }
 
@@ -68,13 +69,13 @@ fn a_capture_is_judged_by_its_times() {
 fn queues_of_a_file_are_judged_in_order_of_time() {
     let folder = Folder::new("queues");
     let config = folder.config(20_000, "");
-    let told = |queues| {
+    let reported = |queues| {
         let file = folder.file("attack.pcapng", capture_of(queues, 30_000, 7));
         events(detect(&["--read", text(&file), "--config", text(&config), "--json"]))
     };
-    let of_one = told(1);
+    let of_one = reported(1);
     assert_eq!(of_one.len(), 3, "{of_one:?}");
-    assert_eq!(told(3), of_one);
+    assert_eq!(reported(3), of_one);
 }
 
 #[test]
@@ -100,17 +101,17 @@ fn each_attack_is_captured_from_before_its_start() {
 }
 
 #[test]
-fn an_attack_on_the_wire_is_told_and_each_frame_is_counted() {
-    for (rung, transport, protocol) in [("auto", "udp", "UDP"), ("xdp", "syn", "TCP")] {
+fn an_attack_on_the_wire_is_reported_and_each_frame_is_counted() {
+    for (method, transport, protocol) in [("auto", "udp", "UDP"), ("xdp", "syn", "TCP")] {
         let Some(pair) = Pair::new() else { return };
-        attacked(&pair, rung, transport, protocol);
+        attacked(&pair, method, transport, protocol);
     }
 }
 
-fn attacked(pair: &Pair, rung: &str, transport: &str, protocol: &str) {
+fn attacked(pair: &Pair, method: &str, transport: &str, protocol: &str) {
     let folder = Folder::new("wire");
     let config = folder.config(2000, "");
-    let line = format!("detect -i b --rung {rung} --config {} --json", text(&config));
+    let line = format!("detect -i b --method {method} --config {} --json", text(&config));
     let mut watching = Started::new(&pair.there, &line, "watching");
     confined::check(&confined::statuses(watching.pid()), 0);
     let mut generate = Command::new(WEIR);
@@ -148,17 +149,17 @@ fn a_script_and_a_web_service_get_each_event() {
     let config = folder.config(20_000, &actions);
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
-    let told: Vec<_> = lines[..2].iter().map(|line| line["time_ns"].clone()).collect();
+    let reported: Vec<_> = lines[..2].iter().map(|line| line["time_ns"].clone()).collect();
     let times = |texts: Vec<String>| -> Vec<Value> {
         let value = |text: &String| serde_json::from_str::<Value>(text).unwrap()["time_ns"].clone();
         texts.iter().map(value).collect()
     };
-    assert_eq!(times(fs::read_to_string(heard).unwrap().lines().map(str::to_string).collect()), told);
-    assert_eq!(times(posts.join().unwrap()), told);
+    assert_eq!(times(fs::read_to_string(heard).unwrap().lines().map(str::to_string).collect()), reported);
+    assert_eq!(times(posts.join().unwrap()), reported);
 }
 
 #[test]
-fn an_attack_is_acted_upon_though_nobody_can_be_told() {
+fn an_attack_is_acted_upon_though_nobody_can_be_reported() {
     let folder = Folder::new("unheard");
     let heard = folder.0.join("heard");
     let script = folder.file("script", format!("#!/bin/sh\nsleep 0.1\ncat >> {}\n", text(&heard)));
@@ -252,7 +253,7 @@ fn bad_input_is_refused_with_its_place_and_remedy() {
 }
 
 #[test]
-fn an_interface_that_goes_is_told_and_the_others_are_watched() {
+fn an_interface_that_goes_is_reported_and_the_others_are_watched() {
     let Some(pair) = Pair::new() else { return };
     let ip = |words: &str| {
         let mut command = Command::new("ip");
@@ -277,7 +278,7 @@ fn an_interface_that_goes_is_told_and_the_others_are_watched() {
 }
 
 #[test]
-fn who_was_root_is_told_what_it_may_not_do_any_more() {
+fn who_was_root_is_reported_what_it_may_not_do_any_more() {
     let Some(pair) = Pair::new() else { return };
     let folder = Folder::new("denied");
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();

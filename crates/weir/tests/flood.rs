@@ -72,7 +72,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Sends them from a host until it is told to stop; says how many.
+/// Sends them from a host until it is asked to stop; says how many.
 fn attack(host: &Namespace, (name, number): (&str, u8), seed: u64, over: &AtomicBool) -> u64 {
     let sender = host.run(|| Sender::open(Rtnl::open().unwrap().link(name).unwrap().ifindex).unwrap());
     let (mut dice, mut sent) = (Dice(seed), 0);
@@ -89,7 +89,7 @@ fn byte(at: u64) -> u8 {
     (at.wrapping_mul(7) ^ (at / 251)) as u8
 }
 
-/// Says something until it is told to stop; how much.
+/// Says something until it is asked to stop; how much.
 fn say(mut stream: &TcpStream, over: &AtomicBool) -> u64 {
     let mut said = 0;
     while !over.load(Relaxed) {
@@ -101,7 +101,7 @@ fn say(mut stream: &TcpStream, over: &AtomicBool) -> u64 {
     said
 }
 
-/// Hears it to the end, each byte as it was said; how much, also told meanwhile.
+/// Hears it to the end, each byte as it was said; how much, also reported meanwhile.
 fn hear(mut stream: &TcpStream, heard: &AtomicU64) -> u64 {
     let (mut some, mut at) = ([0; 8192], 0);
     loop {
@@ -194,14 +194,14 @@ fn a_flood_of_hostile_frames_harms_no_session() {
             last <= first + u64::from(threads) * GROWTH_KIB + most * SESSION_BYTES / 1024,
             "{way}: memory of the node in KiB, sessions: {memory:?}"
         );
-        let books = node.end();
+        let accounting = node.end();
         println!(
             "{way}: {sent} hostile frames in {:?}, {said:?} bytes both ways, {most} sessions, {first} KiB at first, {last} at \
-             last\n{books}",
+             last\n{accounting}",
             begin.elapsed(),
         );
         for reason in ["malformed", "bad_checksum", "nat_no_port", "nat_no_mapping", "nat_fragment"] {
-            assert!(books["drops"][reason].as_u64().unwrap_or(0) > 0, "{way}, {reason}: {books}");
+            assert!(accounting["drops"][reason].as_u64().unwrap_or(0) > 0, "{way}, {reason}: {accounting}");
         }
     }
 }

@@ -88,7 +88,7 @@ fn next(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Starts a run, kills it after `delay`, and returns the numbers of the trials that it told as kept.
+/// Starts a run, kills it after `delay`, and returns the numbers of the trials that it reported as kept.
 fn kill_after(home: &Home, delay: Duration) -> Vec<i64> {
     let mut run =
         home.command(&[WEIR], &["run", "four.toml", "-v", "--no-report"]).spawn().expect("weir starts");
@@ -99,8 +99,9 @@ fn kill_after(home: &Home, delay: Duration) -> Vec<i64> {
     run.kill().expect("it is our child");
     run.wait().expect("it ran");
     let said = reader.join().expect("reading does not panic");
-    let told = said.iter().filter_map(|line| line.strip_prefix("  trial ")?.split(':').next()?.parse().ok());
-    told.collect()
+    let reported =
+        said.iter().filter_map(|line| line.strip_prefix("  trial ")?.split(':').next()?.parse().ok());
+    reported.collect()
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -123,7 +124,7 @@ fn nothing_is_left_but_what_was_measured() {
     assert!(matches!(whole.status.code(), Some(0 | 3)), "{whole:?}");
     let length = begun.elapsed();
     let (before, programs) = (Traces::now(), all_programs());
-    let (mut state, mut told, mut in_mid_trial) = (seed, 0, 0);
+    let (mut state, mut reported, mut in_mid_trial) = (seed, 0, 0);
     for kill in 0..kills {
         let delay = length.mul_f64(next(&mut state) as f64 / u64::MAX as f64);
         let trace = format!("kill {kill} of seed {seed}, after {delay:?}");
@@ -141,14 +142,17 @@ fn nothing_is_left_but_what_was_measured() {
         assert_ne!(record["run"]["state"], "running", "{trace}");
         let numbers: BTreeSet<_> =
             trials(&record).iter().map(|t| t["id"].as_i64().expect("a number")).collect();
-        assert!(kept.iter().all(|id| numbers.contains(id)), "{trace}: {kept:?} were told, {numbers:?} kept");
-        told += kept.len();
+        assert!(
+            kept.iter().all(|id| numbers.contains(id)),
+            "{trace}: {kept:?} were reported, {numbers:?} kept"
+        );
+        reported += kept.len();
     }
     assert_eq!(integrity(&home), "ok");
     let end = home.weir(&["run", "four.toml", "--no-report"]);
     assert!(matches!(end.status.code(), Some(0 | 3)), "{end:?}");
-    println!("{kills} kills, {in_mid_trial} of them in mid-run: {told} trials were told and kept");
-    assert!(in_mid_trial > 0 && told > 0, "no run was hit");
+    println!("{kills} kills, {in_mid_trial} of them in mid-run: {reported} trials were reported and kept");
+    assert!(in_mid_trial > 0 && reported > 0, "no run was hit");
 }
 
 /// What SQLite says of the records.

@@ -29,8 +29,8 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
     for (io, threads) in WAYS {
         let street = Street::for_threads(threads, &[LEFT4], &[RIGHT4]);
         if io == "packet" {
-            let told = street.node.run(|| output(&mut street.command(&["run", "/dev/stdin"])));
-            assert!(!told.unwrap().status.success(), "an empty file is no node");
+            let reported = street.node.run(|| output(&mut street.command(&["run", "/dev/stdin"])));
+            assert!(!reported.unwrap().status.success(), "an empty file is no node");
         }
         let node = street.run(&format!("{NAT}run(io {io}, threads {threads})"));
         echo_over_tcp(&street, 300_000);
@@ -48,7 +48,7 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         let counters = street.show("counters");
         assert!(counters["left"].as_u64().unwrap() > 400, "{io}: {counters}");
         let text = String::from_utf8(street.weir(&["show"]).stdout).unwrap();
-        assert!(text.contains("\n  port lan, received "), "{io}: {text}");
+        assert!(text.contains("\nport lan\n Received "), "{io}: {text}");
         let deadline = Instant::now() + PATIENCE;
         let events = || std::fs::read_to_string(street.folder.join("events")).unwrap();
         while events().is_empty() && Instant::now() < deadline {
@@ -60,8 +60,8 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
             (&"198.18.0.2".into(), &16.into()),
             "{io}: {first}"
         );
-        let books = node.end();
-        assert_eq!(books["held"], 0, "{io}: {books}");
+        let accounting = node.end();
+        assert_eq!(accounting["held"], 0, "{io}: {accounting}");
     }
 }
 
@@ -325,8 +325,8 @@ fn services_of_the_machine_are_reached_at_the_addresses_of_the_node() {
         }
         ask_over_tcp(&street, &street.node, "198.18.0.1:22");
         echo_over_tcp(&street, 1000);
-        let books = node.end();
-        assert!(books["local"].as_u64().unwrap() >= 4, "{io}, {threads} threads, {host}: {books}");
+        let accounting = node.end();
+        assert!(accounting["local"].as_u64().unwrap() >= 4, "{io}, {threads} threads, {host}: {accounting}");
     }
 }
 
@@ -340,8 +340,8 @@ fn a_path_with_a_narrow_link_is_found() {
     let socket = street.left.run(|| UdpSocket::bind("198.18.0.2:0").unwrap());
     socket.connect("192.0.2.2:9").unwrap();
     echo_over_tcp(&street, 200_000);
-    let books = node.end();
-    assert!(books["drops"]["too_big"].as_u64().unwrap_or(0) > 0, "the host had to learn: {books}");
+    let accounting = node.end();
+    assert!(accounting["drops"]["too_big"].as_u64().unwrap_or(0) > 0, "the host had to learn: {accounting}");
 }
 
 #[test]
@@ -380,15 +380,15 @@ fn a_node_changes_its_routes_while_it_runs() {
     let changed = ROUTER.replace("route", "route(198.51.100.0/24 via 192.0.2.2)");
     let output = street.weir(&["apply", street.file(&changed).to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("the node is what"), "{told}");
+    let reported = String::from_utf8(output.stdout).unwrap();
+    assert!(reported.contains("the node is what"), "{reported}");
     assert_eq!(street.show("routes")["routes"][0], "198.51.100.0/24 via 192.0.2.2");
     let after = street.show("counters");
     assert!(after["entered"].as_u64() >= before["entered"].as_u64(), "it is the same node");
     let other = ROUTER.replace("198.18.0.1/24", "198.18.0.9/24");
     let output = street.weir(&["apply", street.file(&other).to_str().unwrap()]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("ports change only"), "{told}");
+    let reported = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && reported.contains("ports change only"), "{reported}");
     echo_over_tcp(&street, 1000);
     node.end();
 }
@@ -433,8 +433,8 @@ fn a_node_whose_terminal_closes_ends_in_order() {
     let street = Street::new();
     let node = street.run(NAT);
     echo_over_tcp(&street, 1000);
-    let books = node.end_by(libc::SIGHUP);
-    assert!(books["left"].as_u64() > Some(4), "{books}");
+    let accounting = node.end_by(libc::SIGHUP);
+    assert!(accounting["left"].as_u64() > Some(4), "{accounting}");
     let events = std::fs::read_to_string(street.folder.join("events")).unwrap();
     assert!(!events.is_empty(), "written down at the latest now");
 }
@@ -455,16 +455,16 @@ fn a_killed_node_leaves_no_program_behind() {
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_told() {
+fn all_mistakes_of_a_file_are_reported() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join("wrong.node");
     std::fs::write(&file, "node lan(mtu 1)\n> ruote\nrun(cpu x)").unwrap();
     let node = |word: &str| output(Command::new(WEIR).args(["node", word]).arg(&file)).unwrap();
     let check = node("check");
-    let told = String::from_utf8(check.stderr).unwrap();
-    assert_eq!(check.status.code(), Some(1), "{told}");
+    let reported = String::from_utf8(check.stderr).unwrap();
+    assert_eq!(check.status.code(), Some(1), "{reported}");
     for (line, what) in [(1, "mtu takes bytes"), (3, "`x` is no CPU")] {
-        assert!(told.contains(&format!("wrong.node:{line}: {what}")), "{told}");
+        assert!(reported.contains(&format!("wrong.node:{line}: {what}")), "{reported}");
     }
     let unit = node("unit");
     assert_eq!(unit.status.code(), Some(1), "{unit:?}");
@@ -527,7 +527,7 @@ fn the_examples_can_be_run() {
 }
 
 #[test]
-fn threads_are_told_apart_and_changed_together() {
+fn threads_are_distinguished_and_changed_together() {
     need_root!();
     let street = Street::new();
     let text = "lan(198.18.0.1/24, on n0) filter(accept state new, accept state established) > route \
@@ -543,10 +543,10 @@ fn threads_are_told_apart_and_changed_together() {
     assert!(rules.contains("accept outward") && !rules.contains("state new"), "{rules}");
     let wrong = street.weir(&["run", other.to_str().unwrap(), "--cpus", "0,x"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("--cpus: `x` is no CPU"), "{wrong:?}");
-    let books = node.end();
-    let threads = books["threads"].as_array().unwrap();
+    let accounting = node.end();
+    let threads = accounting["threads"].as_array().unwrap();
     let entered: u64 = threads.iter().map(|thread| thread["entered"].as_u64().unwrap()).sum();
-    assert_eq!(books["entered"], entered, "{books}");
+    assert_eq!(accounting["entered"], entered, "{accounting}");
 }
 
 /// The left host becomes several: their addresses.
@@ -635,11 +635,17 @@ fn sessions_of_all_threads_live_on_while_ports_change_and_filters_come_and_go() 
             assert_eq!(from, end, "{io}: from {n} to {other}");
         }
         let applied = street.weir(&["apply", street.file(&text("1024-65535, block 1024")).to_str().unwrap()]);
-        let told = String::from_utf8_lossy(&applied.stderr);
-        assert!(told.contains("blocks of more than 512 ports come only when the node begins anew"), "{told}");
-        let books = node.end();
-        let threads = books["threads"].as_array().unwrap();
-        assert!(threads.iter().all(|thread| thread["left"].as_u64() > Some(8)), "{io}: both work: {books}");
-        assert_eq!(books["dropped"], 0, "{io}: {books}");
+        let reported = String::from_utf8_lossy(&applied.stderr);
+        assert!(
+            reported.contains("blocks of more than 512 ports come only when the node begins anew"),
+            "{reported}"
+        );
+        let accounting = node.end();
+        let threads = accounting["threads"].as_array().unwrap();
+        assert!(
+            threads.iter().all(|thread| thread["left"].as_u64() > Some(8)),
+            "{io}: both work: {accounting}"
+        );
+        assert_eq!(accounting["dropped"], 0, "{io}: {accounting}");
     }
 }

@@ -1,5 +1,5 @@
 //! What others have laid where root writes or reads: links, second names, pipes. Whatever lies there, `weir` comes to an
-//! end, and writes to nothing but what it was told to write to.
+//! end, and writes to nothing but what it was asked to write to.
 
 mod watchdog;
 
@@ -64,7 +64,7 @@ const PLANTED: [(&str, Plant); 4] = [
 const COMMANDS: [(&str, &str); 14] = [
     ("list --store DIR/laid", "laid"),
     ("report 1 --store DIR/records.db -o DIR/laid", "laid"),
-    ("report 1 --store DIR/records.db", "weir-small-1.html"),
+    ("report 1 --store DIR/records.db", "reports/weir-small-1.html"),
     ("export 1 --store DIR/records.db --format csv -o DIR/laid", "laid"),
     ("trend small --store DIR/records.db -o DIR/laid", "laid"),
     ("man -o DIR", "weir-run.1"),

@@ -38,6 +38,60 @@ fn runs_are_compared_and_a_slower_one_can_fail() {
 }
 
 #[test]
+fn the_last_run_of_a_comparison_is_a_complete_one_of_its_plan() {
+    let kept = Kept::new("small");
+    for (day, fps) in [(1, 400e3), (2, 360e3)] {
+        kept.run(day, fps);
+    }
+    kept.failed_run(3);
+    kept.run_of("other", 4, 400e3);
+    // Run 3 has failed, run 4 is of another plan: neither hides that run 2 is slower.
+    let (text, code) = kept.said("compare 1 last --fail-on slower");
+    assert_eq!(code, Some(4), "{text}");
+    let output = kept.weir("compare 1 3 --fail-on slower");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("run 3 is failed"), "{said}");
+    assert_eq!(kept.said("compare 1 3").1, Some(0), "one may look at it");
+    let (json, _) = kept.said("show 1 --json");
+    fs::write(kept.folder.join("baseline.json"), json).expect("room");
+    assert_eq!(kept.said("compare baseline.json last --fail-on slower").1, Some(4));
+    fs::write(kept.folder.join("broken.json"), "{}").expect("room");
+    let output = kept.weir("compare broken.json last");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("broken.json holds no run") && said.contains("--json"), "{said}");
+}
+
+#[test]
+fn a_mistyped_store_makes_no_file() {
+    let kept = Kept::new("small");
+    for line in ["list", "show last", "report last", "compare 1 2", "trend small", "export last --format csv"]
+    {
+        let output = kept.weir(&format!("{line} --store typo.db"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && said.contains("there is no file typo.db"),
+            "{line}: {said}"
+        );
+    }
+    assert!(!kept.folder.join("typo.db").exists());
+}
+
+#[test]
+fn a_report_goes_beside_the_records_or_where_the_user_says_and_replaces_only_reports() {
+    let kept = Kept::new("small");
+    kept.run(1, 400e3);
+    let (path, code) = kept.said("report 1");
+    assert!(code == Some(0) && path.trim().ends_with("/reports/weir-small-1.html"), "{path}");
+    assert_eq!(kept.said("report 1 -o ."), ("./weir-small-1.html\n".into(), Some(0)));
+    let output = kept.weir("report 1 -o .");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("was there, and is replaced"), "{said}");
+    fs::write(kept.folder.join("diary.html"), "my diary").expect("room");
+    assert_eq!(kept.said("report 1 -o diary.html").1, Some(1));
+    assert_eq!(fs::read_to_string(kept.folder.join("diary.html")).expect("readable"), "my diary");
+}
+
+#[test]
 fn a_trend_tells_where_the_level_changed() {
     let kept = Kept::new("small");
     (1..=16).for_each(|day| {
@@ -68,6 +122,7 @@ fn a_run_is_exported_in_each_format() {
         ),
         ("markdown", "| 64 | kernel-forward | NDR |"),
         ("latex", "\\begin{longtable}"),
+        ("tabular", "\\begin{tabular}"),
     ] {
         let (text, code) = kept.said(&format!("export last --format {format}"));
         assert!(code == Some(0) && text.contains(expected), "{format}: {text}");
@@ -76,6 +131,10 @@ fn a_run_is_exported_in_each_format() {
         assert_eq!(written, text, "{format}");
     }
     fs::remove_file(kept.folder.join("out")).expect("it is there");
+    let (drawings, code) = kept.said("export 1 --format svg -o drawings");
+    assert!(code == Some(0) && drawings.lines().any(|name| name == "drawings/answer-1.svg"), "{drawings}");
+    assert!(kept.folder.join("drawings/answer-1.svg").exists());
+    fs::remove_dir_all(kept.folder.join("drawings")).expect("it is there");
     let left = || {
         fs::read_dir(&kept.folder)
             .expect("it is there")
@@ -107,9 +166,12 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
     let kept = Kept::new("small");
     kept.run(1, 1e6);
     let (victim, link) = (kept.folder.join("victim"), kept.folder.join("link"));
-    fs::write(&victim, "precious").expect("room");
+    // A report may give way to a newer one.
+    let precious = "<title>weir: precious";
+    fs::write(&victim, precious).expect("room");
     // The last is where a report goes unless somebody says otherwise.
-    for link in [link, kept.folder.join("weir-small-1.html")] {
+    fs::create_dir(kept.folder.join("reports")).expect("room");
+    for link in [link, kept.folder.join("reports/weir-small-1.html")] {
         std::os::unix::fs::symlink(&victim, &link).expect("a link");
         std::os::unix::fs::lchown(&link, Some(12345), Some(12345)).expect("given away");
     }
@@ -117,11 +179,11 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
         let output = kept.weir(line);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains("symbolic link"), "{line}: {said}");
-        assert_eq!(fs::read_to_string(&victim).expect("readable"), "precious", "{line}");
+        assert_eq!(fs::read_to_string(&victim).expect("readable"), precious, "{line}");
     }
     fs::hard_link(&victim, kept.folder.join("second")).expect("a second name");
     assert!(kept.weir("report 1 -o second").status.success(), "a new file takes its name");
-    assert_eq!(fs::read_to_string(&victim).expect("readable"), "precious");
+    assert_eq!(fs::read_to_string(&victim).expect("readable"), precious);
 }
 
 #[test]

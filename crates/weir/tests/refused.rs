@@ -89,7 +89,7 @@ fn plans_and_records_of_a_newer_version() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn what_is_not_there_is_reported() {
     let home = home();
     fs::write(home.path("holiday.jpg"), [0xff; 5000]).expect("room");
     let said = refusal(&home.weir(&["list", "--store", "holiday.jpg"]), 1);

@@ -31,15 +31,15 @@ const LEFT6: At = ("2001:db8:1::2", "2001:db8:1::1");
 const RIGHT6: At = ("2001:db8:2::2", "2001:db8:2::1");
 const FAR4: At = ("198.19.0.9", "198.19.0.1");
 const FAR6: At = ("2001:db8:9::9", "2001:db8:9::1");
-/// What the last wire takes, towards the far end.
+/// What the last wire takes, towards the remote end.
 const NARROW: u32 = 1300;
 /// How long a program may take, s.
 const PROGRAM_S: &str = "200";
 
 /// A host behind the right one, which forwards to it.
-fn far(street: &Street, all: &[At]) -> Namespace {
-    let far = Namespace::new().unwrap();
-    wire((&far, "f1"), (&street.right, "f0"), Wire { number: 2, queues: 1 });
+fn remote(street: &Street, all: &[At]) -> Namespace {
+    let remote = Namespace::new().unwrap();
+    wire((&remote, "f1"), (&street.right, "f0"), Wire { number: 2, queues: 1 });
     let gateway = |&(_, gateway): &At| (gateway, gateway);
     street.right.run(|| {
         for (file, value) in [
@@ -52,8 +52,8 @@ fn far(street: &Street, all: &[At]) -> Namespace {
     });
     let networks: Vec<At> = all.iter().map(gateway).collect();
     street::addresses(&street.right, "f0", &networks);
-    settle(&far, "f1", all);
-    far
+    settle(&remote, "f1", all);
+    remote
 }
 
 /// What a program prints; `None`, aloud, where it is not installed.
@@ -136,9 +136,9 @@ fn iperf3(host: &Namespace, server: &Namespace, served: &str, target: &str) {
         }
         let rest = std::thread::spawn(move || lines.for_each(drop));
         let words = [&["iperf3", "-c", target, "-n", "16M", "-P", "2", "--json"], way].concat();
-        let told: Value = serde_json::from_str(&program(host, &words).expect("it is installed")).unwrap();
-        let bytes = told["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
-        assert!(bytes >= 1_000_000, "{words:?}: {told}");
+        let reported: Value = serde_json::from_str(&program(host, &words).expect("it is installed")).unwrap();
+        let bytes = reported["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
+        assert!(bytes >= 1_000_000, "{words:?}: {reported}");
         assert!(serving.wait().unwrap().success(), "{words:?}");
         rest.join().unwrap();
     }
@@ -176,17 +176,17 @@ fn path_mtu(host: &Namespace, target: SocketAddr) -> u32 {
     };
     let (mut mtu, mut bytes) = (0_u32, 4);
     // SAFETY: an open socket; both pointers are of values that live through the call.
-    let told =
+    let reported =
         unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut bytes) };
-    assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
+    assert_eq!(reported, 0, "{}", std::io::Error::last_os_error());
     mtu
 }
 
-/// A long transfer to the far end, whose segments are too long at first. It has to arrive, and the stack to know why.
-fn find_path_mtu(host: &Namespace, far: &Namespace, (served, target): (&str, &str), expected: u32) {
+/// A long transfer to the remote end, whose segments are too long at first. It has to arrive, and the stack to know why.
+fn find_path_mtu(host: &Namespace, remote: &Namespace, (served, target): (&str, &str), expected: u32) {
     let target: SocketAddr = target.parse().unwrap();
     assert_eq!(path_mtu(host, target), 1500, "{target} is not known yet");
-    let listener = far.run(|| TcpListener::bind(served).unwrap());
+    let listener = remote.run(|| TcpListener::bind(served).unwrap());
     let sent = pattern(1_000_000);
     let mut client = host.run(|| TcpStream::connect_timeout(&target, PATIENCE).unwrap());
     be_patient(&client);
@@ -225,7 +225,7 @@ fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
         if threads == 2 {
             street.merge();
         }
-        let far = far(&street, &[FAR4, FAR6]);
+        let remote = remote(&street, &[FAR4, FAR6]);
         let node = street.run(&format!(
             "node lan(198.18.0.1/24, 2001:db8:1::1/64, on n0)
                 filter(accept state established, accept state related, accept outward state new)
@@ -234,21 +234,21 @@ fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
                 > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
              run(io {io}, threads {threads})"
         ));
-        for ((_, gateway), (right, _), (far_at, _)) in [(LEFT4, RIGHT4, FAR4), (LEFT6, RIGHT6, FAR6)] {
+        for ((_, gateway), (right, _), (remote_at, _)) in [(LEFT4, RIGHT4, FAR4), (LEFT6, RIGHT6, FAR6)] {
             talk(&street.left, &street, right, right);
-            if let Some(hops) = hops(&street.left, far_at) {
-                assert_eq!(hops, [gateway, right, far_at], "{way}");
+            if let Some(hops) = hops(&street.left, remote_at) {
+                assert_eq!(hops, [gateway, right, remote_at], "{way}");
             }
-            find_path_mtu(&street.left, &far, (&at(far_at, 7), &at(far_at, 7)), NARROW);
+            find_path_mtu(&street.left, &remote, (&at(remote_at, 7), &at(remote_at, 7)), NARROW);
         }
         // Nobody outside begins.
         let (to, from) = ("[2001:db8:1::2]:9", "[2001:db8:2::2]:0");
         let closed = street.left.run(|| UdpSocket::bind(to).unwrap());
         closed.set_nonblocking(true).unwrap();
         street.right.run(|| UdpSocket::bind(from).unwrap().send_to(b"hello", to).unwrap());
-        let books = node.end();
+        let accounting = node.end();
         assert!(closed.recv(&mut [0; 9]).is_err(), "{way}: the filter lets it in");
-        assert!(books["drops"]["filter_policy"].as_u64().unwrap_or(0) > 0, "{way}: {books}");
+        assert!(accounting["drops"]["filter_policy"].as_u64().unwrap_or(0) > 0, "{way}: {accounting}");
     }
 }
 
@@ -261,19 +261,19 @@ fn a_host_with_ipv6_alone_reaches_servers_with_ipv4_alone() {
         if threads == 2 {
             street.merge();
         }
-        let far = far(&street, &[FAR4]);
+        let remote = remote(&street, &[FAR4]);
         let node = street.run(&format!(
             "node lan(2001:db8:1::1/64, on n0) > nat(public 192.0.2.1, prefix64 2001:db8:64::/96)
                 > route(198.19.0.0/24 via 192.0.2.2) > wan(192.0.2.1/24, on n1)
              run(io {io}, threads {threads})"
         ));
-        let (right, far_at) = ("2001:db8:64::c000:202", "2001:db8:64::c613:9");
+        let (right, remote_at) = ("2001:db8:64::c000:202", "2001:db8:64::c613:9");
         talk(&street.left, &street, "192.0.2.2", right);
-        if let Some(hops) = hops(&street.left, far_at) {
-            assert_eq!(hops, [LEFT6.1, right, far_at], "{way}");
+        if let Some(hops) = hops(&street.left, remote_at) {
+            assert_eq!(hops, [LEFT6.1, right, remote_at], "{way}");
         }
         // The header of IPv6 is longer by 20 bytes.
-        find_path_mtu(&street.left, &far, ("198.19.0.9:7", &format!("[{far_at}]:7")), NARROW + 20);
+        find_path_mtu(&street.left, &remote, ("198.19.0.9:7", &format!("[{remote_at}]:7")), NARROW + 20);
         let server = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
         let client = street.left.run(|| UdpSocket::bind("[2001:db8:1::2]:4000").unwrap());
         for sums in [true, false] {

@@ -154,17 +154,18 @@ fn nodes_run_under_systemd() {
     assert!(!machine.does("systemctl start other"), "{}", state("other"));
     ["a", "b"].into_iter().for_each(wire);
     machine.says("systemctl start home");
-    assert!(machine.says("/opt/weir node show").contains("balance                  true"));
+    assert!(machine.says("/opt/weir node show").contains("every frame is accounted for"));
     let process = machine.says("systemctl show -p MainPID --value home");
     confined::check(&machine.says(&format!("cat /proc/{process}/task/*/status")), confined::CAP_BPF);
     // Then it begins by itself, beside the first.
     ["c", "d"].into_iter().for_each(wire);
     machine.until_it_says("systemctl is-active other", |said| said == "active");
     let output = machine.run("/opt/weir node show");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && told.contains("/run/weir/home/node.sock or /run/weir/other/node.sock"),
-        "{told}"
+        !output.status.success()
+            && reported.contains("/run/weir/home/node.sock or /run/weir/other/node.sock"),
+        "{reported}"
     );
 
     // A file is taken while it runs, and refused if it is wrong; each node takes its own.
@@ -175,7 +176,7 @@ fn nodes_run_under_systemd() {
     machine.says("systemctl reload home && systemctl is-active home");
     machine.says("systemctl stop other");
     assert!(
-        machine.says("/opt/weir node show").contains("balance"),
+        machine.says("/opt/weir node show").contains("accounted for"),
         "the folder of the other one has gone alone"
     );
 

@@ -1,4 +1,4 @@
-//! `weir generate` and `weir receive` as a user runs them, on a veth pair between two namespaces.
+//! `weir generate`, `weir receive` and `weir doctor` as a user runs them, on a veth pair between two namespaces.
 
 use std::process::Command;
 
@@ -106,13 +106,13 @@ fn a_reflector_sends_all_frames_back() {
     let Some(pair) = Pair::new() else { return };
     for tester in ["xdp", "packet"] {
         let options = format!("--tester {tester} --count 300 --duration 20 --json");
-        let far = receiving(&pair.there, &format!("receive -i b --reflect {options}"));
+        let remote = receiving(&pair.there, &format!("receive -i b --reflect {options}"));
         let near = receiving(&pair.here, &format!("receive -i a {options}"));
         let output =
             weir::run(&pair.here, &format!("generate -i a --tester {tester} --count 300 --rate 10k"));
         assert!(output.status.success(), "{tester}: {}", String::from_utf8_lossy(&output.stderr));
-        let (far, near) = (counted(far), counted(near));
-        assert_eq!(far["reflected"].as_u64(), Some(300), "{tester}: {far}");
+        let (remote, near) = (counted(remote), counted(near));
+        assert_eq!(remote["reflected"].as_u64(), Some(300), "{tester}: {remote}");
         assert_eq!(near["groups"][0]["received"].as_u64(), Some(300), "{tester}: {near}");
         let latency = |at: &Value| at["groups"][0]["latency_ns"]["min"].as_u64().unwrap();
         assert!(latency(&near) > 0 && latency(&near) < 10_000_000_000, "{tester}: {near}");
@@ -159,4 +159,78 @@ fn clean_and_doctor_answer() {
         assert!(["ok", "weaker", "missing"].iter().any(|state| finding["state"] == *state), "{finding}");
     }
     std::fs::remove_dir_all(&home).unwrap();
+}
+
+/// In a namespace, whose backlog is no other's.
+#[test]
+fn doctor_changes_a_setting_and_sets_it_back() {
+    const BACKLOG: &str = "/proc/sys/net/core/somaxconn";
+    let Some(pair) = Pair::new() else { return };
+    let home = std::env::temp_dir().join(format!("weir-doctor-{}", std::process::id()));
+    let run = |line: &str| {
+        let mut command = Command::new(WEIR);
+        command.args(line.split_ascii_whitespace()).env("XDG_STATE_HOME", &home).env("XDG_DATA_HOME", &home);
+        command.stdin(std::process::Stdio::null());
+        let output = pair.here.run(move || watchdog::output(&mut command)).unwrap();
+        let [said, wrong] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        (output.status.code(), said, wrong)
+    };
+    let now = || pair.here.run(|| std::fs::read_to_string(BACKLOG)).unwrap();
+    let before = now();
+
+    let (code, said, _) = run("doctor --for servers --connections 60k");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("servers: ") && said.contains("sysctl -w net.core.somaxconn='60000'"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains("='")), "{said}");
+    let (code, json, _) = run("doctor --for servers --connections 60k --json");
+    let document: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (code, &document["fits"], &document["load"]["connections"]),
+        (Some(1), &false.into(), &60_000.into())
+    );
+
+    let fix = "doctor --for servers --connections 60k --fix --only net.core.somaxconn";
+    let (code, said, wrong) = run(fix);
+    assert_eq!((code, now()), (Some(1), before.clone()), "nobody agreed: {said}");
+    assert!(said.contains("somaxconn='60000'") && wrong.contains("nothing was changed"), "{said}{wrong}");
+    let (code, _, wrong) = run(&fix.replace("somaxconn", "somaxcon"));
+    assert!(code == Some(1) && wrong.contains("no setting of that name"), "{wrong}");
+
+    let (code, said, wrong) = run(&format!("{fix} --yes"));
+    assert_eq!((code, now().trim()), (Some(0), "60000"), "{said}{wrong}");
+    let (code, said, wrong) = run("doctor --undo");
+    assert_eq!((code, now()), (Some(0), before), "{said}{wrong}");
+    assert!(said.starts_with("restored  sysctl -w net.core.somaxconn="), "{said}");
+    let (code, said, _) = run("doctor --undo");
+    assert!(code == Some(0) && said.starts_with("No change"), "{said}");
+    std::fs::remove_dir_all(&home).unwrap();
+}
+
+/// A server of this test that has a thread for each connection.
+#[test]
+fn inspect_says_how_a_server_is_built() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // It waits until its client has closed.
+            std::thread::spawn(move || std::io::Read::read(&mut &stream, &mut [0]));
+        }
+    });
+    let run =
+        |arguments: &[&str]| watchdog::output(Command::new(WEIR).arg("inspect").args(arguments)).unwrap();
+    let output = run(&[&format!("127.0.0.1:{port}"), "--json", "--connections", "100"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(found["architecture"]["kind"], "thread-per-connection", "{found:#}");
+    assert_eq!(output.status.code(), Some(0));
+    for (target, expected) in [
+        ("127.0.0.1:1", "cannot connect to 127.0.0.1:1"),
+        ("no-such-program", "no process is called `no-such-program`"),
+        ("4194999", "there is no process 4194999"),
+    ] {
+        let output = run(&[target]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains(expected), "{target}: {said}");
+    }
 }

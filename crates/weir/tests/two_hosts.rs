@@ -66,7 +66,7 @@ struct Lab {
     home: Home,
     near: Namespace,
     box_: Namespace,
-    far: Namespace,
+    remote: Namespace,
 }
 
 impl Lab {
@@ -80,15 +80,15 @@ impl Lab {
         // Both hosts send at once, and need a CPU each.
         let weir = format!("env XDG_STATE_HOME={state} taskset -c $(($(nproc) - 1)) {WEIR}");
         fs::write(home.path("box.toml"), PLAN.replace("WEIR", &weir)).unwrap();
-        let [near, box_, far] = [(); 3].map(|()| Namespace::new().unwrap());
+        let [near, box_, remote] = [(); 3].map(|()| Namespace::new().unwrap());
         wire(1, (&near, "eth1"), (&box_, "eth1"));
-        wire(2, (&far, "eth2"), (&box_, "eth2"));
-        wire(3, (&near, "m0"), (&far, "m1"));
-        address(&far, "m1", "192.0.2.1");
+        wire(2, (&remote, "eth2"), (&box_, "eth2"));
+        wire(3, (&near, "m0"), (&remote, "m1"));
+        address(&remote, "m1", "192.0.2.1");
         address(&near, "m0", "192.0.2.2");
         make_keys(&home, "192.0.2.1");
-        let sshd = Some(Sshd::start(&home, &far, "192.0.2.1"));
-        let lab = Lab { sshd, home, near, box_, far };
+        let sshd = Some(Sshd::start(&home, &remote, "192.0.2.1"));
+        let lab = Lab { sshd, home, near, box_, remote };
         let setup = lab.weir(&["setup", "--os", "linux-nft"]);
         lab.in_box(&String::from_utf8(setup.stdout).unwrap());
         Some(lab)
@@ -114,9 +114,9 @@ impl Lab {
         assert!(output.status.success(), "{script}: {output:?}");
     }
 
-    /// Processes of the far host with this word in their command line.
-    fn far_processes(&self, word: &str) -> BTreeSet<i32> {
-        let (inode, mut found) = (self.far.inode().unwrap(), BTreeSet::new());
+    /// Processes of the remote host with this word in their command line.
+    fn remote_processes(&self, word: &str) -> BTreeSet<i32> {
+        let (inode, mut found) = (self.remote.inode().unwrap(), BTreeSet::new());
         for pid in fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()) {
             let there = fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|ns| ns.ino() == inode);
             let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -127,9 +127,9 @@ impl Lab {
         found
     }
 
-    /// Kills the processes of the far host with this word in their command line.
-    fn kill_far(&self, word: &str) {
-        let found = self.far_processes(word);
+    /// Kills the processes of the remote host with this word in their command line.
+    fn kill_remote(&self, word: &str) {
+        let found = self.remote_processes(word);
         assert!(!found.is_empty(), "there is no {word}");
         for pid in found {
             // SAFETY: no pointers; the process is in the namespace of this test. It may have ended meanwhile.
@@ -201,7 +201,7 @@ fn frames_are_counted_from_host_to_host() {
 }
 
 #[test]
-fn what_is_wrong_with_the_far_host_is_told() {
+fn what_is_wrong_with_the_far_host_is_reported() {
     let Some(lab) = Lab::new() else { return };
     let greeting = r#"echo '{"done":{"weir":"0.0.9"}}'; true"#;
     let refused = |set: &str, message: &str| {
@@ -220,24 +220,24 @@ fn what_is_wrong_with_the_far_host_is_told() {
     refused("traffic.frame_bytes=9000", "use traffic.frame_bytes = 1518 or less");
     lab.in_box("ip addr flush dev eth2");
     refused("repeat.times=1", "nobody answers for 198.19.1.1");
-    assert_eq!(lab.far_processes("port-agent"), BTreeSet::new());
+    assert_eq!(lab.remote_processes("port-agent"), BTreeSet::new());
 }
 
 #[test]
 fn a_trial_without_its_far_end_is_invalid_and_the_run_goes_on() {
     let Some(mut lab) = Lab::new() else { return };
-    let before = traces(&lab.far);
+    let before = traces(&lab.remote);
     let sets = ["box.toml", "--set", "traffic.direction=both", "--set", "search.trial_s=1"];
     // The agent; the server's process for the connection, which is not the one that listens; both servers.
     for (killed, tester) in [("port-agent", "xdp"), ("sshd-session", "packet"), ("sshd", "xdp")] {
         let mut run = Watched::start(&lab.home, &lab.near, &[&sets[..], &["--tester", tester]].concat());
         run.wait_for_trials(4);
         match killed {
-            "port-agent" => lab.kill_far("port-agent"),
-            "sshd-session" => lab.kill_far("sshd: root"),
+            "port-agent" => lab.kill_remote("port-agent"),
+            "sshd-session" => lab.kill_remote("sshd: root"),
             _ => {
                 lab.sshd = None;
-                lab.kill_far("sshd: root");
+                lab.kill_remote("sshd: root");
             }
         }
         let (status, said) = ended(run);
@@ -251,30 +251,30 @@ fn a_trial_without_its_far_end_is_invalid_and_the_run_goes_on() {
         assert_eq!(last["verdict"] == "invalid", killed == "sshd", "{killed}: {said}");
         assert!(status.code() == Some(3) || killed != "sshd" && status.success(), "{killed}: {said}");
         assert_eq!(record["run"]["state"], "complete", "{killed}: {said}");
-        wait_for_traces(&lab.far, &before);
+        wait_for_traces(&lab.remote, &before);
     }
 }
 
 #[test]
 fn the_far_host_is_given_back_when_the_near_one_is_killed() {
     let Some(lab) = Lab::new() else { return };
-    let before = traces(&lab.far);
+    let before = traces(&lab.remote);
     for tester in ["xdp", "packet"] {
         let sets = ["box.toml", "--set", "search.trial_s=30", "--tester", tester];
         let mut run = Watched::start(&lab.home, &lab.near, &sets);
         run.wait_for_trials(4);
-        assert_ne!(traces(&lab.far), before, "{tester}: nothing is there that could be left");
+        assert_ne!(traces(&lab.remote), before, "{tester}: nothing is there that could be left");
         run.kill();
-        wait_for_traces(&lab.far, &before);
+        wait_for_traces(&lab.remote, &before);
     }
     lab.run(&["--set", "search.trial_s=0.1"]);
-    assert_eq!(traces(&lab.far), before);
+    assert_eq!(traces(&lab.remote), before);
 }
 
 #[test]
 fn the_far_host_does_not_wait_for_a_near_one_that_fell_silent() {
     let Some(lab) = Lab::new() else { return };
-    let before = traces(&lab.far);
+    let before = traces(&lab.remote);
     let mut run = Watched::start(&lab.home, &lab.near, &["box.toml", "--set", "search.trial_s=30"]);
     run.wait_for_trials(4);
     lab.near.run(|| {
@@ -282,8 +282,8 @@ fn the_far_host_does_not_wait_for_a_near_one_that_fell_silent() {
         let ifindex = rtnl.link("m0").unwrap().ifindex;
         rtnl.set_up(ifindex, false).unwrap();
     });
-    // Nothing of this reaches the far host.
+    // Nothing of this reaches the remote host.
     run.kill();
-    assert_ne!(traces(&lab.far), before, "nothing is there that could be left");
-    wait_for_traces(&lab.far, &before);
+    assert_ne!(traces(&lab.remote), before, "nothing is there that could be left");
+    wait_for_traces(&lab.remote, &before);
 }

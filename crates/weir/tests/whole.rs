@@ -52,11 +52,11 @@ impl Running {
         let mut run = Running { _watch: Watch::new(&child), child };
         let mut lines = BufReader::new(run.child.stderr.take().expect("piped")).lines();
         let mut said = Vec::new();
-        let told = lines.by_ref().map(|line| line.expect("text")).any(|line| {
+        let reported = lines.by_ref().map(|line| line.expect("text")).any(|line| {
             said.push(line);
             said[said.len() - 1].contains(word)
         });
-        assert!(told, "weir ended with {:?} before it said `{word}`: {said:?}", run.child.wait());
+        assert!(reported, "weir ended with {:?} before it said `{word}`: {said:?}", run.child.wait());
         // Whatever else it says must not stop it.
         std::thread::spawn(move || lines.for_each(drop));
         run
@@ -111,7 +111,7 @@ fn programs(pid: u32) -> BTreeSet<u64> {
 }
 
 /// Namespaces and programs of a run, once it has its second test bed: the first one, of the ceiling, is being taken
-/// down when its result is told.
+/// down when its result is reported.
 fn held_by(pid: u32) -> (BTreeMap<u64, File>, BTreeSet<u64>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -255,7 +255,11 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
     let record = home.record();
     assert_eq!(record["run"]["state"], "interrupted");
     assert!(trials(&record).len() >= 3, "{record}");
-    assert!(fs::read_to_string(home.path("weir-long-1.html")).expect("a report").contains("interrupted"));
+    assert!(
+        fs::read_to_string(home.path("data/weir/reports/weir-long-1.html"))
+            .expect("a report")
+            .contains("interrupted")
+    );
 }
 
 #[test]
@@ -267,11 +271,19 @@ fn a_run_whose_terminal_closes_keeps_its_trials_and_writes_its_report() {
     let mut run = InTerminal::start(home.command(&[WEIR], &["run", "long.toml", "--verbose"]));
     // Of the second trial the bar tells when the first is kept.
     run.await_words("  trial 1: ");
+    let view = run.live_lines();
+    assert!(view.iter().any(|line| line.starts_with("point 1 of ")), "{view:?}");
+    let is_whole = |line: &String| line.starts_with(['█', '░', 'p']);
+    assert!(view.iter().all(is_whole), "what stands above a bar goes on in its line: {view:?}");
     run.close();
     let record = home.record();
     assert_eq!(record["run"]["state"], "interrupted");
     assert!(!trials(&record).is_empty(), "{record}");
-    assert!(fs::read_to_string(home.path("weir-long-1.html")).expect("a report").contains("interrupted"));
+    assert!(
+        fs::read_to_string(home.path("data/weir/reports/weir-long-1.html"))
+            .expect("a report")
+            .contains("interrupted")
+    );
 }
 
 #[test]
@@ -326,7 +338,37 @@ fn without_rights_it_measures_and_says_what_is_weaker() {
         trials(&record).iter().all(|t| t["sent"].as_u64() > Some(0) && t["verdict"] != "invalid"),
         "{record}"
     );
-    assert!(home.path("weir-tiny-1.html").exists(), "{said}");
+    assert!(home.path("data/weir/reports/weir-tiny-1.html").exists(), "{said}");
+}
+
+/// The page of the book with the recipe for CI.
+const AUTOMATION: &str = include_str!("../../../docs/automation.md");
+
+#[test]
+fn the_recipe_for_ci_runs_as_it_is_written() {
+    if !is_root() {
+        return;
+    }
+    let (_, recipe) = AUTOMATION.split_once("## In CI").expect("the recipe");
+    let (recipe, _) = recipe.split_once("\n## ").expect("its end");
+    let blocks = |language: &str| {
+        let begin = format!("```{language}\n");
+        let blocks = recipe.split(begin.as_str()).skip(1).filter_map(|rest| rest.split("```").next());
+        blocks.map(str::to_string).collect::<Vec<_>>()
+    };
+    let home = Home::new(&[("ci.toml", blocks("toml")[0].as_str())]);
+    fs::create_dir(home.path("bin")).expect("room");
+    std::os::unix::fs::symlink(WEIR, home.path("bin/weir")).expect("a link");
+    let path = format!("{}:{}", home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let script = blocks("sh").concat();
+    let mut shell = home.command(&["sh", "-ec", &script], &[]);
+    let output = output(shell.env("PATH", path)).expect("sh starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // The last command's: a machine may be slower while it does something else, too.
+    assert!(matches!(output.status.code(), Some(0 | 3 | 4)), "{output:?}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("verdict") || said.contains("kernel-forward"), "{shown}\n{said}");
+    assert!(home.path("baseline.json").exists());
 }
 
 /// Writes a run with a search, and returns its report.

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use weir_detect::kept;
-use weir_detect::{Announce, Config, Direction, Event, Evidence, Kind, Ledger, Metric, Order, Rates, Share};
+use weir_detect::{
+    Announce, Class, Config, Direction, Event, Evidence, Kind, Ledger, Metric, Order, Rates, Share,
+};
 
 use super::of_texts;
 
@@ -40,7 +42,7 @@ struct World {
     now: Duration,
     /// What the daemon has, by the command that takes it back.
     daemon: BTreeSet<String>,
-    /// What it is about to be told.
+    /// What it is about to be asked.
     under_way: Option<Order>,
 }
 
@@ -71,6 +73,7 @@ fn event(kind: Kind, n: u8) -> Event {
         host: Some(IpAddr::V4(Ipv4Addr::new(198, 18, 0, n % 8))),
         group: None,
         direction: Direction::In,
+        class: Class::UdpFlood,
         metric: Metric::Pps,
         limit: 1.0,
         limit_learned: false,
@@ -121,7 +124,7 @@ impl World {
         }
     }
 
-    /// The daemon does what it was told, or not, and says so, or not.
+    /// The daemon does what it was asked, or not, and says so, or not.
     fn does(&mut self, done: bool, said: bool) {
         let Some(order) = self.under_way.take() else { return };
         // What says that it was done was done.

@@ -79,7 +79,7 @@ fn send(plane: &mut Plane, now: Time, port: u8, bytes: &[u8]) {
     plane.run(now, &mut batch);
     plane.tick(now);
     plane.departures().for_each(drop);
-    assert!(plane.books().balance(), "{:?}", plane.books());
+    assert!(plane.accounting().balance(), "{:?}", plane.accounting());
 }
 
 /// Any frames at any time through nodes of every stage. The input is a node's number, then frames.
@@ -132,7 +132,7 @@ pub(super) fn apply(input: &[u8]) {
                 Err(why) => assert!(!why.is_empty()),
             }
             plane.departures().for_each(drop);
-            assert!(plane.books().balance(), "{:?}", plane.books());
+            assert!(plane.accounting().balance(), "{:?}", plane.accounting());
         }
     }
     plane.events();

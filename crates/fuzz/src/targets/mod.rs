@@ -14,7 +14,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
     Target { name: "control", run: outside::control, seeds: outside::control_seeds, mutate: mutate::text },
     Target { name: "detect", run: texts::detect, seeds: texts::detect_seeds, mutate: mutate::text },
-    Target { name: "far", run: outside::far, seeds: outside::far_seeds, mutate: mutate::text },
     Target { name: "frame", run: frames::frame, seeds: frames::frame_seeds, mutate: mutate::bytes },
     Target { name: "journal", run: kept::journal, seeds: kept::journal_seeds, mutate: mutate::text },
     Target { name: "kept", run: announce::kept, seeds: announce::kept_seeds, mutate: mutate::text },
@@ -24,6 +23,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "plan", run: texts::plan, seeds: texts::plan_seeds, mutate: mutate::text },
     Target { name: "plane", run: frames::plane, seeds: frames::plane_seeds, mutate: frames::mutate_plane },
     Target { name: "record", run: kept::record, seeds: kept::record_seeds, mutate: mutate::text },
+    Target { name: "remote", run: outside::remote, seeds: outside::remote_seeds, mutate: mutate::text },
     Target { name: "rules", run: texts::rules, seeds: texts::rules_seeds, mutate: mutate::text },
     Target { name: "scenario", run: texts::scenario, seeds: texts::scenario_seeds, mutate: mutate::text },
 ];

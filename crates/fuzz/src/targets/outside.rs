@@ -1,6 +1,6 @@
-//! Bytes of others: clients of a node's socket, the far end of a measurement, capture files.
+//! Bytes of others: clients of a node's socket, the remote end of a measurement, capture files.
 
-use weir_lab::frames::far;
+use weir_lab::frames::remote;
 use weir_plane::scenario::packet;
 use weir_port::pcapng::read::Reader;
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
@@ -40,17 +40,17 @@ pub(super) fn control_seeds() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Lines of the far side of a measurement: each is refused, or what it says goes into a record.
-pub(super) fn far(input: &[u8]) {
+/// Lines of the remote side of a measurement: each is refused, or what it says goes into a record.
+pub(super) fn remote(input: &[u8]) {
     for line in String::from_utf8_lossy(input).lines() {
-        if let Err(why) = far::take_in(line) {
+        if let Err(why) = remote::take_in(line) {
             assert!(!why.is_empty());
         }
     }
 }
 
-pub(super) fn far_seeds() -> Vec<Vec<u8>> {
-    of_texts(far::examples())
+pub(super) fn remote_seeds() -> Vec<Vec<u8>> {
+    of_texts(remote::examples())
 }
 
 /// A capture file: an error, or all items.

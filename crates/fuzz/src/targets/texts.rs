@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use weir_lab::plan;
 use weir_plane::scenario::{self, VirtualNode, packet, suites};
-use weir_plane::{Batch, Beside, Config, Fate, Frame, HEAD_ROOM, Plane, PortId, Time};
+use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 use super::{files, of_texts};
 
@@ -98,11 +98,11 @@ pub(super) fn rules(input: &[u8]) {
     let (before, rules) = text.split_once('\n').unwrap_or(("", &text));
     let Some(config) = filter(rules) else { return };
     let macs = [[2, 0, 0, 0, 0xaa, 0], [2, 0, 0, 0, 0xaa, 1]];
-    let expected = fates(&mut Plane::new(&config, &macs));
+    let expected = verdicts(&mut Plane::new(&config, &macs));
     if let Some(old) = filter(before) {
         let mut changed = Plane::new(&old, &macs);
         changed.apply(Time::default(), &old, &config).expect("rules can be changed");
-        assert_eq!(fates(&mut changed), expected);
+        assert_eq!(verdicts(&mut changed), expected);
     }
 }
 
@@ -144,8 +144,8 @@ fn filter(rules: &str) -> Option<Config> {
 }
 
 /// What becomes of each packet, in both directions.
-fn fates(plane: &mut Plane) -> Vec<Fate> {
-    let mut fates = vec![];
+fn verdicts(plane: &mut Plane) -> Vec<Verdict> {
+    let mut verdicts = vec![];
     for (n, packet) in PACKETS.iter().enumerate() {
         let kind = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
         let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, packet].concat();
@@ -153,9 +153,9 @@ fn fates(plane: &mut Plane) -> Vec<Fate> {
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(n as u8 % 2)));
         plane.run(Time::default(), &mut batch);
-        fates.extend(batch.outcome().map(|(_, fate)| fate));
+        verdicts.extend(batch.outcome().map(|(_, verdict)| verdict));
         plane.departures().for_each(drop);
-        assert!(plane.books().balance(), "{:?}", plane.books());
+        assert!(plane.accounting().balance(), "{:?}", plane.accounting());
     }
-    fates
+    verdicts
 }

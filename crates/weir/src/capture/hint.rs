@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_has_a_reason_which_is_told_once() {
+    fn silence_has_a_reason_which_is_reported_once() {
         let view = |seconds, offered| View {
             elapsed: Duration::from_secs(seconds),
             queues: Vec::new(),

@@ -1,4 +1,4 @@
-//! A capture for machines: one object per second, and the books at the end.
+//! A capture for machines: one object per second, and the accounting at the end.
 
 use serde_json::{Value, json};
 use weir_capture::mix::{self, Mix, PROTOCOLS, SIZES};
@@ -25,7 +25,7 @@ pub(super) fn second(view: &View) -> Value {
     })
 }
 
-/// The books.
+/// The accounting.
 pub(super) fn end(report: &Report) -> Value {
     let ledgers = report.ledgers.iter().map(|ledger| {
         json!({

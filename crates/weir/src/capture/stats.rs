@@ -16,11 +16,13 @@ pub(super) struct Stats {
     /// Lines of the picture that stands there.
     lines: usize,
     before: Mix,
+    /// Files that are kept.
+    keep: Option<u64>,
 }
 
 impl Stats {
-    pub(super) fn new() -> Self {
-        Stats { terminal: std::io::stderr().is_terminal(), lines: 0, before: Mix::default() }
+    pub(super) fn new(keep: Option<u64>) -> Self {
+        Stats { terminal: std::io::stderr().is_terminal(), lines: 0, before: Mix::default(), keep }
     }
 
     pub(super) fn tell(&mut self, view: &View) {
@@ -73,7 +75,7 @@ impl Stats {
         }
         if let Some(written) = &view.written {
             let state = if view.waiting { ", waiting for the trigger" } else { "" };
-            lines.push(format!("  {}{state}", text::written(written)));
+            lines.push(format!("  {}{state}", text::written(written, self.keep)));
         }
         lines
     }

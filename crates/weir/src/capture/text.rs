@@ -6,11 +6,11 @@ use weir_capture::session::{Report, WrittenSoFar};
 
 use crate::units::size;
 
-/// The books.
-pub(super) fn report(report: &Report) -> String {
+/// The accounting.
+pub(super) fn report(report: &Report, keep: Option<u64>) -> String {
     let mut text: String = report.ledgers.iter().map(ledger).collect();
     if let Some(written) = &report.written {
-        text += &file(report, written);
+        text += &file(report, written, keep);
     }
     text
 }
@@ -44,9 +44,9 @@ fn ledger(ledger: &Ledger) -> String {
     text
 }
 
-fn file(report: &Report, written: &Written) -> String {
+fn file(report: &Report, written: &Written, keep: Option<u64>) -> String {
     let so_far = WrittenSoFar { frames: written.frames, bytes: written.bytes, files: written.files };
-    let mut text = format!("file      {}\n", self::written(&so_far));
+    let mut text = format!("file      {}\n", self::written(&so_far, keep));
     let mut line = |frames: u64, name: &str| {
         if frames > 0 {
             text += &format!("{:9} {frames:>12} {name}\n", "");
@@ -67,8 +67,23 @@ fn file(report: &Report, written: &Written) -> String {
 }
 
 /// What is in files.
-pub(super) fn written(written: &WrittenSoFar) -> String {
+pub(super) fn written(written: &WrittenSoFar, keep: Option<u64>) -> String {
     let WrittenSoFar { frames, bytes, files } = *written;
     let files = if files == 1 { "a file".into() } else { format!("{files} files") };
-    format!("{frames} packets, {} in {files}", size(bytes))
+    let kept = keep.filter(|keep| *keep < written.files);
+    let kept = kept.map_or_else(String::new, |keep| format!(", of which the last {keep} are kept"));
+    format!("{frames} packets, {} in {files}{kept}", size(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_were_deleted_are_not_said_to_be_there() {
+        let said = |files, keep| written(&WrittenSoFar { frames: 9, bytes: 1000, files }, keep);
+        assert_eq!(said(1, None), "9 packets, 1.00 kB in a file");
+        assert_eq!(said(2, Some(2)), "9 packets, 1.00 kB in 2 files");
+        assert_eq!(said(5, Some(2)), "9 packets, 1.00 kB in 5 files, of which the last 2 are kept");
+    }
 }

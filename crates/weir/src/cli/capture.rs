@@ -8,10 +8,12 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use weir_capture::Rotation;
 use weir_capture::trigger::Trigger;
-use weir_port::capture::Rung;
+use weir_config::unit;
+use weir_port::capture::Method;
 
 use super::Cli;
 use super::frames::{frame_count, seconds};
+use super::known::Known;
 
 /// Largest snap length, that of libpcap.
 const MOST_SNAP: i64 = 262_144;
@@ -23,25 +25,30 @@ Examples:
   weir capture -i eth1 -w x.pcapng
   weir capture -i eth1 -i eth2 --filter udp --snap 96 -w x.pcapng.zst --rotate 1GB --keep 10
   weir capture -i eth1 -w x.pcapng --ring-before 30s --trigger signal     kill -USR1 writes the last 30 s
-  weir capture -i eth1 --stats --duration 60
+  weir capture -i any --stats --duration 60
+  weir capture --list
   weir capture -i eth1 --json --prometheus 127.0.0.1:9104
 
 At the end it says where all frames went: offered = captured + drops by reason + unexplained. Lost frames are also noted in
 the file: at the gap, and in the statistics of each interface, of which every queue has one.")]
 pub(crate) struct Capture {
-    /// Interface to capture from; can be given more than once
-    #[arg(short, long = "interface", value_name = "IF", required = true)]
+    /// Interface to capture from, or any: all that are up; can be given more than once
+    #[arg(short, long = "interface", value_name = "IF", required_unless_present = "list")]
     pub(crate) interfaces: Vec<String>,
+    /// List the interfaces
+    #[arg(long, exclusive = true)]
+    pub(crate) list: bool,
     /// How: auto, recv, recvmmsg, fanout, libpcap, ring, ring-fanout or xdp (which takes the frames from the machine)
-    #[arg(long, value_name = "RUNG", default_value = "auto", value_parser = rung)]
-    pub(crate) rung: RungChoice,
+    #[arg(long, alias = "rung", value_name = "METHOD", default_value = "auto", value_parser = methods(), hide_possible_values = true)]
+    pub(crate) method: MethodChoice,
     /// Only frames that this expression of tcpdump's language matches (`man pcap-filter`)
     #[arg(short, long, value_name = "EXPR", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
     /// Bytes kept of a frame
     #[arg(short, long, value_name = "BYTES", default_value_t = MOST_SNAP as u32, value_parser = clap::value_parser!(u32).range(1..=MOST_SNAP))]
     pub(crate) snap: u32,
-    /// File to write, which must not be there yet; compressed if it ends in .zst; - is standard output
+    /// File to write, which must not be there yet: pcapng, or pcap if it ends in .pcap; compressed if it ends in .zst; - is
+    /// standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
     /// Begin a new file after so many bytes or seconds: 1GB, 60s; the files are numbered, behind those that are there
@@ -60,20 +67,20 @@ pub(crate) struct Capture {
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = bytes)]
     pub(crate) memory: u64,
     /// Memory of the kernel's buffers for frames that wait for this program, per interface [default: a quarter of a
-    /// second at 1 M frames/s, as much as that is on the rung]
+    /// second at 1 M frames/s, as much as that is on the method]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) buffer: Option<u64>,
     /// Threads per interface that share its frames [default: one for each CPU, four at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: Option<u16>,
-    /// Have this program run the driver's receive routine, in place of interrupts; takes a CPU (rung xdp only)
+    /// Have this program run the driver's receive routine, in place of interrupts; takes a CPU (method xdp only)
     #[arg(long)]
     pub(crate) busy_poll: bool,
     /// Do not have the interface take frames for other machines
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
-    /// Stop after this many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many frames, for example 1M
     #[arg(long, value_name = "N", value_parser = frame_count)]
@@ -123,72 +130,68 @@ pub(crate) struct Pps {
     /// Only frames that this expression of tcpdump's language matches
     #[arg(short, long, value_name = "EXPR", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
-    /// Stop after this many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
 }
 
 /// A way to capture, or the best one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RungChoice {
+pub(crate) enum MethodChoice {
     Auto,
-    This(Rung),
+    This(Method),
 }
 
-impl RungChoice {
-    /// The rung that is asked for; `None` for the best one.
-    pub(crate) fn asked(self) -> Option<Rung> {
+impl MethodChoice {
+    /// The method that is asked for; `None` for the best one.
+    pub(crate) fn asked(self) -> Option<Method> {
         match self {
-            RungChoice::Auto => None,
-            RungChoice::This(rung) => Some(rung),
+            MethodChoice::Auto => None,
+            MethodChoice::This(method) => Some(method),
         }
     }
 }
 
-pub(super) fn rung(text: &str) -> Result<RungChoice, String> {
+/// The ways, for an option.
+pub(super) fn methods() -> Known<MethodChoice> {
+    let names = || {
+        let own = Method::ALL.iter().filter(|(method, _)| *method != Method::Count).map(|(_, name)| *name);
+        ["auto"].into_iter().chain(own).collect()
+    };
+    Known { read: method, names }
+}
+
+pub(super) fn method(text: &str) -> Result<MethodChoice, String> {
     if text == "auto" {
-        return Ok(RungChoice::Auto);
+        return Ok(MethodChoice::Auto);
     }
-    match text.parse::<Rung>() {
-        Ok(_) => capturing_rung(text).map(RungChoice::This),
+    match text.parse::<Method>() {
+        Ok(_) => capturing_method(text).map(MethodChoice::This),
         Err(error) => Err(format!("{error}, and auto")),
     }
 }
 
-/// A rung that hands frames on.
-pub(super) fn capturing_rung(text: &str) -> Result<Rung, String> {
-    match text.parse::<Rung>().map_err(|error| error.to_string())? {
-        Rung::Count => Err("count captures no frame: use another one, or `weir pps`".into()),
-        rung => Ok(rung),
+/// A method that hands frames on.
+pub(super) fn capturing_method(text: &str) -> Result<Method, String> {
+    match text.parse::<Method>().map_err(|error| error.to_string())? {
+        Method::Count => Err("count captures no frame: use another one, or `weir pps`".into()),
+        method => Ok(method),
     }
 }
 
 fn rotation(text: &str) -> Result<Rotation, String> {
-    let time = text.strip_suffix('s').and_then(|_| seconds(text).ok()).filter(|time| time.as_secs() > 0);
+    let time = unit::time(text, Duration::from_secs(1), Duration::from_secs(86_400)).ok();
+    // A number alone would be seconds for one and bytes for the next.
+    let time = time.filter(|_| text.ends_with(|c: char| c.is_alphabetic()));
     let size = bytes(text).ok().filter(|&bytes| bytes >= 1_000_000);
-    time.map(Rotation::Time)
-        .or(size.map(Rotation::Bytes))
-        .ok_or_else(|| format!("`{text}` is neither a size nor a time: use 1MB or more, or 1s or more"))
+    time.map(Rotation::Time).or(size.map(Rotation::Bytes)).ok_or_else(|| {
+        format!("`{text}` is neither a size nor a time: use 1MB or more (100MB, 1GiB), or 1s or more (60s, 5m, 1h)")
+    })
 }
 
-/// A size in bytes: powers of ten, or of two with an i.
+/// A size in bytes.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 8] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-        ("kB", 1000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-    ];
-    let (number, unit) =
-        UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1));
-    let size = number.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0).map(|n| n * unit as f64);
-    size.filter(|size| *size < 1e18)
-        .map(|size| size as u64)
-        .ok_or_else(|| format!("`{text}` is no size: use 100MB, 1GB or 1GiB"))
+    unit::bytes(text)
 }
 
 #[cfg(test)]
@@ -196,11 +199,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_told_apart() {
+    fn sizes_and_times_are_distinguished() {
         assert_eq!(rotation("1GB"), Ok(Rotation::Bytes(1_000_000_000)));
         assert_eq!(rotation("1.5MiB"), Ok(Rotation::Bytes(1_572_864)));
         assert_eq!(rotation("60s"), Ok(Rotation::Time(Duration::from_secs(60))));
-        assert_eq!(bytes("512"), Ok(512));
+        assert_eq!(rotation("5m"), Ok(Rotation::Time(Duration::from_secs(300))));
         for text in ["", "0s", "10kB", "60", "s", "-1GB", "1gb", "nanGB"] {
             assert!(rotation(text).unwrap_err().contains("use 1MB or more"), "{text}");
         }

@@ -8,8 +8,20 @@ use super::Cli;
 mod pages;
 
 /// Programs beside weir that readers are asked to run.
-const OTHERS: &[&str] =
-    &["./test", "cargo", "cp", "ethtool", "ip", "jq", "mkdir", "mount", "tcpdump", "tee", "unshare"];
+const OTHERS: &[&str] = &[
+    "./test",
+    "cargo",
+    "cp",
+    "ethtool",
+    "ip",
+    "jq",
+    "mkdir",
+    "mount",
+    "packaging/deb",
+    "tcpdump",
+    "tee",
+    "unshare",
+];
 
 #[test]
 fn commands_of_documents_are_understood() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use weir_config::rate::{self, Rate};
+use weir_config::unit;
 use weir_lab::frames::MIN_IPV6_FRAME_BYTES;
 use weir_packet::flow::{FlowOrder, HOSTS, IpVersion, MAX_FLOWS};
 use weir_packet::frame::Transport;
@@ -26,7 +27,7 @@ pub(crate) struct Generate {
     /// Interface that sends
     #[arg(short, long, value_name = "IF")]
     pub(crate) interface: String,
-    /// Rate: 1M or 500kpps (frames/s), 100Mbit (bit/s of frames), 10% (of --line) [default: as fast as it goes]
+    /// Rate: 1M or 500kpps (frames/s), 10Gbit (bit/s of frames), 10% (of --line) [default: as fast as it goes]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
     /// Speed of the line in bit/s that a --rate in percent is of, for example 10G [default: that of the interface]
@@ -59,8 +60,8 @@ pub(crate) struct Generate {
     /// Stop after this many frames, for example 1M
     #[arg(long, value_name = "N", value_parser = frame_count)]
     pub(crate) count: Option<u64>,
-    /// Stop after this many seconds [default: at Ctrl-C, or after three days]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C, or after three days]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// How frames are sent
     #[arg(long, value_enum, default_value_t)]
@@ -123,8 +124,8 @@ pub(crate) struct Receive {
     /// Send each test frame back to where it came from
     #[arg(long)]
     pub(crate) reflect: bool,
-    /// Stop after this many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many test frames, for example 1M
     #[arg(long, value_name = "N", value_parser = frame_count)]
@@ -162,18 +163,15 @@ fn host_count(text: &str) -> Result<u32, String> {
 
 fn number_of(what: &str, text: &str) -> Result<u32, String> {
     let count =
-        rate::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=f64::from(MAX_FLOWS)).contains(n));
+        unit::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=f64::from(MAX_FLOWS)).contains(n));
     count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of {what}: use 1 to {MAX_FLOWS}"))
 }
 
 pub(super) fn frame_count(text: &str) -> Result<u64, String> {
-    let count = rate::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=1e15).contains(n));
+    let count = unit::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=1e15).contains(n));
     count.map(|n| n as u64).ok_or_else(|| format!("`{text}` is no number of frames: use 1000 or 1M"))
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.trim_end_matches('s').parse().ok().filter(|s| (0.001..=86_400.0).contains(s));
-    seconds
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("`{text}` is no time: use 0.001 to 86400 seconds"))
+    unit::time(text, Duration::from_millis(1), Duration::from_secs(86_400))
 }

@@ -28,6 +28,33 @@ impl FromStr for RunId {
     }
 }
 
+/// A side of a comparison: a run that was kept here, or one that another machine exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The last complete run of the plan that it is compared in.
+    Last,
+    /// By its number, from 1.
+    Number(i64),
+    /// What `weir show --json` wrote.
+    File(PathBuf),
+}
+
+impl FromStr for Side {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<RunId>() {
+            Ok(RunId::Last) => Ok(Side::Last),
+            Ok(RunId::Number(number)) => Ok(Side::Number(number)),
+            Err(_) if text.contains(['.', '/']) => Ok(Side::File(text.into())),
+            Err(_) => Err(format!(
+                "`{text}` is no run: use its number from `weir list`, last, or a file such as baseline.json from \
+                 `weir show ID --json`"
+            )),
+        }
+    }
+}
+
 /// `weir list`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weir list\n  weir list --store paper.db --json")]
@@ -65,8 +92,9 @@ pub(crate) struct Report {
     pub(crate) runs: Vec<RunId>,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Where to write it [default: weir-PLAN-ID.html]
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write it: a file, or a folder such as `.` for weir-PLAN-ID.html in it [default: the folder reports beside the
+    /// records]
+    #[arg(short, long, value_name = "FILE|DIR")]
     pub(crate) output: Option<PathBuf>,
 }
 
@@ -76,6 +104,7 @@ pub(crate) struct Report {
 Examples:
   weir export last --format markdown
   weir export 12 --format latex -o run.tex
+  weir export 12 --format svg -o figures/
   weir export last --format prometheus -o /var/lib/node_exporter/weir.prom")]
 pub(crate) struct Export {
     /// Number of the run (see `weir list`) or `last`
@@ -86,7 +115,7 @@ pub(crate) struct Export {
     /// In which format
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: ExportFormat,
-    /// Where to write it, all at once or not at all [default: standard output]
+    /// Where to write it, all at once or not at all: a file, or with svg a folder [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -106,6 +135,10 @@ pub(crate) enum ExportFormat {
     Markdown,
     /// Tables of the RFCs, as a document
     Latex,
+    /// Each table as a bare LaTeX tabular
+    Tabular,
+    /// Each drawing of the report as a file of its own, in the folder that -o names
+    Svg,
 }
 
 /// `weir compare`.
@@ -114,11 +147,13 @@ pub(crate) enum ExportFormat {
 Examples:
   weir compare 3 7
   weir compare 3 last --across kernel
+  weir compare baseline.json last --fail-on slower        baseline.json was written by `weir show ID --json`
   weir compare 3 last --fail-on slower --json > compared.json")]
 pub(crate) struct Compare {
-    /// Numbers of the runs, or `last`: each later one is compared with the first
-    #[arg(value_name = "ID|last", required = true, num_args = 2..)]
-    pub(crate) runs: Vec<RunId>,
+    /// Numbers of the runs, `last` (the last complete run of the same plan) or a file that `weir show ID --json` wrote, on
+    /// another machine, say: each later one is compared with the first
+    #[arg(value_name = "ID|last|FILE", required = true, num_args = 2..)]
+    pub(crate) runs: Vec<Side>,
     #[command(flatten)]
     pub(crate) store: Store,
     /// What may differ between the runs, because it is what is compared

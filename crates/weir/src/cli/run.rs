@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Subcommand};
 use weir_lab::plan::{self, Plan, PlanError};
 
-use super::{RunId, Store, TesterKind};
+use super::{Cli, FailOn, RunId, Side, Store, TesterKind, known};
 
 /// `weir run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   weir run quick                                   a first answer in two minutes
@@ -16,14 +17,34 @@ Examples:
   weir run quick --set traffic.flows=[1,1000,1M]   one more axis
   weir run rfc2544 --short                         every procedure of RFC 2544 in minutes
   weir run mine.toml --seed 7 --report mine.html   my own plan
+  weir run repeat quick --times 6                  how far six runs agree in each figure
   weir run --resume last                           the rest of a run that was interrupted
+  weir run quick --against 3 --fail-on slower      after a change: exit code 4 if a point is slower than in run 3
+  weir run a.toml b.toml --compare                 two plans alternately, six times each
   weir run quick --tester packet --quiet           as a plain user would, without progress")]
 pub(crate) struct Run {
-    /// Plan that ships with weir (see `weir plan list`) or path of a plan (see `weir plan options`)
-    #[arg(value_name = "NAME|FILE", required_unless_present = "resume")]
-    pub(crate) plan: Option<String>,
+    /// Plan that ships with weir (see `weir plan list`) or path of a plan (see `weir plan options`); two with --compare; or the
+    /// word `repeat` and a plan
+    #[arg(value_name = "NAME|FILE", required_unless_present = "resume", num_args = 0..=2, value_parser = known::plan(), hide_possible_values = true)]
+    pub(crate) plans: Vec<String>,
+    /// Compare the new run with this one: a number, `last` (the last complete run of the plan), or a file of another machine's
+    /// that `weir show ID --json` wrote
+    #[arg(long, value_name = "ID|last|FILE", conflicts_with = "compare")]
+    pub(crate) against: Option<Side>,
+    /// Run two plans alternately, and compare the second with the first
+    #[arg(long)]
+    pub(crate) compare: bool,
+    /// With `repeat` or --compare: how often a plan is run; fewer than 6 give few verdicts
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) times: u32,
+    /// With `repeat`: runs of the plan that were made before and count as well, such as 3,4
+    #[arg(long, value_name = "ID,..", value_delimiter = ',')]
+    pub(crate) runs: Vec<RunId>,
+    /// With --against or --compare: end with exit code 4 if a point has this verdict
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
+    pub(crate) fail_on: Vec<FailOn>,
     /// Continue a run that was interrupted, killed or has failed; finished trials are not repeated
-    #[arg(long, value_name = "ID|last", conflicts_with_all = ["plan", "sets", "short", "seed"])]
+    #[arg(long, value_name = "ID|last", conflicts_with_all = ["plans", "sets", "short", "seed"])]
     pub(crate) resume: Option<RunId>,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -35,8 +56,9 @@ pub(crate) struct Run {
     pub(crate) tester: TesterKind,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Where to write the report [default: weir-PLAN-ID.html]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    /// Where to write the report: a file, or a folder such as `.` for weir-PLAN-ID.html in it [default: the folder reports
+    /// beside the records]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "no_report")]
     pub(crate) report: Option<PathBuf>,
     /// Write no report
     #[arg(long)]
@@ -44,16 +66,54 @@ pub(crate) struct Run {
     /// Write the results as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress, no notes: only the results, and errors
+    /// With `repeat`: write the table as Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// No progress: only the answer, and errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Report each trial as it is kept
+    /// Report each trial as it is kept, and at the end all tables, findings and notes
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
 
+/// The word in place of a first plan.
+const REPEAT: &str = "repeat";
+
+impl Run {
+    /// The plan of `weir run repeat PLAN`.
+    pub(crate) fn repeated(&self) -> Option<&str> {
+        match &self.plans[..] {
+            [word, plan] if word == REPEAT && !self.compare => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// What clap cannot see: options that do not go together.
+    pub(super) fn check(&self) -> Result<(), clap::Error> {
+        let wrong = |text: &str| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+        if self.repeated().is_none() && (!self.runs.is_empty() || self.markdown) {
+            return wrong("--runs and --markdown are of `weir run repeat PLAN`");
+        }
+        match (self.plans.len(), self.compare) {
+            (2, false) if self.repeated().is_some() && self.times >= 2 => Ok(()),
+            (_, false) if self.plans.first().is_some_and(|word| word == REPEAT) => {
+                wrong("`repeat` what, and how often? For example `weir run repeat quick --times 6`")
+            }
+            (2, false) => {
+                wrong("two plans are run alternately and compared: add --compare, or name one plan")
+            }
+            (0 | 1, true) => wrong("--compare needs two plans: `weir run a.toml b.toml --compare`"),
+            _ if !self.fail_on.is_empty() && self.against.is_none() && !self.compare => wrong(
+                "--fail-on needs something to compare with: add --against RUN, or --compare and two plans",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Changes to a plan.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Sets {
     /// Change an option of the plan (see `weir plan options`); a list makes it an axis; can be given more than once
     #[arg(long = "set", value_name = "OPTION=VALUE")]
@@ -77,7 +137,7 @@ pub(crate) enum PlanCommand {
     #[command(after_help = "Example:\n  weir plan check mine.toml --set traffic.ip=[4,6]")]
     Check {
         /// Plan that ships with weir or path of a plan
-        #[arg(value_name = "NAME|FILE")]
+        #[arg(value_name = "NAME|FILE", value_parser = known::plan(), hide_possible_values = true)]
         plan: String,
         #[command(flatten)]
         sets: Sets,
@@ -89,6 +149,7 @@ pub(crate) enum PlanCommand {
     #[command(after_help = "Example:\n  weir plan show quick > mine.toml")]
     Show {
         /// Name of the plan
+        #[arg(value_parser = known::plan(), hide_possible_values = true)]
         name: String,
     },
     /// Print a plan with every option, each explained

@@ -54,9 +54,13 @@ fn examples_in_help_texts_are_valid() {
     each(&mut command, "weir", &mut |_, command| {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in help.lines().filter_map(|line| line.find("weir ").map(|start| &line[start..])) {
-            // What follows two spaces explains, what follows `>` or `|` is the shell's.
-            let line =
-                line.split("  ").next().and_then(|line| line.split(['>', '|']).next()).unwrap().trim_end();
+            // What follows two spaces explains, what follows `>`, `|` or `&` is the shell's.
+            let line = line
+                .split("  ")
+                .next()
+                .and_then(|line| line.split(['>', '|', '&']).next())
+                .unwrap()
+                .trim_end();
             parse(line).unwrap_or_else(|error| panic!("`{line}`: {error}"));
             examples += 1;
         }
@@ -71,7 +75,7 @@ fn a_run_is_read() {
     else {
         panic!()
     };
-    assert_eq!(run.plan.as_deref(), Some("quick"));
+    assert_eq!(run.plans, ["quick"]);
     assert_eq!(run.sets.sets, ["a.b=1", "c=[1,2]"]);
     assert_eq!((run.seed, run.tester), (Some(7), TesterKind::Packet));
     assert_eq!((run.no_report, run.json, run.quiet), (true, false, true));
@@ -100,7 +104,7 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir export last", "--format"),
         (
             "weir export last --format xml",
-            "[possible values: csv, figures, jsonl, prometheus, markdown, latex]",
+            "[possible values: csv, figures, jsonl, prometheus, markdown, latex, tabular, svg]",
         ),
         ("weir compare 3", "2 values required"),
         ("weir trend quick --point 64", "use frame_bytes=64"),
@@ -112,14 +116,17 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir generate -i x --rate 1m", "use 1M or 500kpps"),
         ("weir generate -i x --rate 0%", "more than 0%"),
         ("weir generate -i x --ip 6", "use --frame 84"),
+        ("weir run a.toml b.toml", "add --compare"),
+        ("weir run a.toml --compare", "needs two plans"),
+        ("weir run quick --fail-on slower", "add --against RUN"),
         ("weir generate -i x --dst 2001:db8::1", "2001:db8::1 is no IPv4 address"),
         ("weir generate -i x --frame 63", "use 64 to 9018"),
         ("weir generate -i x --flows 0", "use 1 to 16000000"),
         ("weir generate -i x --src-mac 2:0:0:0:0:1", "use 02:00:00:00:00:01"),
         ("weir generate -i x --ip 6 --frame 84 --src 10.0.0.1", "10.0.0.1 is no IPv6 address"),
         ("weir capture", "--interface"),
-        ("weir capture -i x --rung rings", "there are: recv, recvmmsg"),
-        ("weir capture -i x --rung count", "use another one, or `weir pps`"),
+        ("weir capture -i x --method rings", "there are: recv, recvmmsg"),
+        ("weir capture -i x --method count", "use another one, or `weir pps`"),
         ("weir capture -i x --rotate 1GB", "--write"),
         ("weir capture -i x -w y --keep 3", "--rotate"),
         ("weir capture -i x -w y --ring-before 30s", "--trigger"),
@@ -129,7 +136,7 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir capture -i x --memory 1MB", "use --memory 4MiB or more"),
         ("weir capture -i x --snap 0", "1..=262144"),
         ("weir capture -i x --prometheus 9104", "invalid socket address"),
-        ("weir receive -i x --duration 0", "use 0.001 to 86400"),
+        ("weir receive -i x --duration 0", "use 10s, 100ms"),
     ] {
         let error = parse(line).expect_err(line).to_string();
         assert!(error.contains(message), "{line}: {error}");

@@ -54,7 +54,7 @@ impl Actions {
         Ok(Actions { workers, announcer })
     }
 
-    /// Acts upon an event, which is this `document`; returns what a BGP daemon was told or would have been told.
+    /// Acts upon an event, which is this `document`; returns what a BGP daemon was asked or would have been asked.
     pub(super) fn of(&mut self, event: &Event, document: &Value) -> Option<Announced> {
         self.workers.iter().for_each(|worker| worker.give(document.to_string()));
         self.announcer.as_ref()?.of(event)

@@ -1,4 +1,4 @@
-//! What a BGP daemon is told, and never forgets: two threads carry out what the ledger of announcements asks for.
+//! What a BGP daemon is asked to announce, and never forgets: two threads carry out what the ledger of announcements asks for.
 //!
 //! ```text
 //!   event > ledger --> carrier: pipe of ExaBGP, program of GoBGP     (at once, repeated until it succeeds)
@@ -32,7 +32,7 @@ const LOUD: u32 = 8;
 /// A file that could not be written is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What a BGP daemon is told.
+/// What a BGP daemon is asked to announce.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Announced {
     /// The command.
@@ -44,7 +44,7 @@ pub(super) struct Announced {
     pub(super) reason: Option<String>,
 }
 
-/// Tells a BGP daemon of attacks, or says what it would be told.
+/// Tells a BGP daemon of attacks, or says what it would be asked.
 pub(super) struct Announcer {
     shared: Arc<Shared>,
     /// `None`: nothing is sent.
@@ -185,12 +185,12 @@ fn carry(shared: &Shared, mut lines: Lines) {
     }
 }
 
-/// Says that a daemon was not told: at the first try, at the second, at the fourth, and so on.
+/// Says that a daemon could not be asked: at the first try, at the second, at the fourth, and so on.
 fn complain(command: &str, tries: u32, error: &anyhow::Error) {
     match tries {
         0 => {}
         LOUD.. if tries.is_power_of_two() => say::say(&format!(
-            "ATTENTION: the BGP daemon was not told {tries} times, and may have what it should not: {command}: {error:#}; see to \
+            "ATTENTION: the BGP daemon could not be reached {tries} times, and may have what it should not: {command}: {error:#}; see to \
              it, or say it yourself. It is tried again every minute"
         )),
         _ if tries.is_power_of_two() => {

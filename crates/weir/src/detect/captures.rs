@@ -1,5 +1,5 @@
 //! A capture of each attack, from before its start: the last frames are kept in memory, and those of the host go to a
-//! file when an attack on it is told, with those that follow. Files are made and written by a thread of their own: what is
+//! file when an attack on it is reported, with those that follow. Files are made and written by a thread of their own: what is
 //! done about an attack never waits for a disk.
 
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use weir_detect::{CaptureSpec, Event, Kind};
-use weir_disk::{Directory, as_caller};
+use weir_disk::{Directory, User, as_caller};
 use weir_packet::headers::{self, Headers};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
@@ -86,6 +86,25 @@ impl Captures {
             has_said: false,
         };
         Ok((captures, written))
+    }
+
+    /// Makes the folder while there still are the rights for it, and gives it to whom root becomes; a folder that is there
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(super) fn prepare(spec: &CaptureSpec, user: Option<User>) -> Result<()> {
+        let folder = &spec.folder;
+        if folder.symlink_metadata().is_ok() {
+            return Ok(());
+        }
+        as_caller(|| std::fs::create_dir_all(folder))
+            .and_then(|()| match user {
+                // Else it is the caller's already.
+                Some(user) if weir_disk::caller().is_none() => Directory::open(folder)?.give_to(user),
+                _ => Ok(()),
+            })
+            .with_context(|| format!("cannot make the folder {} for captures", folder.display()))
     }
 
     /// A frame came in.

@@ -18,7 +18,7 @@ use weir_packet::headers::{self, Headers};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Packet};
 
-use super::told::{Page, Teller};
+use super::reported::{Page, Teller};
 use super::{Judge, LAG, SNAP, WAIT};
 
 /// Frames that are held back at most: a queue of which the file says nothing must not keep all others in memory.

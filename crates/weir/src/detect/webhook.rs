@@ -98,7 +98,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// A service that answers so, in turn, and has no more to say: what it was asked for.
+    /// A service that answers so, alternately, and has no more to say: what it was asked for.
     fn asked(answers: &[&'static str], post: impl FnOnce(&str)) -> Vec<String> {
         let answers = answers.to_vec();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -108,7 +108,7 @@ impl Present {
         self.0.lock().expect("nobody panics with it")
     }
 
-    /// A place for a client; `None`: there is none, which it was told.
+    /// A place for a client; `None`: there is none, as the client was informed.
     fn admit(&self, stream: UnixStream, most: usize) -> Option<Place> {
         let mut places = self.places();
         if places.clients.len() >= most && !places.drop_idlest() {
@@ -144,7 +144,7 @@ impl Places {
             return false;
         };
         let (stream, stage) = self.clients.remove(&number).expect("it was found");
-        // Who has not asked yet is told why it gets no answer: only the node's own reading ends.
+        // Who has not asked yet hears why it gets no answer: only the node's own reading ends.
         let end = if stage == Stage::Asks { Shutdown::Read } else { Shutdown::Both };
         let _ = stream.shutdown(end);
         true

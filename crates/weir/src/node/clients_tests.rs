@@ -80,14 +80,14 @@ fn a_newcomer_gets_the_place_of_the_oldest_silent_client() {
     served(limits(3), &length, |connect| {
         let silent: Vec<_> = (0..3).map(|_| connect()).collect();
         assert_eq!(asked(&connect(), "1\n"), "{\"ok\":1}\n");
-        let told = heard(&silent[0]);
-        assert!(told.contains("\"error\"") && told.contains("this one was silent"), "{told}");
+        let reported = heard(&silent[0]);
+        assert!(reported.contains("\"error\"") && reported.contains("this one was silent"), "{reported}");
         silent[1..].iter().for_each(|client| assert_eq!(asked(client, "12\n"), "{\"ok\":2}\n"));
     });
 }
 
 #[test]
-fn a_newcomer_is_told_to_come_again_while_the_node_works_for_all_others() {
+fn a_newcomer_is_reported_to_come_again_while_the_node_works_for_all_others() {
     let (begun, begins) = sync_channel(0);
     let (end, ends) = channel::<()>();
     let ends = Mutex::new(ends);
@@ -102,8 +102,8 @@ fn a_newcomer_is_told_to_come_again_while_the_node_works_for_all_others() {
             say(client, "1\n");
             begins.recv().expect("the node works for it");
         }
-        let told = heard(&connect());
-        assert!(told.contains("working for 2 clients already: ask again"), "{told}");
+        let reported = heard(&connect());
+        assert!(reported.contains("working for 2 clients already: ask again"), "{reported}");
         working.iter().for_each(|_| end.send(()).expect("the node waits"));
         working.iter().for_each(|client| assert_eq!(heard(client), "{\"ok\":1}\n"));
     });
@@ -113,13 +113,16 @@ fn a_newcomer_is_told_to_come_again_while_the_node_works_for_all_others() {
 fn a_silent_client_is_dropped_at_its_deadline() {
     let limits = Limits { patience: Duration::from_millis(1), ..limits(2) };
     served(limits, &length, |connect| {
-        let told = heard(&connect());
-        assert!(told.contains("no whole request came within 1ms"), "{told}");
+        let reported = heard(&connect());
+        assert!(reported.contains("no whole request came within 1ms"), "{reported}");
         // Nor does it help to send a little.
         let client = connect();
         while (&client).write_all(b"x").is_ok() {}
-        let told = heard(&client);
-        assert!(told.contains("no whole request came") || told.contains("at most 1000 bytes"), "{told}");
+        let reported = heard(&client);
+        assert!(
+            reported.contains("no whole request came") || reported.contains("at most 1000 bytes"),
+            "{reported}"
+        );
     });
 }
 
@@ -128,8 +131,8 @@ fn a_request_has_a_longest_length() {
     let limits = Limits { request_bytes: 10_000, ..limits(2) };
     served(limits, &length, |connect| {
         for (bytes, expected) in [(10_000, "{\"ok\":10000}\n"), (10_001, "has at most 10000 bytes")] {
-            let told = asked(&connect(), &format!("{}\n", "x".repeat(bytes)));
-            assert!(told.contains(expected), "{bytes}: {told}");
+            let reported = asked(&connect(), &format!("{}\n", "x".repeat(bytes)));
+            assert!(reported.contains(expected), "{bytes}: {reported}");
         }
         // Without an end.
         let client = connect();
@@ -215,15 +218,15 @@ fn what_is_no_request_is_an_error_that_says_what_one_is() {
             &deep,
             &nested,
         ] {
-            let told = asked(&connect(), &format!("{hostile}\n"));
-            let document: Value = serde_json::from_str(&told).expect("JSON");
-            let error = document["error"].as_str().unwrap_or_else(|| panic!("{hostile}: {told}"));
+            let reported = asked(&connect(), &format!("{hostile}\n"));
+            let document: Value = serde_json::from_str(&reported).expect("JSON");
+            let error = document["error"].as_str().unwrap_or_else(|| panic!("{hostile}: {reported}"));
             assert!(
                 error.contains("this is no request") && error.contains("{\"show\": \"counters\"}"),
-                "{told}"
+                "{reported}"
             );
             // As JSON it has no byte that a terminal obeys.
-            assert!(told.trim_end().chars().all(|c| !c.is_control()), "{told:?}");
+            assert!(reported.trim_end().chars().all(|c| !c.is_control()), "{reported:?}");
         }
         // Nor is what is no text.
         let client = connect();

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use weir_node::{Config, Node, Snapshot};
 
 use super::clients::{self, Answer, Limits};
+use super::reported;
 use super::request::{Apply, Request};
-use super::told;
 use crate::cli::Shown;
 
 /// A node's file with those that it names is not longer, and one that has nothing to ask may be idle for so long.
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits { places: 16, request_bytes: 16 << 20, patience: D
 /// An answer is not longer, bytes: whoever has laid a socket there cannot fill this process's memory.
 const LONGEST_ANSWER: u64 = 1 << 30;
 
-/// Sessions that are told one by one.
+/// Sessions that are reported one by one.
 const MOST_SESSIONS: usize = 10_000;
 
 /// The socket of a node.
@@ -110,8 +110,8 @@ pub(super) fn answer(
             .map_err(|_| anyhow!("`{what}` cannot be shown: ask for {}", all_shown().join(", ")))?,
     };
     match what {
-        Shown::Counters => Ok(told::counters(&node.count()?, names)),
-        Shown::Drops => Ok(told::drops(&Snapshot::sum(&node.count()?), names)),
+        Shown::Counters => Ok(reported::counters(&node.count()?, names)),
+        Shown::Drops => Ok(reported::drops(&Snapshot::sum(&node.count()?), names)),
         Shown::Sessions => {
             let (live, first) = node.sessions(MOST_SESSIONS)?;
             Ok(json!({ "live": live, "sessions": first }))

@@ -13,7 +13,7 @@ use weir_node::{Ended, Node, NodeError};
 use weir_plane::Event;
 
 use super::blocks::Blocks;
-use super::told;
+use super::reported;
 use crate::say;
 
 /// How often the node is asked what happened.
@@ -41,7 +41,7 @@ impl Notes<'_> {
     /// Writes down what happens until the other end of `is_over` has gone, or the node has.
     pub(super) fn run(&mut self, node: &Node, is_over: &Receiver<()>) {
         while matches!(is_over.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
-            // A node that ends between two looks is told at the end.
+            // A node that ends between two looks is reported at the end.
             if self.look(node).is_err() {
                 return;
             }
@@ -173,7 +173,7 @@ impl Events {
             return;
         }
         let lost = self.lost();
-        let lines = events.iter().map(|event| format!("{}\n", told::event(event, self.began, lost)));
+        let lines = events.iter().map(|event| format!("{}\n", reported::event(event, self.began, lost)));
         let text: String =
             std::iter::once(if self.is_torn { "\n" } else { "" }.to_string()).chain(lines).collect();
         match self.append(text.as_bytes()) {
@@ -274,7 +274,7 @@ mod tests {
                 fault,
                 |_| {},
                 |at, folder, said| {
-                    let told = format!("{fault:?} at {at}");
+                    let reported = format!("{fault:?} at {at}");
                     let text = std::fs::read_to_string(folder.join("events")).unwrap();
                     let lines: Vec<Option<Value>> =
                         text.lines().map(|line| serde_json::from_str(line).ok()).collect();
@@ -282,16 +282,16 @@ mod tests {
                     let whole = lines.iter().flatten().count() as u64;
                     match lost {
                         Some(lost) => {
-                            assert_eq!(whole + lost, 2 * BATCHES, "{told}: {text}");
+                            assert_eq!(whole + lost, 2 * BATCHES, "{reported}: {text}");
                             // A disk that fails may not be cut either.
                             let torn = lines.len() as u64 - whole;
-                            assert!(torn == 0 || fault == Fault::Io && torn == 1, "{told}: {text}");
+                            assert!(torn == 0 || fault == Fault::Io && torn == 1, "{reported}: {text}");
                             // The next line that could be written says how many are missing before it.
                             let inside = |line: &Value| line["inside"] == "0.0.0.15";
                             let last = lines.iter().flatten().find(|line| inside(line));
-                            assert!(last.is_none_or(|line| line["lost"] == lost), "{told}: {text}");
+                            assert!(last.is_none_or(|line| line["lost"] == lost), "{reported}: {text}");
                         }
-                        None => assert!(lines.len() as u64 - whole <= 1, "{told}: {text}"),
+                        None => assert!(lines.len() as u64 - whole <= 1, "{reported}: {text}"),
                     }
                 },
             );

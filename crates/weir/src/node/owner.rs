@@ -35,10 +35,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_rfc7422_is_told_both_ways() {
+    fn the_example_of_rfc7422_is_reported_both_ways() {
         let text = "lan nat(public 192.0.2.1, deterministic 198.51.100.0/28 dynamic 2) wan";
         let read = |text| Config::read("n", text, &|_| Err("no file".to_string())).expect("a node");
-        let told =
+        let reported =
             |text, asked| tell(Path::new("n"), &read(text), asked).unwrap_or_else(|wrong| wrong.to_string());
         for (asked, said) in [
             ("198.51.100.1", "198.51.100.1 has 192.0.2.1 ports 1024-5055"),
@@ -51,9 +51,9 @@ mod tests {
             ("192.0.2.1:80", "192.0.2.1:80 is of nobody in n"),
             ("x", "`x` is nobody: write a host, or a public address with a port, as 192.0.2.1:2001"),
         ] {
-            assert_eq!(told(text, asked), said);
+            assert_eq!(reported(text, asked), said);
         }
-        let none = told("lan nat(public 192.0.2.1) wan", "192.0.2.1:80");
+        let none = reported("lan nat(public 192.0.2.1) wan", "192.0.2.1:80");
         assert_eq!(none, "no NAT of n has `deterministic` ports: the events of the node tell");
     }
 }

@@ -88,8 +88,8 @@ pub(super) fn tell_ready() -> Result<()> {
         path => SocketAddr::from_pathname(OsStr::from_bytes(path)),
     };
     let socket = UnixDatagram::unbound().context("a socket towards systemd")?;
-    let told = address.and_then(|address| socket.send_to_addr(b"READY=1", &address));
-    told.map(|_| ()).with_context(|| format!("cannot tell {} that the node is ready", name.display()))
+    let reported = address.and_then(|address| socket.send_to_addr(b"READY=1", &address));
+    reported.map(|_| ()).with_context(|| format!("cannot tell {} that the node is ready", name.display()))
 }
 
 /// The unit of a port's interface, which is there when the interface is.

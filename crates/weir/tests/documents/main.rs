@@ -9,8 +9,11 @@ use std::process::{Command, Output};
 #[path = "../kept/mod.rs"]
 #[allow(dead_code, reason = "tests of records use more of it")]
 mod kept;
+mod licences;
 mod options;
 mod pages;
+#[path = "../schema/mod.rs"]
+mod schema;
 #[path = "../watchdog/mod.rs"]
 mod watchdog;
 
@@ -147,6 +150,8 @@ fn form(line: &str) -> Form {
         match words[..] {
             ["weir", "run", ref rest @ ..] => check_of_run(rest),
             ["weir", "conformance", ref rest @ ..] if rest.contains(&"--against") => Form::NotHere,
+            // Records that only a run makes.
+            ["weir", "list", ref rest @ ..] if rest.contains(&"--store") => Form::NotHere,
             ["weir", "plan" | "setup" | "completions" | "man" | "conformance", ..]
             | ["weir", "list" | "show" | "report" | "export" | "compare" | "trend", ..]
             | ["weir", "node", "check" | "owner" | "unit", ..]
@@ -173,9 +178,14 @@ fn check_of_run(words: &[&str]) -> Form {
         match word {
             "--resume" => return Form::NotHere,
             "--set" => check.extend([word, words.next().expect("a value")]),
-            "--seed" | "--report" | "--store" | "--tester" => drop(words.next()),
+            "--seed" | "--report" | "--store" | "--tester" | "--against" | "--fail-on" | "--times"
+            | "--runs" => {
+                words.next();
+            }
             "--short" => check.push(word),
             _ if word.starts_with('-') => {}
+            // It runs the plan that follows.
+            "repeat" => {}
             plan => check.push(plan),
         }
     }
@@ -309,6 +319,43 @@ fn the_page_of_options_is_made_from_what_weir_prints() {
     }
     let is_current = read("docs/plan-options.md") == page;
     assert!(is_current, "docs/plan-options.md is not what `weir plan options` says: run with BLESS=1");
+}
+
+#[test]
+fn the_schema_of_plans_is_made_from_what_weir_prints_and_fits_all_that_ship() {
+    let output = watchdog::output(Command::new(WEIR).args(["plan", "options"])).expect("weir starts");
+    let schema = options::schema(&String::from_utf8(output.stdout).expect("text"));
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(root().join("docs/schemas/plan.schema.json"), &text).expect("written");
+    }
+    let committed: serde_json::Value =
+        serde_json::from_str(&read("docs/schemas/plan.schema.json")).expect("JSON");
+    let is_current = committed == schema;
+    assert!(
+        is_current,
+        "docs/schemas/plan.schema.json is not what `weir plan options` says: run with BLESS=1"
+    );
+    for entry in fs::read_dir(root().join("plans")).expect("it is there") {
+        let name = entry.expect("readable").file_name().into_string().expect("a plain name");
+        if !name.ends_with(".toml") || name == "options.toml" {
+            continue;
+        }
+        let plan: toml_edit::DocumentMut = read(&format!("plans/{name}")).parse().expect("TOML");
+        assert_eq!(schema::mistakes(&schema, &of_table(plan.as_table())), [""; 0], "{name}");
+    }
+    let mistyped: toml_edit::DocumentMut = "question = \"x\"\nquestoin = \"x\"\n".parse().expect("TOML");
+    assert_eq!(schema::mistakes(&schema, &of_table(mistyped.as_table())).len(), 1, "it is no sieve");
+}
+
+/// The keys of a table; what the values are is not asked here.
+fn of_table(table: &toml_edit::Table) -> serde_json::Value {
+    let item = |item: &toml_edit::Item| match item {
+        toml_edit::Item::Table(table) => of_table(table),
+        toml_edit::Item::ArrayOfTables(tables) => tables.iter().map(of_table).collect(),
+        _ => serde_json::Value::Null,
+    };
+    serde_json::Value::Object(table.iter().map(|(name, of)| (name.to_string(), item(of))).collect())
 }
 
 /// Strings in quotation marks of a file, from the line with `first` to the line that is `last`.

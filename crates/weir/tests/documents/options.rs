@@ -50,6 +50,52 @@ pub(crate) fn page(toml: &str) -> String {
     page.trim_end().to_string() + "\n"
 }
 
+/// A JSON Schema with the sections and options of a plan. Their values are the program's to judge: many may be a list, too.
+pub(crate) fn schema(toml: &str) -> serde_json::Value {
+    use serde_json::{Map, Value, json};
+    let mut root = Map::new();
+    for section in sections(toml) {
+        let rows = section.rows.iter().flat_map(|row| row.options.iter().map(move |(name, _)| (name, row)));
+        let options = rows.map(|(name, row)| (name.clone(), json!({ "description": row.meaning.join(" ") })));
+        let options: Map<String, Value> = options.collect();
+        let name = section.title.split(':').next().unwrap_or_default().trim();
+        let is_list = name.starts_with("[[");
+        let path: Vec<&str> = name.trim_matches(['[', ']']).split('.').collect();
+        if !name.starts_with('[') {
+            root.extend(options);
+            continue;
+        }
+        let mut place = &mut root;
+        for (depth, part) in path.iter().enumerate() {
+            let is_last = depth + 1 == path.len();
+            let new = match is_last && is_list {
+                true => json!({ "items": { "type": "object", "properties": {} } }),
+                false => json!({ "properties": {} }),
+            };
+            let entry = place.entry(part.to_string()).or_insert(new);
+            let within = if entry.get("items").is_some() {
+                &mut entry["items"]["properties"]
+            } else {
+                &mut entry["properties"]
+            };
+            if within.is_null() {
+                *within = json!({});
+            }
+            place = within.as_object_mut().expect("properties");
+        }
+        place.extend(options);
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "weir: a plan",
+        "description": "Sections and options, from `weir plan options`; `weir plan check` judges their values.",
+        "type": "object",
+        "required": ["question"],
+        "properties": root,
+        "additionalProperties": false,
+    })
+}
+
 /// Options that nothing explains.
 pub(crate) fn unexplained(toml: &str) -> Vec<String> {
     let rows = sections(toml).into_iter().flat_map(|section| {

@@ -43,6 +43,21 @@ impl Home {
         command
     }
 
+    /// Runs the shipped plan of an experiment, its section changed by these options, without a report; what it says. On a busy
+    /// machine a trial may be none.
+    #[allow(dead_code, reason = "not every program runs such plans")]
+    pub(crate) fn experiment(&self, plan: &str, section: &str, options: &[&str], more: &[&str]) -> String {
+        let sets: Vec<String> = options.iter().map(|option| format!("--set={section}.{option}")).collect();
+        let mut arguments = vec!["run", plan, "--no-report"];
+        arguments.extend(more);
+        arguments.extend(sets.iter().map(String::as_str));
+        let run = self.weir(&arguments);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
+        said.lines().filter(|line| line.contains("left out: ")).for_each(|line| println!("skipped: {line}"));
+        said
+    }
+
     /// Runs weir to its end.
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
         watchdog::output(&mut self.command(&[WEIR], arguments)).expect("weir starts")

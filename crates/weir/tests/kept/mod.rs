@@ -38,7 +38,19 @@ impl Kept {
 
     /// A complete run with a rate of about `fps` at one point, on day `day` of a month.
     pub(crate) fn run(&self, day: u32, fps: f64) {
+        self.run_of(self.plan, day, fps);
+    }
+
+    /// A run that has failed before anything was measured.
+    #[allow(dead_code, reason = "not every test that keeps runs needs one")]
+    pub(crate) fn failed_run(&self, day: u32) {
         let id = self.store.begin_run(&run(self.plan, day)).expect("kept");
+        self.store.finish_run(id, RunState::Failed, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
+    }
+
+    /// The same as [`Kept::run`], of this plan.
+    pub(crate) fn run_of(&self, plan: &str, day: u32, fps: f64) {
+        let id = self.store.begin_run(&run(plan, day)).expect("kept");
         let point = self.store.add_point(&point(id)).expect("kept");
         self.store.finish_point(point, &result(fps)).expect("kept");
         self.store.finish_run(id, RunState::Complete, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");

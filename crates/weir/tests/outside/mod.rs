@@ -90,13 +90,13 @@ pub(crate) fn make_keys(home: &Home, address: &str) {
 }
 
 /// Joins two interfaces that are up then.
-pub(crate) fn wire(number: u8, (near, name): (&Namespace, &str), (far, far_name): (&Namespace, &str)) {
+pub(crate) fn wire(number: u8, (near, name): (&Namespace, &str), (remote, remote_name): (&Namespace, &str)) {
     let end = |name, side, namespace| VethEnd { name, mac: [2, 0, 0, 0, side, number], namespace };
-    let ends = [end(name, 1, near.fd()), end(far_name, 2, far.fd())];
+    let ends = [end(name, 1, near.fd()), end(remote_name, 2, remote.fd())];
     near.run(|| Rtnl::open()?.add_veth(ends, VethConfig { mtu: 1500, queues: 1 })).unwrap();
     // Without it, a veth drops the frames of its peer's XDP programs.
-    far.run(|| set_offload(far_name, Offload::Gro, true)).unwrap();
-    up(far, far_name);
+    remote.run(|| set_offload(remote_name, Offload::Gro, true)).unwrap();
+    up(remote, remote_name);
     up(near, name);
 }
 

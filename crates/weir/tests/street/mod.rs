@@ -216,24 +216,24 @@ impl Running<'_> {
         child.wait().unwrap();
     }
 
-    /// Ends it as Ctrl-C does; its books.
+    /// Ends it as Ctrl-C does; its accounting.
     pub(crate) fn end(self) -> Value {
         self.end_by(libc::SIGINT)
     }
 
-    /// Ends it by a signal; its books.
+    /// Ends it by a signal; its accounting.
     pub(crate) fn end_by(mut self, signal: i32) -> Value {
         self.signal(signal);
         let child = self.child.take().unwrap();
         let _watch = Watch::new(&child);
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        let books: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(books["balance"], true, "{books}");
-        let threads = books["threads"].as_array().cloned().unwrap_or_default();
+        let accounting: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(accounting["balance"], true, "{accounting}");
+        let threads = accounting["threads"].as_array().cloned().unwrap_or_default();
         let sum = |what: &str| threads.iter().map(|thread| thread[what].as_u64().unwrap()).sum::<u64>();
-        assert_eq!(sum("handed"), sum("taken"), "nothing is between two threads: {books}");
-        books
+        assert_eq!(sum("handed"), sum("taken"), "nothing is between two threads: {accounting}");
+        accounting
     }
 }
 

@@ -8,6 +8,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::watchdog::Watch;
 
+/// Its width.
+const COLUMNS: u16 = 80;
+
 /// A program with a terminal of its own.
 pub(crate) struct InTerminal {
     child: Child,
@@ -24,6 +27,9 @@ impl InTerminal {
         let unlocked = 0;
         // SAFETY: reads an int.
         assert_eq!(unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSPTLCK, &unlocked) }, 0);
+        let size = libc::winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: reads a struct of this kind.
+        assert_eq!(unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
         let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
         // SAFETY: takes flags and returns a descriptor that nobody else has.
         let terminal = unsafe {
@@ -52,6 +58,27 @@ impl InTerminal {
             assert_ne!(n, 0, "no `{words}` in: {}", String::from_utf8_lossy(&self.shown));
             self.shown.extend(&bytes[..n]);
         }
+    }
+
+    /// The lines of its live view, without what places and colours them: those with a bar, and those above one. A line as
+    /// wide as the terminal (80 columns) goes on in the next.
+    #[allow(dead_code, reason = "not every program has a live view")]
+    pub(crate) fn live_lines(&self) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.shown);
+        let mut plain = String::new();
+        let mut characters = text.chars();
+        while let Some(c) = characters.next() {
+            match c {
+                // CSI: up to its last letter.
+                '\u{1b}' => drop(characters.by_ref().skip(1).find(|c| c.is_ascii_alphabetic())),
+                '\r' => plain.push('\n'),
+                c => plain.push(c),
+            }
+        }
+        let columns: Vec<Vec<char>> = plain.lines().map(|line| line.chars().collect()).collect();
+        let lines = columns.iter().flat_map(|line| line.chunks(80));
+        let lines = lines.map(|line| line.iter().collect::<String>().trim_end().to_string());
+        lines.filter(|line| line.starts_with("point ") || line.contains(['█', '░'])).collect()
     }
 
     /// Closes the terminal, of which the kernel tells the program; its shell tells it, too. Returns how it ended.

@@ -1,4 +1,4 @@
-//! How attacks are told: a line each, for people or for programs. What is done about an attack comes first, and does not wait
+//! How attacks are reported: a line each, for people or for programs. What is done about an attack comes first, and does not wait
 //! for whoever reads the lines.
 
 use std::io::{self, Write};
@@ -103,7 +103,7 @@ impl<'a, W: Write> Page<'a, W> {
     }
 
     /// # Errors
-    /// Not all could be told.
+    /// Not all could be asked.
     pub(super) fn finish(self) -> Result<()> {
         self.broken.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -130,8 +130,9 @@ fn line(event: &Event) -> String {
     let (rates, least) = (&event.rates, if event.lost_pps > 0.0 { "at least " } else { "" });
     let learned = if event.limit_learned { "learned" } else { "limit" };
     let mut line = format!(
-        "{time} {kind} {}: {who} {way} {least}{}, {}{}; {learned} {}",
+        "{time} {kind} {}: {}, {who} {way} {least}{}, {}{}; {learned} {}",
         event.attack,
+        event.class,
         rate(rates.pps),
         bits(rates.bits_per_s),
         if event.measured_s < 1.0 { format!(" for {:.1} s", event.measured_s) } else { String::new() },

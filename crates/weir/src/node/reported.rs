@@ -1,4 +1,4 @@
-//! What is told of a node: JSON, the same as text, and Prometheus' format.
+//! What is reported of a node: JSON, the same as text, and Prometheus' format.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Books, Event, What, address_of};
+use weir_plane::{Accounting, Event, What, address_of};
 
 use super::notes::Unwritten;
 use crate::prometheus::{metric, quoted};
@@ -22,18 +22,18 @@ pub(super) fn counters(threads: &[Snapshot], names: &[String]) -> Value {
 
 /// What tells threads apart.
 fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
-    let books = &snapshot.books;
+    let accounting = &snapshot.accounting;
     json!({
         "thread": n,
-        "entered": books.entered,
-        "own": books.own,
-        "taken": books.taken,
-        "left": books.left,
-        "local": books.local,
-        "held": books.held,
-        "handed": books.handed,
-        "dropped": books.drops.total(),
-        "balance": books.balance(),
+        "entered": accounting.entered,
+        "own": accounting.own,
+        "taken": accounting.taken,
+        "left": accounting.left,
+        "local": accounting.local,
+        "held": accounting.held,
+        "handed": accounting.handed,
+        "dropped": accounting.drops.total(),
+        "balance": accounting.balance(),
         "batches": snapshot.batches,
         "sleeps": snapshot.sleeps,
         "unheard": snapshot.unheard,
@@ -41,20 +41,20 @@ fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
 }
 
 fn of(snapshot: &Snapshot, names: &[String]) -> Value {
-    let books = &snapshot.books;
+    let accounting = &snapshot.accounting;
     let ports: Vec<Value> = names
         .iter()
         .zip(&snapshot.ports)
         .map(|(name, port)| json!({ "port": name, "received": port.received, "sent": port.sent }))
         .collect();
     json!({
-        "entered": books.entered,
-        "own": books.own,
-        "left": books.left,
-        "local": books.local,
-        "held": books.held,
-        "dropped": books.drops.total(),
-        "balance": books.balance(),
+        "entered": accounting.entered,
+        "own": accounting.own,
+        "left": accounting.left,
+        "local": accounting.local,
+        "held": accounting.held,
+        "dropped": accounting.drops.total(),
+        "balance": accounting.balance(),
         "batches": snapshot.batches,
         "sleeps": snapshot.sleeps,
         "withheld": snapshot.withheld,
@@ -66,7 +66,8 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
 
 /// Frames lost, by reason; those that a port lost have its name in front.
 pub(super) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
-    let plane = snapshot.books.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
+    let plane =
+        snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
     let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
         let lost = port.drops.iter().filter(|drops| drops.frames > 0);
         lost.map(move |drops| (format!("{name}: {}", drops.name), drops.frames))
@@ -144,19 +145,19 @@ fn plain(value: &Value) -> String {
 /// A page of counters.
 pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     let snapshot = Snapshot::sum(threads);
-    let books = &snapshot.books;
+    let accounting = &snapshot.accounting;
     let mut page = String::new();
     let places = [
-        ("entered", books.entered),
-        ("own", books.own),
-        ("left", books.left),
-        ("local", books.local),
-        ("dropped", books.drops.total()),
+        ("entered", accounting.entered),
+        ("own", accounting.own),
+        ("left", accounting.left),
+        ("local", accounting.local),
+        ("dropped", accounting.drops.total()),
     ];
     let places = places.into_iter().map(|(place, frames)| (format!("place=\"{place}\""), frames));
     metric(&mut page, "node_frames_total", "Frames, by what became of them", places);
     let drops =
-        books.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
+        accounting.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
     metric(&mut page, "node_drops_total", "Frames that went no further, by reason", drops);
     let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
         let name = quoted(name);
@@ -172,7 +173,7 @@ pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     });
     metric(&mut page, "node_port_drops_total", "Frames that a port lost, by place", lost);
     let threads = threads.iter().enumerate().flat_map(|(n, thread)| {
-        let Books { entered, taken, left, handed, drops, .. } = &thread.books;
+        let Accounting { entered, taken, left, handed, drops, .. } = &thread.accounting;
         let places = [
             ("entered", *entered),
             ("taken", *taken),

@@ -1,0 +1,198 @@
+//! `weir bottleneck`: a link with a rate, a buffer and delays between two interfaces of the user's.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use anyhow::{Context, Result, anyhow, bail};
+use weir_bottleneck::{Bridge, Direction, Observe, Outcome as Found, Snapshot, chunks_for, run};
+use weir_port::duplex::{Packet, Pool, Port};
+use weir_port::thread;
+
+use crate::units::{bits, size};
+use crate::{Outcome, cli, say};
+
+/// Of a frame beside its MTU: Ethernet with two VLAN tags.
+const FRAMING: usize = 22;
+
+pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Result<Outcome> {
+    let settings = arguments.settings().map_err(anyhow::Error::msg)?;
+    if arguments.one == arguments.other {
+        bail!("IF1 and IF2 are both {}: a bottleneck is between two interfaces", arguments.one);
+    }
+    let links = [&arguments.one, &arguments.other].map(|name| weir_lab::interface::find(name));
+    let [one, other] = links;
+    let (one, other) = (one?, other?);
+    for link in [&one, &other] {
+        weir_lab::interface::check_ready(link)?;
+    }
+    let longest = one.mtu.max(other.mtu) as usize + FRAMING;
+    let stop = crate::run::stop_flag()?;
+    let port = |name: &str| -> Result<Box<dyn Port>> { Ok(Box::new(Packet::open(name, longest, true)?)) };
+    let ports = [port(&one.name)?, port(&other.name)?];
+    let pool = Pool::new(chunks_for(&settings), longest).context("memory for frames")?;
+    let mut bridge =
+        Bridge::new(ports, pool, settings.clone(), arguments.log.is_some()).map_err(anyhow::Error::msg)?;
+    if let Some(cpu) = arguments.cpu {
+        thread::pin_to(cpu).with_context(|| format!("--cpu {cpu}"))?;
+    }
+    let changes = lines();
+    // Whoever waits for this line may begin to send.
+    say::say(&format!("bottleneck between {} and {}, {}", one.name, other.name, settings.aqm.text));
+    let live = Live { terminal: std::io::stderr().is_terminal() };
+    let mut broken = Ok(());
+    let mut see = |snapshot: &Snapshot| {
+        if arguments.json && broken.is_ok() {
+            broken = json(out, snapshot);
+        } else {
+            live.show(snapshot);
+        }
+    };
+    let mut changed = |line: &str, result: Result<(), String>| match result {
+        Ok(()) => say::say(&format!("changed: {line}")),
+        Err(error) => say::say(&format!("not changed: {error}")),
+    };
+    let observe = Observe {
+        stop: &stop,
+        changes: changes.as_ref(),
+        interval: arguments.interval,
+        duration: arguments.duration,
+        see: &mut see,
+        changed: &mut changed,
+    };
+    let found = run(&mut bridge, observe)?;
+    live.finish();
+    broken?;
+    if let Some(path) = &arguments.log {
+        write_log(&bridge, path)?;
+    }
+    match arguments.json {
+        true => json(out, &found)?,
+        false => out.write_all(text(&found, [&one.name, &other.name]).as_bytes())?,
+    }
+    Ok(if found.valid { Outcome::Done } else { Outcome::NotAllValid })
+}
+
+fn json(out: &mut impl Write, what: &impl serde::Serialize) -> Result<()> {
+    writeln!(out, "{}", serde_json::to_string(what)?)?;
+    Ok(out.flush()?)
+}
+
+/// Lines of standard input, as they come. In the background of a terminal there are none.
+fn lines() -> Option<Receiver<String>> {
+    // SAFETY: no pointers. A program in the background that reads from its terminal is stopped otherwise; so it gets an error.
+    unsafe { libc::signal(libc::SIGTTIN, libc::SIG_IGN) };
+    let (sender, lines) = channel();
+    std::thread::Builder::new()
+        .name("changes".into())
+        .spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                let Ok(line) = line else { return };
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        })
+        .ok()?;
+    Some(lines)
+}
+
+fn write_log(bridge: &Bridge, path: &Path) -> Result<()> {
+    let name = path.display();
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = BufWriter::new(file.with_context(|| format!("cannot make {name}"))?);
+    let log = bridge.log(0).ok_or_else(|| anyhow!("there is no log"))?;
+    log.write(&mut file).with_context(|| format!("cannot write {name}"))?;
+    if log.missing() > 0 {
+        say::say(&format!("note: {name} ends {} frames before the end", log.missing()));
+    }
+    Ok(())
+}
+
+/// Words for each interval: one line that is rewritten on a terminal, lines in a log.
+struct Live {
+    terminal: bool,
+}
+
+impl Live {
+    fn show(&self, snapshot: &Snapshot) {
+        let of = |arrow: &str, view: &weir_bottleneck::View| {
+            let limit = view.rate_bits_per_s.map_or("no limit".into(), |rate| bits(rate as f64));
+            let ms = |ns: u64| ns as f64 / 1e6;
+            format!(
+                "{arrow} {} of {limit}, queue {}, sojourn {:.1} to {:.1} ms, dropped {}, marked {}",
+                bits(view.bits_per_s),
+                size(view.queue_bytes),
+                ms(view.sojourn_ns.p50),
+                ms(view.sojourn_ns.max),
+                view.dropped,
+                view.marked
+            )
+        };
+        let [there, back] = &snapshot.directions;
+        let line = format!("{:.0} s {}  {}", snapshot.at_s, of(">", there), of("<", back));
+        if self.terminal {
+            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        } else {
+            say::say(&line);
+        }
+    }
+
+    fn finish(&self) {
+        if self.terminal {
+            say::say("");
+        }
+    }
+}
+
+/// The frame accounting, and whether it counts.
+fn text(found: &Found, [one, other]: [&str; 2]) -> String {
+    let mut text = match found.valid {
+        true => format!("valid, {:.1} s\n", found.duration_s),
+        false => found.invalid.iter().map(|why| format!("invalid: {why}\n")).collect(),
+    };
+    for (direction, (from, to)) in found.directions.iter().zip([(one, other), (other, one)]) {
+        text += &accounting(direction, from, to);
+    }
+    text
+}
+
+fn accounting(way: &Direction, from: &str, to: &str) -> String {
+    let mut text = format!(
+        "{from} > {to}: {} of {}, {} frames arrived\n",
+        bits(way.bits_per_s),
+        way.rate_bits_per_s.map_or("no limit".into(), |rate| bits(rate as f64)),
+        way.entered
+    );
+    let mut line = |frames: i64, name: &str| {
+        if frames != 0 {
+            text += &format!("  {frames:>12} {name}\n");
+        }
+    };
+    line(way.sent as i64, "sent");
+    way.dropped.iter().for_each(|(reason, frames)| line(*frames as i64, &format!("dropped: {reason}")));
+    line(way.lost as i64, "lost, as asked for");
+    line(way.queued as i64, "in the queue at the end");
+    line(way.delayed as i64, "on their way at the end");
+    way.port_drops.iter().for_each(|(place, frames)| line(*frames as i64, place));
+    line(way.unexplained, "unexplained");
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let (sojourn, late) = (&way.sojourn_ns, &way.lateness_ns);
+    text += &format!(
+        "  sojourn ms: median {:.3}, p99 {:.3}, max {:.3}; marked {}\n",
+        ms(sojourn.p50),
+        ms(sojourn.p99),
+        ms(sojourn.max),
+        way.marked
+    );
+    text += &format!(
+        "  lateness ms: median {:.3}, p99 {:.3}, max {:.3}; a slot is {:.3}\n",
+        ms(late.p50),
+        ms(late.p99),
+        ms(late.max),
+        ms(way.slot_ns)
+    );
+    text
+}

@@ -1,0 +1,146 @@
+//! A bottleneck between two interfaces.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use weir_bottleneck::Settings;
+
+use super::frames::seconds;
+
+/// The example of the help, which a test runs as it is printed.
+pub(crate) const EXAMPLE: &str = r"  ip netns add left; ip netns add mid; ip netns add right
+  ip link add l0 netns left type veth peer m0 netns mid
+  ip link add r0 netns right type veth peer m1 netns mid
+  ip -n left addr add 198.18.0.1/24 dev l0; ip -n right addr add 198.18.0.2/24 dev r0
+  ip -n left link set l0 up; ip -n mid link set m0 up
+  ip -n right link set r0 up; ip -n mid link set m1 up
+  ip netns exec mid weir bottleneck m0 m1 --rate 100mbit --delay 20ms --buffer 1bdp --aqm pie &
+  link=$!
+  ip netns exec right python3 -m http.server --directory /usr/bin 8000 > /dev/null 2>&1 &
+  server=$!
+  ip netns exec left curl -so /dev/null -w '%{speed_download} bytes/s\n' \
+    --retry 9 --retry-all-errors http://198.18.0.2:8000/curl
+  kill -INT $link; wait $link; kill $server
+  ip netns del left; ip netns del mid; ip netns del right";
+
+const BEFORE: &str = "\
+Examples:
+  weir bottleneck eth1 eth2 --rate 100mbit --delay 20ms --buffer 1bdp --aqm pie
+  weir bottleneck eth1 eth2 --rate 1gbit --delay 50ms --path 198.18.1.0/24=5ms --buffer 0.1bdp --aqm gsp
+  weir bottleneck eth1 eth2 --rate lte:20mbit --back-rate none --aqm codel:target_s=0.01 --loss 0.1% --json
+
+Two namespaces and curl (as root):
+";
+
+const AFTER: &str = "
+
+While it runs, lines on standard input change it: `rate 50mbit`, `delay 5ms`, `aqm codel`, `buffer 0.5bdp`, `path
+198.18.1.0/24=5ms`, `loss 1%` and so on, as the options are called. A buffer in bdp or ms is measured by rate and delay when it is set.
+
+A trace file has a line `SECONDS RATE` for each change: `0 100mbit`, `2.5 10mbit`, `3 0` (a pause), and at the end perhaps `10
+repeat`. wifi:RATE and lte:RATE are random schedules with this mean, repeated by --seed.
+
+Queues (--aqm): fifo, red, ared, pie-basic, pie, codel, fq-codel, fq-pie, gsp, gsp-adaptive, dualpi2, cake, ppv-drop-min, pvpie,
+core-stateless; with settings: pie:target_s=0.005,update_s=0.01. A frame counts with its Ethernet header, without FCS.
+
+A result is invalid (exit code 3) if frames left more than a slot late at the 99th percentile, a slot being the time of 1514 bytes at
+the rate, or if this program lost any.";
+
+/// All of the text behind the options.
+pub(crate) fn after_help() -> String {
+    format!("{BEFORE}{EXAMPLE}{AFTER}")
+}
+
+/// `weir bottleneck`.
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub(crate) struct Bottleneck {
+    /// One interface; frames that arrive here go there
+    #[arg(value_name = "IF1")]
+    pub(crate) one: String,
+    /// The other interface; frames that arrive here go back
+    #[arg(value_name = "IF2")]
+    pub(crate) other: String,
+    /// Rate of the link: 100mbit, wifi:50mbit, lte:20mbit or trace:FILE
+    #[arg(long, default_value = "100mbit")]
+    rate: String,
+    /// Rate of the way from IF2 to IF1: like --rate; same; or none, without a limit and a queue
+    #[arg(long, value_name = "RATE", default_value = "same")]
+    back_rate: String,
+    /// One-way delay behind the queue, in each direction; the round trip is twice as long
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    delay: String,
+    /// One-way delay of frames from or to a prefix: 198.18.1.0/24=5ms; can be given more than once, the first that fits counts
+    #[arg(long, value_name = "PREFIX=TIME")]
+    path: Vec<String>,
+    /// Buffer of each direction: 1bdp (rate times the longest round trip), 20ms, 64kB or 1500 (bytes)
+    #[arg(long, value_name = "SIZE", default_value = "1bdp")]
+    buffer: String,
+    /// Queue of each direction, and settings of it: pie, codel:target_s=0.01
+    #[arg(long, value_name = "QUEUE", default_value = "fifo")]
+    aqm: String,
+    /// Share of frames that are lost behind the queue: 0.1%
+    #[arg(long, value_name = "SHARE", default_value = "0")]
+    loss: String,
+    /// Mean length of losses in a row, in frames
+    #[arg(long, value_name = "FRAMES", default_value = "1")]
+    burst: String,
+    /// Up to so much more delay, uniform; the order is kept
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    jitter: String,
+    /// Share of frames that are overtaken, because they take longer by --reorder-by
+    #[arg(long, value_name = "SHARE", default_value = "0")]
+    reorder: String,
+    /// See --reorder
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    reorder_by: String,
+    /// All that is random follows from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Stop after this many seconds [default: at Ctrl-C]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Seconds between two lines
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// Write each frame's arrival and what became of it to this file, as lines of JSON, when it ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Run on this CPU
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<usize>,
+    /// Write a line of JSON for each interval to standard output, and the result as the last one
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Bottleneck {
+    /// Its settings.
+    ///
+    /// # Errors
+    /// What is wrong with an option, by its name.
+    pub(crate) fn settings(&self) -> Result<Settings, String> {
+        let mut settings = Settings { seed: self.seed, ..Settings::default() };
+        let paths = self.path.iter().map(|path| ("path", path));
+        let all = [
+            ("rate", &self.rate),
+            ("back-rate", &self.back_rate),
+            ("delay", &self.delay),
+            ("buffer", &self.buffer),
+            ("aqm", &self.aqm),
+            ("loss", &self.loss),
+            ("burst", &self.burst),
+            ("jitter", &self.jitter),
+            ("reorder", &self.reorder),
+            ("reorder-by", &self.reorder_by),
+        ];
+        for (name, value) in all.into_iter().chain(paths) {
+            settings.set(name, value).map_err(|error| format!("--{name}: {error}"))?;
+        }
+        (0..2)
+            .try_for_each(|way| settings.bottleneck(way).map(drop))
+            .map_err(|error| format!("--buffer: {error}"))?;
+        Ok(settings)
+    }
+}

@@ -1,0 +1,141 @@
+//! `weir flows`: TCP load, and the server that counts it.
+
+use std::io::{IsTerminal, Write};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use weir_flows::{FlowOutcome, Interval, Load, Observe, Outcome as Found, PORT, Server, run};
+
+use crate::units::{bits, size};
+use crate::{Outcome, cli, say};
+
+/// Signals are seen after this time.
+const LOOK: Duration = Duration::from_millis(100);
+/// Flows that are named one by one.
+const NAMED: usize = 20;
+
+pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Outcome> {
+    let stop = crate::run::stop_flag()?;
+    let Some(to) = arguments.to else {
+        let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
+        let server = Server::start(arguments.bind.unwrap_or(all))?;
+        say::say(&format!("serving at {}", server.address()));
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        return Ok(Outcome::Done);
+    };
+    if arguments.duration <= arguments.groups().iter().map(|group| group.start).max().unwrap_or_default() {
+        bail!("a group starts at the deadline or after it: use a longer --duration or an earlier start");
+    }
+    let load = Load {
+        to,
+        groups: arguments.groups(),
+        duration: arguments.duration,
+        interval: arguments.interval,
+        grace: arguments.grace,
+        reset: arguments.reset,
+        rate: arguments.rate,
+    };
+    let terminal = std::io::stderr().is_terminal();
+    let mut broken = Ok(());
+    let mut see = |interval: &Interval| {
+        if arguments.json && broken.is_ok() {
+            broken = json(out, interval);
+        } else if !arguments.json {
+            show(interval, terminal);
+        }
+    };
+    let found = run(&load, Observe { stop: &stop, see: &mut see });
+    if terminal && !arguments.json {
+        say::say("");
+    }
+    let found = match found {
+        Err(_) if stop.load(Ordering::Relaxed) => return Ok(Outcome::Interrupted),
+        found => found?,
+    };
+    broken.context("standard output")?;
+    match arguments.json {
+        true => json(out, &found)?,
+        false => out.write_all(text(&found).as_bytes())?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn json(out: &mut impl Write, what: &impl serde::Serialize) -> Result<()> {
+    writeln!(out, "{}", serde_json::to_string(what)?)?;
+    Ok(out.flush()?)
+}
+
+fn show(interval: &Interval, terminal: bool) {
+    let rtts = interval.info.iter().map(|info| info.rtt_us).filter(|&rtt| rtt > 0);
+    let (least, most) = rtts.fold((u32::MAX, 0), |(least, most), rtt| (least.min(rtt), most.max(rtt)));
+    let again: u64 = interval.info.iter().map(|info| u64::from(info.retransmissions)).sum();
+    let stalled = match interval.stalled.len() {
+        0 => String::new(),
+        _ => format!(", stalled: {}", names(&interval.stalled)),
+    };
+    let rtt = if most == 0 { String::new() } else { format!(", rtt {:.1} to {:.1} ms", ms(least), ms(most)) };
+    let line = format!(
+        "{:.0} s {}, {} flows, Jain {:.3}, {again} retransmissions{rtt}{stalled}",
+        interval.to_s,
+        bits(interval.sum_bits_per_s),
+        interval.goodput_bits_per_s.len(),
+        interval.jain,
+    );
+    if terminal {
+        let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+    } else {
+        say::say(&line);
+    }
+}
+
+fn ms(us: u32) -> f64 {
+    f64::from(us) / 1e3
+}
+
+fn names(flows: &[u32]) -> String {
+    let more = if flows.len() > NAMED { format!(" and {} more", flows.len() - NAMED) } else { String::new() };
+    flows.iter().take(NAMED).map(u32::to_string).collect::<Vec<_>>().join(" ") + &more
+}
+
+fn text(found: &Found) -> String {
+    let sum = |of: fn(&FlowOutcome) -> u64| found.flows.iter().map(of).sum::<u64>();
+    let mut text = format!(
+        "{} in {:.3} s, {} flows, Jain {:.3}\n",
+        bits(found.sum_bits_per_s),
+        found.window_s,
+        found.flows.len(),
+        found.jain
+    );
+    text += &format!(
+        "sent {}, received {}, of these {} after the deadline; {} retransmissions\n",
+        size(sum(|flow| flow.sent_bytes)),
+        size(sum(|flow| flow.received_bytes)),
+        size(sum(|flow| flow.late_bytes)),
+        sum(|flow| flow.info.retransmissions.into()),
+    );
+    text += &format!(
+        "first bytes within {:.3} ms, smallest round trip {:.3} ms\n",
+        found.start_spread_s * 1e3,
+        found.min_rtt_s * 1e3
+    );
+    if !found.stalled.is_empty() {
+        text += &format!("stalled: flows {}\n", names(&found.stalled));
+    }
+    if !found.incomplete.is_empty() {
+        text += &format!("not all has arrived of flows {}\n", names(&found.incomplete));
+    }
+    for flow in found.flows.iter().filter(|flow| !flow.stalls.is_empty()).take(NAMED) {
+        let times = flow.stalls.iter().map(|stall| match stall.to_s {
+            Some(to) => format!("{:.1} to {to:.1} s", stall.from_s),
+            None => format!("{:.1} s on", stall.from_s),
+        });
+        let times = times.collect::<Vec<_>>().join(", ");
+        text += &format!("  flow {} from {} ({}): no progress {times}\n", flow.flow, flow.from, flow.cc);
+    }
+    found.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    text
+}

@@ -1,0 +1,152 @@
+//! What `weir node show` prints for people: rules as `nft -a list ruleset` does, counters as `tc -s` does. All else is the JSON,
+//! line by line.
+//!
+//! ```text
+//! port lan
+//!  Received 1000 frames, sent 990 (dropped 3: ring full 3)
+//! ```
+
+use serde_json::{Map, Value};
+
+use super::reported;
+use crate::cli::Shown;
+
+/// An answer of a node, for a terminal.
+pub(super) fn text(what: Shown, answer: &Value) -> String {
+    let text = match (what, answer) {
+        (Shown::Counters, Value::Object(counters)) => counted(counters),
+        (Shown::Drops, Value::Object(drops)) => dropped(drops),
+        (Shown::Rules, Value::Object(shown)) => rules(shown),
+        _ => return reported::text(answer),
+    };
+    // Names in it are those of a text that somebody wrote.
+    weir_config::plain(&text).into_owned()
+}
+
+fn counted(counters: &Map<String, Value>) -> String {
+    let of = |name: &str| number(counters.get(name));
+    let drops = counters.get("drops").and_then(Value::as_object);
+    let is_port = |name: &str, port: &str| name.strip_prefix(port).is_some_and(|rest| rest.starts_with(": "));
+    let ports: Vec<&Value> = counters.get("ports").and_then(Value::as_array).into_iter().flatten().collect();
+    let name = |port: &Value| port["port"].as_str().unwrap_or_default().to_string();
+    let own =
+        drops.into_iter().flatten().filter(|(reason, _)| !ports.iter().any(|p| is_port(reason, &name(p))));
+    let balance = match counters.get("balance").and_then(Value::as_bool) {
+        Some(true) => "every frame is accounted for",
+        _ => "frames are missing in the accounting: please report this",
+    };
+    let mut text = format!(
+        "node: {balance}\n Entered {} frames, left {}, for this machine {}, made here {}, held {}\n{}",
+        of("entered"),
+        of("left"),
+        of("local"),
+        of("own"),
+        of("held"),
+        with_reasons(" Dropped", of("dropped"), own.map(|(reason, n)| (reason.clone(), number(Some(n)))))
+    );
+    text += &format!(" batches {}, sleeps {}", of("batches"), of("sleeps"));
+    let rare = ["withheld", "panics"].map(|name| (name, of(name)));
+    rare.iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| text += &format!(", {name} {n}"));
+    text.push('\n');
+    for port in &ports {
+        let name = name(port);
+        let lost = drops.into_iter().flatten().filter(|(reason, _)| is_port(reason, &name));
+        let lost: Vec<_> =
+            lost.map(|(reason, n)| (reason[name.len() + 2..].to_string(), number(Some(n)))).collect();
+        let (received, sent) = (number(port.get("received")), number(port.get("sent")));
+        text += &format!("port {name}\n Received {received} frames, sent {sent}\n");
+        let sum = lost.iter().map(|(_, n)| n).sum();
+        text += &with_reasons(" Dropped", sum, lost.into_iter());
+    }
+    for thread in counters.get("threads").and_then(Value::as_array).into_iter().flatten() {
+        let of = |name: &str| number(thread.get(name));
+        text += &format!(
+            "thread {}\n Entered {} frames, from others {}, to others {}, left {}, dropped {}\n",
+            of("thread"),
+            of("entered"),
+            of("taken"),
+            of("handed"),
+            of("left"),
+            of("dropped")
+        );
+    }
+    text
+}
+
+/// `Dropped 7 (no_route 4, malformed 3)`, the most first; nothing where nothing is dropped.
+fn with_reasons(name: &str, sum: u64, reasons: impl Iterator<Item = (String, u64)>) -> String {
+    let mut reasons: Vec<_> = reasons.collect();
+    reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let reasons: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
+    match (sum, reasons.is_empty()) {
+        (0, _) => String::new(),
+        (_, true) => format!("{name} {sum}\n"),
+        (_, false) => format!("{name} {sum} ({})\n", reasons.join(", ")),
+    }
+}
+
+fn dropped(drops: &Map<String, Value>) -> String {
+    if drops.is_empty() {
+        return "nothing was dropped\n".into();
+    }
+    let mut drops: Vec<_> = drops.iter().map(|(reason, n)| (number(Some(n)), reason)).collect();
+    drops.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    drops.iter().map(|(n, reason)| format!("{n:>12} {reason}\n")).collect()
+}
+
+fn rules(shown: &Map<String, Value>) -> String {
+    let rules: Vec<&Value> = shown.get("rules").and_then(Value::as_array).into_iter().flatten().collect();
+    if rules.is_empty() {
+        return "the node has no rules\n".into();
+    }
+    let line = |(n, rule): (usize, &&Value)| {
+        let text = rule["rule"].as_str().unwrap_or_default();
+        format!("{text}  counter packets {}  # rule {}\n", number(rule.get("frames")), n + 1)
+    };
+    rules.iter().enumerate().map(line).collect()
+}
+
+fn number(value: Option<&Value>) -> u64 {
+    value.and_then(Value::as_u64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn counters_read_like_those_of_tc() {
+        let answer = json!({
+            "entered": 1000, "own": 2, "left": 980, "local": 5, "held": 0, "dropped": 17, "balance": true,
+            "batches": 40, "sleeps": 3, "withheld": 0, "panics": 0,
+            "ports": [{ "port": "lan", "received": 1003, "sent": 0 }, { "port": "wan", "received": 0, "sent": 980 }],
+            "drops": { "no_route": 5, "nat_no_port": 12, "lan: ring full": 3 },
+        });
+        assert_eq!(
+            text(Shown::Counters, &answer),
+            "node: every frame is accounted for\n \
+             Entered 1000 frames, left 980, for this machine 5, made here 2, held 0\n \
+             Dropped 17 (nat_no_port 12, no_route 5)\n \
+             batches 40, sleeps 3\n\
+             port lan\n Received 1003 frames, sent 0\n Dropped 3 (ring full 3)\n\
+             port wan\n Received 0 frames, sent 980\n"
+        );
+        let missing = text(Shown::Counters, &json!({ "balance": false }));
+        assert!(missing.starts_with("node: frames are missing"), "{missing}");
+    }
+
+    #[test]
+    fn rules_read_like_those_of_nft() {
+        let answer = json!({ "rules": [{ "rule": "tcp dport 22 accept", "frames": 7 }, { "rule": "drop", "frames": 0 }] });
+        assert_eq!(
+            text(Shown::Rules, &answer),
+            "tcp dport 22 accept  counter packets 7  # rule 1\ndrop  counter packets 0  # rule 2\n"
+        );
+        assert_eq!(text(Shown::Drops, &json!({ "a": 1, "b": 20 })), "          20 b\n           1 a\n");
+        assert_eq!(
+            text(Shown::Routes, &json!({ "routes": ["default via 192.0.2.1"] })),
+            "routes\n  default via 192.0.2.1\n"
+        );
+    }
+}

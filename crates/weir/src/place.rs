@@ -1,0 +1,117 @@
+//! Where reports are written, and what is not overwritten there.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use weir_lab::report;
+use weir_lab::run_data::RunData;
+
+use crate::{cli, records, say};
+
+/// Who may read a report.
+pub(crate) const REPORT: u32 = 0o644;
+/// The folder of reports, beside the records.
+const FOLDER: &str = "reports";
+/// How each report begins to say what it is; what lies further behind is not read.
+const MARK: &str = "<title>weir:";
+const HEAD_BYTES: u64 = 4096;
+
+/// Where the report of some runs is written.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// To this file.
+    File(PathBuf),
+    /// Into this folder, by a name that says which runs they are.
+    Folder(PathBuf),
+}
+
+impl Place {
+    /// The place that the user names, a file or a folder that is there. Otherwise the folder of reports beside the records, or,
+    /// where the user may not write there, as under sudo, the current one.
+    pub(crate) fn of(named: Option<&Path>, store: &cli::Store) -> Result<Place> {
+        match named {
+            Some(path) if path.is_dir() => Ok(Place::Folder(path.into())),
+            Some(path) => Ok(Place::File(path.into())),
+            None => {
+                let records = records::path(store)?;
+                let beside = records.parent().unwrap_or(Path::new("")).join(FOLDER);
+                let made = weir_disk::as_caller(|| std::fs::create_dir_all(&beside));
+                let usable = made.is_ok() && weir_disk::check_writable(&beside).is_ok();
+                Ok(Place::Folder(if usable { beside } else { PathBuf::from(".") }))
+            }
+        }
+    }
+
+    /// Refuses a folder that is not there or where nothing could be written, and a file of somebody else's, before anything is
+    /// measured.
+    pub(crate) fn check(&self) -> Result<()> {
+        let folder = match self {
+            // A pipe, or a device.
+            Place::File(path) if path.symlink_metadata().is_ok_and(|there| !there.is_file()) => return Ok(()),
+            Place::File(path) => {
+                check_replaceable(path)?;
+                path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+            }
+            Place::Folder(folder) => folder,
+        };
+        let name = folder.display();
+        ensure!(folder.is_dir(), "there is no folder {name} for the report: make it, or change --report");
+        weir_disk::check_writable(folder).with_context(|| {
+            format!(
+                "no report can be written to the folder {name}: change --report, or leave it out with --no-report"
+            )
+        })
+    }
+
+    /// Writes one report of these runs and returns its path. An earlier report gives way, and that is said.
+    pub(crate) fn write(&self, runs: &[RunData]) -> Result<PathBuf> {
+        let path = match self {
+            Place::File(path) => path.clone(),
+            Place::Folder(folder) => {
+                let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
+                let plan = runs.first().map_or("", |data| &data.run.plan);
+                folder.join(format!("weir-{plan}-{}.html", ids.join("-")))
+            }
+        };
+        if check_replaceable(&path)? {
+            say::notes(&[format!("{} was there, and is replaced", path.display())]);
+        }
+        weir_disk::replace(&path, report::html(runs).as_bytes(), REPORT)
+            .with_context(|| format!("cannot write the report to {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// Whether a report of weir is there; an error if it is another file.
+fn check_replaceable(path: &Path) -> Result<bool> {
+    // Links and devices are judged when they are opened.
+    if !path.symlink_metadata().is_ok_and(|there| there.is_file()) {
+        return Ok(false);
+    }
+    let mut head = Vec::new();
+    // Who may not read it may not replace it either, and hears that then.
+    let _ = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    if head.is_empty() || String::from_utf8_lossy(&head).contains(MARK) {
+        return Ok(!head.is_empty());
+    }
+    bail!("{} is no report of weir, and stays: move it away, or name another file", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_report_stays() {
+        let path = std::env::temp_dir().join(format!("weir-place-{}.html", std::process::id()));
+        assert!(!check_replaceable(&path).unwrap(), "nothing is there");
+        std::fs::write(&path, "my diary").unwrap();
+        assert!(check_replaceable(&path).unwrap_err().to_string().contains("is no report of weir"));
+        assert!(Place::File(path.clone()).check().is_err(), "before anything is measured");
+        std::fs::write(&path, report::html(&[])).unwrap();
+        assert!(check_replaceable(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,47 @@
+//! `weir run repeat PLAN`: the same several times, and how far the runs agree.
+
+use std::io::Write;
+
+use anyhow::{Result, ensure};
+use weir_lab::record::RunState;
+use weir_lab::repeat;
+use weir_lab::run_data::RunData;
+
+use super::once;
+use crate::{Outcome, cli, records, say};
+
+/// Makes the runs that are missing, and tells how all of them agree.
+pub(super) fn run(arguments: &cli::Run, plan: &str, out: &mut impl Write) -> Result<Outcome> {
+    let store = records::open(&arguments.store)?;
+    let mut runs = arguments.runs.iter().map(|&id| records::find(&store, id)).collect::<Result<Vec<_>>>()?;
+    for run in &runs {
+        let RunData { run, .. } = run;
+        let (id, name) = (run.id, &run.plan);
+        ensure!(
+            run.state == RunState::Complete,
+            "run {id} is not complete: `weir run --resume {id}` goes on"
+        );
+        ensure!(name == plan, "run {id} is one of the plan {name}, not of {plan}: leave it out of --runs");
+    }
+    drop(store);
+    while runs.len() < arguments.times as usize {
+        say::say(&format!("repeat {plan}: run {} of {}", runs.len() + 1, arguments.times));
+        let single = cli::Run {
+            plans: vec![plan.to_string()],
+            runs: Vec::new(),
+            markdown: false,
+            ..arguments.clone()
+        };
+        let (id, outcome) = once(&single, &mut std::io::sink())?;
+        if let Outcome::Interrupted = outcome {
+            let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
+            let kept = if ids.is_empty() { String::new() } else { format!(" --runs {}", ids.join(",")) };
+            say::say(&format!("`weir run repeat {plan} --times {}{kept}` makes the others", arguments.times));
+            return Ok(Outcome::Interrupted);
+        }
+        runs.push(records::open(&arguments.store)?.run_data(id)?);
+    }
+    let text = if arguments.markdown { repeat::markdown(&runs) } else { repeat::text(&runs) };
+    write!(out, "{text}")?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,296 @@
+//! `weir bottleneck` between two hosts with stacks of their own, offloads at their defaults.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use weir_queue::{Bottleneck, Config, Pace, Time};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod watchdog;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod weir;
+
+use weir::{Started, WEIR};
+
+macro_rules! need_root {
+    () => {
+        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+
+/// Host 198.18.0.1 - m0 [ middle ] m1 - host 198.18.0.2.
+struct Street {
+    left: Namespace,
+    middle: Namespace,
+    right: Namespace,
+}
+
+impl Street {
+    fn new() -> Street {
+        let [left, middle, right] = [(); 3].map(|()| Namespace::new().unwrap());
+        for (number, host, name, inner, address) in
+            [(1, &left, "l0", "m0", "198.18.0.1"), (2, &right, "r0", "m1", "198.18.0.2")]
+        {
+            let outer = VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: host.fd() };
+            let inner_end = VethEnd { name: inner, mac: [2, 0, 0, 0, 1, number], namespace: middle.fd() };
+            let config = VethConfig { mtu: 1500, queues: 1 };
+            host.run(|| Rtnl::open()?.add_veth([outer, inner_end], config)).unwrap();
+            let up = |space: &Namespace, name: &str| {
+                space.run(|| {
+                    let mut rtnl = Rtnl::open().unwrap();
+                    let link = rtnl.link(name).unwrap();
+                    rtnl.set_up(link.ifindex, true).unwrap();
+                    link.ifindex
+                })
+            };
+            up(&middle, inner);
+            let index = up(host, name);
+            host.run(|| Rtnl::open()?.add_address(index, address.parse().unwrap(), 24)).unwrap();
+        }
+        Street { left, middle, right }
+    }
+
+    fn start(&self, line: &str) -> Started {
+        Started::new(&self.middle, &format!("bottleneck m0 m1 {line}"), "bottleneck between")
+    }
+
+    /// Sends bytes from left to right over TCP, and has them all arrive.
+    fn transfer(&self, bytes: usize) {
+        let listener = self.right.run(|| TcpListener::bind("198.18.0.2:0").unwrap());
+        let address = listener.local_addr().unwrap();
+        let content: Vec<u8> = (0..bytes).map(|i| (i / 7 + i / 1000) as u8).collect();
+        let expected = content.clone();
+        let receiver = std::thread::spawn(move || {
+            let mut got = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+            assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+        });
+        let mut stream = self.left.run(|| TcpStream::connect(address).unwrap());
+        stream.write_all(&content).unwrap();
+        drop(stream);
+        receiver.join().unwrap();
+    }
+}
+
+fn file(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+/// What a queue does with the same arrivals in virtual time: when each packet starts, and whether it is dropped.
+fn replayed(log: &[Value], config: &Config, at: &Bottleneck) -> Vec<(Option<u64>, bool)> {
+    let (mut queue, mut pace) = (config.build::<usize>(at).unwrap(), Pace::new(at.bits_per_s));
+    let (mut free, mut now) = (Time::ZERO, Time::ZERO);
+    let mut fate = vec![(None, false); log.len()];
+    for number in 0..=log.len() {
+        let arrives =
+            log.get(number).map_or(Time::MAX, |entry| Time::from_ps(entry["at_ps"].as_u64().unwrap()));
+        while let Some(start) = queue.due(now).map(|due| due.max(free)).filter(|&start| start <= arrives) {
+            now = start;
+            if let Some(packet) = queue.take(start) {
+                fate[packet.payload].0 = Some(start.ps());
+                free = start + pace.slot(packet.bytes.into());
+            }
+        }
+        let Some(entry) = log.get(number) else { break };
+        now = arrives;
+        let field = |name: &str| entry[name].as_u64().unwrap() as u32;
+        let mut packet = weir_queue::Packet::new(field("bytes"), field("flow"), number);
+        (packet.source, packet.destination) = (field("source"), field("destination"));
+        packet.ecn = serde_json::from_value(entry["ecn"].clone()).unwrap();
+        queue.offer(packet, arrives);
+        queue.dropped().drain(..).for_each(|drop| fate[drop.packet.payload].1 = true);
+    }
+    fate
+}
+
+#[test]
+fn real_traffic_meets_the_same_queue_as_in_virtual_time() {
+    need_root!();
+    for (aqm, rate, buffer) in [("fifo", 50_000_000_u64, 30_001), ("pie", 30_000_000, 40_003)] {
+        let street = Street::new();
+        let path = file(aqm);
+        let line = format!(
+            "--rate {rate} --delay 2ms --buffer {buffer} --aqm {aqm} --json --log {}",
+            path.display()
+        );
+        let link = street.start(&line);
+        street.transfer(4_000_000);
+        let ended = link.interrupt();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let log: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let at = Bottleneck { limit_bytes: buffer, bits_per_s: rate, seed: 1 };
+        let expected = replayed(&log, &Config::named(aqm).unwrap(), &at);
+        let dropped = expected.iter().filter(|(_, dropped)| *dropped).count();
+        assert!(log.len() > 2700 && dropped > 0, "{aqm}: {} frames, {dropped} dropped", log.len());
+        for (number, (entry, (starts, dropped))) in log.iter().zip(&expected).enumerate() {
+            let real = (entry["starts_ps"].as_u64(), entry["dropped"].as_bool().unwrap());
+            // The last ones may still have waited at the end.
+            assert!(real == (*starts, *dropped) || real == (None, false), "{aqm}: frame {number}: {real:?}");
+            assert!(entry["bytes"].as_u64().unwrap() <= 1514, "large frames are cut: {entry}");
+        }
+        let result = &ended.result;
+        for way in result["directions"].as_array().unwrap() {
+            assert_eq!(way["unexplained"].as_i64(), Some(0), "{result}");
+        }
+        let there = &result["directions"][0];
+        assert_eq!(there["entered"].as_u64(), Some(log.len() as u64));
+        let counted: u64 = there["dropped"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!(counted, dropped as u64);
+        let late = there["lateness_ns"]["p99"].as_u64() > there["slot_ns"].as_u64();
+        assert_eq!(late, ended.code == Some(3), "late frames make the result invalid: {result}");
+    }
+}
+
+#[test]
+fn lines_change_it_while_it_runs() {
+    need_root!();
+    let street = Street::new();
+    let mut command = Command::new(WEIR);
+    let line = "bottleneck m0 m1 --rate 1gbit --delay 0 --path 198.18.0.2/32=5ms --json --interval 0.1";
+    command.args(line.split(' ')).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child: Child = street.middle.run(|| command.spawn()).unwrap();
+    let _watch = watchdog::Watch::new(&child);
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut until = |words: &str| {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert_ne!(std::io::BufRead::read_line(&mut said, &mut line).unwrap(), 0, "no `{words}`");
+        }
+        line
+    };
+    until("bottleneck between");
+    let mut input = child.stdin.take().unwrap();
+    for (line, answer) in [
+        ("rate 20mbit", "changed: rate 20mbit"),
+        ("aqm codell", "not changed: `codell` is no queue: did you mean `codel`"),
+        ("aqm codel", "changed: aqm codel"),
+        ("buffer 100kB", "changed: buffer"),
+        ("speed 1", "not changed: `speed` is no setting"),
+    ] {
+        writeln!(input, "{line}").unwrap();
+        until(answer);
+    }
+    street.transfer(1_000_000);
+    // SAFETY: a child that has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let result = lines.last().unwrap();
+    assert!(result["directions"][0]["rate_bits_per_s"] == 20_000_000 && lines.len() > 2, "{result}");
+    assert_eq!(result["directions"][0]["unexplained"], 0);
+}
+
+#[test]
+fn the_example_of_the_help_works_as_it_is_printed() {
+    need_root!();
+    for program in ["curl", "python3", "ip", "unshare"] {
+        if Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_err()
+        {
+            return eprintln!("skipped: {} needs {program}", module_path!());
+        }
+    }
+    let help = Command::new(WEIR).args(["bottleneck", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let from = help.find("  ip netns add left").unwrap_or_else(|| panic!("no example: {help}"));
+    let example = &help[from..];
+    let example = &example[..example.find("\n\n").unwrap()];
+    let bin = PathBuf::from(WEIR).parent().unwrap().to_path_buf();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    // Its names of namespaces are seen by nobody else.
+    let script = format!("mount -t tmpfs none /run && mkdir /run/netns && cd / \n{example}\nip netns list");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "sh", "-c", &script]).env("PATH", path).process_group(0);
+    let output = watchdog::output(&mut command).unwrap();
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let speed = out.lines().find_map(|line| line.strip_suffix(" bytes/s")?.parse::<f64>().ok());
+    assert!(speed.is_some_and(|speed| speed > 1000.0), "{out}\n{said}");
+    assert!(
+        out.contains("m0 > m1: ") && out.contains("m1 > m0: ") && out.contains(" sent\n"),
+        "{out}\n{said}"
+    );
+    assert!(!out.contains("unexplained") && !out.contains("left\n"), "{out}\n{said}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_remedy() {
+    need_root!();
+    let street = Street::new();
+    for (line, message) in [
+        ("bottleneck m0 m0", "between two interfaces"),
+        ("bottleneck m0 m7", "m7"),
+        ("bottleneck m0 m1 --rate fast", "--rate: `fast` is no line speed"),
+        ("bottleneck m0 m1 --buffer 100", "--buffer: a buffer of 100 bytes holds no frame"),
+        ("bottleneck m0 m1 --rate trace:/nowhere", "--rate: cannot read /nowhere"),
+    ] {
+        weir::refused(&street.middle, line, message);
+    }
+}
+
+/// Connections of TCP in a namespace, as the kernel lists them: not those that listen, and not those that only wait for old segments.
+fn connections(namespace: &Namespace) -> usize {
+    let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
+    let state = |line: &str| line.split_whitespace().nth(3).map(str::to_string);
+    text.lines().skip(1).filter_map(state).filter(|state| !["0A", "06"].contains(&state.as_str())).count()
+}
+
+#[test]
+fn flows_cross_it_and_a_killed_client_leaves_nothing() {
+    need_root!();
+    let street = Street::new();
+    let link = street.start("--rate 50mbit --delay 5ms --buffer 1bdp --aqm fq-codel --json");
+    let server = Started::new(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
+    let line = "flows --to 198.18.0.2 --group flows=5,cc=cubic --group flows=5,cc=reno,start=0.3s --duration 1 \
+                --interval 0.25 --grace 60 --json";
+    let output = weir::run(&street.left, line);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let result = lines.last().unwrap();
+    assert!(lines.len() == 5 && result["incomplete"].as_array().unwrap().is_empty(), "{text}");
+    for flow in result["flows"].as_array().unwrap() {
+        assert!(flow["sent_bytes"] == flow["received_bytes"] && flow["end"] == "closed", "{flow}");
+        assert_eq!(flow["cc"], ["cubic", "reno"][flow["group"].as_u64().unwrap() as usize], "{flow}");
+    }
+    // What the link carried is more than what arrived, and no more than its rate allows.
+    let sum = result["sum_bits_per_s"].as_f64().unwrap();
+    assert!(sum > 0.0 && sum < 50e6, "{sum}");
+    let child = street.left.run(|| {
+        let line = "flows --to 198.18.0.2 --flows 20 --duration 600 --interval 0.1 --json";
+        Command::new(WEIR).args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    });
+    let mut child = child;
+    let mut intervals = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut intervals, &mut String::new()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(connections(&street.left), 0, "it left connections");
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while connections(&street.right) > 0 && std::time::Instant::now() < patience {
+        std::thread::yield_now();
+    }
+    assert_eq!(connections(&street.right), 0, "the server kept connections");
+    assert_eq!(server.interrupt().code, Some(0));
+    let ended = link.interrupt();
+    assert_eq!(ended.result["directions"][0]["unexplained"], 0, "{}", ended.result);
+}

@@ -1,0 +1,73 @@
+//! The schemas in docs/schemas fit what the program writes and reads.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+#[allow(dead_code, reason = "tests of detect use more of it")]
+mod attack;
+#[allow(dead_code, reason = "tests of records use more of it")]
+mod kept;
+mod schema;
+mod watchdog;
+
+use attack::{Folder, capture, text};
+use kept::Kept;
+
+fn schema_of(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schemas/{name}.schema.json"));
+    serde_json::from_str(&fs::read_to_string(path).expect("it is there")).expect("JSON")
+}
+
+fn fits(schema: &Value, value: &Value) {
+    assert_eq!(schema::mistakes(schema, value), [""; 0], "{value}");
+}
+
+#[test]
+fn records() {
+    let kept = Kept::new("small");
+    kept.run(1, 400e3);
+    let (text, _) = kept.said("show 1 --json");
+    let mut record: Value = serde_json::from_str(&text).expect("JSON");
+    let schema = schema_of("record");
+    fits(&schema, &record);
+    // And the schema is no sieve.
+    record["run"]["state"] = "asleep".into();
+    record["points"][0]["point"]["result"]["goals"][0]["fps_median"] = "fast".into();
+    record["run"].as_object_mut().unwrap().remove("plan");
+    assert_eq!(schema::mistakes(&schema, &record).len(), 2 + 1, "{:?}", schema::mistakes(&schema, &record));
+}
+
+#[test]
+fn events_of_attacks() {
+    let folder = Folder::new("schema");
+    let config = folder.config(20_000, "");
+    let file = folder.file("attack.pcapng", capture(30_000, 7));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
+    let output = watchdog::output(&mut command).expect("weir starts");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let schema = schema_of("event");
+    let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    events.iter().for_each(|event| fits(&schema, event));
+    assert!(events.len() >= 3 && events[0]["event"] == "start", "{events:?}");
+    assert!(!schema::mistakes(&schema, &json!({ "event": "start" })).is_empty());
+}
+
+#[test]
+fn requests_to_a_node_and_its_answers() {
+    let schema = schema_of("control");
+    for (value, is_right) in [
+        (json!({ "show": "counters" }), true),
+        (json!({ "apply": { "file": "home.node", "text": "node lan > wan", "files": {} } }), true),
+        (json!({ "ok": [1, 2] }), true),
+        (json!({ "error": "no" }), true),
+        (json!({ "show": "weather" }), false),
+        (json!({ "apply": { "file": "home.node" } }), false),
+        (json!({ "stop": true }), false),
+    ] {
+        assert_eq!(schema::mistakes(&schema, &value).is_empty(), is_right, "{value}");
+    }
+}
