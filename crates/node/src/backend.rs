@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use weir_packet::frame::Mac;
 use weir_packet::steer::Spread;
 use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, Tap, Xdp, mac_of};
+use weir_port::fast::FastPort;
 
 /// How frames come and go by a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub enum OpenError {
 }
 
 /// What is asked of a port.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Wanted {
     /// Longest frame.
     pub(crate) longest: usize,
@@ -42,6 +43,8 @@ pub(crate) struct Wanted {
     pub(crate) promiscuous: bool,
     /// By what frames go to threads, where the port can choose.
     pub(crate) spread: Spread,
+    /// Its part of a fast path, if the node has one.
+    pub(crate) fast: Option<FastPort>,
 }
 
 impl Backend {
@@ -79,9 +82,9 @@ impl Backend {
 
     /// Opens it in the calling thread's network namespace: a part for each thread, whose pools these are.
     pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
-        let Wanted { longest, promiscuous, spread } = wanted;
+        let Wanted { longest, promiscuous, spread, fast } = wanted;
         Ok(match (self, pools) {
-            (Backend::Xdp(name), pools) => boxed(Xdp::open(name, pools, promiscuous)?),
+            (Backend::Xdp(name), pools) => boxed(Xdp::open_with(name, pools, promiscuous, fast.as_ref())?),
             (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, promiscuous)?)],
             (Backend::Packet(name), pools) => {
                 boxed(Packet::open_several(name, longest, promiscuous, (pools.len(), spread))?)

@@ -13,6 +13,9 @@
 //! | `threads N` | so many threads, on any CPUs, which share nothing: each has its queue of each port, and its sessions | 1 |
 //! | `wait sleep` | without frames a thread sleeps | this |
 //! | `wait poll` | it looks again at once, and takes all of its CPU | |
+//! | `fast off` | every frame comes to the plane | this |
+//! | `fast on` | frames of established sessions are passed on by XDP programs at the ports, without coming to the plane | |
+//! | `fast auto` | the same, where the node has one thread, and AF_XDP and no VLAN tag at every port | |
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
 //! | `host NAME` | it goes to this TAP device, which has the first port's Ethernet address; what the machine sends there leaves by that port | |
 //! | `host none` | it is counted and goes no further | |
@@ -20,6 +23,7 @@
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
 use weir_plane::{Beside, MOST_THREADS, Port};
+use weir_port::fast::PORTS;
 
 use crate::backend::Backend;
 
@@ -43,6 +47,19 @@ pub struct Settings {
     pub wait: Wait,
     /// Where frames go that are for the node itself.
     pub host: Host,
+    /// Whether XDP programs pass frames on.
+    pub fast: Fast,
+}
+
+/// Whether XDP programs pass frames on that the plane knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fast {
+    /// None do.
+    Off,
+    /// They do.
+    On,
+    /// They do where the node can have it.
+    Auto,
 }
 
 /// What a thread without frames does.
@@ -65,7 +82,7 @@ pub enum Host {
     Nobody,
 }
 
-const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host"];
+const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast"];
 
 /// What is read of `run`.
 struct Run {
@@ -85,7 +102,8 @@ impl Config {
         text: &str,
         beside: &dyn Fn(&str) -> Result<String, String>,
     ) -> Result<Config, Mistakes> {
-        let settings = Settings { threads: vec![None], wait: Wait::Sleep, host: Host::Kernel };
+        let settings =
+            Settings { threads: vec![None], wait: Wait::Sleep, host: Host::Kernel, fast: Fast::Off };
         let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
         let (mut run_item, mut items) = (None, Vec::new());
         let mut own = |item: &Item, notes: &Notes<'_>| {
@@ -97,7 +115,7 @@ impl Config {
             if run_item.replace(item.clone()).is_some() {
                 item.wrong(notes, "there is a `run` already: write all in one".to_string());
             }
-            item.said_once(&["io", "wait", "host"], notes);
+            item.said_once(&["io", "wait", "host", "fast"], notes);
             for arg in &item.args {
                 if let Err(text) = run.argument(arg) {
                     arg.wrong(notes, text);
@@ -115,7 +133,7 @@ impl Config {
             // A port that the text leaves out has the place of all.
             item.unwrap_or(&items[0]).wrong(&notes, text);
         });
-        if let Err(text) = config.check_threads() {
+        if let Err(text) = config.check_threads().and_then(|()| config.check_fast()) {
             run_item.as_ref().unwrap_or(&items[0]).wrong(&notes, text);
         }
         if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
@@ -147,6 +165,41 @@ impl Config {
                 }
                 Backend::Files(..) => {}
             }
+        }
+    }
+
+    /// Whether the node can have a fast path, if it is to.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub fn check_fast(&self) -> Result<(), String> {
+        if self.settings.fast == Fast::On { self.may_be_fast() } else { Ok(()) }
+    }
+
+    /// Whether XDP programs could pass frames of this node on.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub(crate) fn may_be_fast(&self) -> Result<(), String> {
+        let ports = || self.plane.ports.iter().zip(&self.backends);
+        if self.settings.threads.len() > 1 {
+            return Err(
+                "a fast path is one thread's: give the node one, since programs run on all CPUs anyway"
+                    .into(),
+            );
+        }
+        if let Some((port, _)) = ports().find(|(_, backend)| !matches!(backend, Backend::Xdp(_))) {
+            return Err(format!(
+                "a fast path needs AF_XDP at every port: put `{}` on an interface by xdp",
+                port.name
+            ));
+        }
+        if let Some((port, _)) = ports().find(|(port, _)| !port.vlan.is_empty()) {
+            return Err(format!("a fast path knows no VLAN tags: `{}` has one", port.name));
+        }
+        match self.plane.ports.len() > PORTS {
+            true => Err(format!("a fast path has at most {PORTS} ports")),
+            false => Ok(()),
         }
     }
 
@@ -198,10 +251,14 @@ impl Run {
             }
             ["wait", "sleep"] => settings.wait = Wait::Sleep,
             ["wait", "poll"] => settings.wait = Wait::Poll,
+            ["fast", "off"] => settings.fast = Fast::Off,
+            ["fast", "on"] => settings.fast = Fast::On,
+            ["fast", "auto"] => settings.fast = Fast::Auto,
             ["host", "kernel"] => settings.host = Host::Kernel,
             ["host", "none"] => settings.host = Host::Nobody,
             ["host", name] => settings.host = Host::Tap(name.to_string()),
             ["io", ..] => return Err("io takes one word: xdp or packet".into()),
+            ["fast", ..] => return Err("fast takes one word: off, on or auto".into()),
             ["wait", ..] => return Err("wait takes one word: sleep or poll".into()),
             [word, ..] if ARGS.contains(&word) => return Err(format!("{word} takes one word")),
             [word, ..] => {
@@ -261,7 +318,12 @@ mod tests {
         let config = read("node lan(on a) > wan(on packet:b)\nrun(cpu 3, wait poll, host tap0)");
         let config = config.expect("right");
         assert_eq!(config.backends, [Backend::Xdp("a".into()), Backend::Packet("b".into())]);
-        let settings = Settings { threads: vec![Some(3)], wait: Wait::Poll, host: Host::Tap("tap0".into()) };
+        let settings = Settings {
+            threads: vec![Some(3)],
+            wait: Wait::Poll,
+            host: Host::Tap("tap0".into()),
+            fast: Fast::Off,
+        };
         assert_eq!(config.settings, settings);
         let config = read("lan > wan run(io packet)").expect("right");
         assert_eq!(config.backends, [Backend::Packet("lan".into()), Backend::Packet("wan".into())]);

@@ -16,6 +16,7 @@ mod bell;
 mod config;
 mod counters;
 mod crew;
+mod fast;
 mod handover;
 mod node;
 mod opened;
@@ -25,8 +26,10 @@ mod word;
 mod worker;
 
 pub use backend::{Backend, OpenError};
+pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
+pub use fast::{Table, key_of};
 pub use node::{Ended, Node, NodeError};
 pub use opened::Opened;
 pub use worker::Mishap;

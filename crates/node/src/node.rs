@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{BlockChange, Change, Count, Cursor, Event, Kept, Past};
+use weir_plane::{BlockChange, Change, Count, Cursor, Event, FastState, Kept, Past};
+use weir_port::bpf::BpfError;
 use weir_port::thread;
 
 use crate::backend::OpenError;
@@ -39,6 +40,9 @@ pub enum NodeError {
     /// Another text.
     #[error("{0}")]
     Change(String),
+    /// Programs that pass frames on.
+    #[error("the fast path: {0}")]
+    Fast(BpfError),
     /// A port is of no more use.
     #[error("the node has stopped: {0}")]
     Stopped(io::Error),
@@ -236,6 +240,14 @@ impl Node {
         Ok(changes)
     }
 
+    /// How its fast path is; `None`: it has none.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn fast(&self) -> Result<Option<FastState>, NodeError> {
+        Ok(self.ask(|worker| worker.plane.fast_state())?.into_iter().flatten().next())
+    }
+
     /// Its routes as its text says them.
     pub fn routes(&self) -> Vec<String> {
         let kind = self.kind.lock().expect("nobody panics with it");
@@ -348,7 +360,7 @@ impl Node {
         let mut planes = planes.into_iter();
         let new = |thread: &Thread| {
             let plane = planes.next().expect("one for each thread");
-            thread.ask(move |worker| worker.plane = plane)
+            thread.ask(move |worker| worker.begin_anew(plane))
         };
         self.nats_changed.store(true, Ordering::Release);
         answers(self.threads.iter().map(new).collect()).map(drop)

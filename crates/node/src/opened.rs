@@ -8,10 +8,12 @@ use weir_packet::frame::Mac;
 use weir_plane::{BATCH, Kept, Plane, Share, Time};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{Pool, Port};
+use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::bell::Bell;
-use crate::config::{Config, Host, Settings};
+use crate::config::{Config, Fast as Wish, Host, Settings};
+use crate::fast::{ROOM, Table};
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
 use crate::worker::{IN_TURN, Machine, Parts, Worker};
@@ -70,6 +72,19 @@ fn pools(threads: usize, chunks: u32, longest: usize) -> Result<Vec<Pool>, NodeE
     (0..threads).map(pool).collect()
 }
 
+/// The maps of a fast path, if the node is to have one, or why it has none although it could be.
+fn fast(config: &Config) -> Result<(Option<Arc<Fast>>, Option<String>), NodeError> {
+    match (config.settings.fast, config.may_be_fast()) {
+        (Wish::Off, _) | (Wish::Auto, Err(_)) => Ok((None, None)),
+        (Wish::On, Err(why)) => Err(NodeError::Change(why)),
+        (wanted, Ok(())) => match (Fast::new(ROOM), wanted) {
+            (Ok(fast), _) => Ok((Some(Arc::new(fast)), None)),
+            (Err(why), Wish::Auto) => Ok((None, Some(format!("there is no fast path: {why}")))),
+            (Err(why), _) => Err(NodeError::Fast(why)),
+        },
+    }
+}
+
 /// A node whose ports are open, and which does not run yet: the place to give privileges up.
 pub struct Opened {
     workers: Vec<Worker>,
@@ -78,6 +93,8 @@ pub struct Opened {
     kind: Blueprint,
     methods: Vec<String>,
     obstacles: Vec<String>,
+    start_ns: u64,
+    is_fast: bool,
 }
 
 impl Opened {
@@ -101,13 +118,16 @@ impl Opened {
             }
             macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
         }
+        let (fast, no_fast) = fast(config)?;
         let mut pools = pools(threads, chunks, longest)?;
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
         for (n, backend) in config.backends.iter().enumerate() {
             // A bump in the wire takes what is for others.
             let promiscuous =
                 ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
-            let wanted = Wanted { longest, promiscuous, spread: config.plane.spread(n) };
+            let router = config.plane.routes.is_some().then(|| macs[n]);
+            let fast = fast.as_ref().map(|fast| FastPort { fast: fast.clone(), number: n as u8, router });
+            let wanted = Wanted { longest, promiscuous, spread: config.plane.spread(n), fast };
             let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
@@ -120,7 +140,23 @@ impl Opened {
                 taps.map(|tap| Machine::Tap(Box::new(tap))).collect()
             }
         };
-        Opened::of(Blueprint::new(config, macs), open, pools, hosts)
+        let mut opened = Opened::of(Blueprint::new(config, macs), open, pools, hosts)?;
+        opened.obstacles.extend(no_fast);
+        if let Some(fast) = fast {
+            opened.be_fast(fast);
+        }
+        Ok(opened)
+    }
+
+    /// Has programs pass frames on.
+    fn be_fast(&mut self, fast: Arc<Fast>) {
+        self.is_fast = true;
+        let [worker] = &mut self.workers[..] else { unreachable!("a fast path is one thread's") };
+        if !worker.be_fast(Table::new(fast, self.start_ns, self.kind.backends.len())) {
+            let text = "not all ports take frames that XDP programs redirect: the fast path waits until they do (a veth does where \
+                        its other end has GRO or a native XDP program, a network card where its driver has it)";
+            self.obstacles.push(text.into());
+        }
     }
 
     /// A node between ports that are open: for each thread its part of each port.
@@ -152,7 +188,8 @@ impl Opened {
             Worker::new(Parts { plane, ports, pool, host, exchange, wait, start_ns })
         };
         let workers = all.map(worker).collect();
-        Ok(Opened { workers, bells, began: SystemTime::now(), kind, methods, obstacles })
+        let began = SystemTime::now();
+        Ok(Opened { workers, bells, began, kind, methods, obstacles, start_ns, is_fast: false })
     }
 
     /// How frames come and go, by port.
@@ -175,7 +212,8 @@ impl Opened {
     pub fn needs(&self) -> u64 {
         const CAP_BPF: u64 = 1 << 39;
         let by_xdp = self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)));
-        if by_xdp && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
+        // Entries of a fast path come and go while it runs.
+        if self.is_fast || by_xdp && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
     }
 
     /// Starts its threads, in the namespaces of the calling one.

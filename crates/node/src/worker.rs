@@ -15,13 +15,15 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Event, Frame, Kept, Leave, Plane, PortId, Recovered, Time, Verdict, Way,
+    BATCH, Batch, Departure, Event, FastState, Frame, Kept, Leave, Plane, PortId, Recovered, Time, Verdict,
+    Way,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
+use crate::fast::Table;
 use crate::handover::{Arrival, Exchange};
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
@@ -195,6 +197,9 @@ impl Worker {
 
     /// Does what was asked for; false when nobody can ask any more.
     fn answer(&mut self, strings: &mut Strings) -> bool {
+        // Whoever asks hears of frames that did not come to the plane, too.
+        self.now = Time::from_ns(now_ns() - self.start_ns);
+        self.plane.settle_fast(self.now);
         // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
         strings.asked.swap(false, Ordering::Acquire);
         loop {
@@ -444,11 +449,37 @@ impl Worker {
     /// Not every kind of port says by itself that its interface has gone.
     fn check(&mut self) -> io::Result<()> {
         self.checked = self.now;
-        self.ports.iter_mut().try_for_each(|port| port.check())
+        self.ports.iter_mut().try_for_each(|port| port.check())?;
+        self.look_fast();
+        Ok(())
+    }
+
+    /// Has programs pass frames on; false: not all ports can take them now.
+    pub(crate) fn be_fast(&mut self, table: Table) -> bool {
+        self.plane.set_fast(Box::new(table));
+        self.look_fast()
+    }
+
+    /// Frames leave otherwise than by the plane where all ports take them.
+    fn look_fast(&mut self) -> bool {
+        let can = self.ports.iter().all(|port| port.takes_redirected());
+        self.plane.use_fast(self.now, can);
+        can
+    }
+
+    /// Goes on with another plane.
+    pub(crate) fn begin_anew(&mut self, plane: Plane) {
+        let fast = self.plane.take_fast(self.now);
+        self.plane = plane;
+        if let Some(table) = fast {
+            self.plane.set_fast(table);
+            self.look_fast();
+        }
     }
 
     /// Nothing new comes in; what is there leaves, and what other threads have handed over until they are done as well.
     fn drain(&mut self) -> io::Result<()> {
+        self.plane.use_fast(self.now, false);
         self.ports.iter_mut().try_for_each(|port| port.stop())?;
         let end_ns = now_ns() + DRAIN.as_nanos() as u64;
         while self.turn()? && now_ns() < end_ns {}
@@ -486,7 +517,13 @@ impl Worker {
             let account = port.account()?;
             Ok(PortCounts { received: account.received, sent: account.sent, drops: account.drops })
         };
-        let ports = self.ports.iter_mut().map(port).collect::<io::Result<_>>()?;
+        let mut ports = self.ports.iter_mut().map(port).collect::<io::Result<Vec<_>>>()?;
+        if let Some(FastState { counts, .. }) = self.plane.fast_state() {
+            for (port, (received, sent)) in ports.iter_mut().zip(counts.received.iter().zip(&counts.sent)) {
+                port.received += received;
+                port.sent += sent;
+            }
+        }
         let (batches, sleeps, withheld) = (self.batches, self.sleeps, self.withheld);
         let (accounting, unheard) = (self.plane.accounting(), self.exchange.unheard());
         Ok(Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics: self.panics })

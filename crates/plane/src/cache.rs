@@ -189,10 +189,8 @@ impl Plane {
             let Some(Entry { recipe, uses }) = cache.recipes.get_mut(&key) else { continue };
             let uses = std::mem::take(uses);
             for (stage, part) in &recipe.parts {
-                match (self.stages.get_mut(*stage), &part.note) {
-                    (Some(Stage::Filter(filter)), Note::Filter(passage)) => filter.used(passage, &uses),
-                    (Some(Stage::Nat(nat)), Note::Nat(passage)) => nat.used(passage, &uses),
-                    _ => unreachable!("the stage that has made it"),
+                if let Some(stage) = self.stages.get_mut(*stage) {
+                    stage.used(&part.note, &uses, true);
                 }
             }
         }
@@ -202,7 +200,7 @@ impl Plane {
     ///
     /// # Errors
     /// They must pass the stages.
-    fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
+    pub(crate) fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
         let dir = if usize::from(key.port.0) < self.left { Dir::Outward } else { Dir::Inward };
         let (mut at, mut parts, mut until) = (key, Vec::new(), None);
         let mut depends = vec![On::Text];

@@ -13,6 +13,7 @@ use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::nat::Nat;
 use crate::own::{Entry, Own};
+use crate::recipe::{Note, Uses};
 use crate::stage::Step;
 use crate::text::MOST_STAGES;
 use crate::time::Time;
@@ -45,6 +46,16 @@ impl Stage {
         match self {
             Stage::Filter(filter) => filter.due(now),
             Stage::Nat(nat) => nat.due(now),
+        }
+    }
+
+    /// A recipe of it was used so often; what it says of sessions holds, or they are others by now.
+    pub(crate) fn used(&mut self, note: &Note, uses: &Uses, holds: bool) {
+        match (self, note) {
+            (Stage::Filter(filter), Note::Filter(passage)) => filter.used(passage, uses, holds),
+            (Stage::Nat(nat), Note::Nat(passage)) if holds => nat.used(passage, uses),
+            (Stage::Nat(_), Note::Nat(_)) => {}
+            _ => unreachable!("the stage that has made it"),
         }
     }
 

@@ -242,8 +242,17 @@ impl Plane {
     pub fn commit(&mut self, now: Time, change: &mut Change) -> bool {
         if change.begun.is_none() {
             change.begun = Some(now);
+            self.stop_fast(now);
             self.take_stages(now, change);
+            self.start_fast();
         }
+        let more = self.take_routes(change);
+        self.publish();
+        more
+    }
+
+    /// Takes some of the routes that differ; `true`: there are more.
+    fn take_routes(&mut self, change: &mut Change) -> bool {
         let Exit::Router(router) = &mut self.exit else { return false };
         for _ in 0..ROUTES_AT_A_TIME {
             match change.routes.pop_front() {

@@ -762,7 +762,7 @@ pub(crate) fn delta32(old: u32, new: u32) -> u32 {
     u32::from(fold16((old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)))
 }
 
-fn fold16(sum: u32) -> u16 {
+pub(crate) fn fold16(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     ((once & 0xffff) + (once >> 16)) as u16
 }

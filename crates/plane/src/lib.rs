@@ -14,6 +14,7 @@ mod change;
 mod config;
 mod drops;
 mod extensions;
+mod fast;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod filter;
@@ -50,6 +51,7 @@ pub use batch::{BATCH, Batch, Set, Verdict};
 pub use change::{Change, Past};
 pub use config::{Beside, Config};
 pub use drops::{Drop, Drops};
+pub use fast::{FastCounts, FastState, FastTable, FlowKey, FlowRule, FlowUses, Progress};
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use nat::{BlockChange, Deterministic, Event, Kept, Owner, Usage, What};

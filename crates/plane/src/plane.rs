@@ -18,6 +18,7 @@ use crate::chain::{self, Entries, Stage};
 use crate::change::Past;
 use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
+use crate::fast::Book;
 use crate::filter::{Count, Filter, Logged};
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::icmp::Error;
@@ -49,6 +50,8 @@ pub struct Plane {
     pub(crate) accounting: Accounting,
     /// Where a test asks for one.
     pub(crate) cache: Option<Box<FlowCache>>,
+    /// What somebody else passes on.
+    pub(crate) fast: Option<Box<Book>>,
     /// Another one whenever the text changes, or a stage begins anew.
     pub(crate) text_epoch: u32,
     /// What is left to tell of stages that a panic ended.
@@ -148,6 +151,7 @@ impl Plane {
             departures: Vec::new(),
             accounting: Accounting::default(),
             cache: None,
+            fast: None,
             text_epoch: 0,
             past: Past::default(),
         }
@@ -158,7 +162,11 @@ impl Plane {
         self.accounting.taken += batch.handed as u64;
         self.accounting.entered += (batch.len() - batch.handed) as u64;
         let entries = self.admit(now, batch);
+        let before = self.before_stages(now, batch, &entries);
         self.pass(now, batch, entries);
+        if let Some(before) = before {
+            self.behind_stages(now, batch, &before);
+        }
         for i in 0..batch.len() {
             // A NAT may have taken the tags off.
             if matches!(batch.verdicts[i], Verdict::Handed(_)) && !batch[i].has_tags() {
@@ -167,17 +175,20 @@ impl Plane {
             self.book(batch.verdicts[i]);
         }
         self.run_own(now);
+        self.publish();
     }
 
     /// Time has passed: a bounded fragment of what is due is done. True: there is more, for another call as soon as there is
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
+        self.sweep_if_due(now);
         let mut more = chain::tick(&mut self.stages, now, &mut self.own, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.own, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.exit {
             more |= router.tick(now, &mut self.own, &mut self.accounting.drops);
         }
         self.run_own(now);
+        self.publish();
         more
     }
 
@@ -212,6 +223,7 @@ impl Plane {
             router.overhear(news, now, &mut self.own);
         }
         self.run_own(now);
+        self.publish();
     }
 
     /// A frame that it gave the verdict of being handed over was not: the other thread had no room for it.
@@ -344,7 +356,15 @@ impl Plane {
 
     /// Where all frames are.
     pub fn accounting(&self) -> Accounting {
-        Accounting { own: self.own.made, held: self.own.held, ..self.accounting.clone() }
+        let served = self.fast.as_ref().map_or(0, |book| book.served());
+        let Accounting { entered, left, .. } = self.accounting;
+        Accounting {
+            entered: entered + served,
+            left: left + served,
+            own: self.own.made,
+            held: self.own.held,
+            ..self.accounting.clone()
+        }
     }
 
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
@@ -543,7 +563,11 @@ impl Plane {
     /// A next hop that is no neighbour.
     pub fn add_route(&mut self, route: &Route) -> Result<bool, NoLink> {
         match &mut self.exit {
-            Exit::Router(router) => router.add(route).map(|()| true),
+            Exit::Router(router) => {
+                let added = router.add(route);
+                self.publish();
+                added.map(|()| true)
+            }
             Exit::Across => Ok(false),
         }
     }
@@ -558,10 +582,12 @@ impl Plane {
 
     /// Takes a route of a router out; false if there is none.
     pub fn remove_route(&mut self, prefix: Prefix) -> bool {
-        match &mut self.exit {
+        let was_there = match &mut self.exit {
             Exit::Router(router) => router.remove(prefix),
             Exit::Across => false,
-        }
+        };
+        self.publish();
+        was_there
     }
 
     /// A frame that no stage looks at passes a bump in the wire as it is.

@@ -154,22 +154,13 @@ impl Key {
     /// # Errors
     /// Frames like it must pass the stages.
     pub(crate) fn of(frame: &Frame<'_>) -> Result<Key, Never> {
-        let ends = match frame.kind() {
-            Kind::V4 => {
-                let (src, dst) = frame.addresses4();
-                Ends::V4 { src, dst }
-            }
-            Kind::V6 => {
-                let (src, dst) = frame.addresses6();
-                Ends::V6 { src, dst }
-            }
-            _ => return Err(Never::Kind),
-        };
+        if !matches!(frame.kind(), Kind::V4 | Kind::V6) {
+            return Err(Never::Kind);
+        }
         if frame.fragment() != Fragment::Whole || !matches!(frame.proto(), TCP | UDP) {
             return Err(Never::Kind);
         }
-        let flags = frame.tcp_flags();
-        if !Segment::is_plain(flags) {
+        if !Segment::is_plain(frame.tcp_flags()) {
             return Err(Never::Flags);
         }
         if frame.is_to_group() {
@@ -178,15 +169,28 @@ impl Key {
         if frame.ttl() <= 1 || are_options_there(frame) {
             return Err(Never::Header);
         }
-        Ok(Key {
+        Ok(Key::of_any(frame))
+    }
+
+    /// That of a packet which may have to pass the stages.
+    pub(crate) fn of_any(frame: &Frame<'_>) -> Key {
+        let is_v4 = frame.kind() == Kind::V4;
+        let ends = if is_v4 {
+            let (src, dst) = frame.addresses4();
+            Ends::V4 { src, dst }
+        } else {
+            let (src, dst) = frame.addresses6();
+            Ends::V6 { src, dst }
+        };
+        Key {
             port: frame.port,
             ends,
             ports: frame.ports(),
             proto: frame.proto(),
-            flags,
-            keeps_whole: frame.kind() != Kind::V4 || frame.keeps_whole(),
+            flags: frame.tcp_flags(),
+            keeps_whole: !is_v4 || frame.keeps_whole(),
             stays_inside: frame.stays_inside,
-        })
+        }
     }
 
     /// The same behind a stage.

@@ -48,6 +48,7 @@ impl Plane {
         self.text_epoch = self.text_epoch.wrapping_add(1);
         self.own.waiting.clear();
         self.own.held = self.waiting();
+        self.recover_fast(now);
         Recovered { frames: self.write_off(), stage }
     }
 

@@ -36,6 +36,8 @@ pub mod object {
     pub static XSK: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/xsk.bpf.o"));
     /// Hands frames to the AF_XDP sockets of a node.
     pub static NODE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/node.bpf.o"));
+    /// Fast path of a node.
+    pub static FAST: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fast.bpf.o"));
     /// Hands frames to the stack of the machine.
     pub static PASS: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/pass.bpf.o"));
     /// Has frames of a node leave.
@@ -44,7 +46,7 @@ pub mod object {
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 
     /// All of them, with what they are.
-    pub static ALL: [(&str, &Aligned<[u8]>); 11] = [
+    pub static ALL: [(&str, &Aligned<[u8]>); 12] = [
         ("generator", GENERATOR),
         ("receiver", RECEIVER),
         ("receiver behind a NAT", NAT_RECEIVER),
@@ -53,6 +55,7 @@ pub mod object {
         ("counter of frames", COUNT),
         ("AF_XDP redirector", XSK),
         ("AF_XDP redirector of a node", NODE),
+        ("fast path of a node", FAST),
         ("program that passes frames on", PASS),
         ("program by which frames leave", LEAVE),
         ("router", FORWARD),
@@ -133,6 +136,25 @@ impl Program {
         bytes: &'static object::Aligned<[u8]>,
         entries: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
+        Program::load_with(what, bytes, entries, |_| None)
+    }
+
+    /// The same, with those of another program's maps that have these names.
+    pub(crate) fn load_sharing(
+        what: &'static str,
+        bytes: &'static object::Aligned<[u8]>,
+        entries: &[(&str, u32)],
+        (other, names): (&Program, &[&str]),
+    ) -> Result<Self, BpfError> {
+        Program::load_with(what, bytes, entries, |name| names.contains(&name).then(|| other.map(name)))
+    }
+
+    fn load_with<'p>(
+        what: &'static str,
+        bytes: &'static object::Aligned<[u8]>,
+        entries: &[(&str, u32)],
+        shared: impl Fn(&str) -> Option<libbpf_rs::Map<'p>>,
+    ) -> Result<Self, BpfError> {
         refusal::listen();
         let fail = |source| BpfError::Load { what, report: refusal::keep(what, &source), source };
         let mut builder = ObjectBuilder::default();
@@ -140,6 +162,9 @@ impl Program {
         for mut map in open.maps_mut() {
             if let Some((_, n)) = entries.iter().find(|(name, _)| map.name() == *name) {
                 map.set_max_entries(*n).map_err(fail)?;
+            }
+            if let Some(other) = map.name().to_str().and_then(&shared) {
+                map.reuse_fd(other.as_fd()).map_err(fail)?;
             }
         }
         Ok(Program { object: open.load().map_err(fail)?, name: what })
@@ -199,6 +224,21 @@ impl Program {
     /// Sets entry `key` of an array.
     pub fn write<T: Shared>(&self, name: &'static str, key: u32, value: &T) -> Result<(), BpfError> {
         self.map(name).update(&key.to_ne_bytes(), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
+    }
+
+    /// Sets what a key of a hash leads to.
+    pub(crate) fn put<K: Shared, V: Shared>(
+        &self,
+        name: &'static str,
+        key: &K,
+        value: &V,
+    ) -> Result<(), BpfError> {
+        self.map(name).update(as_bytes(key), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
+    }
+
+    /// Takes a key out of a hash.
+    pub(crate) fn delete<K: Shared>(&self, name: &'static str, key: &K) -> Result<(), BpfError> {
+        self.map(name).delete(as_bytes(key)).map_err(map_error(name))
     }
 
     /// Puts a socket into entry `key` of a map of sockets.
@@ -262,9 +302,25 @@ impl Program {
         self.test_run(&mut options)
     }
 
+    /// Runs the program on a frame in memory of our own; returns its verdict, and the frame as it left it.
+    pub fn run_on(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), BpfError> {
+        let mut out = vec![0; frame.len()];
+        // SAFETY: all-zero is a valid bpf_test_run_opts.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        options.data_in = frame.as_ptr().cast::<c_void>();
+        options.data_size_in = frame.len() as u32;
+        options.data_out = out.as_mut_ptr().cast::<c_void>();
+        options.data_size_out = out.len() as u32;
+        options.repeat = 1;
+        self.test_run(&mut options)?;
+        out.truncate(options.data_size_out as usize);
+        Ok((options.retval, out))
+    }
+
     fn test_run(&self, options: &mut libbpf_sys::bpf_test_run_opts) -> Result<(), BpfError> {
-        // SAFETY: what goes in points to as many readable bytes as it says, which live through the call, as both callers
-        // see to; no output buffer.
+        // SAFETY: what goes in and comes out points to as many bytes as it says, which live through the call, as all callers
+        // see to.
         let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.fd(), options) };
         match -result {
             0 | libc::EINTR => Ok(()),

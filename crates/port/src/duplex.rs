@@ -82,6 +82,11 @@ pub trait Port: Send {
         false
     }
 
+    /// Whether frames that an XDP program redirects here leave, as it is now.
+    fn takes_redirected(&self) -> bool {
+        false
+    }
+
     /// What became of all frames so far.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ pub mod bpf;
 pub mod capture;
 pub mod duplex;
 pub mod ethtool;
+pub mod fast;
 mod mapping;
 pub mod neighbour;
 pub mod packet;

@@ -5,6 +5,7 @@ use super::match_ranges::{self, STATES};
 use super::ruleset::Act;
 use super::state::State;
 use super::{Count, Filter};
+use crate::fast::Progress;
 use crate::recipe::{self, Ends, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::{Segment, Side};
 use crate::time::Time;
@@ -19,6 +20,13 @@ pub(crate) struct Passage {
     by_policy: bool,
     /// Their connection, if any is remembered, and who of its ends sends them.
     connection: Option<(u32, Side)>,
+}
+
+impl Passage {
+    /// The connection that it follows, and who of its ends sends.
+    pub(crate) fn track(&self) -> Option<(u32, Side)> {
+        self.connection
+    }
 }
 
 impl Filter {
@@ -89,7 +97,7 @@ impl Filter {
     }
 
     /// A recipe was used so often.
-    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
+    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses, holds: bool) {
         let add = |count: &mut Count| {
             count.frames += uses.frames;
             count.bytes += uses.bytes;
@@ -100,9 +108,40 @@ impl Filter {
         if passage.by_policy {
             add(&mut self.rules.policy.1);
         }
-        if let (Some(connections), Some((number, _))) = (&mut self.connections, passage.connection) {
+        if let (Some(connections), Some((number, _)), true) =
+            (&mut self.connections, passage.connection, holds)
+        {
             connections.used(number, uses.last);
         }
+    }
+
+    /// The connection that frames with this key belong to.
+    pub(crate) fn connection_of(&self, key: &recipe::Key) -> Option<u32> {
+        self.connections.as_ref()?.of_key(key).map(|(number, _)| number)
+    }
+
+    /// How far an open connection of TCP has come.
+    pub(crate) fn progress(&self, number: u32) -> Option<Progress> {
+        self.connections.as_ref()?.progress(number)
+    }
+
+    /// An open connection has come that far.
+    pub(crate) fn catch_up(&mut self, number: u32, progress: &Progress) {
+        if let Some(connections) = &mut self.connections {
+            connections.catch_up(number, progress);
+        }
+    }
+
+    /// Whether connections that change are to be remembered for [`Filter::renewed`].
+    pub(crate) fn watch(&mut self, is_on: bool) {
+        if let Some(connections) = &mut self.connections {
+            connections.watch(is_on);
+        }
+    }
+
+    /// Connections that have changed since the last call.
+    pub(crate) fn renewed(&mut self) -> Vec<u32> {
+        self.connections.as_mut().map(|connections| connections.renewed()).unwrap_or_default()
     }
 }
 

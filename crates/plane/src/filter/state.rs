@@ -238,6 +238,8 @@ pub(crate) struct Connections {
     entries: Arena<Entry>,
     /// By entry, another number each time it becomes another connection, or its state changes.
     epochs: Arena<u32>,
+    /// Connections whose epoch is another one, where somebody wants to know.
+    renewed: Option<Vec<u32>>,
     /// The entry given back last, or 0; in its place of the ports it says which was given back before.
     free: u32,
     index: Index,
@@ -278,6 +280,7 @@ impl Connections {
         Connections {
             entries,
             epochs,
+            renewed: None,
             free: 0,
             index: Index::new(),
             secret: Secret::new(seed),
@@ -519,6 +522,9 @@ impl Connections {
     #[cold]
     fn renew(&mut self, number: u32) {
         self.epochs[number] = self.epochs[number].wrapping_add(1);
+        if let Some(renewed) = &mut self.renewed {
+            renewed.push(number);
+        }
     }
 
     fn remove(&mut self, number: u32) {

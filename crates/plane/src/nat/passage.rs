@@ -7,6 +7,7 @@ use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote};
 use super::{Nat, is_v4};
 use crate::address::mapped4;
+use crate::fast::Progress;
 use crate::prefix::is_unicast4;
 use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::{Segment, Side};
@@ -21,6 +22,13 @@ pub(crate) struct Passage {
     side: Side,
     /// A frame keeps it alive.
     refreshes: bool,
+}
+
+impl Passage {
+    /// The session that it refreshes, and who of its ends sends.
+    pub(crate) fn track(&self) -> (u32, Side) {
+        (self.session, self.side)
+    }
 }
 
 /// What frames are translated by.
@@ -145,7 +153,42 @@ impl Nat {
     /// A recipe was used so often.
     pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
         if passage.refreshes {
-            self.table.sessions[passage.session].seen.set(uses.last);
+            self.table.sessions[passage.session].seen.set_later(uses.last);
         }
+    }
+
+    /// The session of frames with this key, and what it does to them.
+    pub(crate) fn session_of(&self, key: &Key, dir: Dir) -> Option<(u32, Rewrite)> {
+        let Ends::V4 { src, dst } = key.ends else { return None };
+        let key = Key { keeps_whole: true, ..*key };
+        let found = match dir {
+            Dir::Outward => self.outward_found(&key, (src, dst)),
+            Dir::Inward => self.inward_found(&key, (src, dst)),
+        };
+        found.ok().map(|found| (found.session, found.rewrite))
+    }
+
+    /// How far an open connection of TCP has come.
+    pub(crate) fn progress(&self, session: u32) -> Option<Progress> {
+        let track = &self.table.sessions[session].track;
+        (track.class == Class::TcpEstablished).then(|| track.progress())
+    }
+
+    /// An open connection has come that far.
+    pub(crate) fn catch_up(&mut self, session: u32, progress: &Progress) {
+        let track = &mut self.table.sessions[session].track;
+        if track.class == Class::TcpEstablished {
+            track.catch_up(progress);
+        }
+    }
+
+    /// Whether sessions that change are to be remembered for [`Nat::renewed`].
+    pub(crate) fn watch(&mut self, is_on: bool) {
+        self.table.sessions.renewed = is_on.then(Vec::new);
+    }
+
+    /// Sessions that have changed since the last call.
+    pub(crate) fn renewed(&mut self) -> Vec<u32> {
+        self.table.sessions.renewed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

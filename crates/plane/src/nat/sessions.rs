@@ -12,6 +12,8 @@ pub(crate) struct Sessions {
     slots: Arena<Slot>,
     /// By slot, another number each time it becomes another one, or its state changes.
     epochs: Arena<u32>,
+    /// Slots whose epoch is another one, where somebody wants to know.
+    pub(super) renewed: Option<Vec<u32>>,
     /// The slot given back last, or 0; in its place of the time it says which was given back before.
     free: u32,
     index: Index,
@@ -24,7 +26,7 @@ impl Sessions {
         slots.push(Slot::FREE);
         let mut epochs = Arena::new();
         epochs.push(0);
-        Sessions { slots, epochs, free: 0, index: Index::new(), live: 0 }
+        Sessions { slots, epochs, renewed: None, free: 0, index: Index::new(), live: 0 }
     }
 
     /// Slots in use.
@@ -147,6 +149,9 @@ impl Sessions {
     #[cold]
     pub(crate) fn renew(&mut self, number: u32) {
         self.epochs[number] = self.epochs[number].wrapping_add(1);
+        if let Some(renewed) = &mut self.renewed {
+            renewed.push(number);
+        }
     }
 
     /// Takes a slot away.

@@ -9,6 +9,7 @@ mod fragments;
 mod pcp;
 mod run;
 mod suites;
+pub mod talk;
 mod text;
 mod virtual_node;
 mod wire;
@@ -16,7 +17,7 @@ mod wire;
 pub use run::Target;
 pub use suites::suites;
 pub use text::{End, Scenario, read};
-pub use virtual_node::VirtualNode;
+pub use virtual_node::{FastPath, VirtualNode};
 
 /// The IP packet that a line of a scenario describes.
 ///

@@ -11,6 +11,7 @@ use super::run::Target;
 use super::text::End;
 use crate::batch::{BATCH, Batch, Verdict};
 use crate::config::Config;
+use crate::fast::{FastState, FastTable};
 use crate::filter::Count;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::plane::{Accounting, Departure, Leave, Plane};
@@ -23,6 +24,15 @@ use crate::way::{Share, Way};
 const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
 /// How often the node hears of time that passes without frames.
 const TICK: Duration = Duration::from_millis(500);
+
+/// Somebody who passes frames on in the plane's place.
+pub trait FastPath: std::fmt::Debug {
+    /// What the plane fills.
+    fn table(&self) -> Box<dyn FastTable>;
+    /// A frame comes in by a port, at which frames must be for this address if there is one: the port it leaves by and what it
+    /// is then, or `None` if it is left to the plane.
+    fn pass(&mut self, now: Time, port: PortId, mac: Option<Mac>, frame: &[u8]) -> Option<(PortId, Vec<u8>)>;
+}
 
 /// A node in virtual time.
 #[derive(Debug)]
@@ -41,6 +51,8 @@ pub struct VirtualNode {
     arrived: Option<Vec<(PortId, Vec<u8>)>>,
     /// Its planes have flow caches.
     is_cached: bool,
+    /// Passes frames on in the plane's place.
+    fast: Option<Box<dyn FastPath>>,
     /// Time passes from one thing that is due to the next, and not in steps.
     by_due: bool,
 }
@@ -70,6 +82,7 @@ impl VirtualNode {
             nobody_at: Vec::new(),
             arrived: None,
             is_cached: false,
+            fast: None,
             by_due: false,
         }
     }
@@ -134,6 +147,38 @@ impl VirtualNode {
         VirtualNode { is_cached: true, ..self }
     }
 
+    /// The same, where frames come to the plane only if this leaves them to it; for a node of one thread.
+    pub fn with_fast(self, fast: Box<dyn FastPath>) -> VirtualNode {
+        VirtualNode { fast: Some(fast), ..self }
+    }
+
+    /// The fast path, if it has one.
+    pub fn fast_state(&self) -> Option<FastState> {
+        self.planes.first()?.fast_state()
+    }
+
+    /// Those of these frames that are left to the plane.
+    fn left_to_plane(&mut self, frames: Vec<(PortId, Way, Vec<u8>)>) -> Vec<(PortId, Way, Vec<u8>)> {
+        let Some(mut fast) = self.fast.take() else { return frames };
+        let now = Time::default() + self.now;
+        let mut others = Vec::new();
+        for (port, way, bytes) in frames {
+            let is_router = self.config.as_ref().is_some_and(|config| config.routes.is_some());
+            match fast.pass(now, port, is_router.then(|| Self::mac(port)), &bytes) {
+                Some((out, bytes)) => self.leaves(Some(out), bytes),
+                None => others.push((port, way, bytes)),
+            }
+        }
+        self.fast = Some(fast);
+        others
+    }
+
+    /// What entries were used for is known.
+    fn settle(&mut self) {
+        let now = Time::default() + self.now;
+        self.planes.iter_mut().for_each(|plane| plane.settle_fast(now));
+    }
+
     /// The same, whose planes hear that time passes only when something is due.
     pub fn when_due(self) -> VirtualNode {
         VirtualNode { by_due: true, ..self }
@@ -182,6 +227,10 @@ impl VirtualNode {
         let thread = self.next;
         self.next = (self.next + 1) % self.planes.len();
         let frames = frames.iter().map(|(port, bytes)| (*port, Way::Wire, bytes.clone())).collect();
+        let frames = self.left_to_plane(frames);
+        if frames.is_empty() {
+            return;
+        }
         self.lead(VecDeque::from([Bunch { thread, frames }]));
     }
 
@@ -304,6 +353,10 @@ impl Target for VirtualNode {
         } else {
             self.planes = of_threads.map(|config| Plane::new(&config, &macs)).collect();
             self.planes.iter_mut().for_each(|plane| plane.cache_flows(self.is_cached));
+            if let (Some(fast), [plane]) = (&self.fast, &mut self.planes[..]) {
+                plane.set_fast(fast.table());
+                plane.use_fast(Time::default() + self.now, true);
+            }
         }
         self.config = Some(config);
         Ok(())
@@ -336,6 +389,7 @@ impl Target for VirtualNode {
 
     fn left(&mut self) -> Vec<(End, Vec<u8>)> {
         self.take();
+        self.settle();
         std::mem::take(&mut self.left)
     }
 

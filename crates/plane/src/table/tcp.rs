@@ -20,6 +20,7 @@ use weir_packet::headers::{TCP, words};
 use weir_packet::options::options;
 
 use super::timers::Class;
+use crate::fast::Progress;
 use crate::frame::{Frame, adjust, delta16};
 
 /// Bytes of a header without options.
@@ -215,6 +216,27 @@ impl Track {
         if segment.flags & ACK != 0 && fresh && sent {
             self.awaits[here] = segment.ack;
             self.window[here] = segment.window;
+        }
+    }
+
+    /// How far it has come.
+    pub(crate) fn progress(&self) -> Progress {
+        let (Sides(sent), Sides(awaits), Sides(window)) = (self.sent, self.awaits, self.window);
+        Progress { sent, awaits, window }
+    }
+
+    /// Somebody else has taken note of plain segments, from where it was.
+    pub(crate) fn catch_up(&mut self, progress: &Progress) {
+        let Progress { sent, awaits, window } = *progress;
+        let is_later = |a: u32, b: u32| a.wrapping_sub(b) as i32 >= 0;
+        for side in [Side::Inside, Side::Outside] {
+            let (sent, awaits) = (Sides(sent)[side], Sides(awaits)[side]);
+            if is_later(sent, self.sent[side]) {
+                self.sent[side] = sent;
+            }
+            if is_later(awaits, self.awaits[side]) {
+                (self.awaits[side], self.window[side]) = (awaits, Sides(window)[side]);
+            }
         }
     }
 

@@ -35,6 +35,21 @@ impl Tick {
         if b.since(a) <= u32::MAX / 2 { a } else { b }
     }
 
+    /// When it begins, if it is `now` or later; where it is behind, the tick of now.
+    pub(crate) fn time(self, now: Time) -> Time {
+        let ahead = self.since(Tick::of(now));
+        // A tick is half of all ticks ahead at most.
+        let ahead = if ahead > u32::MAX / 2 { 0 } else { ahead };
+        Time::from_ns(((now.ns() >> TICK_BITS) + u64::from(ahead)) << TICK_BITS)
+    }
+
+    /// Becomes `other`, if that is later.
+    pub(crate) fn set_later(&mut self, other: Tick) {
+        if other.since(*self) <= u32::MAX / 2 {
+            self.set(other);
+        }
+    }
+
     /// Ticks since `earlier`.
     #[inline]
     pub(crate) fn since(self, earlier: Tick) -> u32 {

@@ -28,7 +28,15 @@ impl Attached {
         object: &'static object::Aligned<[u8]>,
         queues: u32,
     ) -> Result<Attached, CaptureError> {
-        let program = load(what, object, queues)?;
+        Attached::with(interface, options, load(what, object, queues)?)
+    }
+
+    /// The same with a program that is loaded.
+    pub(crate) fn with(
+        interface: &Interface,
+        options: &Options,
+        program: Program,
+    ) -> Result<Attached, CaptureError> {
         let member = raw_socket().map_err(interface.refused("opening a packet socket"))?;
         if options.promiscuous {
             promiscuous(&member, interface.index)

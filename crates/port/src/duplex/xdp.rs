@@ -27,6 +27,7 @@ use crate::bpf::{BpfError, Link, Mode, Program, object};
 use crate::capture::attached::Attached;
 use crate::capture::tap::pending_error;
 use crate::capture::{Drops, Interface, Options};
+use crate::fast::{FastPort, Gate};
 use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Layout, Place};
 use live::Live;
@@ -137,6 +138,19 @@ impl Xdp {
     /// No such interface, no permission, another XDP program is there, frames are longer than a chunk, or there are fewer
     /// queues than threads.
     pub fn open(interface: &str, pools: &mut [Pool], promiscuous: bool) -> Result<Vec<Xdp>, CaptureError> {
+        Xdp::open_with(interface, pools, promiscuous, None)
+    }
+
+    /// The same, with the program of a fast path if there is one.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn open_with(
+        interface: &str,
+        pools: &mut [Pool],
+        promiscuous: bool,
+        fast: Option<&FastPort>,
+    ) -> Result<Vec<Xdp>, CaptureError> {
         let interface = Interface::named(interface)?;
         let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
         let threads = pools.len();
@@ -156,7 +170,10 @@ impl Xdp {
             shares.push((queues, ready));
         }
         let options = Options { promiscuous, ..Options::default() };
-        let attached = Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?;
+        let attached = match fast {
+            Some(fast) => Attached::with(&interface, &options, fast_program(&interface, fast, numbers)?)?,
+            None => Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?,
+        };
         let attached = Arc::new(attached);
         // In the kernel's receive path there are frames of its own stack, too.
         let finishes_checksums = !attached.is_native() || interface.may_bring_partial_checksums();
@@ -201,6 +218,18 @@ impl Xdp {
         let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
         Ok(queues.div_ceil(threads as u32) * CHUNKS_OF_QUEUE)
     }
+}
+
+/// The program of a fast path for an interface.
+fn fast_program(interface: &Interface, fast: &FastPort, queues: u32) -> Result<Program, CaptureError> {
+    let gate = Gate {
+        number: fast.number.into(),
+        checks_partial: interface.may_bring_partial_checksums().into(),
+        is_router: fast.router.is_some().into(),
+        mac: fast.router.unwrap_or_default(),
+        ..Gate::default()
+    };
+    Ok(fast.fast.instance(&gate, interface.index, queues)?)
 }
 
 /// Can be read when any of the queues can.
@@ -433,6 +462,11 @@ impl Port for Xdp {
             live.look();
         }
         self.attached.interface().check()
+    }
+
+    fn takes_redirected(&self) -> bool {
+        let takes = self.attached.interface().takes_redirected().unwrap_or_else(|| self.leaves_live());
+        takes && self.attached.is_native()
     }
 
     fn account(&mut self) -> io::Result<Account> {

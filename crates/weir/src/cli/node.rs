@@ -123,6 +123,8 @@ pub(crate) enum Shown {
     Rules,
     /// Frames that rules have logged since this was last shown
     Log,
+    /// Flows that XDP programs pass on, their frames, and why others came to the node: see `run(fast on)`
+    Fast,
 }
 
 /// `weir node apply`.

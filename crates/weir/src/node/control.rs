@@ -125,6 +125,7 @@ pub(super) fn answer(
             Ok(json!({ "rules": shown.flatten().collect::<Vec<_>>() }))
         }
         Shown::Log => Ok(json!({ "log": node.logged()? })),
+        Shown::Fast => Ok(reported::fast(node.fast()?.as_ref(), names)),
         Shown::Routes => Ok(json!({ "routes": node.routes() })),
     }
 }

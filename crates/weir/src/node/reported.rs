@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Accounting, Event, What, address_of};
+use weir_plane::{Accounting, Event, FastState, What, address_of};
 
 use super::notes::Unwritten;
 use crate::prometheus::{metric, quoted};
@@ -73,6 +73,25 @@ pub(super) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
         lost.map(move |drops| (format!("{name}: {}", drops.name), drops.frames))
     });
     Value::Object(plane.chain(ports).map(|(name, frames)| (name, frames.into())).collect::<Map<_, _>>())
+}
+
+/// What programs have passed on, by port, and why frames came to the plane.
+pub(super) fn fast(state: Option<&FastState>, names: &[String]) -> Value {
+    let Some(FastState { on, entries, counts }) = state else {
+        return json!({ "fast": "off: write run(fast on) in the node's file" });
+    };
+    let ports = names.iter().zip(counts.received.iter().zip(&counts.sent));
+    let ports =
+        ports.map(|(name, (received, sent))| json!({ "port": name, "received": received, "sent": sent }));
+    let punts = counts.punts.iter().filter(|(_, frames)| *frames > 0);
+    let punts = punts.map(|(reason, frames)| (reason.to_string(), (*frames).into()));
+    json!({
+        "fast": if *on { "on" } else { "waiting: not all ports take frames that are redirected to them" },
+        "entries": entries,
+        "frames": counts.received.iter().sum::<u64>(),
+        "ports": ports.collect::<Vec<_>>(),
+        "to the node": Value::Object(punts.collect::<Map<_, _>>()),
+    })
 }
 
 /// What a NAT wrote down, in a node that began then; `lost` events there was no room for so far.

@@ -1,6 +1,7 @@
 //! Connections whose frames somebody else passes on, by a recipe.
 
 use super::{ANSWERED, Connections, Flow};
+use crate::fast::Progress;
 use crate::recipe::{Ends, Key};
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
@@ -19,19 +20,48 @@ pub(in crate::filter) struct Open {
 impl Connections {
     /// The open connection of frames with this key.
     pub(in crate::filter) fn open(&self, now: Time, key: &Key) -> Option<Open> {
+        let (number, side) = self.of_key(key)?;
+        let entry = &self.entries[number];
+        let class = entry.track.class;
+        let is_open = entry.track.flags & ANSWERED != 0
+            && matches!(class, Class::TcpEstablished | Class::Udp)
+            && !self.ages.over(class, entry.seen, Tick::of(now));
+        is_open.then(|| Open { number, side, until: self.ages.end(class, entry.seen) })
+    }
+
+    /// The connection of frames with this key, and who of its ends sends them.
+    pub(in crate::filter) fn of_key(&self, key: &Key) -> Option<(u32, Side)> {
         let (sport, dport) = key.ports;
         let flow = match key.ends {
             Ends::V4 { src, dst } => Flow::v4((src, sport), (dst, dport), key.proto),
             Ends::V6 { src, dst } => Flow::v6((src, sport), (dst, dport), key.proto),
         };
         let number = self.lookup(&flow, flow.hash(&self.secret));
-        let entry = &self.entries[number];
-        let class = entry.track.class;
-        let is_open = number != 0
-            && entry.track.flags & ANSWERED != 0
-            && matches!(class, Class::TcpEstablished | Class::Udp)
-            && !self.ages.over(class, entry.seen, Tick::of(now));
-        is_open.then(|| Open { number, side: entry.side(&flow), until: self.ages.end(class, entry.seen) })
+        (number != 0).then(|| (number, self.entries[number].side(&flow)))
+    }
+
+    /// How far an open connection of TCP has come.
+    pub(in crate::filter) fn progress(&self, number: u32) -> Option<Progress> {
+        let track = &self.entries[number].track;
+        (track.class == Class::TcpEstablished).then(|| track.progress())
+    }
+
+    /// An open connection has come that far.
+    pub(in crate::filter) fn catch_up(&mut self, number: u32, progress: &Progress) {
+        let track = &mut self.entries[number].track;
+        if track.class == Class::TcpEstablished {
+            track.catch_up(progress);
+        }
+    }
+
+    /// Whether connections that change are to be remembered.
+    pub(in crate::filter) fn watch(&mut self, is_on: bool) {
+        self.renewed = is_on.then(Vec::new);
+    }
+
+    /// Those that have changed since the last call.
+    pub(in crate::filter) fn renewed(&mut self) -> Vec<u32> {
+        self.renewed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Another number each time a connection becomes another one, or its state does.
@@ -49,6 +79,6 @@ impl Connections {
 
     /// Frames of a connection were passed on, the last one then.
     pub(in crate::filter) fn used(&mut self, number: u32, last: Tick) {
-        self.entries[number].seen.set(last);
+        self.entries[number].seen.set_later(last);
     }
 }

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * The fast path of a node. Frames of flows that the plane has made an entry for are rewritten here and leave by the port
+ * that the entry names; all others go on to the plane, by the socket of their receive queue, as they came.
+ *
+ *   frame > key > entry that holds > rewritten, counted > port
+ *               > none             > plane, counted by reason
+ *
+ * Each port of the node has an instance of this program; all of them share the maps but for `sockets`.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "weir.h"
+#include "fast.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} sockets SEC(".maps");
+
+/* Interfaces of the ports. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, FAST_PORTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} outs SEC(".maps");
+
+/* Numbers of entries. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct fast_key);
+	__type(value, __u32);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fast_entry);
+} entries SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fast_track);
+} tracks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fast_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fast_counts);
+} counts SEC(".maps");
+
+struct fast_port port;
+
+#define swap16(word) ((__u16)__builtin_bswap16(word))
+
+/* RFC 1624, equation 3; `delta` is what all changes add to the sum. */
+static __always_inline __u16 changed(__u16 check, __u64 delta)
+{
+	return ~fold((__u64)(__u16)~check + delta);
+}
+
+/* What one word adds that comes in the place of another. */
+static __always_inline __u32 delta_of(__u16 before, __u16 after)
+{
+	return (__u32)(__u16)~before + after;
+}
+
+/* Does the field hold the sum of the pseudo header alone? Then the sender left it to a network card. */
+static __always_inline int looks_partial(void *data, const __u8 protocol, __u32 l4_bytes)
+{
+	__u32 *address = data + 26;
+	__u16 field = *(__u16 *)(data + (protocol == 6 ? 50 : 40));
+	__u32 sum = fold((__u64)address[0] + address[1] + swap16(protocol) + swap16(l4_bytes));
+	if (protocol == 17) {
+		__u16 to = *(__u16 *)(data + 36);
+		/* Of a packet in a tunnel that checksum may be unfinished, too. */
+		if (to == swap16(4789) || to == swap16(6081))
+			return 1;
+		if (!field)
+			return 0;
+	}
+	return field == sum || (!field && sum == 0xffff);
+}
+
+/* What a plain segment says of its connection: Track::advance. Frames of a side come one after the other, so that nobody
+ * else writes its fields. */
+static __always_inline void advance(__u32 code, __u32 seq, __u32 ack, __u32 bytes, __u16 window, __u8 flags)
+{
+	__u32 number = (code - 1) >> 1, here = (code - 1) & 1, there = here ^ 1;
+	struct fast_track *track = bpf_map_lookup_elem(&tracks, &number);
+	if (!track)
+		return;
+	if ((__s32)(seq + bytes - track->sent[here]) > 0)
+		track->sent[here] = seq + bytes;
+	if (flags & 0x10 && (__s32)(ack - track->awaits[here]) >= 0 && (__s32)(ack - track->sent[there]) <= 0) {
+		track->awaits[here] = ack;
+		track->window[here] = window;
+	}
+}
+
+static __always_inline void follow(struct fast_entry *entry, void *data, __u32 l4_bytes)
+{
+	__u8 *tcp = data + 34;
+	__u32 seq = __builtin_bswap32(*(__u32 *)(tcp + 4)), ack = __builtin_bswap32(*(__u32 *)(tcp + 8));
+	__u32 bytes = l4_bytes - (tcp[12] >> 4) * 4;
+	__u16 window = swap16(*(__u16 *)(tcp + 14));
+	for (int i = 0; i < FAST_TRACKS; i++)
+		if (entry->track[i])
+			advance(entry->track[i], seq, ack, bytes, window, tcp[13]);
+}
+
+/* Writes what the entry says over the headers. The protocol is a constant, so that the verifier sees where the checksum is. */
+static __always_inline void rewrite(const struct fast_entry *entry, void *data, const __u8 protocol)
+{
+	__u16 *ip_check = data + 24, *check = data + (protocol == 6 ? 50 : 40), *ttl = data + 22;
+	__u64 ip_delta = 0;
+	if (entry->is_rewritten) {
+		*(__u32 *)(data + 26) = entry->src;
+		*(__u32 *)(data + 30) = entry->dst;
+		*(__u16 *)(data + 34) = entry->sport;
+		*(__u16 *)(data + 36) = entry->dport;
+		ip_delta = entry->ip_delta;
+		/* Zero in UDP says that there is none, and is sent as all ones where it comes out. */
+		if (protocol == 6) {
+			*check = changed(*check, entry->transport_delta);
+		} else if (*check) {
+			__u16 sum = changed(*check, entry->transport_delta);
+			*check = sum ? sum : 0xffff;
+		}
+	}
+	if (entry->is_routed) {
+		__u16 before = *ttl, after = (before & 0xff00) | ((before - 1) & 0xff);
+		*ttl = after;
+		ip_delta += delta_of(before, after);
+		__builtin_memcpy(data, entry->macs, 12);
+	}
+	if (ip_delta)
+		*ip_check = changed(*ip_check, ip_delta);
+}
+
+/* Whether frames like this one can have an entry; if so its key, and its length. */
+static __always_inline int read(void *data, void *end, struct fast_key *key, __u32 *total)
+{
+	if (data + 42 > end || *(__u16 *)(data + 12) != swap16(0x0800))
+		return PUNT_TYPE;
+	if (port.is_router) {
+		if (*(__u32 *)data != *(__u32 *)port.mac || *(__u16 *)(data + 4) != *(__u16 *)(port.mac + 4))
+			return PUNT_ADDRESS;
+	} else if (*(__u8 *)data & 1) {
+		return PUNT_ADDRESS;
+	}
+	__u64 sum = (__u64)*(__u16 *)(data + 14) + *(__u16 *)(data + 16) + *(__u32 *)(data + 18) +
+		    *(__u32 *)(data + 22) + *(__u32 *)(data + 26) + *(__u32 *)(data + 30);
+	__u32 bytes = swap16(*(__u16 *)(data + 16));
+	if (*(__u8 *)(data + 14) != 0x45 || fold(sum) != 0xffff || bytes < 28 || bytes + 14 > (__u32)(end - data))
+		return PUNT_HEADER;
+	__u16 place = swap16(*(__u16 *)(data + 20));
+	if (place & 0x3fff)
+		return PUNT_FRAGMENT;
+	if (*(__u8 *)(data + 22) <= 1)
+		return PUNT_TTL;
+	__u8 protocol = *(__u8 *)(data + 23), flags = 0;
+	if (protocol == 6) {
+		if (data + 54 > end)
+			return PUNT_HEADER;
+		__u32 header = (*(__u8 *)(data + 46) >> 4) * 4;
+		if (bytes < 40 || header < 20 || header + 20 > bytes)
+			return PUNT_HEADER;
+		flags = *(__u8 *)(data + 47);
+		if (flags & 0x07)
+			return PUNT_FLAGS;
+		if (port.checks_partial && looks_partial(data, 6, bytes - 20))
+			return PUNT_PARTIAL;
+	} else if (protocol == 17) {
+		if (port.checks_partial && looks_partial(data, 17, bytes - 20))
+			return PUNT_PARTIAL;
+	} else {
+		return PUNT_PROTOCOL;
+	}
+	key->src = *(__u32 *)(data + 26);
+	key->dst = *(__u32 *)(data + 30);
+	key->sport = *(__u16 *)(data + 34);
+	key->dport = *(__u16 *)(data + 36);
+	key->port = port.number;
+	key->protocol = protocol;
+	key->flags = flags;
+	key->keeps_whole = (place & 0x4000) != 0;
+	*total = bytes;
+	return -1;
+}
+
+/* Whether an entry holds now, for a packet of this length. */
+static __always_inline int holds(const struct fast_entry *entry, const struct fast_control *all, __u64 now, __u32 bytes)
+{
+	if (entry->epochs[0] != all->epochs[0] || entry->epochs[1] != all->epochs[1] ||
+	    entry->epochs[2] != all->epochs[2])
+		return PUNT_STALE;
+	if (now >= *(volatile __u64 *)&entry->until_ns)
+		return PUNT_EXPIRED;
+	if (entry->is_routed && bytes > entry->most)
+		return PUNT_LONG;
+	return -1;
+}
+
+static __always_inline int leave_to_plane(struct xdp_md *ctx, struct fast_counts *count, int reason)
+{
+	count->punts[reason & (FAST_PORTS - 1)]++;
+	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+}
+
+static __always_inline int pass(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct fast_key key;
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), bytes = 0;
+	struct fast_control *all = bpf_map_lookup_elem(&control, &zero);
+	struct fast_counts *count = bpf_map_lookup_elem(&counts, &cpu);
+	if (!all || !count)
+		return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+	if (!*(volatile __u32 *)&all->on)
+		return leave_to_plane(ctx, count, PUNT_OFF);
+	int reason = read(data, end, &key, &bytes);
+	if (reason >= 0)
+		return leave_to_plane(ctx, count, reason);
+	__u32 *number = bpf_map_lookup_elem(&flows, &key);
+	if (!number)
+		return leave_to_plane(ctx, count, PUNT_UNKNOWN);
+	struct fast_entry *entry = bpf_map_lookup_elem(&entries, number);
+	if (!entry)
+		return leave_to_plane(ctx, count, PUNT_UNKNOWN);
+	__u64 now = all->clock_ns ? all->clock_ns : bpf_ktime_get_ns();
+	reason = holds(entry, all, now, bytes);
+	if (reason >= 0)
+		return leave_to_plane(ctx, count, reason);
+	if (key.protocol == 6) {
+		if (data + 54 > end)
+			return leave_to_plane(ctx, count, PUNT_HEADER);
+		follow(entry, data, bytes - 20);
+		rewrite(entry, data, 6);
+	} else {
+		rewrite(entry, data, 17);
+	}
+	__sync_fetch_and_add(&entry->frames, 1);
+	__sync_fetch_and_add(&entry->bytes, bytes);
+	entry->last_ns = now;
+	__u32 out = entry->out & (FAST_PORTS - 1);
+	count->received[key.port & (FAST_PORTS - 1)]++;
+	count->sent[out]++;
+	return bpf_redirect_map(&outs, out, 0);
+}
+
+#ifndef FAST_BENCH
+SEC("xdp")
+int fast(struct xdp_md *ctx)
+{
+	return pass(ctx);
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+#endif

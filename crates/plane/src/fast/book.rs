@@ -1,0 +1,381 @@
+//! Which entries there are, what they were made of, and which numbers are free.
+//!
+//! ```text
+//!   free number > entry of a key > key gone, still read > free number
+//!                   | its session ends: holds no more
+//! ```
+//! A number is used again only two sweeps after its key has gone: by then nobody holds the entry any more.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::entry::Places;
+use super::{FastTable, FlowKey, FlowRule, MARGIN, Progress};
+use crate::recipe::{Key, On, Recipe, Uses};
+use crate::table::timers::Tick;
+use crate::time::Time;
+
+/// A session of a NAT or a connection of a filter: the stage, and the number that it has there.
+pub(crate) type Track = (usize, u32);
+
+/// Keys that were seen lately, one for each value of some bits of their hash.
+const LATELY: usize = 1 << 13;
+/// Sweeps without a frame until an entry gives its room back.
+const IDLE_SWEEPS: u32 = 30;
+/// What is to expire within so many margins is looked at again, if it was used.
+const EARLY_MARGINS: u32 = 10;
+
+/// What is known of the entries of a table.
+pub(crate) struct Book {
+    pub(super) table: Box<dyn FastTable>,
+    /// Frames can leave so.
+    pub(super) is_on: bool,
+    pub(super) swept: Time,
+    epochs: [u32; 3],
+    by_key: HashMap<FlowKey, u32>,
+    by_session: HashMap<Track, Vec<u32>>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    /// Entries whose key has gone, and when.
+    leaving: Vec<(u32, Time)>,
+    places: TrackPlaces,
+    lately: Box<[u64]>,
+    /// Frames that a table had counted before.
+    before: u64,
+}
+
+struct Entry {
+    flow: FlowKey,
+    key: Key,
+    recipe: Arc<Recipe>,
+    epochs: [u32; 3],
+    until: Option<Time>,
+    /// Uses that the stages know of.
+    frames: u64,
+    bytes: u64,
+    idle: u32,
+    is_over: bool,
+    /// Its stages are others by now.
+    is_past: bool,
+    places: Vec<u32>,
+}
+
+/// Which connection is at which place of the table.
+#[derive(Default)]
+struct TrackPlaces {
+    by_track: HashMap<Track, u32>,
+    /// By place, how many entries have it, and its connection.
+    taken: Vec<(u32, Track)>,
+    free: Vec<u32>,
+}
+
+impl fmt::Debug for Book {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Book").field("entries", &self.by_key.len()).field("is_on", &self.is_on).finish()
+    }
+}
+
+impl Book {
+    pub(super) fn new(table: Box<dyn FastTable>) -> Book {
+        let room = table.room();
+        let before = table.counts().received.iter().sum();
+        Book {
+            table,
+            is_on: false,
+            swept: Time::default(),
+            epochs: [0; 3],
+            by_key: HashMap::new(),
+            by_session: HashMap::new(),
+            entries: (0..room).map(|_| None).collect(),
+            free: (0..room).rev().collect(),
+            leaving: Vec::new(),
+            places: TrackPlaces { free: (0..room).rev().collect(), ..TrackPlaces::default() },
+            lately: vec![0; LATELY].into(),
+            before,
+        }
+    }
+
+    /// Entries that there are.
+    pub(super) fn entries(&self) -> u64 {
+        self.by_key.len() as u64
+    }
+
+    /// Frames that did not come to the plane.
+    pub(crate) fn served(&self) -> u64 {
+        self.table.counts().received.iter().sum::<u64>() - self.before
+    }
+
+    /// Entries with other epochs hold no more.
+    pub(super) fn set_epochs(&mut self, epochs: [u32; 3]) {
+        if self.epochs != epochs {
+            self.epochs = epochs;
+            self.table.set_epochs(epochs);
+        }
+    }
+
+    /// Whether a frame with this key, which came to the plane, is a reason to make an entry: the second one is.
+    pub(super) fn wants(&mut self, flow: &FlowKey, now: Time) -> bool {
+        if let Some(entry) = self.by_key.get(flow).and_then(|&number| self.entry(number)) {
+            let in_time = entry.until.is_none_or(|until| now < until);
+            // Where it holds, the frame came before it, or is one of those that are always left to the plane.
+            return entry.is_over || entry.epochs != self.epochs || !in_time;
+        }
+        if self.free.is_empty() {
+            return false;
+        }
+        let mut hasher = DefaultHasher::new();
+        flow.hash(&mut hasher);
+        let hash = hasher.finish() | 1;
+        let Some(place) = self.lately.get_mut((hash >> 32) as usize % LATELY) else { return false };
+        std::mem::replace(place, hash) == hash
+    }
+
+    fn entry(&self, number: u32) -> Option<&Entry> {
+        self.entries.get(number as usize)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, number: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(number as usize)?.as_mut()
+    }
+
+    /// A flow has this entry from now on, in the place of the one that it had.
+    pub(super) fn insert(&mut self, now: Time, (flow, key): (FlowKey, Key), recipe: Recipe, rule: FlowRule) {
+        let places: Vec<u32> = rule.tracks.iter().flatten().map(|(place, _)| *place).collect();
+        let is_late = rule.until.is_some_and(|until| until <= now);
+        let number = if is_late { None } else { self.free.pop() };
+        let Some(number) = number else {
+            places.into_iter().for_each(|place| self.places.leave(place));
+            return self.forget(&flow, now);
+        };
+        if !self.table.insert(&flow, number, &rule) {
+            self.free.push(number);
+            places.into_iter().for_each(|place| self.places.leave(place));
+            return self.forget(&flow, now);
+        }
+        if let Some(old) = self.by_key.insert(flow, number) {
+            self.leave(old, now);
+        }
+        for depends in &recipe.depends {
+            if let On::Session { stage, number: session } = depends.on {
+                self.by_session.entry((stage, session)).or_default().push(number);
+            }
+        }
+        let entry = Entry {
+            flow,
+            key,
+            recipe: Arc::new(recipe),
+            epochs: rule.epochs,
+            until: rule.until,
+            frames: 0,
+            bytes: 0,
+            idle: 0,
+            is_over: false,
+            is_past: false,
+            places,
+        };
+        if let Some(slot) = self.entries.get_mut(number as usize) {
+            *slot = Some(entry);
+        }
+    }
+
+    /// A flow has no entry any more.
+    pub(super) fn forget(&mut self, flow: &FlowKey, now: Time) {
+        if let Some(number) = self.by_key.remove(flow) {
+            self.table.remove(flow);
+            self.leave(number, now);
+        }
+    }
+
+    /// The key of an entry leads to it no more.
+    fn leave(&mut self, number: u32, now: Time) {
+        self.table.end(number);
+        self.leaving.push((number, now));
+        let Some(entry) = self.entry_mut(number) else { return };
+        entry.is_over = true;
+        let recipe = entry.recipe.clone();
+        for depends in &recipe.depends {
+            if let On::Session { stage, number: session } = depends.on
+                && let Some(all) = self.by_session.get_mut(&(stage, session))
+            {
+                all.retain(|other| *other != number);
+                if all.is_empty() {
+                    self.by_session.remove(&(stage, session));
+                }
+            }
+        }
+    }
+
+    /// A session has ended, or is another one: nothing that was made of it holds any more.
+    pub(super) fn end_session(&mut self, session: Track) {
+        for number in self.by_session.remove(&session).unwrap_or_default() {
+            self.table.end(number);
+            if let Some(entry) = self.entry_mut(number) {
+                entry.is_over = true;
+            }
+        }
+        self.places.by_track.remove(&session);
+    }
+
+    /// Entries that may have been used.
+    pub(super) fn used(&self) -> Vec<u32> {
+        self.by_key.values().copied().chain(self.leaving.iter().map(|(number, _)| *number)).collect()
+    }
+
+    /// What an entry was used for that its stages do not know.
+    pub(super) fn fresh_uses(&mut self, number: u32) -> Option<(Arc<Recipe>, Uses)> {
+        let uses = self.table.uses(number);
+        let entry = self.entry_mut(number)?;
+        let fresh = Uses {
+            frames: uses.frames - entry.frames,
+            bytes: uses.bytes.saturating_sub(entry.bytes),
+            last: Tick::of(uses.last),
+        };
+        if fresh.frames == 0 || entry.is_past {
+            return None;
+        }
+        (entry.frames, entry.bytes, entry.idle) = (uses.frames, uses.bytes, 0);
+        Some((entry.recipe.clone(), fresh))
+    }
+
+    /// Entries that hold and are used, and will expire soon.
+    pub(super) fn about_to_expire(&self, now: Time) -> Vec<(u32, Key)> {
+        let soon = now + MARGIN * EARLY_MARGINS;
+        let is_one = |entry: &&Entry| {
+            entry.idle == 0
+                && !entry.is_over
+                && entry.epochs == self.epochs
+                && entry.until.is_some_and(|u| u < soon)
+        };
+        let all = self.by_key.values().filter_map(|&number| Some((number, self.entry(number)?)));
+        all.filter(|(_, entry)| is_one(entry)).map(|(number, entry)| (number, entry.key)).collect()
+    }
+
+    /// An entry holds until then; `None`: there is no recipe for it any more.
+    pub(super) fn hold_on(&mut self, number: u32, until: Option<Option<Time>>) {
+        let Some(until) = until else { return };
+        if let Some(entry) = self.entry_mut(number) {
+            entry.until = until;
+            self.table.hold(number, until);
+        }
+    }
+
+    /// Takes away what is over or idle, and has numbers be used again that nobody holds.
+    pub(super) fn tidy(&mut self, now: Time) {
+        let mut old = Vec::new();
+        for &number in self.by_key.values() {
+            let Some(Some(entry)) = self.entries.get_mut(number as usize) else { continue };
+            entry.idle += 1;
+            if entry.is_over || entry.idle > IDLE_SWEEPS {
+                old.push(entry.flow);
+            }
+        }
+        old.iter().for_each(|flow| self.forget(flow, now));
+        let leaving = std::mem::take(&mut self.leaving);
+        for (number, since) in leaving {
+            if now - since < MARGIN {
+                self.leaving.push((number, since));
+                continue;
+            }
+            if let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) {
+                entry.places.into_iter().for_each(|place| self.places.leave(place));
+            }
+            self.free.push(number);
+        }
+    }
+
+    /// There are no entries any more, and what they were used for is known.
+    pub(super) fn clear(&mut self, now: Time) {
+        for (flow, number) in std::mem::take(&mut self.by_key) {
+            self.table.remove(&flow);
+            self.table.end(number);
+            self.leaving.push((number, now));
+        }
+        self.by_session.clear();
+        for (number, _) in &self.leaving {
+            if let Some(Some(entry)) = self.entries.get_mut(*number as usize) {
+                entry.is_past = true;
+            }
+        }
+        self.places.by_track.clear();
+    }
+}
+
+/// Connections that both the table and the stages follow.
+impl Book {
+    pub(super) fn follows_any(&self) -> bool {
+        !self.places.by_track.is_empty()
+    }
+
+    pub(super) fn follows(&self, track: &Track) -> bool {
+        self.places.by_track.contains_key(track)
+    }
+
+    pub(super) fn followed(&self) -> Vec<Track> {
+        self.places.by_track.keys().copied().collect()
+    }
+
+    pub(super) fn progress(&self, track: Track) -> Option<Progress> {
+        self.places.by_track.get(&track).map(|&place| self.table.progress(place))
+    }
+
+    pub(super) fn set_progress(&mut self, track: Track, progress: &Progress) {
+        if let Some(&place) = self.places.by_track.get(&track) {
+            self.table.set_progress(place, progress);
+        }
+    }
+
+    /// Has the table follow these connections, from where they are; `None`: it cannot.
+    pub(super) fn follow(
+        &mut self,
+        tracks: &[(Track, u8)],
+        progress: impl Fn(Track) -> Option<Progress>,
+    ) -> Option<Places> {
+        let mut places = Places::default();
+        if tracks.len() > places.len() {
+            return None;
+        }
+        for (slot, &(track, side)) in places.iter_mut().zip(tracks) {
+            let found = self.places.enter(track);
+            let Some((place, is_new)) = found else { break };
+            if is_new {
+                self.table.set_progress(place, &progress(track).unwrap_or_default());
+            }
+            *slot = Some((place, side));
+        }
+        if places.iter().flatten().count() < tracks.len() {
+            places.iter().flatten().for_each(|(place, _)| self.places.leave(*place));
+            return None;
+        }
+        Some(places)
+    }
+}
+
+impl TrackPlaces {
+    /// One more entry has this connection; its place, and whether it is new there.
+    fn enter(&mut self, track: Track) -> Option<(u32, bool)> {
+        let known = self.by_track.get(&track).copied();
+        let place = known.or_else(|| self.free.pop())?;
+        self.by_track.insert(track, place);
+        if self.taken.len() <= place as usize {
+            self.taken.resize(place as usize + 1, (0, track));
+        }
+        let (entries, of) = self.taken.get_mut(place as usize)?;
+        (*entries, *of) = (*entries + 1, track);
+        Some((place, known.is_none()))
+    }
+
+    /// One entry less has it.
+    fn leave(&mut self, place: u32) {
+        let Some((entries, track)) = self.taken.get_mut(place as usize) else { return };
+        *entries -= 1;
+        if *entries == 0 {
+            // The number of its session may be another one's by now, at another place.
+            if self.by_track.get(track) == Some(&place) {
+                self.by_track.remove(track);
+            }
+            self.free.push(place);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a recipe is to whoever has no stages: one rewrite, one difference of the sums.
+
+use weir_packet::headers::TCP;
+
+use super::book::Track;
+use super::{FlowKey, FlowRule, MARGIN};
+use crate::frame::{delta16, delta32, fold16};
+use crate::recipe::{Ends, Key, Note, Recipe, Rewrite};
+use crate::time::Time;
+
+impl FlowKey {
+    /// That of IPv4.
+    pub(super) fn of(key: &Key) -> Option<FlowKey> {
+        let Ends::V4 { src, dst } = key.ends else { return None };
+        let Key { port, ports, proto, flags, keeps_whole, .. } = *key;
+        Some(FlowKey { port, ends: (src, dst), ports, proto, flags, keeps_whole })
+    }
+}
+
+/// The places of connections in a table, with the side that sends.
+pub(super) type Places = [Option<(u32, u8)>; 2];
+
+impl Recipe {
+    /// The connections that stages follow by it, with the side that sends.
+    pub(super) fn tracks(&self, proto: u8) -> Vec<(Track, u8)> {
+        let of = |(stage, note): (usize, &Note)| match note {
+            Note::Filter(passage) => passage.track().map(|(number, side)| ((stage, number), side as u8)),
+            Note::Nat(passage) => {
+                let (number, side) = passage.track();
+                Some(((stage, number), side as u8))
+            }
+        };
+        let parts = self.parts.iter().filter(|_| proto == TCP);
+        parts.filter_map(|(stage, part)| of((*stage, &part.note))).collect()
+    }
+}
+
+/// What a recipe does to frames with this key.
+pub(super) fn rule_of(
+    now: Time,
+    key: &Key,
+    recipe: &Recipe,
+    (epochs, tracks): ([u32; 3], Places),
+) -> FlowRule {
+    let (mut at, mut ip, mut transport) = (*key, 0, 0);
+    for (_, part) in &recipe.parts {
+        let Ends::V4 { src, dst } = at.ends else { break };
+        let (address, port) = match part.rewrite {
+            Rewrite::Nothing => continue,
+            Rewrite::Source(to, port) => (delta32(src, to), delta16(at.ports.0, port)),
+            Rewrite::Destination(to, port) => (delta32(dst, to), delta16(at.ports.1, port)),
+        };
+        (ip, transport) = (ip + address, transport + address + port);
+        at = at.behind(part.rewrite);
+    }
+    let is_rewritten = recipe.parts.iter().any(|(_, part)| part.rewrite != Rewrite::Nothing);
+    let ends = match at.ends {
+        Ends::V4 { src, dst } => (src, dst),
+        Ends::V6 { .. } => (0, 0),
+    };
+    FlowRule {
+        ends,
+        ports: at.ports,
+        deltas: is_rewritten.then(|| (fold16(ip), fold16(transport))),
+        out: recipe.out.port,
+        routed: recipe.out.routed,
+        tracks,
+        epochs,
+        until: until_of(now, recipe),
+    }
+}
+
+/// How long an entry of a recipe may hold: it ends before any of its sessions can.
+pub(super) fn until_of(now: Time, recipe: &Recipe) -> Option<Time> {
+    let end = recipe.until?.time(now);
+    Some(Time::from_ns(end.ns().saturating_sub(MARGIN.as_nanos() as u64)))
+}

@@ -1,0 +1,191 @@
+//! The fast path of a node: an XDP program at each of its ports, which passes on the frames of flows that it has an entry
+//! for, and the maps that all of them share.
+//!
+//! ```text
+//!   frame > [ program ] > entry that holds > another port
+//!                       > none             > AF_XDP socket of the queue
+//! ```
+//! Entries, epochs and counters lie in memory that both sides map, so that reading and ending them takes no call of the
+//! system; only a flow that comes or goes does.
+//!
+//! Invariant, kept by whoever calls: an entry is written before a key points to it, and its number is used again only when
+//! no program can hold it any more.
+
+mod layout;
+
+use std::io;
+use std::ptr::addr_of_mut;
+use std::sync::Arc;
+
+pub use layout::{Control, Counts, EPOCHS, Entry, Gate, Key, PORTS, PUNTS, TRACKS, Track};
+
+use crate::bpf::{BpfError, Memory, Program, object};
+
+/// Maps that all instances of the program share.
+const SHARED: [&str; 6] = ["outs", "flows", "entries", "tracks", "control", "counts"];
+const WHAT: &str = "fast path of a node";
+
+/// The maps, with an instance of the program that is attached nowhere.
+pub struct Fast {
+    program: Program,
+    entries: Memory<Entry>,
+    tracks: Memory<Track>,
+    control: Memory<Control>,
+    counts: Memory<Counts>,
+}
+
+impl Fast {
+    /// With room for so many entries, and as many connections.
+    ///
+    /// # Errors
+    /// The kernel refuses the program or has no memory.
+    pub fn new(entries: u32) -> Result<Fast, BpfError> {
+        let cpus = possible_cpus();
+        let sizes =
+            [("flows", entries), ("entries", entries), ("tracks", entries), ("counts", cpus), ("sockets", 1)];
+        let program = Program::load(WHAT, object::FAST, &sizes)?;
+        Ok(Fast {
+            entries: program.memory("entries", entries as usize)?,
+            tracks: program.memory("tracks", entries as usize)?,
+            control: program.memory("control", 1)?,
+            counts: program.memory("counts", cpus as usize)?,
+            program,
+        })
+    }
+
+    /// How many entries there is room for.
+    pub fn room(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// The program for a port, which has so many receive queues; frames may leave by it from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn instance(&self, gate: &Gate, index: u32, queues: u32) -> Result<Program, BpfError> {
+        let program =
+            Program::load_sharing(WHAT, object::FAST, &[("sockets", queues)], (&self.program, &SHARED))?;
+        program.memory::<Gate>("bss", 1)?.set(0, gate);
+        self.program.write("outs", gate.number, &index)?;
+        Ok(program)
+    }
+
+    /// Whether entries are used at all.
+    pub fn set_on(&self, on: bool) {
+        // SAFETY: a field of the entry.
+        self.control.set_field(0, u32::from(on), |control| unsafe { addr_of_mut!((*control).on) });
+    }
+
+    /// Entries with other epochs hold no more.
+    pub fn set_epochs(&self, epochs: [u32; EPOCHS]) {
+        let now = self.control.get(0).epochs;
+        for (n, (epoch, _)) in epochs.into_iter().zip(now).enumerate().filter(|(_, (new, old))| new != old) {
+            // SAFETY: a field of the entry.
+            self.control.set_field(0, epoch, |control| unsafe { addr_of_mut!((*control).epochs[n]) });
+        }
+    }
+
+    /// The time that programs take for that of the machine; 0: they ask.
+    pub fn set_clock(&self, ns: u64) {
+        // SAFETY: a field of the entry.
+        self.control.set_field(0, ns, |control| unsafe { addr_of_mut!((*control).clock_ns) });
+    }
+
+    /// Has a key lead to an entry, which is written here.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn insert(&self, key: &Key, number: u32, entry: &Entry) -> io::Result<()> {
+        self.entries.set(number as usize, entry);
+        self.program.put("flows", key, &number).map_err(io::Error::other)
+    }
+
+    /// A key leads nowhere any more.
+    ///
+    /// # Errors
+    /// There is no such key.
+    pub fn remove(&self, key: &Key) -> io::Result<()> {
+        self.program.delete("flows", key).map_err(io::Error::other)
+    }
+
+    /// Frames, bytes and time of the last frame of an entry so far.
+    pub fn uses(&self, number: u32) -> (u64, u64, u64) {
+        let n = number as usize;
+        // SAFETY: fields of the entry, here and below.
+        let frames = self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).frames) });
+        let bytes = self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).bytes) });
+        (frames, bytes, self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).last_ns) }))
+    }
+
+    /// An entry holds until then; 0: no longer.
+    pub fn hold(&self, number: u32, until_ns: u64) {
+        let n = number as usize;
+        // SAFETY: a field of the entry.
+        self.entries.set_field(n, until_ns, |entry| unsafe { addr_of_mut!((*entry).until_ns) });
+    }
+
+    /// A connection as far as it has come.
+    pub fn track(&self, number: u32) -> Track {
+        self.tracks.get(number as usize)
+    }
+
+    /// A connection goes on from here.
+    pub fn set_track(&self, number: u32, track: &Track) {
+        self.tracks.set(number as usize, track);
+    }
+
+    /// What the program of a port without sockets does to a frame: the port that it leaves by, or `None` if it is left to the
+    /// plane, and the frame as it is then. For tests: all frames that leave do so by the interface of this index.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn try_on(
+        &self,
+        gate: &Gate,
+        index: u32,
+        frame: &[u8],
+    ) -> Result<(Option<usize>, Vec<u8>), BpfError> {
+        const XDP_PASS: u32 = 2;
+        const XDP_REDIRECT: u32 = 4;
+        (0..PORTS as u32).try_for_each(|port| self.program.write("outs", port, &index))?;
+        self.program.memory::<Gate>("bss", 1)?.set(0, gate);
+        let before = self.counts().sent;
+        let (verdict, frame) = self.program.run_on(frame)?;
+        let port = self.counts().sent.into_iter().zip(before).position(|(now, before)| now > before);
+        match (verdict, port) {
+            (XDP_REDIRECT, Some(port)) => Ok((Some(port), frame)),
+            (XDP_PASS, None) => Ok((None, frame)),
+            _ => Err(BpfError::Run(io::Error::other(format!("verdict {verdict}, left by {port:?}")))),
+        }
+    }
+
+    /// All counters, over all CPUs.
+    pub fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        for cpu in 0..self.counts.len() {
+            let Counts { received, sent, punts } = self.counts.get(cpu);
+            let add = |to: &mut [u64; PORTS], from: [u64; PORTS]| {
+                to.iter_mut().zip(from).for_each(|(to, n)| *to += n)
+            };
+            add(&mut all.received, received);
+            add(&mut all.sent, sent);
+            add(&mut all.punts, punts);
+        }
+        all
+    }
+}
+
+/// A port of a node with a fast path, before it is opened.
+#[derive(Clone)]
+pub struct FastPort {
+    /// The maps.
+    pub fast: Arc<Fast>,
+    /// Its number.
+    pub number: u8,
+    /// The Ethernet address that frames must be for, if the node is a router.
+    pub router: Option<[u8; 6]>,
+}
+
+fn possible_cpus() -> u32 {
+    libbpf_rs::num_possible_cpus().map_or(1, |cpus| cpus as u32)
+}

@@ -1,0 +1,166 @@
+//! The memory that the fast path shares with user space, as `bpf/fast.h` lays it out.
+
+use crate::shared::Shared;
+
+/// Most ports of a node that has a fast path.
+pub const PORTS: usize = 16;
+/// The text, routes, neighbours.
+pub const EPOCHS: usize = 3;
+/// Stages that follow a connection of TCP.
+pub const TRACKS: usize = 2;
+
+/// Why frames are left to the plane, in the order of `enum fast_punt`.
+pub const PUNTS: [&str; 13] = [
+    "being changed",
+    "no IPv4",
+    "Ethernet address",
+    "header",
+    "fragment",
+    "no hop left",
+    "neither TCP nor UDP",
+    "begin or end of TCP",
+    "no entry",
+    "entry out of date",
+    "entry expired",
+    "too long",
+    "unfinished checksum",
+];
+
+/// What a flow is known by; addresses and ports in network order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Key {
+    /// Source address.
+    pub src: u32,
+    /// Destination address.
+    pub dst: u32,
+    /// Source port.
+    pub sport: u16,
+    /// Destination port.
+    pub dport: u16,
+    /// Port of the node.
+    pub port: u8,
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Flags of TCP.
+    pub flags: u8,
+    /// 1: it may not be cut into fragments.
+    pub keeps_whole: u8,
+}
+
+/// What is done to the frames of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// It holds until then, ns of CLOCK_MONOTONIC; 0: it is over.
+    pub until_ns: u64,
+    /// It holds as long as these are those of [`Control`].
+    pub epochs: [u32; EPOCHS],
+    /// Addresses and ports that frames leave with, in network order.
+    pub src: u32,
+    /// See `src`.
+    pub dst: u32,
+    /// See `src`.
+    pub sport: u16,
+    /// See `src`.
+    pub dport: u16,
+    /// What they add to the sum of the IP header, in network order.
+    pub ip_delta: u16,
+    /// The same of the transport.
+    pub transport_delta: u16,
+    /// Longest packet, where it is routed.
+    pub most: u16,
+    /// Port of the node by which frames leave.
+    pub out: u8,
+    /// 1: other Ethernet addresses, and a hop less to live.
+    pub is_routed: u8,
+    /// Destination and source.
+    pub macs: [[u8; 6]; 2],
+    /// 0: none; else number * 2 + side + 1.
+    pub tracks: [u32; TRACKS],
+    /// 1: other addresses or ports.
+    pub is_rewritten: u32,
+    /// Frames so far.
+    pub frames: u64,
+    /// Bytes of their packets.
+    pub bytes: u64,
+    /// When the last one came, ns of CLOCK_MONOTONIC.
+    pub last_ns: u64,
+    /// To the end of the cache line.
+    pub pad: [u64; 5],
+}
+
+/// A connection of TCP as a stage of the plane follows it, by side.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Track {
+    /// The sequence number after the last that the side sent.
+    pub sent: [u32; 2],
+    /// The one that the side awaits.
+    pub awaits: [u32; 2],
+    /// The window that it granted last, unscaled.
+    pub window: [u32; 2],
+    /// To 32 bytes.
+    pub pad: [u32; 2],
+}
+
+/// What holds for all entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Control {
+    /// Of the text, of routes, of neighbours.
+    pub epochs: [u32; EPOCHS],
+    /// 0: all frames are the plane's.
+    pub on: u32,
+    /// The time, in tests; 0: that of the machine.
+    pub clock_ns: u64,
+}
+
+/// Frames that a CPU has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counts {
+    /// Those that came by each port and did not go to the plane.
+    pub received: [u64; PORTS],
+    /// Those that left by it.
+    pub sent: [u64; PORTS],
+    /// Those left to the plane, by reason: see [`PUNTS`].
+    pub punts: [u64; PORTS],
+}
+
+/// The port that a program is attached to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Gate {
+    /// Its number.
+    pub number: u32,
+    /// 1: frames may come with an unfinished checksum.
+    pub checks_partial: u32,
+    /// 1: frames must be for its Ethernet address.
+    pub is_router: u32,
+    /// That address.
+    pub mac: [u8; 6],
+    /// To 24 bytes.
+    pub pad: [u8; 6],
+}
+
+const _: () = assert!(size_of::<Key>() == 16);
+const _: () = assert!(size_of::<Entry>() == 128);
+const _: () = assert!(size_of::<Track>() == 32);
+const _: () = assert!(size_of::<Control>() == 24);
+const _: () = assert!(size_of::<Counts>() == 384);
+const _: () = assert!(size_of::<Gate>() == 24);
+const _: () = assert!(PUNTS.len() <= PORTS);
+
+// SAFETY: repr(C), integers only, sizes asserted above leave no room for padding.
+unsafe impl Shared for Key {}
+// SAFETY: as above.
+unsafe impl Shared for Entry {}
+// SAFETY: as above.
+unsafe impl Shared for Track {}
+// SAFETY: as above.
+unsafe impl Shared for Control {}
+// SAFETY: as above.
+unsafe impl Shared for Counts {}
+// SAFETY: as above.
+unsafe impl Shared for Gate {}
