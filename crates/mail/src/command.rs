@@ -4,6 +4,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::thread;
 
 use serde::Serialize;
@@ -48,8 +49,9 @@ pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next()?;
     let result = match name.as_str() {
-        ENGINE => order(arguments.next())
-            .and_then(|order: Order| done(engine::deliver(&order).map_err(io::Error::other))),
+        ENGINE => order(arguments.next()).and_then(|order: Order| {
+            done(engine::deliver(&order, &Arc::default()).map_err(io::Error::other))
+        }),
         FLOOD => order(arguments.next()).and_then(|order: Flood| done(flood::flood(&order))),
         SINK => order(arguments.next()).and_then(|service: Service| {
             done(sink::serve(&service, input_ends(), |listening| say(READY, &listening)))

@@ -1,21 +1,23 @@
 //! One SMTP connection of the engine: a [`Session`] on a socket, with time limits and latencies.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::latency::Counts;
 use crate::reply::Reply;
-use crate::session::{AddressOf, Cause, Manner, Outcome, Recipient, Session, Trouble, Verb, Want};
+use crate::session::{AddressOf, Cause, Manner, News, Outcome, Recipient, Session, Trouble, Verb, Want};
 
 /// How long a client waits, s: those of RFC 5321, section 4.5.3.2, unless something else is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,15 +74,44 @@ pub(crate) struct Client {
     pub(crate) per_transaction: usize,
     pub(crate) tls: Option<TlsConnector>,
     pub(crate) latency: RefCell<Vec<Counts>>,
+    pub(crate) pace: Option<Pace>,
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What became of those whom a connection was for.
+/// At most so many recipients per second, on all connections of a thread together.
+pub(crate) struct Pace {
+    each: Duration,
+    next: Cell<Instant>,
+}
+
+impl Pace {
+    pub(crate) fn new(per_s: f64) -> Pace {
+        Pace { each: duration(1.0 / per_s), next: Cell::new(Instant::now()) }
+    }
+
+    /// When so many may be sent; the next ones may after them.
+    fn turn(&self, recipients: usize, now: Instant) -> Instant {
+        let turn = self.next.get().max(now);
+        self.next.set(turn + self.each.saturating_mul(recipients.try_into().unwrap_or(u32::MAX)));
+        turn
+    }
+}
+
+/// How a connection ended.
 #[derive(Debug)]
 pub(crate) struct Visited {
-    pub(crate) outcomes: Vec<(Recipient, Outcome)>,
-    pub(crate) transactions: u64,
+    /// Of those who have no outcome so far.
+    pub(crate) news: News,
     /// Why it ended before its time, if it did.
     pub(crate) broken: Option<Trouble>,
+}
+
+/// Whose mail it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) address_of: AddressOf<'a>,
+    /// Takes what a transaction has brought about, as soon as that is known.
+    pub(crate) settle: &'a dyn Fn(News),
 }
 
 /// Where an answer may be, in the bytes of one connection.
@@ -90,13 +121,13 @@ struct Wire<S> {
 }
 
 impl Client {
+    /// Is the delivery to end?
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     /// Delivers to all of them through one connection to the first server that is ready for mail.
-    pub(crate) async fn visit(
-        &self,
-        hosts: &[SocketAddr],
-        who: &[Recipient],
-        address_of: AddressOf<'_>,
-    ) -> Visited {
+    pub(crate) async fn visit(&self, hosts: &[SocketAddr], who: &[Recipient], owner: Owner<'_>) -> Visited {
         let mut last = Trouble { at: Verb::Connect, cause: Cause::Refused };
         for &host in hosts {
             let stream = match self.connect(host).await {
@@ -109,7 +140,7 @@ impl Client {
             };
             let mut session = Session::new(self.manner.clone());
             let mut left = who;
-            let all = self.converse(stream, &mut session, &mut left, address_of);
+            let all = self.converse(stream, &mut session, &mut left, owner);
             if timeout(duration(self.patience.connection_s), all).await.is_err() {
                 session.break_off(Cause::Silent);
             }
@@ -120,7 +151,7 @@ impl Client {
             }
         }
         let outcomes = who.iter().map(|&recipient| (recipient, Outcome::Deferred(last))).collect();
-        Visited { outcomes, transactions: 0, broken: Some(last) }
+        Visited { news: News { outcomes, transactions: 0 }, broken: Some(last) }
     }
 
     async fn connect(&self, host: SocketAddr) -> Result<TcpStream, Cause> {
@@ -139,10 +170,10 @@ impl Client {
         stream: TcpStream,
         session: &mut Session,
         left: &mut &[Recipient],
-        address_of: AddressOf<'_>,
+        owner: Owner<'_>,
     ) {
         let mut wire = Wire { stream, bytes: Vec::new() };
-        match self.exchange(&mut wire, session, left, address_of).await {
+        match self.exchange(&mut wire, session, left, owner).await {
             Err(cause) => return session.break_off(cause),
             Ok(Want::Tls) => {}
             Ok(_) => return,
@@ -156,7 +187,7 @@ impl Client {
         self.took(Verb::StartTls, begin);
         session.secured();
         let mut wire = Wire { stream, bytes: Vec::new() };
-        if let Err(cause) = self.exchange(&mut wire, session, left, address_of).await {
+        if let Err(cause) = self.exchange(&mut wire, session, left, owner).await {
             session.break_off(cause);
         }
     }
@@ -167,19 +198,31 @@ impl Client {
         wire: &mut Wire<S>,
         session: &mut Session,
         left: &mut &[Recipient],
-        address_of: AddressOf<'_>,
+        owner: Owner<'_>,
     ) -> Result<Want, Cause>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         loop {
             match session.want() {
-                Want::Reply(verb) => self.replies(wire, session, verb).await?,
-                Want::Transaction if left.is_empty() => session.quit(),
+                Want::Reply(verb) => {
+                    self.replies(wire, session, verb).await?;
+                    let news = session.news();
+                    if !news.outcomes.is_empty() {
+                        (owner.settle)(news);
+                    }
+                }
+                Want::Transaction if left.is_empty() || self.is_stopped() => session.quit(),
                 Want::Transaction => {
                     let (now, later) = left.split_at(left.len().min(self.per_transaction));
+                    if let Some(pace) = &self.pace {
+                        sleep_until(pace.turn(now.len(), Instant::now()).into()).await;
+                        if self.is_stopped() {
+                            continue;
+                        }
+                    }
                     *left = later;
-                    session.transaction(now, address_of);
+                    session.transaction(now, owner.address_of);
                 }
                 // Bytes before the handshake would be taken for ones within TLS (CVE-2011-0411).
                 Want::Tls if !wire.bytes.is_empty() => return Err(Cause::Unasked),
@@ -243,10 +286,12 @@ impl<S: AsyncRead + Unpin> Wire<S> {
 }
 
 fn finished(mut session: Session, left: &[Recipient], broken: Option<Trouble>) -> Visited {
-    let trouble = broken.unwrap_or(Trouble { at: Verb::Quit, cause: Cause::Closed });
-    let mut outcomes = std::mem::take(&mut session.outcomes);
-    outcomes.extend(left.iter().map(|&recipient| (recipient, Outcome::Deferred(trouble))));
-    Visited { outcomes, transactions: session.transactions, broken }
+    let mut news = session.news();
+    // A connection that ended well has left somebody only where the delivery was stopped: they have no outcome.
+    if let Some(trouble) = broken {
+        news.outcomes.extend(left.iter().map(|&recipient| (recipient, Outcome::Deferred(trouble))));
+    }
+    Visited { news, broken }
 }
 
 /// What an error means; if nothing else, then `usual`.
@@ -259,5 +304,21 @@ fn cause(error: &io::Error, usual: Cause) -> Cause {
             Some(23 | 24) => Cause::NoResource,
             _ => usual,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipients_take_turns_at_a_rate() {
+        let (pace, begin) = (Pace::new(100.0), Instant::now());
+        let later = |ms| begin + Duration::from_millis(ms);
+        let first = pace.turn(1, later(1000));
+        assert_eq!(first, later(1000));
+        assert_eq!(pace.turn(5, later(1000)), later(1010));
+        assert_eq!(pace.turn(1, later(1000)), later(1060), "five came before");
+        assert_eq!(pace.turn(1, later(3000)), later(3000), "what was not used is not made up for");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -15,13 +16,13 @@ use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::connection::{Client, Visited, duration};
+use crate::connection::{Client, Owner, Pace, Visited, duration};
 use crate::dns::{Resolver, domain_name};
 use crate::latency::Counts;
 use crate::limits::{Descriptors, descriptors};
 use crate::log::{Done, Durability, LogError, OutcomeLog, Record, Verdict};
 use crate::queue::Queue;
-use crate::session::{Cause, Outcome, Recipient, StartTls, Trouble, Verb};
+use crate::session::{Cause, News, Outcome, Recipient, StartTls, Trouble, Verb};
 use crate::{Job, Latency, tls, usage};
 
 pub use crate::connection::Patience;
@@ -32,6 +33,8 @@ pub use crate::session::Manner;
 const UNWRITTEN: usize = 200_000;
 /// Records are given to the log so often at least.
 const FLUSH: Duration = Duration::from_millis(50);
+/// When the delivery is stopped, connections may end what they are at for so long.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// An attempt to ask the name server.
 const DNS: Duration = Duration::from_secs(2);
 
@@ -50,9 +53,19 @@ pub enum Route {
     Host {
         /// The server.
         at: SocketAddr,
-        /// The address; `None`: that of each recipient.
+        /// The address, with the number of the recipient for `{n}`; `None`: that of each recipient.
         to: Option<String>,
     },
+}
+
+impl Route {
+    /// One server, and the address there; empty for the servers of domains.
+    fn text(&self) -> String {
+        match self {
+            Route::Mx { .. } => String::new(),
+            Route::Host { at, to } => format!("{at} {}", to.as_deref().unwrap_or("")),
+        }
+    }
 }
 
 /// Part of a delivery that is measured apart.
@@ -75,6 +88,8 @@ pub struct Order {
     pub route: Route,
     /// Connections at the same time.
     pub connections: u32,
+    /// Recipients per second, at most.
+    pub rate: Option<f64>,
     /// Threads, at least 1; each has a share of the domains and of the connections.
     pub threads: u32,
     /// Recipients of a transaction, 1 to 100 (RFC 5321, section 4.5.3.1.8).
@@ -174,6 +189,14 @@ struct Counters {
     troubles: RefCell<BTreeMap<Trouble, u64>>,
 }
 
+/// What all threads have.
+struct Common {
+    order: Arc<Order>,
+    begin: Instant,
+    stop: Arc<AtomicBool>,
+    log: Option<SyncSender<Vec<Record>>>,
+}
+
 /// One thread.
 struct Shard {
     order: Arc<Order>,
@@ -194,11 +217,12 @@ struct Share {
     latency: Vec<Counts>,
 }
 
-/// Delivers; returns when every recipient has its outcome, or the window is over.
+/// Delivers; returns when every recipient has its outcome, the window is over, or soon after `stop` is set: transactions that
+/// have begun are completed.
 ///
 /// # Errors
 /// See [`EngineError`].
-pub fn deliver(order: &Order) -> Result<Report, EngineError> {
+pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineError> {
     let descriptors = descriptors(order.connections);
     if let Some(why) = descriptors.lacking() {
         return Err(EngineError::Descriptors(why));
@@ -206,7 +230,7 @@ pub fn deliver(order: &Order) -> Result<Report, EngineError> {
     let (log, done) = match &order.log {
         Some(_) if order.messages > 1 => return Err(EngineError::Repeated),
         Some((path, durability)) => {
-            let (log, done) = OutcomeLog::open(path, &order.job, *durability)?;
+            let (log, done) = OutcomeLog::open(path, (&order.job, &order.route.text()), *durability)?;
             (Some(log), done)
         }
         None => (None, Done::default()),
@@ -219,7 +243,8 @@ pub fn deliver(order: &Order) -> Result<Report, EngineError> {
         let threads: Vec<_> = (0..order.threads)
             .map(|number| {
                 let (order, done, sender) = (order.clone(), done.clone(), sender.clone());
-                scope.spawn(move || run(order, number, done, (begin, sender)))
+                let common = Common { order, begin, stop: stop.clone(), log: sender };
+                scope.spawn(move || run(common, number, done))
             })
             .collect();
         drop(sender);
@@ -245,28 +270,19 @@ fn write(mut log: OutcomeLog, records: Receiver<Vec<Record>>) -> Result<(), LogE
     records.into_iter().try_for_each(|records| log.append(&records))
 }
 
-fn run(
-    order: Arc<Order>,
-    number: u32,
-    done: Done,
-    (begin, log): (Instant, Option<SyncSender<Vec<Record>>>),
-) -> Result<Share, std::io::Error> {
+fn run(common: Common, number: u32, done: Done) -> Result<Share, std::io::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     runtime.block_on(local.run_until(async {
-        let shard = Rc::new(Shard::new(order, number, done, (begin, log)).await?);
+        let shard = Rc::new(Shard::new(common, number, done).await?);
         let measured = shard.clone().deliver().await;
         Ok(shard.share(measured))
     }))
 }
 
 impl Shard {
-    async fn new(
-        order: Arc<Order>,
-        number: u32,
-        done: Done,
-        (begin, log): (Instant, Option<SyncSender<Vec<Record>>>),
-    ) -> Result<Shard, std::io::Error> {
+    async fn new(common: Common, number: u32, done: Done) -> Result<Shard, std::io::Error> {
+        let Common { order, begin, stop, log } = common;
         let limits = (order.per_domain.clone(), order.retry.clone(), order.messages.saturating_sub(1));
         let queue = Queue::new(&order.job, (number, order.threads), done, limits);
         let resolver = match &order.route {
@@ -279,6 +295,8 @@ impl Shard {
             per_transaction: order.per_transaction.max(1) as usize,
             tls: (order.manner.tls != StartTls::Never).then(tls::connector).transpose()?,
             latency: RefCell::new(vec![Counts::new(); Verb::ALL.len()]),
+            pace: order.rate.map(|rate| Pace::new(rate / f64::from(order.threads))),
+            stop,
         };
         let (all, threads) = (order.connections, order.threads);
         Ok(Shard {
@@ -301,6 +319,7 @@ impl Shard {
         let end = window.map(|window| self.begin + duration(window.after_s + window.seconds));
         let measuring = window.map(|window| spawn_local(self.clone().measure(window)));
         let begun = self.snapshot();
+        let mut stopped = None;
         loop {
             while let Some((place, who)) = self.next() {
                 // Before it begins: it counts against the limit at once.
@@ -309,7 +328,8 @@ impl Shard {
             }
             let is_over = self.queue.borrow().open() == 0
                 || !self.flush()
-                || end.is_some_and(|end| Instant::now() >= end);
+                || end.is_some_and(|end| Instant::now() >= end)
+                || self.has_stopped(&mut stopped);
             if is_over {
                 break;
             }
@@ -327,6 +347,12 @@ impl Shard {
         }
     }
 
+    /// Was it stopped, and are connections at their end, or out of time? `since` is when that was seen first.
+    fn has_stopped(&self, since: &mut Option<Instant>) -> bool {
+        self.client.is_stopped()
+            && (self.counters.open.get() == 0 || since.get_or_insert_with(Instant::now).elapsed() > FAREWELL)
+    }
+
     /// The last records, which the log has to take.
     async fn drain(&self) {
         while !self.unwritten.borrow().is_empty() && self.flush() {
@@ -335,19 +361,26 @@ impl Shard {
     }
 
     fn next(&self) -> Option<(usize, Vec<Recipient>)> {
-        let may = self.counters.open.get() < self.connections && self.unwritten.borrow().len() < UNWRITTEN;
+        let may = self.counters.open.get() < self.connections
+            && self.unwritten.borrow().len() < UNWRITTEN
+            && !self.client.is_stopped();
         may.then(|| self.queue.borrow_mut().next(self.begin.elapsed()))?
     }
 
     async fn visit(self: Rc<Self>, place: usize, who: Vec<Recipient>) {
         let domain = self.queue.borrow().domain(place);
-        let visited = match self.hosts(domain).await {
-            Ok(hosts) => self.client.visit(&hosts, &who, &|id, out| self.address(id, domain, out)).await,
+        let address_of = |id, out: &mut Vec<u8>| self.address(id, domain, out);
+        let owner = Owner { address_of: &address_of, settle: &|news| self.settle(place, news) };
+        let Visited { news, broken } = match self.hosts(domain).await {
+            Ok(hosts) => self.client.visit(&hosts, &who, owner).await,
             Err(cause) => nobody(&who, cause),
         };
         self.counters.connections.set(self.counters.connections.get() + 1);
-        self.counters.transactions.set(self.counters.transactions.get() + visited.transactions);
-        self.settle(place, visited);
+        self.settle(place, news);
+        if let Some(trouble) = broken.filter(|trouble| trouble.cause == Cause::NoResource) {
+            // Others end, and give back what they have.
+            *self.counters.troubles.borrow_mut().entry(trouble).or_default() += 1;
+        }
         self.opened(-1);
         self.queue.borrow_mut().ended(place);
         self.changed.notify_one();
@@ -367,15 +400,19 @@ impl Shard {
 
     fn address(&self, id: u64, domain: u32, out: &mut Vec<u8>) {
         match &self.order.route {
-            Route::Host { to: Some(to), .. } => out.extend_from_slice(to.as_bytes()),
+            Route::Host { to: Some(to), .. } => match to.split_once("{n}") {
+                Some((before, after)) => out.extend_from_slice(format!("{before}{id}{after}").as_bytes()),
+                None => out.extend_from_slice(to.as_bytes()),
+            },
             _ => out.extend_from_slice(format!("u{id}@{}", domain_name(domain)).as_bytes()),
         }
     }
 
-    fn settle(&self, place: usize, visited: Visited) {
+    fn settle(&self, place: usize, news: News) {
+        self.counters.transactions.set(self.counters.transactions.get() + news.transactions);
         let (mut queue, now) = (self.queue.borrow_mut(), self.begin.elapsed());
         let mut troubles = self.counters.troubles.borrow_mut();
-        for (who, outcome) in visited.outcomes {
+        for (who, outcome) in news.outcomes {
             if let Outcome::Deferred(trouble) | Outcome::Failed(trouble) = outcome {
                 *troubles.entry(trouble).or_default() += 1;
             }
@@ -386,10 +423,6 @@ impl Shard {
                     self.unwritten.borrow_mut().push(record);
                 }
             }
-        }
-        if visited.broken.is_some_and(|trouble| trouble.cause == Cause::NoResource) {
-            // Others end, and give back what they have.
-            *troubles.entry(Trouble { at: Verb::Connect, cause: Cause::NoResource }).or_default() += 1;
         }
     }
 
@@ -476,7 +509,8 @@ impl Shard {
 fn nobody(who: &[Recipient], cause: Cause) -> Visited {
     let trouble = Trouble { at: Verb::Connect, cause };
     let outcome = if cause == Cause::NoMail { Outcome::Failed(trouble) } else { Outcome::Deferred(trouble) };
-    Visited { outcomes: who.iter().map(|&who| (who, outcome)).collect(), transactions: 0, broken: None }
+    let outcomes = who.iter().map(|&who| (who, outcome)).collect();
+    Visited { news: News { outcomes, transactions: 0 }, broken: None }
 }
 
 fn at(host: Ipv4Addr, port: u16) -> SocketAddr {

@@ -26,9 +26,9 @@ impl Job {
         sizes
     }
 
-    /// Another job has another one: an outcome log belongs to one job.
-    pub(crate) fn fingerprint(&self) -> u32 {
-        crc32fast::hash(format!("{} {} {}", self.recipients, self.domains, self.skew).as_bytes())
+    /// Another job, or the same one to another server, has another one: an outcome log belongs to one.
+    pub(crate) fn fingerprint(&self, to: &str) -> u32 {
+        crc32fast::hash(format!("{} {} {} {to}", self.recipients, self.domains, self.skew).as_bytes())
     }
 }
 

@@ -183,11 +183,15 @@ pub struct OutcomeLog {
 }
 
 impl OutcomeLog {
-    /// Opens or makes the log of a job; who has an outcome in it.
+    /// Opens or makes the log of a job, to be delivered to this server, if that is no matter of domains; who has an outcome in it.
     ///
     /// # Errors
     /// See [`LogError`].
-    pub fn open(path: &Path, job: &Job, durability: Durability) -> Result<(OutcomeLog, Done), LogError> {
+    pub fn open(
+        path: &Path,
+        (job, to): (&Job, &str),
+        durability: Durability,
+    ) -> Result<(OutcomeLog, Done), LogError> {
         let failed = |source| LogError::Open { path: path.into(), source };
         let mut file = weir_disk::keep(path, 0o644).map_err(failed)?;
         if !lock(&file).map_err(failed)? {
@@ -195,7 +199,7 @@ impl OutcomeLog {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        let header = format!("weir-mail-outcomes 1 {:08x} {}\n", job.fingerprint(), job.recipients);
+        let header = format!("weir-mail-outcomes 1 {:08x} {}\n", job.fingerprint(to), job.recipients);
         let (done, length) = match bytes.strip_prefix(header.as_bytes()) {
             Some(lines) => {
                 let (done, length) = read(lines, job.recipients, path)?;

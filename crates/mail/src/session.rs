@@ -4,7 +4,7 @@
 //! ```text
 //! greeting > EHLO (> STARTTLS > EHLO) > [ MAIL > RCPT ... > RSET | DATA > text > . ] ... > QUIT
 //! ```
-//! Every recipient that is given to it is in [`Session::outcomes`] in the end, whatever the server does.
+//! Every recipient that is given to it is in [`Session::news`] in the end, whatever the server does.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
@@ -257,12 +257,22 @@ pub(crate) struct Session {
     last: Verb,
     /// Why it was given up, if it was.
     pub(crate) broken: Option<Trouble>,
-    /// Transactions that were completed.
-    pub(crate) transactions: u64,
+    /// Transactions that were completed, and are no news yet.
+    transactions: u64,
+    has_reported: bool,
     /// To be written.
     pub(crate) out: Vec<u8>,
+    /// Who has an outcome that is no news yet.
+    outcomes: Vec<(Recipient, Outcome)>,
+}
+
+/// What a connection has brought about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
     /// Who has an outcome.
     pub(crate) outcomes: Vec<(Recipient, Outcome)>,
+    /// Transactions that were completed.
+    pub(crate) transactions: u64,
 }
 
 impl Session {
@@ -283,6 +293,7 @@ impl Session {
             last: Verb::Greeting,
             broken: None,
             transactions: 0,
+            has_reported: false,
             out: Vec::new(),
             outcomes: Vec::new(),
         }
@@ -298,9 +309,18 @@ impl Session {
         }
     }
 
-    /// Has the server been ready for mail?
+    /// Has the server been ready for mail? Nobody has an outcome from a connection before that.
     pub(crate) fn was_ready(&self) -> bool {
-        self.state == State::Ready || self.transactions > 0
+        self.state == State::Ready || self.transactions > 0 || self.has_reported
+    }
+
+    /// What has become known since the last call.
+    pub(crate) fn news(&mut self) -> News {
+        self.has_reported |= !self.outcomes.is_empty();
+        News {
+            outcomes: std::mem::take(&mut self.outcomes),
+            transactions: std::mem::take(&mut self.transactions),
+        }
     }
 
     /// Sends the message to these.

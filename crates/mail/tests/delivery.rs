@@ -78,6 +78,7 @@ impl World {
             messages: 1,
             route: Route::Mx { server: self.names_at, port: self.at.port() },
             connections: 40,
+            rate: None,
             threads: 2,
             per_transaction: 7,
             per_domain: PerDomain { connections: 5, recipients: 50 },

@@ -15,6 +15,7 @@ fn order(at: SocketAddr) -> Order {
         messages: 1,
         route: Route::Host { at, to: Some("me@example.test".into()) },
         connections: 2,
+        rate: None,
         threads: 1,
         per_transaction: 2,
         per_domain: PerDomain { connections: 2, recipients: 4 },

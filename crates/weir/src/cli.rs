@@ -16,6 +16,7 @@ mod flows;
 mod frames;
 mod known;
 mod machine;
+mod mail;
 mod node;
 mod records;
 mod run;
@@ -28,6 +29,7 @@ pub(crate) use detect::Detect;
 pub(crate) use flows::Flows;
 pub(crate) use frames::{Generate, Receive};
 pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setup};
+pub(crate) use mail::Mail;
 pub(crate) use node::{NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Side, Trend,
@@ -146,6 +148,11 @@ pub(crate) enum Command {
     /// All flows are connected before the first one sends; how far apart they began is reported. Goodput is what arrived in an
     /// interval, over the interval as it was. A flow without progress for five retransmission timeouts is named.
     Flows(Box<Flows>),
+    /// Load a mail server: SMTP transactions up to RSET or with messages, and the latency of each step
+    ///
+    /// Only with the consent of the server's owner. Each recipient has exactly one outcome: delivered, failed or expired. With
+    /// --log outcomes are kept in a file, and the same command goes on where an earlier one was ended.
+    Mail(Box<Mail>),
     /// Try the requirements that the RFCs have for a NAT, and print which are met
     ///
     /// Each requirement is a scenario: packets in, packets out, dropped with a reason. All of them run against weir's

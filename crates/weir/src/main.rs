@@ -23,6 +23,7 @@ mod generate;
 mod inspect;
 mod interface;
 mod live;
+mod mail;
 mod node;
 mod place;
 mod privilege;
@@ -99,6 +100,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Pps(arguments) => return capture::pps(&arguments, &mut out),
         Command::Bottleneck(arguments) => return bottleneck::run_one(&arguments, &mut out),
         Command::Flows(arguments) => return flows::run_one(&arguments, &mut out),
+        Command::Mail(arguments) => return mail::run_one(&arguments, &mut out),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
         Command::Node(command) => return node::run(&command, &mut out),

@@ -23,7 +23,7 @@ fn place(name: &str) -> Place {
 }
 
 fn open(path: &Path) -> Result<(OutcomeLog, Done), LogError> {
-    OutcomeLog::open(path, &JOB, Durability::Process)
+    OutcomeLog::open(path, (&JOB, ""), Durability::Process)
 }
 
 #[test]
@@ -67,7 +67,9 @@ fn a_log_that_cannot_be_is_not_used() {
     }
     fs::write(&place.0, header).unwrap();
     let other = Job { skew: 0.5, ..JOB };
-    assert!(matches!(OutcomeLog::open(&place.0, &other, Durability::Process), Err(LogError::OtherJob(_))));
+    for job in [(&other, ""), (&JOB, "192.0.2.1:25 a@b")] {
+        assert!(matches!(OutcomeLog::open(&place.0, job, Durability::Process), Err(LogError::OtherJob(_))));
+    }
     let _open = open(&place.0).unwrap();
     assert!(matches!(open(&place.0), Err(LogError::Busy(_))));
 }
@@ -76,7 +78,7 @@ fn a_log_that_cannot_be_is_not_used() {
 #[test]
 fn writer() {
     let Some(folder) = faults::folder() else { return };
-    let (mut log, done) = match OutcomeLog::open(&folder.join("log"), &JOB, Durability::Power) {
+    let (mut log, done) = match OutcomeLog::open(&folder.join("log"), (&JOB, ""), Durability::Power) {
         Ok(opened) => opened,
         Err(error) => return println!("error: {error}"),
     };

@@ -76,13 +76,18 @@ impl Flows {
 }
 
 fn server(text: &str) -> Result<SocketAddr, String> {
+    host(text, PORT)
+}
+
+/// HOST or HOST:PORT, an address or a name.
+pub(super) fn host(text: &str, port: u16) -> Result<SocketAddr, String> {
     let found = match text.parse::<IpAddr>() {
-        Ok(address) => Some(SocketAddr::new(address, PORT)),
+        Ok(address) => Some(SocketAddr::new(address, port)),
         Err(_) if text.contains(':') => text.to_socket_addrs().ok().and_then(|mut all| all.next()),
-        Err(_) => (text, PORT).to_socket_addrs().ok().and_then(|mut all| all.next()),
+        Err(_) => (text, port).to_socket_addrs().ok().and_then(|mut all| all.next()),
     };
     found.ok_or_else(|| {
-        format!("`{text}` is no host: use an address or a name, and :PORT behind it if it is not {PORT}")
+        format!("`{text}` is no host: use an address or a name, and :PORT behind it if it is not {port}")
     })
 }
 

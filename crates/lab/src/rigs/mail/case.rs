@@ -122,6 +122,7 @@ impl Mail {
             messages: if ramp { REPEATS } else { 1 },
             route: Route::Mx { server: SocketAddr::from((Ipv4Addr::LOCALHOST, 53)), port: PORT },
             connections: self.open(case),
+            rate: None,
             threads: self.threads,
             per_transaction: self.per_transaction,
             per_domain: PerDomain {

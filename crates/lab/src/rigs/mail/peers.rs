@@ -4,19 +4,25 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::case::{PAIR_BYTES, PAIR_CONNECTIONS, PORT};
 use super::plan::MailPeer;
 use crate::run::programs;
 
+/// Where Debian has the programs of Postfix that nobody calls.
+const DAEMONS: &str = "/usr/lib/postfix/sbin";
+/// Where Postfix has its folder: names of its sockets must be short, and its processes, those of another user, must reach it.
+const AT: &str = "/mnt";
+const CONFIGURATION: &str = "/mnt/config";
+
 /// smtp-source: so many messages, one recipient each, and as many on a connection as there are.
 pub(super) fn sender(messages: u32) -> Command {
     let mut command = program("smtp-source");
-    command.args(["-d", "-c", "-f", "sender@weir.test", "-t", "rcpt@weir.test", "-M", "weir.test"]);
+    command.args(["-d", "-f", "sender@weir.test", "-t", "rcpt@weir.test", "-M", "weir.test"]);
     command.args(["-s", &PAIR_CONNECTIONS.to_string(), "-m", &messages.to_string()]);
     command.args(["-l", &PAIR_BYTES.to_string(), &format!("inet:127.0.0.1:{PORT}")]);
-    command.stdout(std::process::Stdio::null());
+    command.stdout(Stdio::null());
     command
 }
 
@@ -26,8 +32,8 @@ pub(super) fn receiver(peer: MailPeer, folder: &Path) -> io::Result<Command> {
         MailPeer::Postfix => postfix(folder),
         MailPeer::SmtpSink | MailPeer::SmtpSource => {
             let mut command = program("smtp-sink");
-            // Without -m it takes 256 connections at a time and leaves the others to the kernel.
-            command.args(["-m", "20000", &format!("inet:127.0.0.1:{PORT}"), "4096"]);
+            // Root must name a user. Without -m it takes 256 connections at a time and leaves the others to the kernel.
+            command.args(["-u", "postfix", "-m", "20000", &format!("inet:127.0.0.1:{PORT}"), "4096"]);
             Ok(command)
         }
     }
@@ -39,8 +45,11 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue.
+/// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue. In the
+/// namespace of the calling thread the folder is at [`AT`].
 fn postfix(folder: &Path) -> io::Result<Command> {
+    // That of the trial before; if there was none, this fails.
+    let _ = called(program("umount").args(["-l", AT]));
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -50,11 +59,22 @@ fn postfix(folder: &Path) -> io::Result<Command> {
     }
     let (user, group) = owner()?;
     chown(folder.join("data"), Some(user), Some(group))?;
-    fs::write(folder.join("config/main.cf"), main_cf(folder))?;
+    fs::write(folder.join("config/main.cf"), main_cf())?;
     fs::write(folder.join("config/master.cf"), MASTER_CF)?;
-    let mut command = program("postfix");
-    command.arg("-c").arg(folder.join("config")).arg("start-fg");
+    called(program("mount").arg("--bind").arg(folder).arg(AT))?;
+    called(program("postfix").args(["-c", CONFIGURATION, "check"]))?;
+    // Not by `postfix start-fg`: what that starts goes on when it is ended.
+    let mut command = Command::new(format!("{DAEMONS}/master"));
+    command.args(["-s", "-c", CONFIGURATION]);
     Ok(command)
+}
+
+/// Calls a program to its end.
+fn called(command: &mut Command) -> io::Result<()> {
+    let output = command.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    let error = || io::Error::other(format!("{command:?} has failed: {said}"));
+    output.status.success().then_some(()).ok_or_else(error)
 }
 
 /// User and group of `postfix`, which its package has made.
@@ -67,18 +87,17 @@ fn owner() -> io::Result<(u32, u32)> {
         .ok_or_else(|| io::Error::other("there is no user postfix: install the package anew"))
 }
 
-fn main_cf(folder: &Path) -> String {
-    let folder = folder.display();
+fn main_cf() -> String {
     format!(
         "compatibility_level = 3.6
-queue_directory = {folder}/queue
-data_directory = {folder}/data
-maillog_file = {folder}/log
-maillog_file_prefixes = {folder}
+queue_directory = {AT}/queue
+data_directory = {AT}/data
+maillog_file = {AT}/log
+maillog_file_prefixes = {AT}
 mail_owner = postfix
 setgid_group = postdrop
 command_directory = /usr/sbin
-daemon_directory = /usr/lib/postfix/sbin
+daemon_directory = {DAEMONS}
 inet_interfaces = 127.0.0.1
 inet_protocols = ipv4
 myhostname = mx.weir.test

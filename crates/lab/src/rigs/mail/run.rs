@@ -5,6 +5,8 @@
 //! ```
 //! Each trial has an engine, receivers and a name server of its own, started for it.
 
+use std::time::Instant;
+
 use super::bench::Bench;
 use super::case::{Case, name};
 use super::plan::{Mail, MailPeer};
@@ -15,6 +17,7 @@ use crate::run::process::Failed;
 use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError, Running, programs};
+use crate::run_data::MEASURES;
 
 /// A run in progress.
 type Rounds<'a> = Running<'a, Mail>;
@@ -79,11 +82,14 @@ impl<'a> Rounds<'a> {
         let length = self.experiment.length(entrant.case);
         let asked = Asked::Named(format!("round {}", entrant.rounds), Purpose::Procedure, length);
         let trial = entrant.series.one(&asked, |_| {
-            match bench.trial(self.experiment, entrant.case, &mut self.journal) {
-                Ok(delivered) => Ok(delivered.trial(length.as_secs_f64())),
+            let begin = Instant::now();
+            let found = bench.trial(self.experiment, entrant.case, &mut self.journal);
+            let duration_s = length.min(begin.elapsed()).as_secs_f64();
+            match found {
+                Ok(delivered) => Ok(delivered.trial(duration_s)),
                 Err(Failed::Run(error)) => Err(error),
                 Err(Failed::Program(why)) => Ok(Trial {
-                    duration_s: length.as_secs_f64(),
+                    duration_s,
                     verdict: Verdict::Invalid,
                     reasons: vec![why],
                     ..Trial::default()
@@ -126,7 +132,7 @@ fn ending(mail: &Mail) -> String {
 }
 
 fn settings(mail: &Mail, case: Case) -> Vec<(&'static str, String)> {
-    let mut list = vec![("case", case.name().to_string())];
+    let mut list = vec![(MEASURES, report::ID.to_string()), ("case", case.name().to_string())];
     match case {
         Case::Ramp(_) | Case::Whole => list.push(("connections", mail.open(case).to_string())),
         Case::Capacity => {}
