@@ -33,8 +33,9 @@ need() {
     [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
 }
 
+# Nothing is removed for it: one mail server would take the place of another.
 install() {
-    local command="apt-get update && apt-get install -y --no-install-recommends $*"
+    local command="apt-get update && apt-get install -y --no-remove --no-install-recommends $*"
     have apt-get || die "these Debian packages, or what corresponds to them here, are missing: $*"
     local as_root=()
     if [ "$EUID" -ne 0 ]; then
@@ -44,7 +45,7 @@ install() {
     say "installing packages${as_root[*]:+ with sudo}: $*"
     local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300) log
     log=$(mktemp)
-    if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+    if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-remove --no-install-recommends "$@"; } >"$log" 2>&1; then
         cat "$log" >&2
         rm -f "$log"
         die "that failed. As root, run: $command"
@@ -71,6 +72,23 @@ install_off() {
     ) || exit
     # Without systemd there is nothing to disable: the policy has kept it from starting.
     ! have systemctl || "${as_root[@]}" systemctl --quiet disable --now "$@" >/dev/null 2>&1 || true
+}
+
+# need_peers FILE: programs by others, a line each: program, package, services that stay off. It goes on without those that
+# cannot be had.
+need_peers() {
+    local program package services missing=()
+    while read -r program package services; do
+        if [[ $program == \#* ]] || have "$program"; then
+            continue
+        elif [ -n "$services" ]; then
+            # shellcheck disable=SC2086 # several words are several services
+            (install_off "$package" $services) || true
+        else
+            missing+=("$program=$package")
+        fi
+    done <"$1"
+    [ ${#missing[@]} -eq 0 ] || (need "${missing[@]}") || true
 }
 
 need_build_packages() {

@@ -17,6 +17,8 @@ pub struct Step {
     pub threads: usize,
     /// Threads that wait in a read of a descriptor.
     pub reading: usize,
+    /// Threads that wait in epoll for one of its sockets.
+    pub loops: usize,
 }
 
 /// A server that closes each connection at once: what so many cost.

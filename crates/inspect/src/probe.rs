@@ -203,7 +203,8 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     fn tasks(&self) -> Tasks {
-        Tasks::of(&sockets::listening(&sockets::of(self.listener.pid), self.listener.address.port()))
+        let (all, port) = (sockets::of(self.listener.pid), self.listener.address.port());
+        Tasks::of(&sockets::listening(&all, port), &sockets::connections(&all, port))
     }
 
     /// Looks until the server does not change any more; for `patience` while connections wait for it.
@@ -221,6 +222,7 @@ impl Probe<'_> {
                 processes: tasks.0.len(),
                 threads: tasks.threads(),
                 reading: tasks.waiting_in(Wait::Read),
+                loops: tasks.loops(),
             };
             let wanted = if accepted < open { patience } else { QUIET };
             if calm.for_so_long((open, accepted, step.processes, step.threads)) >= wanted

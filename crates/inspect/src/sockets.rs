@@ -41,6 +41,12 @@ pub(crate) fn listening(sockets: &[Socket], port: u16) -> BTreeSet<u64> {
     sockets.iter().filter(is).map(|one| one.inode).collect()
 }
 
+/// Inodes of connections to a port that a process has accepted.
+pub(crate) fn connections(sockets: &[Socket], port: u16) -> BTreeSet<u64> {
+    let is = |one: &&Socket| one.port == port && one.state != LISTEN && one.inode != 0;
+    sockets.iter().filter(is).map(|one| one.inode).collect()
+}
+
 /// Ports on which one of these sockets listens.
 pub(crate) fn ports(sockets: &[Socket], inodes: &BTreeSet<u64>) -> BTreeSet<u16> {
     sockets
@@ -78,6 +84,7 @@ garbage";
         assert_eq!(all.len(), 4);
         let inodes = listening(&all, 8080);
         assert_eq!((inodes.clone(), ports(&all, &inodes)), (BTreeSet::from([4711]), BTreeSet::from([8080])));
+        assert_eq!(connections(&all, 8080), BTreeSet::from([4712]));
         assert_eq!(accepted(&all, 8080, &BTreeSet::from([0xc001, 0xc002])), 1, "one waits to be accepted");
         assert_eq!(accepted(&all, 8080, &BTreeSet::from([0xc003])), 0, "others' connections");
     }

@@ -35,6 +35,8 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
     /// Waits of its threads, without those that the kernel has put in for io_uring.
     pub(crate) waits: Vec<Wait>,
+    /// Of its threads that wait in epoll, those whose instance watches a socket of the server.
+    pub(crate) loops: usize,
     /// Does it hold the listening socket?
     pub(crate) listens: bool,
     /// Descriptors of epoll and of io_uring.
@@ -55,6 +57,8 @@ pub struct Idle {
     pub sockets: usize,
     /// Threads of the processes that listen, by what they wait in.
     pub waits: BTreeMap<Wait, usize>,
+    /// Of the threads that wait in epoll, those that wait for a socket of the server; others wait for timers and for each other.
+    pub loops: usize,
     /// Descriptors of epoll in the processes that listen.
     pub epolls: usize,
     /// Descriptors of io_uring in the processes that listen.
@@ -66,8 +70,8 @@ pub struct Idle {
 pub(crate) struct Tasks(pub(crate) BTreeMap<u32, Process>);
 
 impl Tasks {
-    /// Those that hold one of these listening sockets, and all that descend from them.
-    pub(crate) fn of(sockets: &BTreeSet<u64>) -> Tasks {
+    /// Those that hold one of these listening sockets, and all that descend from them; `connections` are their other sockets.
+    pub(crate) fn of(sockets: &BTreeSet<u64>, connections: &BTreeSet<u64>) -> Tasks {
         let mut all = BTreeMap::new();
         for pid in pids() {
             // A process that ends meanwhile is none of its tasks.
@@ -91,7 +95,7 @@ impl Tasks {
         }
         all.retain(|pid, _| members.contains(pid));
         for (pid, process) in &mut all {
-            process.waits = waits(*pid);
+            (process.waits, process.loops) = waits(*pid, &(sockets | connections));
         }
         Tasks(all)
     }
@@ -102,6 +106,11 @@ impl Tasks {
 
     pub(crate) fn waiting_in(&self, wait: Wait) -> usize {
         self.0.values().flat_map(|process| &process.waits).filter(|one| **one == wait).count()
+    }
+
+    /// Threads that wait in epoll for a socket of the server.
+    pub(crate) fn loops(&self) -> usize {
+        self.0.values().map(|process| process.loops).sum()
     }
 
     /// What is known of it without connections.
@@ -115,6 +124,7 @@ impl Tasks {
             threads: self.threads(),
             sockets,
             waits,
+            loops: self.loops(),
             epolls: listening().map(|process| process.epolls).sum(),
             rings: listening().map(|process| process.rings).sum(),
         }
@@ -161,7 +171,7 @@ fn process(pid: u32, sockets: &BTreeSet<u64>) -> Option<Process> {
         return None;
     }
     let parent = fields.get(1)?.parse().ok()?;
-    let mut process = Process { parent, waits: Vec::new(), listens: false, epolls: 0, rings: 0 };
+    let mut process = Process { parent, waits: Vec::new(), loops: 0, listens: false, epolls: 0, rings: 0 };
     for descriptor in descriptors(pid) {
         match descriptor.as_str() {
             "anon_inode:[eventpoll]" => process.epolls += 1,
@@ -172,15 +182,41 @@ fn process(pid: u32, sockets: &BTreeSet<u64>) -> Option<Process> {
     Some(process)
 }
 
-fn waits(pid: u32) -> Vec<Wait> {
+/// What its threads wait in, and how many wait in epoll for one of these sockets.
+fn waits(pid: u32, sockets: &BTreeSet<u64>) -> (Vec<Wait>, usize) {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let tasks = entries.filter_map(|entry| {
-        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+    let (mut waits, mut loops) = (Vec::new(), 0);
+    for entry in entries {
         // Threads of the kernel that serve a ring: `iou-wrk-PID`, `iou-sqp-PID`.
-        (!name.starts_with("iou-"))
-            .then(|| wait(&fs::read_to_string(entry.path().join("syscall")).unwrap_or_default()))
-    });
-    tasks.collect()
+        match fs::read_to_string(entry.path().join("comm")) {
+            Ok(name) if !name.starts_with("iou-") => {}
+            _ => continue,
+        }
+        let text = fs::read_to_string(entry.path().join("syscall")).unwrap_or_default();
+        waits.push(wait(&text));
+        if waits.last() == Some(&Wait::Epoll)
+            && let Some(descriptor) = first_argument(&text)
+        {
+            let watched = fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}")).unwrap_or_default();
+            loops += usize::from(watches(&watched, sockets));
+        }
+    }
+    (waits, loops)
+}
+
+/// The first argument of the system call: the descriptor of epoll.
+fn first_argument(text: &str) -> Option<u64> {
+    let word = text.split_ascii_whitespace().nth(1)?;
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+/// Does an instance of epoll watch one of these sockets? By its /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)): `tfd: ... ino:1a2b sdev:8`.
+fn watches(fdinfo: &str, sockets: &BTreeSet<u64>) -> bool {
+    let inode = |line: &str| {
+        let (_, rest) = line.strip_prefix("tfd:")?.split_once("ino:")?;
+        u64::from_str_radix(rest.split_ascii_whitespace().next()?, 16).ok()
+    };
+    fdinfo.lines().filter_map(inode).any(|inode| sockets.contains(&inode))
 }
 
 /// What the text of /proc/PID/task/TID/syscall says.
@@ -220,5 +256,18 @@ mod tests {
         assert_eq!(wait(&line(libc::SYS_nanosleep)), Wait::Other);
         assert_eq!(wait("running\n"), Wait::Other);
         assert_eq!(wait(""), Wait::Unknown, "it may not be read");
+        assert_eq!(
+            (first_argument(&line(libc::SYS_epoll_pwait)), first_argument("running\n")),
+            (Some(4), None)
+        );
+    }
+
+    #[test]
+    fn an_epoll_that_watches_no_socket_of_the_server_is_no_loop_of_it() {
+        let of = "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t1057\n\
+                  tfd:        9 events:       19 data:                9  pos:0 ino:1267 sdev:8\n\
+                  tfd:       12 events: 80002019 data:                c  pos:0 ino:421 sdev:f\n";
+        assert!(watches(of, &BTreeSet::from([1, 0x1267])) && watches(of, &BTreeSet::from([0x421])));
+        assert!(!watches(of, &BTreeSet::from([0x1057])) && !watches("", &BTreeSet::from([0])));
     }
 }

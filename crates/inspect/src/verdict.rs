@@ -150,7 +150,7 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
             Architecture::Prefork { workers: last.processes },
             vec![counted, "The first of them took processes that waited.".into()],
         )
-    } else if threads > NONE && mechanism(idle).is_none() {
+    } else if threads > NONE && mechanism(idle, 0).is_none() {
         (
             Architecture::ThreadPool { workers: last.threads },
             vec![counted, "The first of them took threads that waited.".into()],
@@ -162,7 +162,7 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
             false => (Architecture::ThreadPool { workers: last.threads }, vec![reading, counted]),
         }
     } else {
-        return event_loop(idle, counted);
+        return event_loop(idle, last.loops, counted);
     };
     let confidence = if agrees(architecture, idle) { Confidence::High } else { Confidence::Medium };
     Verdict { architecture, confidence, reasons }
@@ -175,8 +175,8 @@ fn waiting_for_it(last: &Step) -> Option<String> {
 }
 
 /// Many connections, no more tasks: what do its threads wait in?
-fn event_loop(idle: &Idle, counted: String) -> Verdict {
-    match mechanism(idle) {
+fn event_loop(idle: &Idle, loops: usize, counted: String) -> Verdict {
+    match mechanism(idle, loops) {
         Some((by, loops, seen)) => Verdict {
             architecture: Architecture::EventLoop { by, loops },
             confidence: if seen { Confidence::High } else { Confidence::Medium },
@@ -195,14 +195,20 @@ fn event_loop(idle: &Idle, counted: String) -> Verdict {
 }
 
 /// How it waits for events, in how many threads, and whether they were seen in it; by the threads of the processes that listen,
-/// else by their descriptors.
-fn mechanism(idle: &Idle) -> Option<(Mechanism, usize, bool)> {
+/// else by their descriptors. `loops` of epoll were seen to wait for a socket of the server when it had connections.
+fn mechanism(idle: &Idle, loops: usize) -> Option<(Mechanism, usize, bool)> {
     let threads = |wait| idle.waits.get(&wait).copied().unwrap_or(0);
     let seen =
         [(Mechanism::IoUring, Wait::Ring), (Mechanism::Epoll, Wait::Epoll), (Mechanism::Poll, Wait::Poll)];
     let seen = seen.into_iter().map(|(by, wait)| (by, threads(wait))).find(|(_, threads)| *threads > 0);
     let held = [(Mechanism::IoUring, idle.rings), (Mechanism::Epoll, idle.epolls)];
     let held = held.into_iter().find(|(_, count)| *count > 0);
+    // Some threads wait in epoll for nothing but timers, or for other threads.
+    let of_sockets = idle.loops.max(loops);
+    let seen = seen.map(|(by, threads)| match by {
+        Mechanism::Epoll if of_sockets > 0 => (by, of_sockets),
+        _ => (by, threads),
+    });
     seen.map(|(by, loops)| (by, loops, true)).or(held.map(|(by, loops)| (by, loops, false)))
 }
 
@@ -224,7 +230,7 @@ fn by_ids(idle: &Idle, instant: &Instant) -> Verdict {
         };
         return Verdict { architecture, confidence: Confidence::High, reasons: vec![ids, children] };
     }
-    if let Some((by, loops, seen)) = mechanism(idle) {
+    if let Some((by, loops, seen)) = mechanism(idle, 0) {
         return Verdict {
             architecture: Architecture::EventLoop { by, loops },
             confidence: if seen { Confidence::Medium } else { Confidence::Low },
@@ -275,11 +281,13 @@ fn waits(idle: &Idle) -> String {
     let list: Vec<_> =
         idle.waits.iter().map(|(wait, threads)| format!("{threads} in {}", word(wait))).collect();
     format!(
-        "Without connections its threads wait: {}; {} descriptors of epoll, {} of io_uring, {} listening sockets.",
+        "Without connections its threads wait: {}; {} descriptors of epoll, {} of io_uring, {} listening sockets; {} threads wait in \
+         epoll for a socket of the server.",
         list.join(", "),
         idle.epolls,
         idle.rings,
-        idle.sockets
+        idle.sockets,
+        idle.loops
     )
 }
 
@@ -325,13 +333,14 @@ mod tests {
             threads,
             sockets: 1,
             waits: waits.iter().copied().collect::<BTreeMap<_, _>>(),
+            loops: 0,
             epolls: 0,
             rings: 0,
         }
     }
 
     fn step(held: usize, accepted: usize, processes: usize, threads: usize, reading: usize) -> Step {
-        Step { held, accepted, processes, threads, reading }
+        Step { held, accepted, processes, threads, reading, loops: 0 }
     }
 
     fn verdict(idle: Idle, last: Step, after: Step) -> (Architecture, Confidence) {
@@ -390,6 +399,13 @@ mod tests {
             let expected = Architecture::EventLoop { by, loops: 2 };
             assert_eq!(same(idle(3, 3, &[(wait, 2), (Wait::Other, 1)])), (expected, Confidence::High));
         }
+        // One of two threads waits for timers alone, until connections come, too.
+        let timers = Idle { loops: 1, ..idle(1, 11, &[(Wait::Epoll, 2), (Wait::Lock, 9)]) };
+        let expected = Architecture::EventLoop { by: Mechanism::Epoll, loops: 1 };
+        assert_eq!(same(timers.clone()), (expected, Confidence::High));
+        let held = Step { loops: 2, ..step(200, 200, 1, 11, 0) };
+        let both = Architecture::EventLoop { by: Mechanism::Epoll, loops: 2 };
+        assert_eq!(verdict(timers, held, step(0, 0, 1, 11, 0)).0, both);
         // Without privileges only the descriptors are seen, or nothing.
         let unseen = Idle { epolls: 1, ..idle(1, 4, &[(Wait::Unknown, 4)]) };
         let expected = Architecture::EventLoop { by: Mechanism::Epoll, loops: 1 };
