@@ -277,7 +277,7 @@ impl Plane {
                     continue;
                 }
                 before.keys[i] = Key::of(frame).ok();
-                if frame.proto() == TCP && frame.fragment() == Fragment::Whole && book.follows_any() {
+                if frame.proto() == TCP && frame.fragment() != Fragment::Later && book.follows_any() {
                     let tracks = self.tracks_of(&Key::of_any(frame), dir).into_iter();
                     before.tracks.extend(tracks.filter(|track| book.follows(track)));
                 }
@@ -305,16 +305,23 @@ impl Plane {
 
     /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
     pub(crate) fn publish(&mut self) {
-        let epochs = self.fast_epochs();
-        let Some(book) = &mut self.fast else { return };
-        book.set_epochs(epochs);
+        let Some(mut book) = self.fast.take() else { return };
+        book.set_epochs(self.fast_epochs());
+        let mut renewed: Vec<Track> = Vec::new();
         for (stage, kind) in self.stages.iter_mut().enumerate() {
-            let renewed = match kind {
+            let numbers = match kind {
                 Stage::Filter(filter) => filter.renewed(),
                 Stage::Nat(nat) => nat.renewed(),
             };
-            renewed.into_iter().for_each(|number| book.end_session((stage, number)));
+            renewed.extend(numbers.into_iter().map(|number| (stage, number)));
         }
+        for session in renewed {
+            book.end_entries(session);
+            // It may be the same connection still.
+            self.pull(session, &mut book);
+            book.unfollow(&session);
+        }
+        self.fast = Some(book);
     }
 
     /// The connections that a segment belongs to, by stage, and which of their sides has sent it.

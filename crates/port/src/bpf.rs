@@ -38,6 +38,8 @@ pub mod object {
     pub static NODE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/node.bpf.o"));
     /// Fast path of a node.
     pub static FAST: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fast.bpf.o"));
+    /// What a frame costs on the fast path.
+    pub static FAST_BENCH: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fastbench.bpf.o"));
     /// Hands frames to the stack of the machine.
     pub static PASS: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/pass.bpf.o"));
     /// Has frames of a node leave.
@@ -46,7 +48,7 @@ pub mod object {
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 
     /// All of them, with what they are.
-    pub static ALL: [(&str, &Aligned<[u8]>); 12] = [
+    pub static ALL: [(&str, &Aligned<[u8]>); 13] = [
         ("generator", GENERATOR),
         ("receiver", RECEIVER),
         ("receiver behind a NAT", NAT_RECEIVER),
@@ -56,6 +58,7 @@ pub mod object {
         ("AF_XDP redirector", XSK),
         ("AF_XDP redirector of a node", NODE),
         ("fast path of a node", FAST),
+        ("cost of the fast path", FAST_BENCH),
         ("program that passes frames on", PASS),
         ("program by which frames leave", LEAVE),
         ("router", FORWARD),
@@ -316,6 +319,18 @@ impl Program {
         self.test_run(&mut options)?;
         out.truncate(options.data_size_out as usize);
         Ok((options.retval, out))
+    }
+
+    /// Runs the program so often, one after the other, on one frame in memory of our own; returns the ns of a run.
+    pub(crate) fn run_many(&self, frame: &[u8], repeat: u32) -> Result<u32, BpfError> {
+        // SAFETY: all-zero is a valid bpf_test_run_opts.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        options.data_in = frame.as_ptr().cast::<c_void>();
+        options.data_size_in = frame.len() as u32;
+        options.repeat = repeat as i32;
+        self.test_run(&mut options)?;
+        Ok(options.duration)
     }
 
     fn test_run(&self, options: &mut libbpf_sys::bpf_test_run_opts) -> Result<(), BpfError> {

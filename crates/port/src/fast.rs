@@ -11,6 +11,7 @@
 //! Invariant, kept by whoever calls: an entry is written before a key points to it, and its number is used again only when
 //! no program can hold it any more.
 
+pub mod bench;
 mod layout;
 
 use std::io;

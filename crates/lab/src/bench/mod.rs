@@ -8,6 +8,7 @@
 use std::io::{self, Write};
 
 mod change;
+mod fast;
 mod filter;
 mod forward;
 mod nat;
@@ -33,6 +34,7 @@ pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     forward::rows(&mut bench)?;
     filter::rows(&mut bench)?;
     nat::rows(&mut bench)?;
+    fast::rows(&mut bench)?;
     threads::rows(&mut bench)?;
     change::rows(&mut bench)?;
     bench.end()

@@ -176,6 +176,14 @@ impl<'a> Bench<'a> {
         )
     }
 
+    /// Why a row could not be measured.
+    pub(super) fn missing(&mut self, name: &str, why: &str) -> io::Result<()> {
+        match self.form {
+            Form::Json => writeln!(self.out, "{}", json!({ "row": name, "missing": why })),
+            Form::Text => writeln!(self.out, "{name:<34} not measured: {why}"),
+        }
+    }
+
     /// Other figures of a row, each with its unit in its name.
     pub(super) fn figures(&mut self, name: &str, figures: &[(&str, f64)]) -> io::Result<()> {
         if self.form == Form::Json {

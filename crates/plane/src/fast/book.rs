@@ -78,7 +78,8 @@ impl fmt::Debug for Book {
 }
 
 impl Book {
-    pub(super) fn new(table: Box<dyn FastTable>) -> Book {
+    pub(super) fn new(mut table: Box<dyn FastTable>) -> Book {
+        table.set_epochs([0; 3]);
         let room = table.room();
         let before = table.counts().received.iter().sum();
         Book {
@@ -208,14 +209,13 @@ impl Book {
     }
 
     /// A session has ended, or is another one: nothing that was made of it holds any more.
-    pub(super) fn end_session(&mut self, session: Track) {
+    pub(super) fn end_entries(&mut self, session: Track) {
         for number in self.by_session.remove(&session).unwrap_or_default() {
             self.table.end(number);
             if let Some(entry) = self.entry_mut(number) {
                 entry.is_over = true;
             }
         }
-        self.places.by_track.remove(&session);
     }
 
     /// Entries that may have been used.
@@ -310,6 +310,11 @@ impl Book {
 
     pub(super) fn follows(&self, track: &Track) -> bool {
         self.places.by_track.contains_key(track)
+    }
+
+    /// The connection is another one, or none: its place is no longer its own.
+    pub(super) fn unfollow(&mut self, track: &Track) {
+        self.places.by_track.remove(track);
     }
 
     pub(super) fn followed(&self) -> Vec<Track> {

@@ -1,0 +1,133 @@
+//! What a frame costs on the fast path, in memory: no interface, and no trip through the kernel's redirect.
+
+use std::io;
+
+use weir_packet::checksum::write_ipv4;
+
+use super::{EPOCHS, Entry, Fast, Gate, Key, SHARED};
+use crate::bpf::{BpfError, Program, object};
+use crate::shared::Shared;
+
+/// The first bytes of a frame of a flow.
+type Sample = [u64; 8];
+
+/// What the program knows beside its maps.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct State {
+    seed: u64,
+    flows: u32,
+    /// 1: frames are passed on, too, once they are written.
+    passes: u32,
+}
+
+const _: () = assert!(size_of::<State>() == 16);
+
+// SAFETY: repr(C), integers only, the size asserted above leaves no room for padding.
+unsafe impl Shared for State {}
+// SAFETY: integers.
+unsafe impl Shared for Sample {}
+
+/// Nanoseconds of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// It was written and passed on.
+    pub passed_ns: u32,
+    /// It was only written.
+    pub written_ns: u32,
+}
+
+const REMOTE: u32 = 0xc613_0009;
+const PUBLIC: u32 = 0xc000_0201;
+
+/// Passes on `frames` frames of UDP of so many flows in random order, through a NAT and a router, in each of so many rounds.
+///
+/// # Errors
+/// The kernel refuses the program, or not all frames were passed on.
+pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError> {
+    let fast = Fast::new(flows)?;
+    fast.set_on(true);
+    let program = Program::load_sharing(
+        "cost of the fast path",
+        object::FAST_BENCH,
+        &[("samples", flows), ("sockets", 1)],
+        (&fast.program, &SHARED),
+    )?;
+    let gate = Gate { is_router: 1, mac: [2, 0, 0, 0, 0, 1], ..Gate::default() };
+    program.memory::<Gate>("bss", 1)?.set(0, &gate);
+    // The loopback of any namespace: no frame leaves.
+    program.write("outs", 1, &1_u32)?;
+    for flow in 0..flows {
+        let (inside, port) = (0x0a00_0000 + flow / 63, 5000 + (flow % 63) as u16);
+        let failed = |source| BpfError::Map { name: "flows", source };
+        fast.insert(&key(inside, port), flow, &entry(flow)).map_err(failed)?;
+        program.write("samples", flow, &sample(inside, port))?;
+    }
+    let run = |passes: bool| {
+        program.write("data.bench", 0, &State { seed: 7, flows, passes: passes.into() })?;
+        program.run_many(&[0; 64], frames)
+    };
+    let mut all = Vec::new();
+    // The first one warms up.
+    for round in 0..=rounds {
+        let before: u64 = fast.counts().sent.iter().sum();
+        let cost = Cost { passed_ns: run(true)?, written_ns: run(false)? };
+        let passed = fast.counts().sent.iter().sum::<u64>() - before;
+        if passed != u64::from(frames) {
+            return Err(BpfError::Run(io::Error::other(format!(
+                "{passed} of {frames} frames were passed on"
+            ))));
+        }
+        if round > 0 {
+            all.push(cost);
+        }
+    }
+    Ok(all)
+}
+
+fn key(inside: u32, port: u16) -> Key {
+    Key {
+        src: inside.to_be(),
+        dst: REMOTE.to_be(),
+        sport: port.to_be(),
+        dport: 80_u16.to_be(),
+        protocol: 17,
+        keeps_whole: 1,
+        ..Key::default()
+    }
+}
+
+/// What it costs does not depend on the differences of the sums.
+fn entry(flow: u32) -> Entry {
+    Entry {
+        until_ns: u64::MAX,
+        epochs: [0; EPOCHS],
+        src: (PUBLIC + flow / 50_000).to_be(),
+        dst: REMOTE.to_be(),
+        sport: (1024 + (flow % 50_000) as u16).to_be(),
+        dport: 80_u16.to_be(),
+        ip_delta: 0x1234,
+        transport_delta: 0x5678,
+        most: 1500,
+        out: 1,
+        is_routed: 1,
+        is_rewritten: 1,
+        ..Entry::default()
+    }
+}
+
+fn sample(inside: u32, port: u16) -> Sample {
+    let mut ip = [0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    ip[12..16].copy_from_slice(&inside.to_be_bytes());
+    ip[16..20].copy_from_slice(&REMOTE.to_be_bytes());
+    write_ipv4(&mut ip);
+    let mut frame = [0; 64];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+    frame[14..34].copy_from_slice(&ip);
+    frame[34..36].copy_from_slice(&port.to_be_bytes());
+    frame[36..42].copy_from_slice(&[0, 80, 0, 26, 0xab, 0xcd]);
+    let (words, _) = frame.as_chunks();
+    let mut sample = Sample::default();
+    sample.iter_mut().zip(words).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+    sample
+}
