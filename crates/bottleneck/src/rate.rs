@@ -95,7 +95,7 @@ impl Rate {
 }
 
 fn bits_per_s(text: &str) -> Result<u64, String> {
-    let bits = crate::settings::units::bits_per_s(text)?;
+    let bits = weir_config::rate::line_bits_per_s(text)?;
     if (1e3..=MOST_BITS_PER_S).contains(&bits) {
         return Ok(bits as u64);
     }

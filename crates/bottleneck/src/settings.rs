@@ -1,14 +1,19 @@
 //! What can be set of a bottleneck, on the command line and while it runs: one name, one value, one reader for each.
 
-pub(crate) mod units;
+use std::time::Duration;
 
 use serde_json::Value;
-use weir_config::did_you_mean;
 use weir_config::rate::quantity;
+use weir_config::{did_you_mean, unit};
 use weir_queue::{Bottleneck, Config, Time};
 
 use crate::paths::{Impairment, Paths, Prefix};
 use crate::rate::Rate;
+
+/// Longest delay.
+const LONGEST: Duration = Duration::from_secs(100);
+/// Largest buffer.
+const MOST_BUFFER_BYTES: u64 = 10_000_000_000;
 
 /// Names of all settings, and what each takes.
 pub const SETTINGS: [(&str, &str); 11] = [
@@ -108,19 +113,19 @@ impl Settings {
                     rate => BackRate::Rate(Rate::read(rate)?),
                 }
             }
-            "delay" => self.paths.delay = units::time(value)?,
+            "delay" => self.paths.delay = time(value)?,
             "path" => self.set_path(value)?,
             "buffer" => self.buffer = Buffer::read(value)?,
             "aqm" => self.aqm = Aqm::read(value)?,
-            "loss" => self.impairment.loss = units::share(value)?,
+            "loss" => self.impairment.loss = unit::share(value)?,
             "burst" => {
                 let frames = quantity(value).ok().filter(|frames| (1.0..=1e6).contains(frames));
                 self.impairment.burst =
                     frames.ok_or_else(|| format!("`{value}` is no length of a burst: use 1 to 1M frames"))?;
             }
-            "jitter" => self.impairment.jitter = units::time(value)?,
-            "reorder" => self.impairment.reorder = units::share(value)?,
-            "reorder-by" => self.impairment.reorder_by = units::time(value)?,
+            "jitter" => self.impairment.jitter = time(value)?,
+            "reorder" => self.impairment.reorder = unit::share(value)?,
+            "reorder-by" => self.impairment.reorder_by = time(value)?,
             other => {
                 let names = SETTINGS.map(|(name, _)| name);
                 return Err(format!("`{other}` is no setting: {}", did_you_mean(other, &names)));
@@ -136,7 +141,7 @@ impl Settings {
         }
         let wrong = || format!("`{value}` is no path: use 10.0.1.0/24=10ms");
         let (prefix, delay) = value.split_once('=').ok_or_else(wrong)?;
-        let (prefix, delay) = (Prefix::read(prefix.trim())?, units::time(delay)?);
+        let (prefix, delay) = (Prefix::read(prefix.trim())?, time(delay)?);
         match self.paths.prefixes.iter_mut().find(|(known, _)| *known == prefix) {
             Some((_, known)) => *known = delay,
             None => self.paths.prefixes.push((prefix, delay)),
@@ -186,12 +191,22 @@ impl Buffer {
             let times = times.trim().parse().ok().filter(|times| (0.001..=1000.0).contains(times));
             return times.map(Buffer::Bdp).ok_or_else(wrong);
         }
-        if let Ok(time) = units::time(text) {
+        if let Ok(time) = time(text) {
             return if time > Time::ZERO { Ok(Buffer::Time(time)) } else { Err(wrong()) };
         }
-        let bytes = quantity(text.trim_end_matches('B')).ok().filter(|bytes| (1.0..=1e10).contains(bytes));
-        bytes.map(|bytes| Buffer::Bytes(bytes as u64)).ok_or_else(wrong)
+        let bytes = unit::bytes(text).ok().filter(|bytes| *bytes <= MOST_BUFFER_BYTES);
+        bytes.map(Buffer::Bytes).ok_or_else(wrong)
     }
+}
+
+/// A length of time with its unit, as in `20ms`: a bare 20 would be guessed.
+fn time(text: &str) -> Result<Time, String> {
+    let text = text.trim();
+    if text != "0" && !text.ends_with(|c: char| c.is_ascii_alphabetic()) {
+        return Err(format!("`{text}` is a time without a unit: use 20ms, 500us or 1.5s"));
+    }
+    let time = unit::time(text, Duration::ZERO, LONGEST)?;
+    Ok(Time::from_secs(time.as_secs_f64()))
 }
 
 impl Aqm {
@@ -269,7 +284,7 @@ mod tests {
         let before = Settings::default();
         for (name, value, message) in [
             ("rat", "1mbit", "did you mean `rate`"),
-            ("rate", "fast", "use 100mbit"),
+            ("rate", "fast", "use 10G"),
             ("delay", "20", "use 20ms"),
             ("path", "10.0.0.0/8", "use 10.0.1.0/24=10ms"),
             ("buffer", "0bdp", "use 1bdp, 20ms"),

@@ -94,6 +94,20 @@ fn short(time: Duration) -> String {
     fits.next().map_or_else(|| "0s".into(), |(name, unit)| format!("{}{name}", nanos / unit))
 }
 
+/// Reads a share of at least 0 and below 1: `0.5%` or `0.005`.
+///
+/// # Errors
+/// Anything else; the message says what to write.
+pub fn share(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().ok().map(|percent: f64| percent / 100.0),
+        None => text.parse().ok(),
+    };
+    let wrong = || format!("`{text}` is no share below 1: write half a percent as \"0.5%\" or 0.005");
+    share.filter(|share| (0.0..1.0).contains(share)).ok_or_else(wrong)
+}
+
 /// Sizes, and how many bytes each is.
 const SIZES: [(&str, u64); 14] = [
     ("", 1),

@@ -73,13 +73,7 @@ fn within(number: f64, range: &RangeInclusive<u32>) -> bool {
 
 /// A share of at least 0 and below 1, as `"0.5%"` or `0.005`.
 pub fn ratio(value: &Value) -> Result<f64, String> {
-    let word = shown(value);
-    let ratio = match word.strip_suffix('%') {
-        Some(percent) => percent.trim().parse().ok().map(|percent: f64| percent / 100.0),
-        None => word.parse().ok(),
-    };
-    let wrong = || format!("`{word}` is no share below 1: write half a percent as \"0.5%\" or 0.005");
-    ratio.filter(|ratio| (0.0..1.0).contains(ratio)).ok_or_else(wrong)
+    unit::share(&shown(value))
 }
 
 /// A share above 0 and below 1: a width or a resolution.
