@@ -21,7 +21,7 @@ mod server;
 mod sys;
 mod wire;
 
-pub use client::{Group, Load, Observe, run};
+pub use client::{Group, IPERF3_PORT, Load, Observe, run};
 pub use info::Info;
 pub use preflight::{Limits, check};
 pub use result::{FlowOutcome, Interval, Outcome, Stall, jain};

@@ -59,7 +59,8 @@ pub struct FlowOutcome {
     pub info: Info,
     /// Times without progress.
     pub stalls: Vec<Stall>,
-    /// How it ended: `closed` (all has arrived), `reset` (as asked for), `cut` (not all had arrived in the time of grace), or the error.
+    /// How it ended: `closed` (all has arrived), `reset` (as asked for), `cut` (not all had arrived in the time of grace),
+    /// `ended by the server` (iperf3), or the error.
     pub end: String,
 }
 

@@ -13,7 +13,16 @@ fn group(flows: u32) -> Group {
 
 fn load(to: SocketAddr, groups: Vec<Group>, ms: u64) -> Load {
     let (duration, interval) = (Duration::from_millis(ms), Duration::from_millis(100));
-    Load { to, groups, duration, interval, grace: Duration::from_secs(60), reset: false, rate: None }
+    Load {
+        to,
+        groups,
+        duration,
+        interval,
+        grace: Duration::from_secs(60),
+        reset: false,
+        iperf3: false,
+        rate: None,
+    }
 }
 
 fn server() -> Server {

@@ -18,7 +18,7 @@ const NAMED: usize = 20;
 
 pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Outcome> {
     let stop = crate::run::stop_flag()?;
-    let Some(to) = arguments.to else {
+    let Some(to) = arguments.to() else {
         let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
         let server = Server::start(arguments.bind.unwrap_or(all))?;
         say::say(&format!("serving at {}", server.address()));
@@ -37,6 +37,7 @@ pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Ou
         interval: arguments.interval,
         grace: arguments.grace,
         reset: arguments.reset,
+        iperf3: arguments.iperf3,
         rate: arguments.rate,
     };
     let terminal = std::io::stderr().is_terminal();

@@ -1,5 +1,6 @@
 //! The side that sends: connects all flows, starts them together, and puts together what both sides know.
 
+mod iperf3;
 mod worker;
 
 use std::io::{BufReader, Write};
@@ -16,7 +17,9 @@ use crate::preflight::{self, Limits};
 use crate::result::{FlowOutcome, Interval, Outcome, jain};
 use crate::sys;
 use crate::wire::{Answer, CONTROL, Order, hear, say};
-use worker::{Done, Flow, Worker};
+pub use iperf3::IPERF3_PORT;
+use iperf3::Iperf3;
+use worker::{Done, Flow, Greeting, Worker};
 
 /// Time from the order to start until flows do: all threads have heard it then.
 const BARRIER: Duration = Duration::from_millis(20);
@@ -51,6 +54,8 @@ pub struct Load {
     pub grace: Duration,
     /// Flows end by RST, in place of FIN.
     pub reset: bool,
+    /// The server is iperf3.
+    pub iperf3: bool,
     /// Rate of the bottleneck, if it is known, in bits/s: for notes on the memory of sockets.
     pub rate: Option<f64>,
 }
@@ -90,13 +95,14 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     let sources: Vec<_> = load.groups.iter().map(|group| (group.from, u64::from(group.flows))).collect();
     preflight::check(&limits, &sources, None)?;
     let flows = flows(load);
-    let mut control = Control::connect(load, flows.len() as u32)?;
-    let rtt_s = sys::info(&control.to).map_or(0.0, |info| f64::from(info.min_rtt_us.min(info.rtt_us)) / 1e6);
+    let mut server = Server::connect(load, flows.len() as u32)?;
+    let rtt_s =
+        sys::info(server.control()).map_or(0.0, |info| f64::from(info.min_rtt_us.min(info.rtt_us)) / 1e6);
     let bdp = load.rate.map(|rate| (rate / 8.0 * rtt_s) as u64 / flows.len().max(1) as u64);
     let notes = preflight::check(&limits, &sources, bdp)?;
     let common = Arc::new(Common::default());
     let (sender, words) = channel();
-    let threads = start(load, flows, (&common, &sender), &control)?;
+    let threads = start(load, flows, (&common, &sender), &server)?;
     drop(sender);
     let mut session = Session {
         load,
@@ -106,7 +112,10 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
         info: Vec::new(),
         ended: Vec::new(),
     };
-    let result = session.whole(&mut control, observe);
+    let result = match &mut server {
+        Server::Weir(control) => session.whole(control, observe),
+        Server::Iperf3(control) => session.with_iperf3(control, observe),
+    };
     if result.is_err() {
         common.stop.store(true, Ordering::Relaxed);
         // Nobody waits for a start that does not come.
@@ -114,9 +123,45 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     }
     threads.into_iter().for_each(|thread| drop(thread.join()));
     let mut outcome = result?;
-    let _ = sys::close_by_fin(&control.to);
+    let _ = sys::close_by_fin(server.control());
     outcome.notes.extend(notes);
     Ok(outcome)
+}
+
+/// The other side.
+enum Server {
+    Weir(Control),
+    Iperf3(Iperf3),
+}
+
+impl Server {
+    fn connect(load: &Load, flows: u32) -> Result<Server, FlowsError> {
+        match load.iperf3 {
+            false => Control::connect(load, flows).map(Server::Weir),
+            true => Iperf3::connect(load, flows).map(Server::Iperf3),
+        }
+    }
+
+    fn control(&self) -> &TcpStream {
+        match self {
+            Server::Weir(control) => &control.to,
+            Server::Iperf3(control) => &control.to,
+        }
+    }
+
+    /// What flows say first, and how many connections it takes at once.
+    fn greeting(&self) -> (Greeting, u32) {
+        match self {
+            Server::Weir(control) => (Greeting::Test(control.test), control.backlog),
+            Server::Iperf3(control) => (Greeting::Cookie(control.cookie), 2),
+        }
+    }
+}
+
+/// A number that no other test has.
+fn test_number() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64) ^ u64::from(std::process::id()) << 40
 }
 
 /// All flows, with their groups, in the order of their numbers. Groups alternate, so that each thread has some of each.
@@ -138,17 +183,17 @@ fn start(
     load: &Load,
     flows: Vec<Flow>,
     (common, words): (&Arc<Common>, &Sender<Word>),
-    control: &Control,
+    server: &Server,
 ) -> Result<Vec<thread::JoinHandle<()>>, FlowsError> {
+    let (greeting, backlog) = server.greeting();
     let cpus = thread::available_parallelism().map_or(1, usize::from).min(flows.len()).max(1);
     let mut shares: Vec<Vec<Flow>> = (0..cpus).map(|_| Vec::new()).collect();
     flows.into_iter().enumerate().for_each(|(i, flow)| shares[i % cpus].push(flow));
-    let at_once = (AT_ONCE.min(control.backlog / 2) as usize / cpus).max(1);
+    let at_once = (AT_ONCE.min(backlog / 2) as usize / cpus).max(1);
     let spawn = |(number, share): (usize, Vec<Flow>)| {
         let (load, common, words) = (load.clone(), common.clone(), words.clone());
-        let test = control.test;
         let work = move || {
-            let result = Worker::new(load, test, share, (common, words.clone()))
+            let result = Worker::new(load, greeting, share, (common, words.clone()))
                 .and_then(|worker| worker.work(at_once));
             let _ = words.send(result.map_or_else(Word::Failed, Word::Done));
         };
@@ -180,8 +225,7 @@ impl Control {
         to.write_all(&CONTROL).map_err(failed())?;
         let from = BufReader::new(to.try_clone().map_err(failed())?);
         let ms = |time: Duration| time.as_millis() as u64;
-        let test = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let test = test ^ u64::from(std::process::id()) << 40;
+        let test = test_number();
         let order = Order::Hello {
             test,
             flows,
@@ -225,15 +269,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn whole(&mut self, control: &mut Control, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
-        let mut connected = 0;
-        while connected < self.threads {
-            match self.words.recv() {
-                Ok(Word::Connected) => connected += 1,
-                Ok(Word::Failed(error)) => return Err(error),
-                Ok(_) => {}
-                Err(_) => return Err(FlowsError::Answer("threads that ended".into())),
-            }
-        }
+        self.all_connected()?;
         match control.hear()? {
             Answer::Connected { missing } if missing.is_empty() => {}
             Answer::Connected { missing } => {
@@ -246,9 +282,7 @@ impl Session<'_> {
             }
             other => return Err(unexpected(other)),
         }
-        let barrier = Instant::now() + BARRIER;
-        let _ = self.common.start.set(barrier);
-        thread::sleep(BARRIER);
+        self.begin();
         say(&mut control.to, &Order::Start).map_err(FlowsError::at("control connection"))?;
         let stop = observe.stop;
         let (window_ns, bytes, late) = loop {
@@ -272,6 +306,27 @@ impl Session<'_> {
         Ok(self.outcome(window_ns, (&bytes, &late), done))
     }
 
+    fn all_connected(&self) -> Result<(), FlowsError> {
+        let mut connected = 0;
+        while connected < self.threads {
+            match self.words.recv() {
+                Ok(Word::Connected) => connected += 1,
+                Ok(Word::Failed(error)) => return Err(error),
+                Ok(_) => {}
+                Err(_) => return Err(FlowsError::Answer("threads that ended".into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts all flows; when that was.
+    fn begin(&self) -> Instant {
+        let barrier = Instant::now() + BARRIER;
+        let _ = self.common.start.set(barrier);
+        thread::sleep(BARRIER);
+        barrier
+    }
+
     /// Whether something has come from the server, within a moment.
     fn is_there(&self, control: &Control) -> Result<bool, FlowsError> {
         if !control.from.buffer().is_empty() {
@@ -293,18 +348,22 @@ impl Session<'_> {
     }
 
     fn take_samples(&mut self) {
-        for word in self.words.try_iter() {
-            match word {
-                Word::Samples(samples) => {
-                    for (flow, info, stalled) in samples {
-                        if self.info.len() <= flow as usize {
-                            self.info.resize(flow as usize + 1, Default::default());
-                        }
-                        self.info[flow as usize] = (info, stalled);
+        while let Ok(word) = self.words.try_recv() {
+            self.take(word);
+        }
+    }
+
+    fn take(&mut self, word: Word) {
+        match word {
+            Word::Samples(samples) => {
+                for (flow, info, stalled) in samples {
+                    if self.info.len() <= flow as usize {
+                        self.info.resize(flow as usize + 1, Default::default());
                     }
+                    self.info[flow as usize] = (info, stalled);
                 }
-                ended => self.ended.push(ended),
             }
+            ended => self.ended.push(ended),
         }
     }
 

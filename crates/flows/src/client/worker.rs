@@ -8,12 +8,13 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::iperf3::COOKIE;
 use super::{Common, Load, Word};
 use crate::FlowsError;
 use crate::info::Info;
 use crate::result::Stall;
 use crate::sys::{self, Epoll, READ, WRITE};
-use crate::wire::{FLOW_HEADER, flow_header};
+use crate::wire::flow_header;
 
 /// Flows must have connected after this time.
 const CONNECTING: Duration = Duration::from_secs(60);
@@ -27,6 +28,24 @@ const UNSENT: u32 = 256 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 /// A flow is stalled after so many of its retransmission timeouts.
 const STALLED_TIMEOUTS: f64 = 5.0;
+
+/// The first bytes of a flow, which say who it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Greeting {
+    /// To a server of this program: the number of the test.
+    Test(u64),
+    /// To an iperf3 server.
+    Cookie([u8; COOKIE]),
+}
+
+impl Greeting {
+    fn bytes(&self, flow: u32) -> Vec<u8> {
+        match self {
+            Greeting::Test(test) => flow_header(*test, flow).to_vec(),
+            Greeting::Cookie(cookie) => cookie.to_vec(),
+        }
+    }
+}
 
 /// A flow that is to be.
 #[derive(Debug, Clone)]
@@ -63,7 +82,7 @@ struct Running {
 
 pub(super) struct Worker {
     load: Load,
-    test: u64,
+    greeting: Greeting,
     common: Arc<Common>,
     words: Sender<Word>,
     epoll: Epoll,
@@ -75,13 +94,13 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         load: Load,
-        test: u64,
+        greeting: Greeting,
         share: Vec<Flow>,
         (common, words): (Arc<Common>, Sender<Word>),
     ) -> Result<Worker, FlowsError> {
         let epoll = Epoll::new().map_err(FlowsError::at("waiting for sockets"))?;
         let content = (0..CHUNK).map(|i| (i * 31 + i / 256) as u8).collect();
-        Ok(Worker { load, test, common, words, epoll, share, flows: Vec::new(), content })
+        Ok(Worker { load, greeting, common, words, epoll, share, flows: Vec::new(), content })
     }
 
     pub(super) fn work(mut self, at_once: usize) -> Result<Vec<Done>, FlowsError> {
@@ -172,11 +191,10 @@ impl Worker {
             return Err(failed()(error));
         }
         done.from = stream.local_addr().map_err(failed())?.to_string();
-        let header = flow_header(self.test, done.flow.number);
+        let greeting = self.greeting.bytes(done.flow.number);
         // The buffer of a new socket has room for it.
-        match stream.write(&header).map_err(failed())? {
-            FLOW_HEADER => {}
-            _ => return Err(failed()(io::ErrorKind::WriteZero.into())),
+        if stream.write(&greeting).map_err(failed())? != greeting.len() {
+            return Err(failed()(io::ErrorKind::WriteZero.into()));
         }
         self.epoll.remove(stream).map_err(failed())?;
         Ok(true)

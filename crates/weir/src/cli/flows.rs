@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use weir_config::rate::line_bits_per_s;
-use weir_flows::{Group, PORT};
+use weir_flows::{Group, IPERF3_PORT, PORT};
 
 use super::frames::seconds;
 
@@ -17,6 +17,8 @@ Examples:
   weir flows --to 192.0.2.2 --flows 100 --cc cubic     on the other
   weir flows --to 192.0.2.2 --group flows=50,cc=cubic --group flows=50,cc=bbr,from=198.18.1.1,start=2s --json
 
+  weir flows --to 192.0.2.2 --iperf3 --flows 10        to a machine that has iperf3 and not weir
+
 The client sends, the server counts. With --json there is a line for each interval: goodput of each flow from the receiver, and
 cwnd, round trip, retransmissions, delivery rate and pacing rate from TCP_INFO of the sender; the result is the last line.
 Bytes that arrive after the deadline are counted apart. Ctrl-C ends all flows by RST.
@@ -25,7 +27,10 @@ The server takes load from everybody who reaches its port.")]
 pub(crate) struct Flows {
     /// Send to this server: HOST or HOST:PORT
     #[arg(long, value_name = "HOST", required_unless_present = "serve", conflicts_with = "serve", value_parser = server)]
-    pub(crate) to: Option<SocketAddr>,
+    to: Option<Host>,
+    /// The server is `iperf3 --server`, at port 5201 if no other is named: at most 128 flows
+    #[arg(long, requires = "to", conflicts_with_all = ["reset", "serve"])]
+    pub(crate) iperf3: bool,
     /// Receive and count, until Ctrl-C
     #[arg(long)]
     pub(crate) serve: bool,
@@ -64,7 +69,17 @@ pub(crate) struct Flows {
     pub(crate) json: bool,
 }
 
+/// A host, and its port if one is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Host(IpAddr, Option<u16>);
+
 impl Flows {
+    /// The server; `None`: this is one.
+    pub(crate) fn to(&self) -> Option<SocketAddr> {
+        let usual = if self.iperf3 { IPERF3_PORT } else { PORT };
+        self.to.map(|Host(address, port)| SocketAddr::new(address, port.unwrap_or(usual)))
+    }
+
     /// The flows, at least one.
     pub(crate) fn groups(&self) -> Vec<Group> {
         if self.group.is_empty() {
@@ -75,8 +90,11 @@ impl Flows {
     }
 }
 
-fn server(text: &str) -> Result<SocketAddr, String> {
-    host(text, PORT)
+fn server(text: &str) -> Result<Host, String> {
+    let address = host(text, PORT)?;
+    // A bare address of IPv6 has colons, too.
+    let names_port = text.parse::<IpAddr>().is_err() && text.contains(':');
+    Ok(Host(address.ip(), names_port.then(|| address.port())))
 }
 
 /// HOST or HOST:PORT, an address or a name.
@@ -127,7 +145,7 @@ mod tests {
         ] {
             assert!(group(text).unwrap_err().contains(message), "{text}");
         }
-        assert_eq!(server("192.0.2.1").unwrap(), "192.0.2.1:5301".parse().unwrap());
-        assert_eq!(server("[2001:db8::1]:7").unwrap(), "[2001:db8::1]:7".parse().unwrap());
+        assert_eq!(server("192.0.2.1").unwrap(), Host("192.0.2.1".parse().unwrap(), None));
+        assert_eq!(server("[2001:db8::1]:7").unwrap(), Host("2001:db8::1".parse().unwrap(), Some(7)));
     }
 }
