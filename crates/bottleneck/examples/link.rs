@@ -1,37 +1,143 @@
-//! A bottleneck as a library: `link IF1 IF2 SECONDS [CPU] [SETTING=VALUE ...]` runs one and prints its result as JSON. Without
-//! words: its use.
+//! How fast and how exact a bottleneck is on one CPU: `link [SECONDS [SETTING=VALUE ...]]` makes three namespaces, sends UDP of
+//! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and prints
+//! what it did. Needs root.
+//!
+//! ```text
+//!  sender, other CPUs - veth - [ bottleneck, last CPU ] - veth - receiver
+//! ```
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use weir_bottleneck::{Bridge, Observe, Settings, chunks_for, run};
+use weir_bottleneck::{Bridge, Observe, Outcome, Settings, chunks_for, run};
 use weir_port::duplex::{Packet, Pool};
+use weir_port::thread;
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [one, other, seconds, rest @ ..] = &words[..] else {
-        println!("link IF1 IF2 SECONDS [CPU] [SETTING=VALUE ...]");
-        return Ok(());
-    };
-    let mut settings = Settings::default();
-    for word in rest {
-        match word.split_once('=') {
-            Some((name, value)) => settings.set(name, value)?,
-            None => weir_port::thread::pin_to(word.parse()?)?,
-        }
+type Failure = Box<dyn std::error::Error>;
+
+/// A UDP payload that fills 1500 bytes of IPv4.
+const PAYLOAD: usize = 1472;
+/// A frame with its Ethernet header, in bits.
+const FRAME_BITS: f64 = 1514.0 * 8.0;
+/// Offered, by the rate of the link: the queue is never empty.
+const OVERLOAD: f64 = 1.2;
+/// Packets between two looks at the clock.
+const BURST: u32 = 16;
+const SENDER: &str = "198.18.0.1";
+const RECEIVER: &str = "198.18.0.254";
+
+/// An end of a veth in a namespace, up, with an address if it is to have one.
+fn up(space: &Namespace, name: &str, address: Option<&str>) -> Result<(), Failure> {
+    let address = address.map(str::parse).transpose()?;
+    space.run(|| {
+        let mut rtnl = Rtnl::open()?;
+        let index = rtnl.link(name)?.ifindex;
+        rtnl.set_up(index, true)?;
+        address.map_or(Ok(()), |address| rtnl.add_address(index, address, 24))
+    })?;
+    Ok(())
+}
+
+/// Sender, bottleneck, receiver.
+fn wires() -> Result<[Namespace; 3], Failure> {
+    let spaces = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
+    let [sender, middle, receiver] = &spaces;
+    for (number, host, name, inner, address) in
+        [(1, sender, "s0", "m0", SENDER), (2, receiver, "r0", "m1", RECEIVER)]
+    {
+        let outer = VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: host.fd() };
+        let end = VethEnd { name: inner, mac: [2, 0, 0, 0, 1, number], namespace: middle.fd() };
+        host.run(|| Rtnl::open()?.add_veth([outer, end], VethConfig { mtu: 1500, queues: 1 }))?;
+        up(middle, inner, None)?;
+        up(host, name, Some(address))?;
     }
-    let ports = [Packet::open(one, 1522, true)?, Packet::open(other, 1522, true)?];
-    let pool = Pool::new(chunks_for(&settings), 1522)?;
-    let mut bridge = Bridge::new(ports.map(|port| Box::new(port) as _), pool, settings, false)?;
-    let stop = AtomicBool::new(false);
-    let observe = Observe {
-        stop: &stop,
-        changes: None,
-        interval: Duration::from_secs(1),
-        duration: Some(Duration::from_secs_f64(seconds.parse()?)),
-        see: &mut |_| (),
-        changed: &mut |_, _| (),
-    };
-    println!("{}", serde_json::to_string_pretty(&run(&mut bridge, observe)?)?);
+    Ok(spaces)
+}
+
+/// Sends at this rate until it is stopped.
+fn send(socket: &UdpSocket, bits_per_s: f64, stop: &AtomicBool) {
+    let burst = Duration::from_secs_f64(f64::from(BURST) * FRAME_BITS / bits_per_s);
+    let mut due = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        while Instant::now() < due {
+            std::hint::spin_loop();
+        }
+        // What the socket has no room for is not sent: the queue stays full for longer than that.
+        (0..BURST).for_each(|_| drop(socket.send(&[0; PAYLOAD])));
+        due = (due + burst).max(Instant::now() - burst * 8);
+    }
+}
+
+fn failed(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn measure(seconds: f64, settings: Settings) -> Result<Outcome, Failure> {
+    let [sender, middle, receiver] = wires()?;
+    let cpus = std::thread::available_parallelism()?.get();
+    let sink = receiver.run(|| UdpSocket::bind((RECEIVER, 9)))?;
+    let bits_per_s = settings.rate.nominal() as f64 * OVERLOAD;
+    let stop = Arc::new(AtomicBool::new(false));
+    let socket = sender.run(|| {
+        let socket = UdpSocket::bind((SENDER, 0))?;
+        socket.connect((RECEIVER, 9)).map(|()| socket)
+    })?;
+    let stopped = stop.clone();
+    let traffic = sender.spawn("traffic", move || {
+        let _ = thread::pin_to(0);
+        send(&socket, bits_per_s, &stopped);
+    })?;
+    let link = middle.spawn("bottleneck", move || -> Result<Outcome, String> {
+        thread::pin_to(cpus - 1).map_err(failed)?;
+        let ports = [
+            Packet::open("m0", 1522, true).map_err(failed)?,
+            Packet::open("m1", 1522, true).map_err(failed)?,
+        ];
+        let pool = Pool::new(chunks_for(&settings), 1522).map_err(failed)?;
+        let mut bridge = Bridge::new(ports.map(|port| Box::new(port) as _), pool, settings, false)?;
+        let observe = Observe {
+            stop: &AtomicBool::new(false),
+            changes: None,
+            interval: Duration::from_secs(1),
+            duration: Some(Duration::from_secs_f64(seconds)),
+            see: &mut |_| (),
+            changed: &mut |_, _| (),
+        };
+        run(&mut bridge, observe).map_err(failed)
+    })?;
+    let outcome = link.join().map_err(|_| "the bottleneck has panicked")?;
+    stop.store(true, Ordering::Relaxed);
+    traffic.join().map_err(|_| "the sender has panicked")?;
+    drop(sink);
+    Ok(outcome?)
+}
+
+fn main() -> Result<(), Failure> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut settings = Settings::default();
+    for (name, value) in [("rate", "1gbit"), ("delay", "1ms"), ("buffer", "1ms"), ("back-rate", "none")] {
+        settings.set(name, value)?;
+    }
+    for word in words.iter().skip(1) {
+        let (name, value) = word.split_once('=').ok_or("a setting is written as NAME=VALUE")?;
+        settings.set(name, value)?;
+    }
+    let rate = settings.rate.nominal();
+    let outcome = measure(words.first().map_or(Ok(10.0), |seconds| seconds.parse())?, settings)?;
+    println!("{}", serde_json::to_string_pretty(&outcome)?);
+    let there = &outcome.directions[0];
+    eprintln!(
+        "{:.1} of {:.1} Mbit/s, {:.0} frames/s; lateness p99 {} ns of a slot of {} ns; {}",
+        there.bits_per_s / 1e6,
+        rate as f64 / 1e6,
+        there.sent as f64 / outcome.duration_s,
+        there.lateness_ns.p99,
+        there.slot_ns,
+        if outcome.valid { "valid" } else { "not valid" }
+    );
     Ok(())
 }

@@ -50,6 +50,9 @@ pub struct View {
     pub queue_bytes: u64,
     /// Time in the queue of packets that the link has taken since the last look.
     pub sojourn_ns: Quantiles,
+    /// All of these times.
+    #[serde(skip)]
+    pub sojourns: Histogram,
     /// Packets that the queue has dropped since the last look.
     pub dropped: u64,
     /// Packets that got CE since the last look.
@@ -70,13 +73,17 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn of(now: Time, ways: &mut [Way<Chunk>; 2]) -> Snapshot {
         let counts = [ways[0].counts(), ways[1].counts()];
-        let view = |way: &mut Way<Chunk>, counts: &Counts| View {
-            rate_bits_per_s: way.bits_per_s(),
-            bits_per_s: 0.0,
-            queue_bytes: counts.queued.bytes,
-            sojourn_ns: Quantiles::of(&way.recent_sojourn()),
-            dropped: counts.dropped_packets(),
-            marked: counts.marked,
+        let view = |way: &mut Way<Chunk>, counts: &Counts| {
+            let sojourns = way.recent_sojourn();
+            View {
+                rate_bits_per_s: way.bits_per_s(),
+                bits_per_s: 0.0,
+                queue_bytes: counts.queued.bytes,
+                sojourn_ns: Quantiles::of(&sojourns),
+                sojourns,
+                dropped: counts.dropped_packets(),
+                marked: counts.marked,
+            }
         };
         let [there, back] = ways;
         let directions = [view(there, &counts[0]), view(back, &counts[1])];
