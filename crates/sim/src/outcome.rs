@@ -58,7 +58,7 @@ pub struct FlowOutcome {
     pub dropped: u64,
     /// Of those that left, with CE.
     pub marked: u64,
-    /// Segments sent again, from the start on, as are those below.
+    /// Segments sent again.
     pub retransmitted: u64,
     /// Recoveries: windows with a loss.
     pub recoveries: u64,
@@ -148,10 +148,14 @@ impl Series {
             })
             .collect()
     }
+
+    /// First second of the first five with an index of at least 0.9, and the smallest index from there on.
+    pub fn convergence(&self) -> Option<(f64, f64)> {
+        convergence(&self.jain_per_second())
+    }
 }
 
-/// First second of the first five with an index of at least 0.9, and the smallest index from there on.
-pub(crate) fn convergence(jain: &[f64]) -> Option<(f64, f64)> {
+fn convergence(jain: &[f64]) -> Option<(f64, f64)> {
     let first = jain.windows(5).position(|five| five.iter().all(|&index| index >= 0.9))?;
     let smallest = jain[first..].iter().copied().fold(1.0, f64::min);
     Some((first as f64, smallest))

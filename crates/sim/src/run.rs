@@ -2,7 +2,7 @@
 
 use weir_queue::Time;
 
-use crate::outcome::{FlowOutcome, GroupOutcome, Outcome, convergence, jain};
+use crate::outcome::{FlowOutcome, GroupOutcome, Outcome, jain};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::world::{Flow, World};
 
@@ -30,7 +30,7 @@ fn outcome(world: World) -> Outcome {
         world.flows.iter().map(|flow| flow_outcome(flow, scenario, time_s)).collect();
     let groups =
         (0..).zip(&scenario.groups).map(|(index, _)| group_outcome(index, &flows, scenario)).collect();
-    let converged = convergence(&world.series.jain_per_second());
+    let converged = world.series.convergence();
     let busy_s = world.link.busy.secs();
     let waiting_s = world.link.idle_with_backlog.secs();
     Outcome {

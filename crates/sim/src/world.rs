@@ -176,6 +176,7 @@ impl World {
         for flow in &mut self.flows {
             flow.meter = FlowMeter { last_departure: self.now, ..FlowMeter::default() };
             flow.warm_delivered = flow.receiver.delivered();
+            flow.sender.counts = Default::default();
         }
     }
 

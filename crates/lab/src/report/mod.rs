@@ -9,6 +9,7 @@
 pub(crate) mod answer;
 pub(crate) mod bars;
 pub(crate) mod block;
+pub(crate) mod boxes;
 mod by_size;
 mod columns;
 mod cost;

@@ -115,6 +115,24 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
+    /// The same of a trial that is computed: what else the machine does is all the same, so that it waits for nobody.
+    pub(crate) fn computed(
+        &mut self,
+        asked: &Asked<'_>,
+        compute: impl FnOnce() -> Result<Trial, RunError>,
+    ) -> Result<Trial, RunError> {
+        if let Some(trial) = self.replay(asked) {
+            return Ok(trial);
+        }
+        let (offered_fps, duration) = asked.load();
+        (self.options.observe)(Event::Trial { offered_fps, duration });
+        let (begin, started) = (Instant::now(), time::now());
+        let mut trial = compute()?;
+        trial.overhead_s = begin.elapsed().as_secs_f64();
+        (trial.started, trial.purpose, trial.key) = (started, asked.purpose(), asked.key());
+        self.keep(trial)
+    }
+
     /// Gives a trial its place in the store, and tells it; unless the run was stopped in it: cut short, it is no
     /// measurement.
     pub(crate) fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {

@@ -14,12 +14,15 @@ use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
+mod history;
+mod mix;
 mod plan;
 mod real;
 mod report;
 mod run;
 
-pub use plan::{Bed, Buffers, Mix, Rtts};
+pub use mix::{Mix, Rtts, Shard};
+pub use plan::{Bed, Buffers};
 
 /// The rig.
 pub(super) struct BuffersRig;
@@ -33,6 +36,10 @@ impl Rig for BuffersRig {
         &[
             ("buffers", include_str!("../../../../../plans/buffers.toml")),
             ("buffers-real", include_str!("../../../../../plans/buffers-real.toml")),
+            ("bbr-vs-cubic", include_str!("../../../../../plans/bbr-vs-cubic.toml")),
+            ("small-buffers", include_str!("../../../../../plans/small-buffers.toml")),
+            ("latency-under-load", include_str!("../../../../../plans/latency-under-load.toml")),
+            ("step", include_str!("../../../../../plans/step.toml")),
         ]
     }
 
@@ -59,7 +66,11 @@ impl Experiment for Buffers {
     }
 
     fn points(&self) -> usize {
-        self.cells().len()
+        self.own_cells().count()
+    }
+
+    fn deviations(&self) -> Vec<String> {
+        self.left_out()
     }
 
     fn without_frames(&self) -> Option<&'static str> {

@@ -8,17 +8,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
 use weir_flows::{Group, Interval, Load, Server};
+use weir_load::histogram::{Histogram, LATENCY_BITS};
 use weir_port::duplex::{Packet, Pool, Port};
-use weir_queue::Time;
+use weir_port::shared::LATENCY_BUCKETS;
 use weir_sim::cc::Name;
-use weir_sim::{GroupOutcome, Scenario, Sojourn, jain};
+use weir_sim::{FlowSeries, GroupOutcome, Scenario, Series, Sojourn, jain};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
+use super::history::History;
 use super::plan::Cell;
 use super::run::Shared;
 use crate::run::RunError;
@@ -105,7 +107,14 @@ fn settings(cell: &Cell<'_>, scenario: &Scenario) -> Result<Settings, RunError> 
 /// A bottleneck that runs in a thread of its own.
 struct Running {
     stop: Arc<AtomicBool>,
-    thread: std::thread::JoinHandle<Result<(Outcome, Vec<Snapshot>), RunError>>,
+    thread: std::thread::JoinHandle<Result<Link, RunError>>,
+}
+
+/// What a bottleneck saw, from this time on.
+struct Link {
+    since: Instant,
+    outcome: Outcome,
+    snapshots: Vec<Snapshot>,
 }
 
 impl Running {
@@ -129,22 +138,26 @@ impl Running {
                 see: &mut |snapshot| seen.push(snapshot.clone()),
                 changed: &mut |_, _| (),
             };
+            let since = Instant::now();
             let outcome = weir_bottleneck::run(&mut bridge, observe).map_err(failed)?;
-            Ok((outcome, seen))
+            Ok(Link { since, outcome, snapshots: seen })
         })?;
         Ok(Running { stop, thread })
     }
 
-    fn end(self) -> Result<(Outcome, Vec<Snapshot>), RunError> {
+    fn end(self) -> Result<Link, RunError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| failed("the bottleneck's thread has panicked"))?
     }
 }
 
 /// Measures a point.
-pub(super) fn measure(cell: &Cell<'_>, scenario: &Scenario, stop: &AtomicBool) -> Result<Shared, RunError> {
+pub(super) fn measure(
+    cell: &Cell<'_>,
+    scenario: &Scenario,
+    stop: &AtomicBool,
+) -> Result<(Shared, History), RunError> {
     let wires = Wires::new(cell.rtts.0.len())?;
-    let (duration, warm_up) = (scenario.duration, scenario.warm_up);
     let link = Running::start(&wires.middle, settings(cell, scenario)?)?;
     let address = format!("{RECEIVER}:5301").parse().expect("an address");
     let server = wires.receiver.run(|| Server::start(address)).map_err(failed)?;
@@ -157,60 +170,116 @@ pub(super) fn measure(cell: &Cell<'_>, scenario: &Scenario, stop: &AtomicBool) -
     let load = Load {
         to: address,
         groups: groups.collect(),
-        duration: Duration::from_nanos(duration.ns()),
+        duration: Duration::from_nanos(scenario.duration.ns()),
         interval: INTERVAL,
         grace: GRACE,
         reset: true,
+        iperf3: false,
         rate: None,
     };
-    let mut intervals: Vec<Interval> = Vec::new();
+    let (mut intervals, mut began) = (Vec::new(), None);
     let flows = wires.sender.run(|| {
-        let mut see = |interval: &Interval| intervals.push(interval.clone());
+        let mut see = |interval: &Interval| {
+            // An interval is seen after its end: the earliest of these times is the nearest to the barrier.
+            let barrier = Instant::now().checked_sub(Duration::from_secs_f64(interval.to_s.max(0.0)));
+            began = [began, barrier].into_iter().flatten().min();
+            intervals.push(interval.clone());
+        };
         weir_flows::run(&load, weir_flows::Observe { stop, see: &mut see })
     });
     drop(server);
-    let (outcome, snapshots) = link.end()?;
+    let link = link.end()?;
     let flows = flows.map_err(failed)?;
-    Ok(shared(cell, scenario, Seen { outcome, snapshots, intervals, flows, warm_up }))
+    let began = began.ok_or_else(|| failed("no interval of the flows was seen: use a longer duration_s"))?;
+    let began_s = began.saturating_duration_since(link.since).as_secs_f64();
+    let seen = Seen { link, began_s, intervals, flows };
+    let series = seen.series();
+    Ok((seen.shared(cell, scenario, &series), History::of(&series, scenario)))
 }
 
 /// What was seen of a point.
 struct Seen {
-    outcome: Outcome,
-    snapshots: Vec<Snapshot>,
+    link: Link,
+    /// The flows' barrier by the bottleneck's clock.
+    began_s: f64,
     intervals: Vec<Interval>,
     flows: weir_flows::Outcome,
-    warm_up: Time,
 }
 
-fn shared(cell: &Cell<'_>, scenario: &Scenario, seen: Seen) -> Shared {
-    let Seen { outcome, snapshots, intervals, flows, warm_up } = seen;
-    let [there, _] = &outcome.directions;
-    // Both series end with the flows; from the end, because the bottleneck had begun before them.
-    let counted = intervals.iter().filter(|one| one.from_s >= warm_up.secs());
-    let counted: Vec<&Interval> = counted.collect();
-    let mut own = vec![0.0; flows.flows.len()];
-    for interval in &counted {
-        own.iter_mut().zip(&interval.goodput_bits_per_s).for_each(|(sum, rate)| *sum += rate);
+impl Seen {
+    /// What the bottleneck saw in this time of the flows.
+    fn snapshots(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &Snapshot> {
+        let middle = move |one: &&Snapshot| {
+            let middle_s = one.at_s - self.began_s - INTERVAL.as_secs_f64() / 2.0;
+            (from_s..to_s).contains(&middle_s)
+        };
+        self.link.snapshots.iter().filter(middle)
     }
-    own.iter_mut().for_each(|sum| *sum /= counted.len().max(1) as f64);
-    let rate = scenario.rate.first() as f64;
-    // The bytes on the link of intervals that were busy from beginning to end.
-    let busy = snapshots.iter().map(|one| one.directions[0].bits_per_s).filter(|bits| *bits > 0.0);
-    let busy: Vec<f64> = busy.collect();
-    let middle =
-        busy.get(busy.len().saturating_sub(counted.len() + 1)..busy.len().saturating_sub(1)).unwrap_or(&[]);
-    let s = |ns: u64| ns as f64 / 1e9;
-    let sojourn = there.sojourn_ns;
+
+    /// The flows in the order of their groups, as of a simulation.
+    fn series(&self) -> Series {
+        let end_s = self.intervals.last().map_or(0.0, |last| last.to_s);
+        let mut order: Vec<usize> = (0..self.flows.flows.len()).collect();
+        order.sort_by_key(|&flow| self.flows.flows[flow].group);
+        let of = |flow: &usize| {
+            let info = |of: fn(&weir_flows::Info) -> f64| {
+                self.intervals.iter().map(|one| one.info.get(*flow).map_or(0.0, of)).collect()
+            };
+            FlowSeries {
+                bits_per_s: self.intervals.iter().map(|one| one.goodput_bits_per_s[*flow]).collect(),
+                cwnd: info(|info| f64::from(info.cwnd)),
+                srtt_s: info(|info| f64::from(info.rtt_us) / 1e6),
+            }
+        };
+        let queue = self.snapshots(0.0, end_s).map(|one| one.directions[0].queue_bytes);
+        let mut queue_bytes: Vec<u64> = queue.collect();
+        queue_bytes.resize(self.intervals.len(), 0);
+        Series { interval_s: INTERVAL.as_secs_f64(), queue_bytes, flows: order.iter().map(of).collect() }
+    }
+
+    fn shared(&self, cell: &Cell<'_>, scenario: &Scenario, series: &Series) -> Shared {
+        let (warm_up_s, end_s) = (scenario.warm_up.secs(), scenario.duration.secs());
+        let first = self.intervals.iter().position(|one| one.from_s >= warm_up_s - 1e-3).unwrap_or(0);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let own: Vec<f64> = series.flows.iter().map(|flow| mean(&flow.bits_per_s[first..])).collect();
+        let on_link: Vec<f64> =
+            self.snapshots(warm_up_s, end_s).map(|one| one.directions[0].bits_per_s).collect();
+        let mut sojourns = Histogram::new(LATENCY_BITS, LATENCY_BUCKETS);
+        self.snapshots(warm_up_s, end_s).for_each(|one| sojourns.add(one.directions[0].sojourns.counts()));
+        let sojourn = |p| sojourns.percentile(p) as f64 / 1e9;
+        let there = &self.link.outcome.directions[0];
+        let converged = series.convergence();
+        Shared {
+            utilisation: mean(&on_link) / scenario.rate.first() as f64,
+            idle_empty: 0.0,
+            jain: jain(own.iter().copied()),
+            jain_least: converged.map(|(_, least)| least),
+            convergence_s: converged.map(|(first, _)| first),
+            sojourn: Sojourn {
+                p1_s: sojourn(0.01),
+                p50_s: sojourn(0.5),
+                p95_s: sojourn(0.95),
+                p99_s: sojourn(0.99),
+                max_s: sojourn(1.0),
+                ..Sojourn::default()
+            },
+            groups: groups(cell, &own),
+            loss: there.dropped.values().sum::<u64>() as f64 / there.entered.max(1) as f64,
+            stalled: self.flows.stalled.len(),
+            invalid: self.link.outcome.invalid.clone(),
+            mathis: None,
+            responses: Vec::new(),
+        }
+    }
+}
+
+/// The groups, from the rates of all flows in their order.
+fn groups(cell: &Cell<'_>, own: &[f64]) -> Vec<GroupOutcome> {
     let total: f64 = own.iter().sum();
-    let groups = (0..).zip(cell.groups()).map(|(number, (count, cc, rtt_ms)): (u32, _)| {
-        let rates: Vec<f64> = flows
-            .flows
-            .iter()
-            .zip(&own)
-            .filter(|(flow, _)| flow.group == number)
-            .map(|(_, rate)| *rate)
-            .collect();
+    let mut flows = own;
+    let of = |(count, cc, rtt_ms): (u32, Name, f64)| {
+        let (rates, rest) = flows.split_at(flows.len().min(count as usize));
+        flows = rest;
         let sum: f64 = rates.iter().sum();
         let share = sum / total.max(1.0);
         GroupOutcome {
@@ -218,29 +287,12 @@ fn shared(cell: &Cell<'_>, scenario: &Scenario, seen: Seen) -> Shared {
             flows: count,
             rtt_s: rtt_ms / 1e3,
             share,
-            share_of_fair: share * flows.flows.len() as f64 / f64::from(count.max(1)),
+            share_of_fair: share * own.len() as f64 / f64::from(count.max(1)),
             jain: jain(rates.iter().copied()),
             goodput_bits_per_s: sum / f64::from(count.max(1)),
             loss: 0.0,
             marks: 0.0,
         }
-    });
-    Shared {
-        utilisation: middle.iter().sum::<f64>() / middle.len().max(1) as f64 / rate,
-        idle_empty: 0.0,
-        jain: jain(own.iter().copied()),
-        jain_least: None,
-        convergence_s: None,
-        sojourn: Sojourn {
-            p50_s: s(sojourn.p50),
-            p95_s: s(sojourn.p95),
-            p99_s: s(sojourn.p99),
-            max_s: s(sojourn.max),
-            ..Sojourn::default()
-        },
-        groups: groups.collect(),
-        loss: there.dropped.values().sum::<u64>() as f64 / there.entered.max(1) as f64,
-        stalled: flows.stalled.len(),
-        invalid: outcome.invalid,
-    }
+    };
+    cell.groups().into_iter().map(of).collect()
 }

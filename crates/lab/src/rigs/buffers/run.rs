@@ -1,12 +1,17 @@
 //! Simulates, or measures, each point of the grid, once for each seed.
 
-use serde::{Deserialize, Serialize};
-use weir_sim::{GroupOutcome, Outcome, Sojourn};
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use weir_sim::{GroupOutcome, Outcome, Scenario, Sojourn};
+
+use super::history::{History, Response};
 use super::plan::{Bed, Buffers, Cell};
 use super::{real, report};
 use crate::figure::{figure, unit};
-use crate::record::{Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial};
+use crate::record::{
+    Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict,
+};
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError, Running};
 use crate::run_data::MEASURES;
@@ -31,6 +36,42 @@ pub(super) struct Shared {
     /// Why the figures of a real bed do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) invalid: Vec<String>,
+    /// Of Reno alone: K of Mathis' formula, rate = segment / round trip * K / sqrt(p).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mathis: Option<Mathis>,
+    /// What followed each change of the rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) responses: Vec<Response>,
+}
+
+/// K of Mathis' formula by two meanings of p.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Mathis {
+    /// Windows halved, per segment sent.
+    pub(super) by_halvings: f64,
+    /// Segments dropped, per segment sent.
+    pub(super) by_losses: f64,
+}
+
+impl Mathis {
+    /// `None` if there are other senders than Reno, or nothing was lost.
+    fn of(outcome: &Outcome, scenario: &Scenario) -> Option<Mathis> {
+        let sum = |of: fn(&weir_sim::FlowOutcome) -> u64| outcome.flows.iter().map(of).sum::<u64>() as f64;
+        let (sent, drops) = (sum(|flow| flow.offered), sum(|flow| flow.dropped));
+        let halvings = sum(|flow| flow.recoveries);
+        let flows = outcome.flows.len() as f64;
+        if outcome.groups.iter().any(|group| group.cc != "reno") || halvings == 0.0 || drops == 0.0 {
+            return None;
+        }
+        let rtt = |group: &GroupOutcome| group.rtt_s * f64::from(group.flows);
+        let rtt_s = outcome.groups.iter().map(rtt).sum::<f64>() / flows + outcome.sojourn.mean_s;
+        let time_s = (scenario.duration - scenario.warm_up).secs();
+        let window = (sent - drops) / flows / time_s * rtt_s;
+        Some(Mathis {
+            by_halvings: window * (halvings / sent).sqrt(),
+            by_losses: window * (drops / sent).sqrt(),
+        })
+    }
 }
 
 impl Detail for Shared {
@@ -38,9 +79,11 @@ impl Detail for Shared {
 }
 
 impl Shared {
-    fn of(outcome: Outcome) -> Shared {
+    fn of(outcome: Outcome, scenario: &Scenario) -> Shared {
         let sum = |of: fn(&weir_sim::FlowOutcome) -> u64| outcome.flows.iter().map(of).sum::<u64>() as f64;
         Shared {
+            mathis: Mathis::of(&outcome, scenario),
+            responses: Response::all(&outcome.series, scenario),
             utilisation: outcome.utilisation,
             idle_empty: outcome.idle_empty,
             jain: outcome.jain,
@@ -57,27 +100,13 @@ impl Shared {
 
 impl Simulating<'_> {
     pub(super) fn all_cells(self) -> Result<(), RunError> {
-        let cells = self.experiment.cells();
-        cells.iter().enumerate().try_for_each(|(index, cell)| self.cell(cell, index, cells.len()))
+        let count = self.experiment.own_cells().count();
+        self.experiment.own_cells().try_for_each(|(index, cell)| self.cell(&cell, index, count))
     }
 
     fn cell(&self, cell: &Cell<'_>, index: usize, count: usize) -> Result<(), RunError> {
         let grid = self.experiment;
-        let mut settings = vec![
-            (MEASURES, report::ID.to_string()),
-            ("queue", cell.queue.to_string()),
-            ("buffer_bdp", cell.buffer_bdp.to_string()),
-            ("flows", cell.flows.to_string()),
-            ("mix", cell.mix.to_string()),
-            ("rtt_ms", cell.rtts.to_string()),
-            ("rate", grid.rate_bits_per_s.to_string()),
-            ("duration_s", grid.duration.as_secs_f64().to_string()),
-        ];
-        // Points of earlier records were all simulated, and did not say so.
-        if cell.bed == Bed::Real {
-            settings.push((report::BED, "real".to_string()));
-        }
-        let mut point: Point = self.point(index, cell.queue, settings);
+        let mut point: Point = self.point(index, cell.queue, settings(grid, cell));
         let kept = self.resumed.enter(&mut point, self.store)?;
         (self.options.observe)(Event::Point { index: Some(index), count, point: &point });
         let mut series = Series::new(self, &point, kept);
@@ -86,38 +115,87 @@ impl Simulating<'_> {
             // The same numbers for all points: they differ by their settings alone.
             let scenario = grid.scenario(cell, self.settings.seed ^ u64::from(number));
             let asked = Asked::Named(format!("seed {number}"), Purpose::Procedure, grid.duration);
-            let trial = series.one(&asked, |_| {
-                let shared = match cell.bed {
-                    Bed::Simulated => {
-                        let outcome = scenario.run().map_err(|error| RunError::Search(error.to_string()))?;
-                        Shared::of(outcome)
-                    }
-                    Bed::Real => real::measure(cell, &scenario, self.options.stop)?,
-                };
-                let trial = Trial { duration_s: grid.duration.as_secs_f64(), ..Trial::default() };
-                Ok(trial.with_detail(&shared))
-            })?;
+            let kept = |(shared, history): (Shared, History)| {
+                let verdict = if shared.invalid.is_empty() { Verdict::Valid } else { Verdict::Invalid };
+                let (duration_s, reasons) = (grid.duration.as_secs_f64(), shared.invalid.clone());
+                let trial = Trial { duration_s, verdict, reasons, ..Trial::default() };
+                let trial = trial.with_detail(&shared);
+                // One series is enough to look at.
+                if number == 1 { trial.with_detail(&history) } else { trial }
+            };
+            let trial = match cell.bed {
+                Bed::Simulated => series.computed(&asked, || simulate(&scenario).map(kept)),
+                Bed::Real => {
+                    series.one(&asked, |_| real::measure(cell, &scenario, self.options.stop).map(kept))
+                }
+            }?;
             found.extend(trial.detail::<Shared>());
         }
-        self.close(&point, result(grid, &found))
+        self.close(&point, result(grid, cell.bed, &found))
     }
 }
 
-fn result(grid: &Buffers, found: &[Shared]) -> PointResult {
+fn simulate(scenario: &Scenario) -> Result<(Shared, History), RunError> {
+    let outcome = scenario.run().map_err(|error| RunError::Search(error.to_string()))?;
+    let history = History::of(&outcome.series, scenario);
+    Ok((Shared::of(outcome, scenario), history))
+}
+
+/// What a point is, in records.
+fn settings(grid: &Buffers, cell: &Cell<'_>) -> Vec<(&'static str, String)> {
+    let mut settings = vec![
+        (MEASURES, report::ID.to_string()),
+        ("queue", cell.queue.to_string()),
+        ("buffer_bdp", cell.buffer_bdp.to_string()),
+        ("flows", cell.flows.to_string()),
+        ("mix", cell.mix.to_string()),
+        ("rtt_ms", cell.rtts.to_string()),
+        ("rate", grid.rate_bits_per_s.to_string()),
+        ("duration_s", grid.duration.as_secs_f64().to_string()),
+    ];
+    // Points of earlier records had none of these, and did not say so.
+    if cell.bed == Bed::Real {
+        settings.push((report::BED, "real".to_string()));
+    }
+    if grid.per_sqrt_flows {
+        settings.push((report::PER_SQRT, "true".to_string()));
+    }
+    if !grid.rate_changes.is_empty() {
+        let change = |(at, rate): &(Duration, u64)| format!("{} s: {rate}", at.as_secs_f64());
+        let changes: Vec<String> = grid.rate_changes.iter().map(change).collect();
+        settings.push(("rate_changes", changes.join(", ")));
+    }
+    settings
+}
+
+fn result(grid: &Buffers, bed: Bed, all: &[Shared]) -> PointResult {
+    // What a disturbed bottleneck has shown is no figure.
+    let found: Vec<Shared> = all.iter().filter(|shared| shared.invalid.is_empty()).cloned().collect();
+    let found = &found[..];
     let first = |shared: &Shared| shared.groups.first().map(|group| group.share);
-    let figures = vec![
+    let mut figures = vec![
         of(report::UTILISATION, unit::RATIO, found, |shared| Some(shared.utilisation)),
         of(report::JAIN, unit::RATIO, found, |shared| Some(shared.jain)),
         of("least Jain's index of a second", unit::RATIO, found, |shared| shared.jain_least),
-        of("share of the first group", unit::RATIO, found, first),
+        of(report::FIRST_SHARE, unit::RATIO, found, first),
         of("median sojourn", unit::SECONDS, found, |shared| Some(shared.sojourn.p50_s)),
         of(report::SOJOURN, unit::SECONDS, found, |shared| Some(shared.sojourn.p99_s)),
         of("loss", unit::RATIO, found, |shared| Some(shared.loss)),
-        of("convergence", unit::SECONDS, found, |shared| shared.convergence_s),
+        of(report::CONVERGENCE, unit::SECONDS, found, |shared| shared.convergence_s),
     ];
-    let stalled: usize = found.iter().map(|shared| shared.stalled).sum();
-    let stalled = (stalled > 0).then(|| format!("{stalled} flows stalled in {} trials.", found.len()));
-    let invalid = found.iter().filter(|shared| !shared.invalid.is_empty());
+    if found.iter().any(|shared| shared.mathis.is_some()) {
+        let k = |value: fn(&Mathis) -> f64| {
+            let values = found.iter().filter_map(|shared| shared.mathis.as_ref().map(value));
+            values.collect::<Vec<f64>>()
+        };
+        let (halvings, losses) = (k(|mathis| mathis.by_halvings), k(|mathis| mathis.by_losses));
+        figures.push(figure(report::K_HALVINGS, unit::TIMES, Statistic::Median, halvings));
+        figures.push(figure(report::K_LOSSES, unit::TIMES, Statistic::Median, losses));
+    }
+    figures.extend(Response::figures(found.iter().map(|shared| &shared.responses[..])));
+    let stalled: usize = all.iter().map(|shared| shared.stalled).sum();
+    let stalled = (stalled > 0).then(|| format!("{stalled} flows stalled in {} trials.", all.len()));
+    let invalid = all.iter().filter(|shared| !shared.invalid.is_empty());
     let invalid =
         invalid.map(|shared| format!("A trial on the real bed is invalid: {}.", shared.invalid.join("; ")));
     let irregular: Vec<String> = stalled.into_iter().chain(invalid).collect();
@@ -132,7 +210,11 @@ fn result(grid: &Buffers, found: &[Shared]) -> PointResult {
         irregular,
         ..ProcedureResult::default()
     };
-    PointResult::without_search("simulated", procedure)
+    let means = match bed {
+        Bed::Simulated => "simulation",
+        Bed::Real => "the kernel's TCP",
+    };
+    PointResult::without_search(means, procedure)
 }
 
 fn of(name: &str, unit: &str, found: &[Shared], value: fn(&Shared) -> Option<f64>) -> Figure {
