@@ -27,6 +27,7 @@ pub mod rig;
 pub mod rigs;
 pub mod run;
 pub mod run_data;
+pub mod shards;
 pub mod store;
 mod tables;
 pub mod time;

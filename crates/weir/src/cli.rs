@@ -32,7 +32,7 @@ pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setu
 pub(crate) use mail::Mail;
 pub(crate) use node::{NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
-    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Report, RunId, Show, Side, Trend,
+    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunId, Show, Side, Trend,
 };
 pub(crate) use run::{PlanCommand, Run, Sets};
 
@@ -100,6 +100,10 @@ pub(crate) enum Command {
     /// the textfile collector of node_exporter. markdown, latex, tabular: the tables that the RFCs ask for. svg: the drawings of
     /// the report.
     Export(Export),
+    /// Make one run of the shards of a plan that `weir run --shard` measured, here or on other machines
+    ///
+    /// The shards must have the same plan, seed and version, and none may be missing. The whole run is kept like any other.
+    Merge(Merge),
     /// Say for each point whether later runs are faster or slower than the first, or that no difference is shown
     ///
     /// Points are matched by their settings; a setting that each run has a single value of may differ. The ratio of

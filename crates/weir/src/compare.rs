@@ -1,7 +1,6 @@
 //! `weir compare`: later runs against the first.
 
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use weir_config::plain;
@@ -77,7 +76,7 @@ fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
 
 fn one(side: &Side, store: Option<&Store>, plan: Option<&str>) -> Result<RunData> {
     match (side, store) {
-        (Side::File(path), _) => exported(path),
+        (Side::File(path), _) => records::exported(path),
         (Side::Number(id), Some(store)) => records::find(store, cli::RunId::Number(*id)),
         (Side::Last, Some(store)) => records::find(store, cli::RunId::Number(last_complete(store, plan)?)),
         (_, None) => unreachable!("opened for these"),
@@ -91,15 +90,6 @@ fn last_complete(store: &Store, plan: Option<&str>) -> Result<i64> {
     let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
     let found = runs.iter().rev().find(is_it);
     found.map(|run| run.id).with_context(|| format!("no complete run{of} was kept: see `weir list`"))
-}
-
-/// A run as `weir show --json` writes it.
-fn exported(path: &Path) -> Result<RunData> {
-    let name = path.display();
-    let text = std::fs::read(path)
-        .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
-    serde_json::from_slice(&text)
-        .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
 }
 
 fn check_complete(data: &RunData) -> Result<()> {

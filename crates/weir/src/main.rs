@@ -115,6 +115,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Show(arguments) => records::show(&arguments, &mut out),
         Command::Export(arguments) => records::export(&arguments, &mut out),
         Command::Trend(arguments) => records::trend(&arguments, &mut out),
+        Command::Merge(arguments) => records::merge(&arguments, &mut out),
         Command::Report(arguments) => records::report(&arguments, &mut out),
         Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets, &mut out),
         Command::Plan(PlanCommand::List) => list_plans(&mut out),

@@ -63,6 +63,31 @@ pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()
     Ok(writeln!(out, "{}", path.display())?)
 }
 
+/// Shards as one run, which is kept.
+pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
+    let shards = arguments.files.iter().map(|path| exported(path)).collect::<Result<Vec<_>>>()?;
+    let whole = weir_lab::shards::merge(&shards)?;
+    let store = open(&arguments.store)?;
+    let id = weir_lab::shards::keep(&whole, &store)?;
+    let data = store.run_data(id)?;
+    let text = match arguments.json {
+        true => export::json(&data) + "\n",
+        false => plain(&export::answer(&data, say::columns())).into_owned(),
+    };
+    out.write_all(text.as_bytes())?;
+    say::say(&format!("{} shards are run {id}: `weir report {id}` writes its report", shards.len()));
+    Ok(())
+}
+
+/// A run as `weir show --json` writes it.
+pub(crate) fn exported(path: &Path) -> Result<RunData> {
+    let name = path.display();
+    let text = std::fs::read(path)
+        .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
+}
+
 pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()> {
     let data = find(&open_to_read(&arguments.store)?, arguments.run)?;
     if let ExportFormat::Svg = arguments.format {

@@ -31,8 +31,8 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
 /// Runs one plan, or two alternately; the number of the run and how it went.
 fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     // A wrong plan is reported before anything else is done.
-    let plans =
-        arguments.plans.iter().map(|name| arguments.sets.load(name)).collect::<Result<Vec<_>, _>>()?;
+    let changes = arguments.changes();
+    let plans = arguments.plans.iter().map(|name| changes.load(name)).collect::<Result<Vec<_>, _>>()?;
     let place = Place::of(arguments.report.as_deref(), &arguments.store)?;
     if !arguments.no_report {
         place.check()?;

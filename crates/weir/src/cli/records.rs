@@ -141,6 +141,23 @@ pub(crate) enum ExportFormat {
     Svg,
 }
 
+/// `weir merge`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  seq 8 | xargs -P 8 -I{} sh -c 'weir run buffers --shard {}/8 --seed 7 --store {}.db --no-report --json > {}.json'
+  weir merge *.json && weir report last")]
+pub(crate) struct Merge {
+    /// What `weir run --shard I/N --json` or `weir show ID --json` wrote, one file for each shard
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Write the whole run as JSON to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `weir compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -18,6 +18,7 @@ Examples:
   weir run rfc2544 --short                         every procedure of RFC 2544 in minutes
   weir run mine.toml --seed 7 --report mine.html   my own plan
   weir run repeat quick --times 6                  how far six runs agree in each figure
+  weir run buffers --shard 3/8 --seed 7            a part of a grid; `weir merge` puts the parts together
   weir run --resume last                           the rest of a run that was interrupted
   weir run quick --against 3 --fail-on slower      after a change: exit code 4 if a point is slower than in run 3
   weir run a.toml b.toml --compare                 two plans alternately, six times each
@@ -48,6 +49,10 @@ pub(crate) struct Run {
     pub(crate) resume: Option<RunId>,
     #[command(flatten)]
     pub(crate) sets: Sets,
+    /// Measure only this part of the points, such as 3/8, of an experiment that is cut into shards (`buffers`); `weir merge` makes
+    /// one run of all parts
+    #[arg(long, value_name = "I/N", requires = "seed", conflicts_with_all = ["compare", "resume"])]
+    pub(crate) shard: Option<String>,
     /// Seed of all randomness, so that a run can be repeated [default: a new one, kept in the record]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -87,6 +92,12 @@ impl Run {
             [word, plan] if word == REPEAT && !self.compare => Some(plan),
             _ => None,
         }
+    }
+
+    /// The changes to its plans.
+    pub(crate) fn changes(&self) -> Sets {
+        let shard = self.shard.iter().map(|shard| format!("buffers.shard={shard}"));
+        Sets { sets: self.sets.sets.iter().cloned().chain(shard).collect(), ..self.sets.clone() }
     }
 
     /// What clap cannot see: options that do not go together.

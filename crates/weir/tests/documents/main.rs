@@ -179,7 +179,7 @@ fn check_of_run(words: &[&str]) -> Form {
             "--resume" => return Form::NotHere,
             "--set" => check.extend([word, words.next().expect("a value")]),
             "--seed" | "--report" | "--store" | "--tester" | "--against" | "--fail-on" | "--times"
-            | "--runs" => {
+            | "--runs" | "--shard" => {
                 words.next();
             }
             "--short" => check.push(word),
