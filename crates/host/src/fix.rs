@@ -5,13 +5,15 @@
 //! undo:     newest note first: as it was set -> the value before; otherwise somebody else changed it: left alone, and named
 //! ```
 //! Invariant: nothing is changed before its note is on disk, so that whatever ends the program, [`undo`] finds all. The
-//! first value before a change counts, however often it is applied.
+//! first value before a change counts, however often it is applied. Notes are believed only if nobody but the user of this
+//! process can have written them, if they are of this start of the machine, and if they are about /proc/sys and /sys.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use weir_disk::{Directory, replace_in};
 use weir_port::ethtool;
 
 use crate::{Fix, Host};
@@ -45,6 +47,14 @@ pub enum FixError {
         /// What is wrong in it.
         source: serde_json::Error,
     },
+    /// It names something else than settings.
+    #[error("{}: {setting} is no setting of /proc/sys or /sys: weir did not write this; look at the file and remove it", path.display())]
+    NoSetting {
+        /// Which file.
+        path: PathBuf,
+        /// What it names.
+        setting: String,
+    },
 }
 
 /// A change that was made.
@@ -54,6 +64,14 @@ struct Note {
     fix: Fix,
     /// The same with the value before.
     before: Fix,
+}
+
+/// The notes in a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Notes {
+    /// The start of the machine: none of the changes outlives it.
+    boot: String,
+    notes: Vec<Note>,
 }
 
 /// Where notes of changes are kept.
@@ -89,23 +107,37 @@ impl Undo {
         &self.path
     }
 
-    fn read(&self) -> Result<Vec<Note>, FixError> {
-        let text = match fs::read_to_string(&self.path) {
+    fn read(&self, host: &Host) -> Result<Vec<Note>, FixError> {
+        let own = Directory::of(&self.path).and_then(|(directory, name)| directory.read_own(&name));
+        let bytes = match own {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|source| self.failed(source))?,
         };
-        serde_json::from_str(&text).map_err(|source| FixError::Form { path: self.path.clone(), source })
+        let form = |source| FixError::Form { path: self.path.clone(), source };
+        let Notes { boot, notes } = serde_json::from_slice(&bytes).map_err(form)?;
+        if boot != boot_of(host) {
+            return Ok(Vec::new());
+        }
+        let other = notes.iter().flat_map(|note| [&note.fix, &note.before]).find(|fix| !is_setting(fix));
+        if let Some(other) = other {
+            return Err(FixError::NoSetting { path: self.path.clone(), setting: other.place().to_string() });
+        }
+        Ok(notes)
     }
 
-    fn write(&self, notes: &[Note]) -> Result<(), FixError> {
+    fn write(&self, host: &Host, notes: &[Note]) -> Result<(), FixError> {
         if notes.is_empty() {
             return match fs::remove_file(&self.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(error)),
                 _ => Ok(()),
             };
         }
-        let text = serde_json::to_string_pretty(notes).expect("texts and numbers");
-        weir_disk::replace(&self.path, text.as_bytes(), 0o600).map_err(|source| self.failed(source))
+        let notes = Notes { boot: boot_of(host), notes: notes.to_vec() };
+        let text = serde_json::to_string_pretty(&notes).expect("texts and numbers");
+        // Of the user of this process, also under sudo: who called it may not write what root undoes.
+        let written = Directory::of(&self.path)
+            .and_then(|(directory, name)| replace_in(&directory, &name, text.as_bytes(), 0o600));
+        written.map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: io::Error) -> FixError {
@@ -118,7 +150,7 @@ impl Undo {
 /// # Errors
 /// The first that fails ends it; what was made before stays and is noted.
 pub fn apply(host: &Host, fixes: &[Fix], undo: &Undo) -> Result<(), FixError> {
-    let mut notes = undo.read()?;
+    let mut notes = undo.read(host)?;
     for fix in fixes {
         let before = now(host, fix).map_err(|source| write_failed(fix, source))?;
         if before == *fix {
@@ -128,7 +160,7 @@ pub fn apply(host: &Host, fixes: &[Fix], undo: &Undo) -> Result<(), FixError> {
             Some(note) => note.fix = fix.clone(),
             None => notes.push(Note { fix: fix.clone(), before }),
         }
-        undo.write(&notes)?;
+        undo.write(host, &notes)?;
         set(host, fix).map_err(|source| write_failed(fix, source))?;
     }
     Ok(())
@@ -140,7 +172,7 @@ pub fn apply(host: &Host, fixes: &[Fix], undo: &Undo) -> Result<(), FixError> {
 /// # Errors
 /// The first that fails ends it; it and those before it stay noted.
 pub fn undo(host: &Host, undo: &Undo) -> Result<Vec<Undone>, FixError> {
-    let mut notes = undo.read()?;
+    let mut notes = undo.read(host)?;
     let mut done = Vec::new();
     while let Some(note) = notes.last() {
         let now = now(host, &note.fix).map_err(|source| write_failed(&note.before, source))?;
@@ -154,9 +186,25 @@ pub fn undo(host: &Host, undo: &Undo) -> Result<Vec<Undone>, FixError> {
             now => Undone::Changed { command, now: now.command() },
         });
         notes.pop();
-        undo.write(&notes)?;
+        undo.write(host, &notes)?;
     }
     Ok(done)
+}
+
+/// Names this start of the machine.
+fn boot_of(host: &Host) -> String {
+    host.text("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// Whether it changes nothing but a setting of the kernel, or of a NIC.
+fn is_setting(fix: &Fix) -> bool {
+    match fix {
+        Fix::File { path, .. } => {
+            let is_below = ["/proc/sys/", "/sys/"].iter().any(|root| path.starts_with(root));
+            is_below && !Path::new(path).components().any(|part| part == Component::ParentDir)
+        }
+        Fix::Rings { .. } => true,
+    }
 }
 
 /// The fix that would set what is there.
@@ -199,6 +247,8 @@ fn write_failed(fix: &Fix, source: io::Error) -> FixError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A machine with these settings, and where its notes are.
@@ -264,7 +314,7 @@ mod tests {
         let error = apply(&host, &[file(BACKLOG, "4096"), gone], &notes).unwrap_err().to_string();
         assert!(error.starts_with("sysctl -w net.core.nothing='1': No such file"), "{error}");
         assert_eq!(
-            notes.read().unwrap().len(),
+            notes.read(&host).unwrap().len(),
             1,
             "what was made before is noted, what cannot be read is not"
         );
@@ -279,6 +329,62 @@ mod tests {
         fs::write(notes.path(), "{\"some\": \"other\"}").unwrap();
         let error = undo(&host, &notes).unwrap_err().to_string();
         assert!(error.contains("undo.json") && error.contains("look at the values"), "{error}");
+        fs::remove_dir_all(root).unwrap();
+    }
+    /// What others could have written as root undoes it, wherever it lies.
+    #[test]
+    fn notes_that_others_can_have_written_are_not_believed() {
+        let (root, host, notes) = machine("planted", &[(BACKLOG, "128"), ("/etc/secret", "kept")]);
+        apply(&host, &[file(BACKLOG, "4096")], &notes).unwrap();
+        let good = fs::read_to_string(notes.path()).unwrap();
+        let refused = |message: &str| {
+            let error = undo(&host, &notes).unwrap_err().to_string();
+            assert!(error.contains(message) && error.contains("undo.json"), "{error}");
+            let error = apply(&host, &[file(BACKLOG, "8192")], &notes).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        };
+
+        for (name, message) in
+            [("/etc/secret", "/etc/secret is no setting"), ("/proc/sys/../../etc/secret", "is no setting")]
+        {
+            fs::write(notes.path(), good.replace(BACKLOG, name).replace("4096", "kept")).unwrap();
+            refused(message);
+        }
+        fs::write(notes.path(), &good).unwrap();
+        fs::set_permissions(notes.path(), fs::Permissions::from_mode(0o666)).unwrap();
+        refused("others may write to it");
+        fs::set_permissions(notes.path(), fs::Permissions::from_mode(0o600)).unwrap();
+        if std::os::unix::fs::chown(notes.path(), Some(12_345), None).is_ok() {
+            refused("it belongs to user 12345");
+        } else {
+            println!("skipped: a file of another user needs root");
+        }
+        fs::remove_file(notes.path()).unwrap();
+        std::os::unix::fs::symlink(root.join("etc/secret"), notes.path()).unwrap();
+        refused("symbolic link");
+        fs::remove_file(notes.path()).unwrap();
+        let pipe = std::ffi::CString::new(notes.path().as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: a path that ends with a zero and lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        refused("it is no file");
+        assert_eq!([BACKLOG, "/etc/secret"].map(|path| host.text(path).unwrap()), ["4096", "kept"]);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn notes_of_an_earlier_start_of_the_machine_are_past() {
+        let boot = "/proc/sys/kernel/random/boot_id";
+        let (root, host, notes) = machine("boot", &[(BACKLOG, "128"), (boot, "one")]);
+        apply(&host, &[file(BACKLOG, "4096")], &notes).unwrap();
+        // It has been started again, and somebody has chosen the same value.
+        fs::write(host.place(boot), "two").unwrap();
+        assert_eq!(undo(&host, &notes).unwrap(), []);
+        assert_eq!(host.text(BACKLOG).as_deref(), Some("4096"));
+        apply(&host, &[file(BACKLOG, "8192")], &notes).unwrap();
+        assert_eq!(
+            undo(&host, &notes).unwrap(),
+            [Undone::Restored("sysctl -w net.core.somaxconn='4096'".into())]
+        );
         fs::remove_dir_all(root).unwrap();
     }
 }
