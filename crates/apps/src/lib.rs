@@ -10,6 +10,8 @@
 pub mod client;
 pub mod command;
 pub mod files;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod server;
 pub mod sys;
 mod tally;

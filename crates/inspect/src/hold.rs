@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(3);
+/// What a server says on a connection is read so often before the next one has its turn.
+const READS: usize = 16;
 
 /// Connections to a server.
 pub(crate) struct Held {
@@ -78,7 +80,7 @@ impl Held {
 impl Stream {
     fn is_open(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        loop {
+        for _ in 0..READS {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return false,
                 Ok(_) => self.is_greeted = true,
@@ -86,21 +88,60 @@ impl Stream {
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
         }
+        // It says more than anybody reads: it is open.
+        true
     }
 }
 
 /// One connection from its beginning to its end by the server; false if it was not made, or did not end in time.
 pub(crate) fn whole(to: SocketAddr, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
     let done = || -> io::Result<()> {
         let mut stream = TcpStream::connect_timeout(&to, CONNECT)?;
         stream.set_read_timeout(Some(patience))?;
         let mut bytes = [0; 4096];
-        while stream.read(&mut bytes)? > 0 {}
+        while stream.read(&mut bytes)? > 0 {
+            if Instant::now() >= until {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
         Ok(())
     };
     match done() {
         Ok(()) => true,
         // A server that closes with our bytes unread resets the connection: an end, too.
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that never stops to speak, on each connection.
+    fn talker() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                // Whoever listened has gone: that is no mistake of the test.
+                thread::spawn(move || drop(io::copy(&mut io::repeat(b'x'), &mut stream.unwrap())));
+            }
+        });
+        at
+    }
+
+    #[test]
+    fn a_server_that_never_stops_to_speak_is_left() {
+        let at = talker();
+        let mut held = Held::none(at);
+        held.up_to(2).unwrap();
+        while held.greeted() < 2 {
+            assert_eq!((held.look(), held.closed), (2, 0));
+        }
+        assert!(!whole(at, Duration::from_millis(200)), "it does not end");
     }
 }

@@ -9,6 +9,8 @@
 //! cannot be read is no evidence: the verdict is then less certain, or unknown.
 
 mod evidence;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod hold;
 mod probe;
 mod sockets;

@@ -294,6 +294,6 @@ impl Ids {
     fn until(&self, later: Ids) -> u64 {
         let most = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
         let most = most.trim().parse().unwrap_or(32_768_u64);
-        if later.0 >= self.0 { later.0 - self.0 } else { later.0 + most - self.0 }
+        if later.0 >= self.0 { later.0 - self.0 } else { (later.0 + most).saturating_sub(self.0) }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn of(pid: u32) -> Vec<Socket> {
     texts.iter().flat_map(|text| text.lines().skip(1).filter_map(line)).collect()
 }
 
-fn line(text: &str) -> Option<Socket> {
+pub(crate) fn line(text: &str) -> Option<Socket> {
     let words: Vec<_> = text.split_ascii_whitespace().collect();
     let port = |at: usize| u16::from_str_radix(words.get(at)?.rsplit_once(':')?.1, 16).ok();
     Some(Socket {

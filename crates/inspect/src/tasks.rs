@@ -149,7 +149,7 @@ fn descriptors(pid: u32) -> impl Iterator<Item = String> {
 }
 
 /// The inode of a socket among them.
-fn socket_inode(descriptor: &str) -> Option<u64> {
+pub(crate) fn socket_inode(descriptor: &str) -> Option<u64> {
     descriptor.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
@@ -160,8 +160,11 @@ pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
 
 /// The fields of /proc/PID/stat behind the name, which may hold any character: the first is the state, the second the parent.
 fn stat(pid: u32) -> Option<Vec<String>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
+    fields(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+pub(crate) fn fields(stat: &str) -> Option<Vec<String>> {
+    let (_, rest) = stat.rsplit_once(')')?;
     Some(rest.split_ascii_whitespace().map(String::from).collect())
 }
 
@@ -220,7 +223,7 @@ fn watches(fdinfo: &str, sockets: &BTreeSet<u64>) -> bool {
 }
 
 /// What the text of /proc/PID/task/TID/syscall says.
-fn wait(text: &str) -> Wait {
+pub(crate) fn wait(text: &str) -> Wait {
     let word = text.split_ascii_whitespace().next();
     let number = match word {
         None => return Wait::Unknown,

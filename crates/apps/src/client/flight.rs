@@ -8,18 +8,18 @@ use crate::server::Reply;
 use crate::sys;
 
 /// A connection.
-pub(super) struct Flight {
+pub(crate) struct Flight {
     socket: OwnedFd,
     /// When it was due, and when it began.
-    pub(super) due: Duration,
-    pub(super) began: Duration,
+    pub(crate) due: Duration,
+    pub(crate) began: Duration,
     asked: bool,
     received: usize,
 }
 
 /// What an event has brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(crate) enum News {
     /// Nothing that ends it.
     None,
     /// The whole reply, for the first time.
@@ -28,6 +28,9 @@ pub(super) enum News {
     End,
     Failed(String),
 }
+
+/// Bytes of a reply, at most: who says more says it for ever.
+const MOST: usize = 1 << 20;
 
 /// What each reply is at least, bytes, and the request for it.
 fn words(reply: Reply) -> (usize, &'static [u8]) {
@@ -41,16 +44,16 @@ fn words(reply: Reply) -> (usize, &'static [u8]) {
 }
 
 impl Flight {
-    pub(super) fn new(socket: OwnedFd, due: Duration, began: Duration) -> Flight {
+    pub(crate) fn new(socket: OwnedFd, due: Duration, began: Duration) -> Flight {
         Flight { socket, due, began, asked: false, received: 0 }
     }
 
-    pub(super) fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
     /// Asks, as soon as there is a connection; false if there is none yet.
-    pub(super) fn ask(&mut self, reply: Reply) -> bool {
+    pub(crate) fn ask(&mut self, reply: Reply) -> bool {
         let (_, request) = words(reply);
         if !self.asked && !request.is_empty() {
             // What goes wrong here is found when the reply is read.
@@ -65,7 +68,7 @@ impl Flight {
     }
 
     /// Reads what there is.
-    pub(super) fn read(&mut self, reply: Reply, ended: bool) -> News {
+    pub(crate) fn read(&mut self, reply: Reply, ended: bool) -> News {
         let (least, _) = words(reply);
         if !self.ask(reply) && !ended {
             return News::None;
@@ -78,6 +81,9 @@ impl Flight {
                 Ok(0) => return News::Failed("short reply".into()),
                 Ok(n) => {
                     self.received += n;
+                    if self.received > MOST {
+                        return News::Failed("endless reply".into());
+                    }
                     if n < buffer.len() && !ended {
                         break;
                     }
@@ -95,7 +101,7 @@ impl Flight {
     }
 
     /// Has it its reply, and is it open, with nothing that has come since?
-    pub(super) fn is_held(&self, reply: Reply) -> bool {
+    pub(crate) fn is_held(&self, reply: Reply) -> bool {
         let mut buffer = [0; 1];
         let found = sys::receive(self.socket.as_fd(), &mut buffer).map_err(|error| error.kind());
         self.received >= words(reply).0 && found.is_err_and(|kind| kind == ErrorKind::WouldBlock)
@@ -103,7 +109,7 @@ impl Flight {
 }
 
 /// What people call an error of a connection.
-pub(super) fn name(error: &io::Error, has_reply: bool) -> String {
+pub(crate) fn name(error: &io::Error, has_reply: bool) -> String {
     match error.raw_os_error() {
         Some(libc::ECONNRESET) if has_reply => "reset after the reply".into(),
         Some(libc::ECONNRESET) => "reset before the reply".into(),
@@ -112,5 +118,24 @@ pub(super) fn name(error: &io::Error, has_reply: bool) -> String {
         Some(libc::EADDRNOTAVAIL) => "no free port (EADDRNOTAVAIL)".into(),
         Some(libc::EMFILE) => "no descriptor left (EMFILE)".into(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_reply_that_does_not_end_is_a_failure() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        let talker = std::thread::spawn(move || while server.write_all(&[b'x'; 4096]).is_ok() {});
+        let mut flight = Flight::new(client.into(), Duration::ZERO, Duration::ZERO);
+        // On a socket that waits, reading goes on for as long as there is something.
+        assert_eq!(flight.read(Reply::Busy, true), News::Failed("endless reply".into()));
+        drop(flight);
+        talker.join().unwrap();
     }
 }

@@ -23,6 +23,12 @@ mod flight;
 mod looping;
 mod schedule;
 
+/// For fuzz targets.
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz {
+    pub(crate) use super::flight::{Flight, News};
+}
+
 use looping::Loop;
 use schedule::Schedule;
 

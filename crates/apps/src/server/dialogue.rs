@@ -50,7 +50,7 @@ impl Reply {
     }
 
     /// Hands out the reply to a request.
-    pub(super) fn with_text<R>(self, request: &[u8], use_it: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn with_text<R>(self, request: &[u8], use_it: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Reply::Busy => use_it(BUSY),
             Reply::Echo => use_it(request),
@@ -72,7 +72,7 @@ enum State {
 
 /// A dialogue.
 #[derive(Debug)]
-pub(super) struct Dialogue {
+pub(crate) struct Dialogue {
     reply: Reply,
     closing: Closing,
     state: State,
@@ -80,7 +80,7 @@ pub(super) struct Dialogue {
 
 /// What a dialogue waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Readable,
     Writable,
     /// Nothing: the connection is to be closed.
@@ -88,16 +88,16 @@ pub(super) enum Next {
 }
 
 impl Dialogue {
-    pub(super) fn new(service: &Service) -> Dialogue {
+    pub(crate) fn new(service: &Service) -> Dialogue {
         Dialogue::of(service.reply, service.closing)
     }
 
-    pub(super) fn of(reply: Reply, closing: Closing) -> Dialogue {
+    pub(crate) fn of(reply: Reply, closing: Closing) -> Dialogue {
         Dialogue { reply, closing, state: State::Asked(Vec::new()) }
     }
 
     /// Goes as far as it can without waiting; on a socket whose calls wait, to its end. An error of the connection ends it.
-    pub(super) fn advance(&mut self, socket: BorrowedFd<'_>) -> Next {
+    pub(crate) fn advance(&mut self, socket: BorrowedFd<'_>) -> Next {
         self.try_advance(socket).unwrap_or_else(|error| match (error.kind(), &self.state) {
             (ErrorKind::WouldBlock, State::Replying(_)) => Next::Writable,
             (ErrorKind::WouldBlock, _) => Next::Readable,

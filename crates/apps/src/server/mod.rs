@@ -33,6 +33,12 @@ mod thread;
 mod tokio;
 mod uring;
 
+/// For fuzz targets.
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz {
+    pub(crate) use super::dialogue::{Dialogue, Next};
+}
+
 pub use dialogue::Reply;
 pub use http::BODY;
 pub(crate) use process::answer;
