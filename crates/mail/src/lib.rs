@@ -12,6 +12,8 @@ mod connection;
 pub mod dns;
 pub mod engine;
 pub mod flood;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod job;
 mod latency;
 mod limits;

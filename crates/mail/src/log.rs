@@ -58,7 +58,7 @@ pub struct Record {
 }
 
 impl Record {
-    fn line(&self, out: &mut Vec<u8>) {
+    pub(crate) fn line(&self, out: &mut Vec<u8>) {
         let Record { recipient, verdict, code, attempts } = self;
         let begin = out.len();
         // Writing to memory does not fail.
@@ -255,7 +255,7 @@ fn lock(file: &File) -> io::Result<bool> {
 }
 
 /// Who is in these lines, and the length of those that are whole.
-fn read(bytes: &[u8], recipients: u64, path: &Path) -> Result<(Done, usize), LogError> {
+pub(crate) fn read(bytes: &[u8], recipients: u64, path: &Path) -> Result<(Done, usize), LogError> {
     let (mut done, mut length, mut bad) = (Done::default(), 0, None);
     for (number, line) in (2..).zip(bytes.split_inclusive(|&byte| byte == b'\n')) {
         let record = Record::parse(line).filter(|record| record.recipient < recipients);

@@ -5,6 +5,9 @@ mod server;
 mod zone;
 
 pub(crate) use resolver::Resolver;
+/// For fuzz targets.
+#[cfg(feature = "fuzz")]
+pub(crate) use resolver::{Judged, additional, judge, servers};
 pub use server::{Listening, NameServer, serve};
 pub use zone::{Zone, domain_name};
 

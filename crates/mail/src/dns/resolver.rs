@@ -90,28 +90,11 @@ impl Resolver {
             Answer::None(cause) => return Err(cause),
         };
         let packet = Packet::parse(&message).map_err(|_| Cause::NoAnswer)?;
-        let mut servers: Vec<(u16, String)> = packet
-            .answers
-            .iter()
-            .filter_map(|record| match &record.rdata {
-                RData::MX(mx) => Some((mx.preference, mx.exchange.to_string())),
-                _ => None,
-            })
-            .collect();
-        servers.sort();
-        servers.truncate(HOSTS);
-        if servers.iter().any(|(_, host)| host.is_empty()) {
-            return Err(Cause::NoMail);
-        }
-        if servers.is_empty() {
-            servers.push((0, domain.to_string()));
-        }
-        let mut ttl_s = packet.answers.iter().map(|record| record.ttl).min().unwrap_or(u32::MAX);
+        let mut ttl_s = ttl_s(&packet);
         let mut found = Vec::new();
-        for (_, host) in servers {
-            let named = packet.additional_records.iter().filter(|record| record.name.to_string() == host);
+        for host in servers(&packet, domain)? {
             let before = found.len();
-            found.extend(named.filter_map(|record| address(&record.rdata)));
+            found.extend(additional(&packet, &host));
             if found.len() == before {
                 ttl_s = ttl_s.min(self.addresses(&host, &mut found).await?);
             }
@@ -128,7 +111,7 @@ impl Resolver {
         };
         let packet = Packet::parse(&message).map_err(|_| Cause::NoAnswer)?;
         found.extend(packet.answers.iter().filter_map(|record| address(&record.rdata)));
-        Ok(packet.answers.iter().map(|record| record.ttl).min().unwrap_or(u32::MAX))
+        Ok(ttl_s(&packet))
     }
 
     async fn ask(&self, name: &str, kind: TYPE) -> Answer {
@@ -202,7 +185,37 @@ async fn receive(socket: Rc<UdpSocket>, waiting: Waiting) {
     }
 }
 
-enum Judged {
+/// The mail servers that an answer names, the preferred first; without any it is the domain itself.
+pub(crate) fn servers(packet: &Packet<'_>, domain: &str) -> Result<Vec<String>, Cause> {
+    let named = packet.answers.iter().filter_map(|record| match &record.rdata {
+        RData::MX(mx) => Some((mx.preference, mx.exchange.to_string())),
+        _ => None,
+    });
+    let mut servers: Vec<(u16, String)> = named.collect();
+    servers.sort();
+    servers.truncate(HOSTS);
+    if servers.iter().any(|(_, host)| host.is_empty()) {
+        return Err(Cause::NoMail);
+    }
+    if servers.is_empty() {
+        servers.push((0, domain.to_string()));
+    }
+    Ok(servers.into_iter().map(|(_, host)| host).collect())
+}
+
+/// Addresses of a server that an answer has beside its name.
+pub(crate) fn additional(packet: &Packet<'_>, host: &str) -> impl Iterator<Item = Ipv4Addr> {
+    let named = packet.additional_records.iter().filter(move |record| record.name.to_string() == host);
+    named.filter_map(|record| address(&record.rdata))
+}
+
+/// For how many seconds an answer is good.
+fn ttl_s(packet: &Packet<'_>) -> u32 {
+    packet.answers.iter().map(|record| record.ttl).min().unwrap_or(u32::MAX)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
     Good,
     Truncated,
     NoDomain,
@@ -211,7 +224,8 @@ enum Judged {
     None,
 }
 
-fn judge(message: Option<&[u8]>, query: &[u8]) -> Judged {
+/// What an answer to a question is worth.
+pub(crate) fn judge(message: Option<&[u8]>, query: &[u8]) -> Judged {
     let packets = message.map(Packet::parse).zip(Packet::parse(query).ok());
     let Some((Ok(message), query)) = packets else { return Judged::None };
     let same = message.id() == query.id()

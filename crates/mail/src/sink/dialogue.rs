@@ -26,7 +26,7 @@ pub struct Faults {
 
 /// What is to be done when the replies are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Read,
     Tls,
     Close,
@@ -42,7 +42,7 @@ enum State {
 }
 
 /// A connection.
-pub(super) struct Dialogue {
+pub(crate) struct Dialogue {
     faults: Faults,
     pipelining: bool,
     tls: bool,
@@ -53,7 +53,7 @@ pub(super) struct Dialogue {
     recipients: u64,
     counts: Received,
     /// To be written.
-    pub(super) out: Vec<u8>,
+    pub(crate) out: Vec<u8>,
 }
 
 /// The end of an empty message.
@@ -62,7 +62,7 @@ const EMPTY: &[u8] = b".\r\n";
 const END: &[u8] = b"\r\n.\r\n";
 
 impl Dialogue {
-    pub(super) fn new(service: &Service, seed: u64) -> Dialogue {
+    pub(crate) fn new(service: &Service, seed: u64) -> Dialogue {
         let mut dialogue = Dialogue {
             faults: service.faults,
             pipelining: service.pipelining,
@@ -83,22 +83,22 @@ impl Dialogue {
         dialogue
     }
 
-    pub(super) fn next(&self) -> Next {
+    pub(crate) fn next(&self) -> Next {
         self.next
     }
 
     /// TLS is on; what was agreed before is forgotten (RFC 3207, section 4.2).
-    pub(super) fn secured(&mut self) {
+    pub(crate) fn secured(&mut self) {
         (self.next, self.tls, self.mail, self.recipients) = (Next::Read, false, false, 0);
     }
 
     /// What was completed since the last call.
-    pub(super) fn take_counts(&mut self) -> Received {
+    pub(crate) fn take_counts(&mut self) -> Received {
         std::mem::take(&mut self.counts)
     }
 
     /// Takes whole commands, or as much of a message as there is; returns how many bytes that was.
-    pub(super) fn input(&mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn input(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while self.next == Next::Read && !rest.is_empty() {
             let taken = match self.state {
@@ -114,11 +114,13 @@ impl Dialogue {
     }
 
     fn command(&mut self, bytes: &[u8]) -> usize {
-        let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
-            if bytes.len() > LINE {
+        let end = match bytes.iter().position(|&byte| byte == b'\n') {
+            Some(end) if end <= LINE => end,
+            None if bytes.len() <= LINE => return 0,
+            _ => {
                 self.end("421 line too long\r\n");
+                return 0;
             }
-            return 0;
         };
         let line = bytes.get(..end).unwrap_or_default();
         let verb = line.first_chunk::<4>().map(|verb| verb.to_ascii_uppercase());
@@ -281,6 +283,7 @@ mod tests {
         check(&with(Faults { cut: 1.0, ..none }), to, "220 250 421", (0, 0));
         check(&with(Faults { busy: 1.0, ..none }), to, "421", (0, 0));
         check(&with(none), &"x".repeat(LINE + 1), "220 421", (0, 0));
+        check(&with(none), &format!("{}\n", "x".repeat(LINE + 1)), "220 421", (0, 0));
         check(
             &Service { tls: true, ..Service::default() },
             "EHLO x\r\nSTARTTLS\r\nMAIL",

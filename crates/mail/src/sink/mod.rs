@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 pub use dialogue::Faults;
-use dialogue::{Dialogue, Next};
+pub(crate) use dialogue::{Dialogue, Next};
 
 use crate::limits::{Descriptors, descriptors};
 use crate::tls;
