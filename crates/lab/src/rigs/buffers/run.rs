@@ -1,5 +1,6 @@
 //! Simulates, or measures, each point of the grid, once for each seed.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::run_data::MEASURES;
 type Simulating<'a> = Running<'a, Buffers>;
 
 /// What a simulation found, without its series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Shared {
     pub(super) utilisation: f64,
     pub(super) idle_empty: f64,
@@ -125,13 +126,25 @@ impl Simulating<'_> {
             };
             let trial = match cell.bed {
                 Bed::Simulated => series.computed(&asked, || simulate(&scenario).map(kept)),
-                Bed::Real => {
-                    series.one(&asked, |_| real::measure(cell, &scenario, self.options.stop).map(kept))
-                }
+                Bed::Real => series.one(&asked, |_| real_trial(cell, &scenario, self.options.stop).map(kept)),
             }?;
             found.extend(trial.detail::<Shared>());
         }
         self.close(&point, result(grid, cell.bed, &found))
+    }
+}
+
+/// A trial on a real bed. One that breaks down, by a connection that is lost say, is invalid: all others go on.
+fn real_trial(
+    cell: &Cell<'_>,
+    scenario: &Scenario,
+    stop: &AtomicBool,
+) -> Result<(Shared, History), RunError> {
+    match real::measure(cell, scenario, stop) {
+        Err(RunError::Search(why)) => {
+            Ok((Shared { invalid: vec![why], ..Shared::default() }, History::default()))
+        }
+        found => found,
     }
 }
 
