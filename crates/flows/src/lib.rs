@@ -44,6 +44,11 @@ pub enum FlowsError {
     /// The other side does not keep to the protocol.
     #[error("the server answers with `{0}`: is it `weir flows --serve` of the same version?")]
     Answer(String),
+    /// The other side says nothing, for so many seconds.
+    #[error(
+        "nothing came over the control connection for {0} s: is it `weir flows --serve` that listens there, and does it run?"
+    )]
+    Silent(u64),
 }
 
 impl FlowsError {

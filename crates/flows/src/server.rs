@@ -6,9 +6,9 @@
 //! ```
 
 use std::collections::HashMap;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,12 +16,18 @@ use std::time::{Duration, Instant};
 use crate::FlowsError;
 use crate::preflight::Limits;
 use crate::sys::{Epoll, ONE_OF_US, READ, close_by_fin, close_by_reset, widen_backlog};
-use crate::wire::{Answer, CONTROL, FLOW, FLOW_HEADER, MOST_FLOWS, Order, hear, read_flow_header, say};
+use crate::wire::{Answer, CONTROL, FLOW, FLOW_HEADER, Lines, MOST_FLOWS, Order, read_flow_header, say};
 
 /// Where a server listens unless somebody says otherwise.
 pub const PORT: u16 = 5301;
 /// Tests at once.
 const MOST_TESTS: usize = 64;
+/// Control connections at once, each of which has a thread: of those above the tests, some may wait for theirs.
+const MOST_CONTROLS: usize = 2 * MOST_TESTS;
+/// Who connects says who he is within this time.
+const INTRODUCTION: Duration = Duration::from_secs(5);
+/// Without descriptors for one more connection it is tried again after this time.
+const NO_ROOM: Duration = Duration::from_millis(10);
 /// Flows have connected after this time, or never will.
 const CONNECTING: Duration = Duration::from_secs(60);
 /// The longest test.
@@ -76,7 +82,7 @@ impl Server {
         let address = listener.local_addr().map_err(failed("listening"))?;
         let limits = Limits::here();
         let (stop, tests) = (Arc::new(AtomicBool::new(false)), Tests::default());
-        let listener = Arc::new(listener);
+        let (listener, controls) = (Arc::new(listener), Arc::new(AtomicUsize::new(0)));
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let start = |number: usize| {
             let mut worker = Worker {
@@ -85,6 +91,7 @@ impl Server {
                 connections: HashMap::new(),
                 next: 0,
                 tests: tests.clone(),
+                controls: controls.clone(),
                 limits: limits.clone(),
                 buffer: vec![0; CHUNK],
             };
@@ -122,7 +129,7 @@ impl Drop for Server {
 /// What a connection is.
 enum Kind {
     /// Nobody knows yet: its first bytes.
-    New([u8; FLOW_HEADER], usize),
+    New([u8; FLOW_HEADER], usize, Instant),
     Flow(Arc<Test>, usize),
 }
 
@@ -144,6 +151,7 @@ struct Worker {
     connections: HashMap<u64, Connection>,
     next: u64,
     tests: Tests,
+    controls: Arc<AtomicUsize>,
     limits: Limits,
     buffer: Vec<u8>,
 }
@@ -158,22 +166,44 @@ impl Worker {
             }
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
-                let over = |one: &Connection| matches!(&one.kind, Kind::Flow(test, _) if test.over.load(Ordering::Relaxed));
-                self.connections.retain(|_, one| !over(one));
+                self.connections.retain(|_, one| match &one.kind {
+                    Kind::Flow(test, _) => !test.over.load(Ordering::Relaxed),
+                    Kind::New(_, _, since) => since.elapsed() < INTRODUCTION,
+                });
             }
         }
     }
 
     fn accept(&mut self) {
         for _ in 0..64 {
-            let Ok((stream, _)) = self.listener.accept() else { return };
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Others end, and give back what they have.
+                Err(_) => return thread::sleep(NO_ROOM),
+            };
             let ready = stream.set_nonblocking(true).and_then(|()| close_by_reset(&stream));
             let token = self.next;
             self.next += 1;
             if ready.and_then(|()| self.epoll.add(&stream, READ, token)).is_ok() {
-                self.connections.insert(token, Connection { stream, kind: Kind::New([0; FLOW_HEADER], 0) });
+                let kind = Kind::New([0; FLOW_HEADER], 0, Instant::now());
+                self.connections.insert(token, Connection { stream, kind });
             }
         }
+    }
+
+    /// Attends to a control connection in a thread of its own; above the limit it is closed.
+    fn serve(&self, stream: TcpStream) {
+        let counted = Counted(self.controls.clone());
+        if self.controls.fetch_add(1, Ordering::Relaxed) >= MOST_CONTROLS {
+            return;
+        }
+        let (tests, limits) = (self.tests.clone(), self.limits.clone());
+        let serve = move || {
+            let _counted = counted;
+            drop(control(stream, &tests, &limits));
+        };
+        let _ = thread::Builder::new().name("flows control".into()).spawn(serve);
     }
 
     fn look(&mut self, token: u64) {
@@ -201,18 +231,25 @@ impl Worker {
             Next::IsControl => {
                 if let Some(connection) = self.connections.remove(&token) {
                     let _ = self.epoll.remove(&connection.stream);
-                    let (tests, limits) = (self.tests.clone(), self.limits.clone());
-                    let serve = move || drop(control(connection.stream, &tests, &limits));
-                    let _ = thread::Builder::new().name("flows control".into()).spawn(serve);
+                    self.serve(connection.stream);
                 }
             }
         }
     }
 }
 
+/// A control connection that is counted until it ends.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Reads the first bytes of a connection, which say what it is.
 fn begin(connection: &mut Connection, tests: &Tests) -> Next {
-    let Kind::New(header, have) = &mut connection.kind else { return Next::Stays };
+    let Kind::New(header, have, _) = &mut connection.kind else { return Next::Stays };
     loop {
         // A control connection has no more in front of its lines than its word.
         let wanted = if header.starts_with(&FLOW) { FLOW_HEADER } else { FLOW.len() };
@@ -276,12 +313,11 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
     let failed = || FlowsError::at("control connection");
     stream.set_nonblocking(false).map_err(failed())?;
     stream.set_nodelay(true).map_err(failed())?;
-    stream.set_read_timeout(Some(CONNECTING * 2)).map_err(failed())?;
     stream.set_write_timeout(Some(CONNECTING)).map_err(failed())?;
     let mut to = stream.try_clone().map_err(failed())?;
-    let mut from = BufReader::new(stream);
-    let Some(Order::Hello { test: number, flows, duration_ms, interval_ms, grace_ms }) = hear(&mut from)?
-    else {
+    let mut from = Lines::of(stream).map_err(failed())?;
+    let hello = from.next(INTRODUCTION, &AtomicBool::new(false))?;
+    let Some(Order::Hello { test: number, flows, duration_ms, interval_ms, grace_ms }) = hello else {
         return Ok(());
     };
     let possible = (1..=MOST_FLOWS).contains(&flows)
@@ -332,14 +368,14 @@ fn attend(
     test: &Test,
     plan: &Plan,
     limits: &Limits,
-    (from, to): (&mut BufReader<TcpStream>, &mut TcpStream),
+    (from, to): (&mut Lines<TcpStream>, &mut TcpStream),
 ) -> Result<(), FlowsError> {
     let failed = || FlowsError::at("control connection");
     let (backlog, descriptors, receive_buffer) = (limits.backlog, limits.descriptors, limits.receive_buffer);
     say(to, &Answer::Ready { backlog, descriptors, receive_buffer }).map_err(failed())?;
     let until = Instant::now() + CONNECTING;
     let flows = test.state.len() as u32;
-    while test.there.load(Ordering::Acquire) < flows && Instant::now() < until {
+    while test.there.load(Ordering::Acquire) < flows && Instant::now() < until && !is_closed(to) {
         thread::sleep(Duration::from_millis(1));
     }
     let missing = |(flow, state): (u32, &AtomicU8)| (state.load(Ordering::Relaxed) == 0).then_some(flow);
@@ -349,12 +385,12 @@ fn attend(
     if !complete {
         return Ok(());
     }
-    let Some(Order::Start) = hear(from)? else { return Ok(()) };
+    let Some(Order::Start) = from.next(CONNECTING, &test.over)? else { return Ok(()) };
     let window = intervals(test, plan, to)?;
     // Late bytes, and the ends of all flows.
     let until = Instant::now() + plan.grace;
     let ended = |state: &AtomicU8| state.load(Ordering::Acquire) >= CLOSED;
-    while !test.state.iter().all(ended) && Instant::now() < until && !is_closed(from.get_ref()) {
+    while !test.state.iter().all(ended) && Instant::now() < until && !is_closed(to) {
         thread::sleep(Duration::from_millis(2));
     }
     let all = counts(test);

@@ -1,7 +1,11 @@
 //! What client and server say to each other. A connection begins with a word that says what it is; on a control connection lines of
 //! JSON follow, on a flow its number and then bytes that nobody looks at.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +21,9 @@ pub(crate) const FLOW_HEADER: usize = 20;
 /// Flows of a test, at most.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 /// Bytes of a line: all counts of that many flows.
-const LONGEST_LINE: u64 = 4 << 20;
+const LONGEST_LINE: usize = 4 << 20;
+/// A connection is left this often, to look at the time and for signals.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// From the client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,10 +71,96 @@ pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> 
     to.write_all(&line)
 }
 
+/// Lines of a control connection. Whoever is at its other end may send anything, or nothing.
+pub(crate) struct Lines<R> {
+    from: R,
+    bytes: Vec<u8>,
+    /// Bytes in which there is no end of a line.
+    searched: usize,
+}
+
+impl Lines<TcpStream> {
+    pub(crate) fn of(stream: TcpStream) -> io::Result<Lines<TcpStream>> {
+        stream.set_read_timeout(Some(LOOK))?;
+        Ok(Lines::over(stream))
+    }
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn over(from: R) -> Lines<R> {
+        Lines { from, bytes: Vec::new(), searched: 0 }
+    }
+
+    /// What the next line says, if it comes within `patience`; `None` at the end of the connection.
+    ///
+    /// # Errors
+    /// It does not come, or says nothing that is known; `stop` is set.
+    pub(crate) fn next<T: DeserializeOwned>(
+        &mut self,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<T>, FlowsError> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(end) = self.bytes.iter().skip(self.searched).position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.bytes.drain(..=self.searched + end).collect();
+                self.searched = 0;
+                return read(&line).map(Some);
+            }
+            self.searched = self.bytes.len();
+            if self.bytes.len() > LONGEST_LINE {
+                return Err(FlowsError::Answer(shown(&self.bytes)));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(FlowsError::Limit("interrupted: all flows were reset".into()));
+            }
+            if Instant::now() >= until {
+                return Err(FlowsError::Silent(patience.as_secs()));
+            }
+            if !self.more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes in what has come; false at the end of the connection.
+    fn more(&mut self) -> Result<bool, FlowsError> {
+        let mut chunk = [0; 4096];
+        match self.from.read(&mut chunk) {
+            Ok(bytes) => {
+                self.bytes.extend_from_slice(chunk.get(..bytes).unwrap_or_default());
+                Ok(bytes > 0)
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(true)
+            }
+            Err(error) => Err(FlowsError::at("control connection")(error)),
+        }
+    }
+}
+
+/// What a line says.
+///
+/// # Errors
+/// Nothing that is known.
+pub(crate) fn read<T: DeserializeOwned>(line: &[u8]) -> Result<T, FlowsError> {
+    serde_json::from_slice(line).map_err(|_| FlowsError::Answer(shown(line)))
+}
+
+/// The beginning of a line, for people.
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.get(..80).unwrap_or(line)).trim().to_string()
+}
+
 /// The next line; `None` at the end of the connection.
 pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>, FlowsError> {
     let mut line = Vec::new();
-    let mut limited = io::Read::take(&mut *from, LONGEST_LINE);
+    let mut limited = io::Read::take(&mut *from, LONGEST_LINE as u64);
     limited.read_until(b'\n', &mut line).map_err(FlowsError::at("control connection"))?;
     if line.is_empty() {
         return Ok(None);
