@@ -92,9 +92,13 @@ impl Server {
 }
 
 fn client(port: u16, reply: Reply, mode: Mode) -> Running {
+    Running::start(command::client(Path::new(PROGRAM), &demand(port, reply, mode)))
+}
+
+fn demand(port: u16, reply: Reply, mode: Mode) -> Demand {
     let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-    let demand = Demand { to, reply, mode, seconds: 0.2, warm_up_s: 0.0, threads: 1, sources: 2 };
-    Running::start(command::client(Path::new(PROGRAM), &demand))
+    let closing = Closing::AfterReply;
+    Demand { to, reply, mode, seconds: 0.2, warm_up_s: 0.0, threads: 1, sources: 2, closing }
 }
 
 /// Those that this kernel lets run.
@@ -184,4 +188,17 @@ fn a_server_whose_address_is_taken_says_so() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("Address already in use"), "{said}");
+}
+
+#[test]
+fn a_client_that_closes_first_counts_every_reply() {
+    let closing = Closing::AfterClient;
+    for reply in [Reply::Busy, Reply::Echo] {
+        let server = Server::start(&service(Architecture::Epoll, reply, closing));
+        let demand = Demand { closing, ..demand(server.listening.port, reply, Mode::Closed(8)) };
+        let outcome: Outcome =
+            Running::start(command::client(Path::new(PROGRAM), &demand)).await_line(command::DONE);
+        assert!(outcome.answered > 0 && outcome.answered == outcome.begun, "{outcome:?}");
+        assert_eq!((outcome.failed.len(), server.end().0.accepted()), (0, outcome.begun));
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::flight::{Flight, News, name};
 use super::schedule::{Due, Schedule};
 use super::{Demand, HOLD_PATIENCE, Mode, PATIENCE, Seen, source};
-use crate::server::Reply;
+use crate::server::{Closing, Reply};
 use crate::sys::{self, Epoll, Events};
 
 /// Connections that begin before answers are read.
@@ -125,7 +125,7 @@ impl<'a> Loop<'a> {
         if matches!(self.demand.mode, Mode::Open(_)) && self.counts(due) {
             self.seen.late.push((now - due).as_nanos() as u64);
         }
-        let socket = match sys::connect(source(self.next_source), self.demand.to) {
+        let socket = match sys::connect(source(self.next_source, *self.demand.to.ip()), self.demand.to) {
             Ok(socket) => socket,
             Err(error) => {
                 self.seen.fail(name(&error, false));
@@ -156,15 +156,18 @@ impl<'a> Loop<'a> {
                 self.seen.opened = self.begin.elapsed();
                 self.progress = self.seen.opened;
             }
+            News::Reply if self.demand.closing == Closing::AfterClient => self.end(fd),
             News::Reply => {}
             News::End if holds => self.lose(fd, "closed by the server"),
-            News::End => {
-                self.count_flights();
-                if let Some(flight) = self.flights.take(fd) {
-                    self.answered(flight.due, flight.began);
-                }
-            }
+            News::End => self.end(fd),
             News::Failed(why) => self.lose(fd, &why),
+        }
+    }
+
+    fn end(&mut self, fd: RawFd) {
+        self.count_flights();
+        if let Some(flight) = self.flights.take(fd) {
+            self.answered(flight.due, flight.began);
         }
     }
 

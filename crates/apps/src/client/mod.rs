@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::server::Reply;
+use crate::server::{Closing, Reply};
 use crate::sys::{self, Signals, Usage};
 
 mod flight;
@@ -59,8 +59,10 @@ pub struct Demand {
     pub warm_up_s: f64,
     /// Threads, which share the work.
     pub threads: u32,
-    /// Addresses of 127.0.0.0/8 from which connections come, in turn: each has all ports.
+    /// Addresses of 127.0.0.0/8 from which connections to the loopback come, in turn: each has all ports.
     pub sources: u32,
+    /// Which side closes first, as the server was asked; `Hold` apart.
+    pub closing: Closing,
 }
 
 /// How long connections that have begun may take after the last one has.
@@ -234,8 +236,12 @@ impl Seen {
     }
 }
 
-/// The address of this number: 127.0.1.0 and those after it, which every Linux has on its loopback.
-fn source(number: u32) -> Ipv4Addr {
+/// The address of this number: 127.0.1.0 and those after it, which every Linux has on its loopback; to elsewhere the one that the
+/// kernel chooses.
+fn source(number: u32, to: Ipv4Addr) -> Ipv4Addr {
+    if !to.is_loopback() {
+        return Ipv4Addr::UNSPECIFIED;
+    }
     Ipv4Addr::from_bits(Ipv4Addr::new(127, 0, 1, 0).to_bits() + number % 60_000)
 }
 

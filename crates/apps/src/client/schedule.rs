@@ -69,12 +69,20 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
 
     use super::*;
-    use crate::server::Reply;
+    use crate::server::{Closing, Reply};
 
     fn schedule(mode: Mode, threads: u32, thread: u32) -> Schedule {
         let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
-        let demand =
-            Demand { to, reply: Reply::Busy, mode, seconds: 1.0, warm_up_s: 0.0, threads, sources: 1 };
+        let demand = Demand {
+            to,
+            reply: Reply::Busy,
+            mode,
+            seconds: 1.0,
+            warm_up_s: 0.0,
+            threads,
+            sources: 1,
+            closing: Closing::AfterReply,
+        };
         Schedule::of(&demand, thread)
     }
 

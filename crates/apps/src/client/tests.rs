@@ -29,6 +29,7 @@ fn threads_share_the_work_and_their_sums_are_one() {
         warm_up_s: 0.5,
         threads: 2,
         sources: 1,
+        closing: Closing::AfterReply,
     };
     let all = seen(1).and(seen(3)).outcome(&demand);
     assert_eq!((all.begun, all.latency.max, all.failed["refused"], all.in_flight_max), (4, 3, 4, 4));
@@ -37,6 +38,7 @@ fn threads_share_the_work_and_their_sums_are_one() {
 
 #[test]
 fn sources_are_addresses_of_the_loopback() {
-    assert_eq!(source(0), Ipv4Addr::new(127, 0, 1, 0));
-    assert!((0..70_000).all(|n| source(n).is_loopback()));
+    assert_eq!(source(0, Ipv4Addr::LOCALHOST), Ipv4Addr::new(127, 0, 1, 0));
+    assert!((0..70_000).all(|n| source(n, Ipv4Addr::LOCALHOST).is_loopback()));
+    assert!(source(7, Ipv4Addr::new(198, 18, 0, 1)).is_unspecified(), "the kernel chooses");
 }

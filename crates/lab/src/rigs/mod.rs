@@ -6,6 +6,7 @@ pub mod capture;
 pub mod capture_peers;
 pub mod detect_peers;
 pub mod files;
+pub mod fixes;
 pub mod generators;
 pub mod mail;
 pub mod nat;
@@ -27,6 +28,7 @@ const ALL: &[&dyn Rig] = &[
     &servers::ServersRig,
     &files::FilesRig,
     &mail::MailRig,
+    &fixes::FixesRig,
     #[cfg(test)]
     &sleep::SleepRig,
 ];

@@ -27,12 +27,15 @@ use crate::time;
 pub(crate) mod folder;
 pub mod preflight;
 pub(crate) mod process;
+pub(crate) mod program;
 pub(crate) mod programs;
 mod resume;
 pub(crate) mod rounds;
 pub(crate) mod series;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod tree;
+pub(crate) mod wires;
 
 pub use folder::sweep_folders;
 use resume::KeptTrials;

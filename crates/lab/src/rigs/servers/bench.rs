@@ -15,13 +15,13 @@ use weir_testbed::error::Error;
 use weir_testbed::journal::Journal;
 use weir_testbed::namespace::Namespace;
 
-use super::child::{Child, Ended, LOOK, failed};
 use super::measured::Served;
 use super::plan::{Servers, Who, Work};
-use super::{counters, peer, tree};
-use crate::run::RunError;
+use super::{counters, peer};
 use crate::run::folder::Folder;
 use crate::run::process::Failed;
+use crate::run::program::{Child, Ended, LOOK, failed};
+use crate::run::{RunError, tree};
 
 /// Where servers listen. Clients come from other addresses, whose ports may be the same.
 const PORT: u16 = 8080;
@@ -179,7 +179,8 @@ impl Bench {
                 let (reply, mode, sources) = (work.reply, work.mode, plan.sources);
                 let warm_up_s = if matches!(mode, Mode::Hold(_)) { 0.0 } else { seconds / 5.0 };
                 let threads = threads as u32;
-                let demand = Demand { to, reply, mode, seconds, warm_up_s, threads, sources };
+                let closing = Closing::AfterReply;
+                let demand = Demand { to, reply, mode, seconds, warm_up_s, threads, sources, closing };
                 command::client(&this_program()?, &demand)
             }
         };

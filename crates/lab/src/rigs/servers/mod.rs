@@ -12,14 +12,12 @@ use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
 mod bench;
-mod child;
 mod counters;
 mod measured;
 mod peer;
 mod plan;
 mod report;
 mod run;
-mod tree;
 
 pub use plan::{Servers, Work};
 

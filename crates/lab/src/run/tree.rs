@@ -10,12 +10,12 @@ const KERNEL_STACK_KIB: u64 = 16;
 
 /// Memory of a process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Pages of data, shared ones in equal parts, with the tables that map pages and the kernel's stacks, KiB. Without what
     /// sockets take, and without the program's text, which other processes share too.
-    pub(super) kib: u64,
+    pub(crate) kib: u64,
     /// Threads of all processes.
-    pub(super) tasks: u64,
+    pub(crate) tasks: u64,
 }
 
 fn processes(root: u32) -> BTreeSet<u32> {
@@ -39,7 +39,7 @@ fn threads(pid: u32) -> Vec<u32> {
 }
 
 /// What those that live have used so far.
-pub(super) fn usage(root: u32) -> Usage {
+pub(crate) fn usage(root: u32) -> Usage {
     let mut usage = Usage::default();
     for pid in processes(root) {
         usage.cpu_ns += process_time_ns(pid).unwrap_or(0);
@@ -52,7 +52,7 @@ pub(super) fn usage(root: u32) -> Usage {
 }
 
 /// The memory of those that live.
-pub(super) fn memory(root: u32) -> Memory {
+pub(crate) fn memory(root: u32) -> Memory {
     let mut memory = Memory::default();
     for pid in processes(root) {
         let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -74,7 +74,7 @@ fn sum(text: &str, names: &[&str]) -> u64 {
 }
 
 /// Has it ended without having been waited for, or is it gone?
-pub(super) fn is_zombie(pid: u32) -> bool {
+pub(crate) fn is_zombie(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // Behind the name, which may have any characters.
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))

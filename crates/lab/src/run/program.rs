@@ -16,10 +16,10 @@ use crate::run::RunError;
 
 /// It must be ready, and must end, within this time.
 const PATIENCE: Duration = Duration::from_secs(20);
-pub(super) const LOOK: Duration = Duration::from_millis(5);
+pub(crate) const LOOK: Duration = Duration::from_millis(5);
 
 /// A process that runs.
-pub(super) struct Child {
+pub(crate) struct Child {
     process: std::process::Child,
     entry: EntryId,
     said: PathBuf,
@@ -28,16 +28,16 @@ pub(super) struct Child {
 }
 
 /// What became of it.
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Since it was ready; of a client, since it was started.
-    pub(super) usage: Usage,
+    pub(crate) usage: Usage,
     /// All that it has said.
-    pub(super) said: String,
+    pub(crate) said: String,
 }
 
 impl Child {
     /// Starts it on these CPUs, in the namespace of the calling thread, with which it ends; what it says goes to `said`.
-    pub(super) fn start(
+    pub(crate) fn start(
         mut command: Command,
         cpus: &[usize],
         said: &Path,
@@ -51,18 +51,18 @@ impl Child {
         Ok(Child { process, entry, said: said.into(), before: Usage::default() })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
     /// From now on its cost counts: it is ready.
-    pub(super) fn is_ready(&mut self) {
+    pub(crate) fn is_ready(&mut self) {
         self.before = tree::usage(self.pid());
     }
 
     /// Looks until it has said a whole line that begins so, with `meanwhile` between two looks; the rest of the line, or why it
     /// did not come.
-    pub(super) fn await_line(
+    pub(crate) fn await_line(
         &mut self,
         word: &str,
         patience: Duration,
@@ -86,14 +86,14 @@ impl Child {
     }
 
     /// Waits for the word that says that it is ready.
-    pub(super) fn await_ready(&mut self, word: &str) -> Result<String, String> {
+    pub(crate) fn await_ready(&mut self, word: &str) -> Result<String, String> {
         let line = self.await_line(word, PATIENCE, || false)?;
         self.is_ready();
         Ok(line)
     }
 
     /// What its processes and threads that live have used since it was ready.
-    pub(super) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         tree::usage(self.pid()).since(self.before)
     }
 
@@ -108,23 +108,23 @@ impl Child {
     }
 
     /// Its last line that says anything.
-    pub(super) fn last_words(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         let said = self.said();
         let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
         line.map_or_else(|| "it said nothing".into(), |line| line.chars().take(200).collect())
     }
 
     /// It has ended, and nobody has asked how yet.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         tree::is_zombie(self.pid())
     }
 
-    pub(super) fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         sys::signal(&self.process, signal);
     }
 
     /// Waits until it has ended by itself, or after this signal.
-    pub(super) fn end(
+    pub(crate) fn end(
         self,
         signal: Option<i32>,
         journal: &mut Journal,
@@ -147,6 +147,6 @@ impl Child {
     }
 }
 
-pub(super) fn failed(what: &str, source: io::Error) -> RunError {
+pub(crate) fn failed(what: &str, source: io::Error) -> RunError {
     RunError::Testbed(Error::Os { what: what.into(), source })
 }

@@ -1,0 +1,57 @@
+//! The rig `fixes`: settings that `weir doctor` names, each before and after, under the load that it is for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Section;
+
+use crate::report::block::Part;
+use crate::rig::{Experiment, Rig};
+use crate::run::{RunError, Running};
+use crate::run_data::RunData;
+
+mod bench;
+mod plan;
+mod report;
+mod run;
+
+pub use plan::Fixes;
+
+/// The rig.
+pub(super) struct FixesRig;
+
+impl Rig for FixesRig {
+    fn name(&self) -> &'static str {
+        "fixes"
+    }
+
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[("fixes", include_str!("../../../../../plans/fixes.toml"))]
+    }
+
+    fn options(&self) -> &'static str {
+        include_str!("options.toml")
+    }
+
+    fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
+        plan::read(root.section("fixes")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        report::findings(data)
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        report::parts(data)
+    }
+}
+
+impl Experiment for Fixes {
+    fn estimate(&self) -> Duration {
+        Fixes::estimate(self)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_rounds()
+    }
+}

@@ -1,0 +1,92 @@
+//! Real TCP between namespaces: wires, and a bottleneck of this program between two of them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
+use weir_port::duplex::{Packet, Pool, Port};
+use weir_testbed::namespace::Namespace;
+use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+
+use super::RunError;
+
+/// Length of an interval in which a bottleneck, or a load of flows, is looked at.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
+/// Longest frame of the wires, with VLAN tags.
+const LONGEST: usize = 1522;
+
+/// One end of a wire.
+pub(crate) struct End<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) name: &'a str,
+    pub(crate) mac: [u8; 6],
+    /// Each in a network of 24 bits.
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// A wire between two namespaces, both ends up.
+pub(crate) fn wire(ends: [End<'_>; 2]) -> Result<(), RunError> {
+    let [one, other] = [&ends[0], &ends[1]].map(|end| VethEnd {
+        name: end.name,
+        mac: end.mac,
+        namespace: end.namespace.fd(),
+    });
+    ends[0].namespace.run(|| Rtnl::open()?.add_veth([one, other], VethConfig { mtu: 1500, queues: 1 }))?;
+    for end in &ends {
+        end.namespace.run(|| {
+            let mut rtnl = Rtnl::open()?;
+            let index = rtnl.link(end.name)?.ifindex;
+            rtnl.set_up(index, true)?;
+            end.addresses.iter().try_for_each(|&address| rtnl.add_address(index, address, 24))
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) fn failed(error: impl ToString) -> RunError {
+    RunError::Search(error.to_string())
+}
+
+/// A bottleneck that runs in a thread of its own.
+pub(crate) struct Link {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Result<(Outcome, Vec<Snapshot>), RunError>>,
+}
+
+impl Link {
+    /// Between these two interfaces of a namespace.
+    pub(crate) fn start(middle: &Namespace, names: [&str; 2], settings: Settings) -> Result<Link, RunError> {
+        let bridge = middle.run(|| {
+            let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
+            let [one, other] = names;
+            let ports = [open(one).map_err(failed)?, open(other).map_err(failed)?];
+            let pool = Pool::new(chunks_for(&settings), LONGEST).map_err(failed)?;
+            Bridge::new(ports, pool, settings, false).map_err(failed)
+        });
+        let mut bridge = bridge?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = stop.clone();
+        let thread = middle.spawn("bottleneck", move || {
+            let mut seen = Vec::new();
+            let observe = Observe {
+                stop: &ended,
+                changes: None,
+                interval: INTERVAL,
+                duration: None,
+                see: &mut |snapshot| seen.push(snapshot.clone()),
+                changed: &mut |_, _| (),
+            };
+            let outcome = weir_bottleneck::run(&mut bridge, observe).map_err(failed)?;
+            Ok((outcome, seen))
+        })?;
+        Ok(Link { stop, thread })
+    }
+
+    /// Ends it; what it did in all, and in each interval.
+    pub(crate) fn end(self) -> Result<(Outcome, Vec<Snapshot>), RunError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| failed("the bottleneck's thread has panicked"))?
+    }
+}
