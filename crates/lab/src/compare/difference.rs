@@ -150,11 +150,11 @@ pub(super) fn settings_across(base: &RunData, other: &RunData) -> Vec<String> {
     across.cloned().collect()
 }
 
-/// The value of a setting, if all devices of the run have the same.
+/// The value of a setting, if all devices that have it have the same: a router has no rules.
 fn setting(data: &RunData, name: &str) -> Option<String> {
-    let mut values = devices(data).map(|p| p.setting(name));
-    let first = values.next()??;
-    values.all(|value| value == Some(first)).then(|| first.to_string())
+    let mut values = devices(data).filter_map(|p| p.setting(name));
+    let first = values.next()?;
+    values.all(|value| value == first).then(|| first.to_string())
 }
 
 fn devices(data: &RunData) -> impl Iterator<Item = &PointData> {

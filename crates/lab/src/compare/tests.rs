@@ -214,6 +214,22 @@ fn points_of_one_run_only_are_listed() {
 }
 
 #[test]
+fn a_setting_of_some_devices_may_be_changed_too() {
+    let with_rules = |id: i64, rules: &str| {
+        let mut data = fixture::quick();
+        data.run.id = id;
+        for point in data.points.iter_mut().filter(|p| p.point.dut == "kernel-stateless") {
+            point.point.settings.push(("rules".into(), rules.into()));
+        }
+        data
+    };
+    let compared = compare(&with_rules(1, "25"), &with_rules(2, "45"), &[]);
+    let alone: Vec<_> = compared.unmatched.iter().map(|lone| &lone.device).collect();
+    assert!(alone.is_empty(), "{alone:?}");
+    assert!(compared.rows.iter().any(|row| row.device == "kernel-stateless"));
+}
+
+#[test]
 fn what_was_changed_on_purpose_is_compared() {
     let (base, mut other) = (fixture::quick(), fixture::quick());
     other.run.id = 2;

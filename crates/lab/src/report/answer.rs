@@ -36,7 +36,7 @@ pub(crate) fn table(all: &Comparison<'_>) -> Table {
             or_dash(p99_at_half(point), time_ns),
         ]);
     }
-    table.without_empty(&["95 % interval", "of plain", "cycles", "p99 at half"])
+    table.without_empty(&["frames/s", "95 % interval", "of plain", "cycles", "p99 at half"])
 }
 
 /// What the run says in three sentences, the answer to its question first.
@@ -44,12 +44,15 @@ pub(crate) fn sentences(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     let own = || all.series.iter().filter(|series| series.run.id == data.run.id && !series.is_ceiling());
     let mut sentences = Vec::new();
     sentences.extend(summary::state(data));
-    if let (Some(base), Some(frame)) = (base(own()), all.frames.first()) {
-        sentences.extend(fastest_and_slowest(all, base, own().collect(), frame));
-        sentences.push(summary::ceiling(all, data));
-        sentences.extend(summary::verdicts(data));
-    } else {
-        sentences.extend(crate::rigs::all().flat_map(|rig| rig.findings(data)));
+    let of_rigs: Vec<String> = crate::rigs::all().flat_map(|rig| rig.findings(data)).collect();
+    let has_rates = || own().any(|series| series.points.iter().any(|point| headline(point).is_some()));
+    match (base(own()), all.frames.first()) {
+        (Some(base), Some(frame)) if of_rigs.is_empty() || has_rates() => {
+            sentences.extend(fastest_and_slowest(all, base, own().collect(), frame));
+            sentences.push(summary::ceiling(all, data));
+            sentences.extend(summary::verdicts(data));
+        }
+        _ => sentences.extend(of_rigs),
     }
     sentences.truncate(SENTENCES);
     sentences

@@ -76,7 +76,11 @@ fn irregular(points: &[(&PointData, &ProcedureResult)]) -> Vec<String> {
 
 fn label(data: &PointData) -> String {
     let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
-    format!("{}, {} CPUs, {} sessions", data.point.dut, setting("cpus"), setting("flows"))
+    let cpus = match setting("cpus").as_str() {
+        "1" => "1 CPU".to_string(),
+        more => format!("{more} CPUs"),
+    };
+    format!("{}, {cpus}, {} sessions", data.point.dut, setting("flows"))
 }
 
 fn results(points: &[(&PointData, &ProcedureResult)]) -> Table {
@@ -157,8 +161,7 @@ fn parameters(data: &RunData, points: &[(&PointData, &ProcedureResult)]) -> Tabl
 /// What a run says, for the summary.
 pub(in crate::rigs::nat) fn findings(data: &RunData) -> Vec<String> {
     let points = points(data);
-    let mut found = irregular(&points);
-    found.extend(points.iter().filter_map(|(data, procedure)| {
+    let rates = points.iter().filter_map(|(data, procedure)| {
         let value = |name: &str| find(procedure, name).and_then(|figure| figure.value);
         let (plain, validated) = (value(name::PLAIN)?, value(name::VALIDATED)?);
         let throughput = value(name::THROUGHPUT).map_or(String::new(), |fps| {
@@ -170,8 +173,8 @@ pub(in crate::rigs::nat) fn findings(data: &RunData) -> Vec<String> {
             full(plain),
             full(validated)
         ))
-    }));
-    found
+    });
+    rates.chain(irregular(&points)).collect()
 }
 
 #[cfg(test)]
@@ -213,7 +216,7 @@ mod tests {
         );
         assert!(page(&parts(&data)).contains("sessions N"), "{text}");
         assert!(
-            findings(&data)[0].starts_with("kernel-nat, 1 CPUs, 1000 sessions establishes"),
+            findings(&data)[0].starts_with("kernel-nat, 1 CPU, 1000 sessions establishes"),
             "{:?}",
             findings(&data)
         );
