@@ -174,6 +174,8 @@ fn apache(folder: &Path, mpm: &str) -> Result<Command, String> {
         folder.display()
     );
     command.arg("-f").arg(file(folder, "apache.conf", &text)?).arg("-DFOREGROUND");
+    // At its end it signals all of its process group.
+    command.process_group(0);
     Ok(command)
 }
 
