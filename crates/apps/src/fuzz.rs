@@ -15,7 +15,7 @@ const MOST: usize = 16 * 1024;
 /// Bytes of the longest request.
 const LONGEST: usize = 4096;
 
-/// A server is told this in two parts, and answers as it does when it is told at once.
+/// A server that receives this in two parts answers as it does to the whole.
 pub fn request(input: &[u8]) {
     let input = input.get(..MOST).unwrap_or(input);
     for (reply, _) in Reply::ALL {
