@@ -14,6 +14,8 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod client;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod info;
 mod preflight;
 mod result;

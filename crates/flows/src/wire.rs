@@ -2,7 +2,7 @@
 //! JSON follow, on a flow its number and then bytes that nobody looks at.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{self, BufRead, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -155,16 +155,4 @@ pub(crate) fn read<T: DeserializeOwned>(line: &[u8]) -> Result<T, FlowsError> {
 /// The beginning of a line, for people.
 fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(line.get(..80).unwrap_or(line)).trim().to_string()
-}
-
-/// The next line; `None` at the end of the connection.
-pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>, FlowsError> {
-    let mut line = Vec::new();
-    let mut limited = io::Read::take(&mut *from, LONGEST_LINE as u64);
-    limited.read_until(b'\n', &mut line).map_err(FlowsError::at("control connection"))?;
-    if line.is_empty() {
-        return Ok(None);
-    }
-    let shown = || String::from_utf8_lossy(line.get(..80).unwrap_or(&line)).trim().to_string();
-    serde_json::from_slice(&line).map(Some).map_err(|_| FlowsError::Answer(shown()))
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use weir_capture::privilege;
 use weir_flows::{FlowOutcome, Interval, Load, Observe, Outcome as Found, PORT, Server, run};
 
 use crate::units::{bits, size};
@@ -13,6 +14,8 @@ use crate::{Outcome, cli, say};
 
 /// Signals are seen after this time.
 const LOOK: Duration = Duration::from_millis(100);
+/// Listens at ports below 1024; a bit of capabilities(7).
+const CAP_NET_BIND_SERVICE: u64 = 1 << 10;
 /// Flows that are named one by one.
 const NAMED: usize = 20;
 
@@ -20,7 +23,11 @@ pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Ou
     let stop = crate::run::stop_flag()?;
     let Some(to) = arguments.to() else {
         let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
-        let server = Server::start(arguments.bind.unwrap_or(all))?;
+        let address = arguments.bind.unwrap_or(all);
+        // Everybody who reaches the port may send it anything. Before the server has threads.
+        let kept = if address.port() < 1024 { CAP_NET_BIND_SERVICE } else { 0 };
+        privilege::drop_all_but(kept).context("cannot give up privileges")?;
+        let server = Server::start(address)?;
         say::say(&format!("serving at {}", server.address()));
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
@@ -103,7 +110,8 @@ fn names(flows: &[u32]) -> String {
 }
 
 fn text(found: &Found) -> String {
-    let sum = |of: fn(&FlowOutcome) -> u64| found.flows.iter().map(of).sum::<u64>();
+    // What has arrived is the word of the server.
+    let sum = |of: fn(&FlowOutcome) -> u64| found.flows.iter().map(of).fold(0, u64::saturating_add);
     let mut text = format!(
         "{} in {:.3} s, {} flows, Jain {:.3}\n",
         bits(found.sum_bits_per_s),

@@ -156,7 +156,7 @@ impl Iperf3 {
         }))?;
         let results = self.hear()?;
         let streams = results["streams"].as_array().map_or(&[][..], Vec::as_slice);
-        let bytes = streams.iter().filter_map(|stream| stream["bytes"].as_u64()).sum();
+        let bytes = streams.iter().filter_map(|stream| stream["bytes"].as_u64()).fold(0, u64::saturating_add);
         self.expect(DISPLAY_RESULTS)?;
         self.set(IPERF_DONE)?;
         Ok(bytes)

@@ -3,7 +3,7 @@
 mod iperf3;
 mod worker;
 
-use std::io::{BufReader, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,13 +16,17 @@ use crate::info::Info;
 use crate::preflight::{self, Limits};
 use crate::result::{FlowOutcome, Interval, Outcome, jain};
 use crate::sys;
-use crate::wire::{Answer, CONTROL, Order, hear, say};
+use crate::wire::{Answer, CONTROL, Lines, Order, say};
 pub use iperf3::IPERF3_PORT;
 use iperf3::Iperf3;
 use worker::{Done, Flow, Greeting, Worker};
 
 /// Time from the order to start until flows do: all threads have heard it then.
 const BARRIER: Duration = Duration::from_millis(20);
+/// A server answers within this time.
+const ANSWER: Duration = Duration::from_secs(10);
+/// A server waits for flows a minute; then it says which ones are missing.
+const CONNECTED: Duration = Duration::from_secs(70);
 /// Connections that are being made at once, in all threads.
 const AT_ONCE: u32 = 512;
 
@@ -95,7 +99,7 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     let sources: Vec<_> = load.groups.iter().map(|group| (group.from, u64::from(group.flows))).collect();
     preflight::check(&limits, &sources, None)?;
     let flows = flows(load);
-    let mut server = Server::connect(load, flows.len() as u32)?;
+    let mut server = Server::connect(load, flows.len() as u32, observe.stop)?;
     let rtt_s =
         sys::info(server.control()).map_or(0.0, |info| f64::from(info.min_rtt_us.min(info.rtt_us)) / 1e6);
     let bdp = load.rate.map(|rate| (rate / 8.0 * rtt_s) as u64 / flows.len().max(1) as u64);
@@ -135,9 +139,9 @@ enum Server {
 }
 
 impl Server {
-    fn connect(load: &Load, flows: u32) -> Result<Server, FlowsError> {
+    fn connect(load: &Load, flows: u32, stop: &AtomicBool) -> Result<Server, FlowsError> {
         match load.iperf3 {
-            false => Control::connect(load, flows).map(Server::Weir),
+            false => Control::connect(load, flows, stop).map(Server::Weir),
             true => Iperf3::connect(load, flows).map(Server::Iperf3),
         }
     }
@@ -206,13 +210,13 @@ fn start(
 /// The control connection.
 struct Control {
     to: TcpStream,
-    from: BufReader<TcpStream>,
+    from: Lines<TcpStream>,
     backlog: u32,
     test: u64,
 }
 
 impl Control {
-    fn connect(load: &Load, flows: u32) -> Result<Control, FlowsError> {
+    fn connect(load: &Load, flows: u32, stop: &AtomicBool) -> Result<Control, FlowsError> {
         let failed = || FlowsError::at(format!("control connection to {}", load.to));
         let stream = TcpStream::connect_timeout(&load.to, Duration::from_secs(10));
         let mut to = stream.map_err(FlowsError::at(format!(
@@ -223,7 +227,7 @@ impl Control {
         // As the flows: nothing stays behind if this program is killed.
         sys::close_by_reset(&to).map_err(failed())?;
         to.write_all(&CONTROL).map_err(failed())?;
-        let from = BufReader::new(to.try_clone().map_err(failed())?);
+        let from = to.try_clone().and_then(Lines::of).map_err(failed())?;
         let ms = |time: Duration| time.as_millis() as u64;
         let test = test_number();
         let order = Order::Hello {
@@ -235,16 +239,16 @@ impl Control {
         };
         say(&mut to, &order).map_err(failed())?;
         let mut control = Control { to, from, backlog: 128, test };
-        match control.hear()? {
+        match hear(&mut control.from, ANSWER, stop)? {
             Answer::Ready { backlog, .. } => control.backlog = backlog.max(2),
             other => return Err(unexpected(other)),
         }
         Ok(control)
     }
+}
 
-    fn hear(&mut self) -> Result<Answer, FlowsError> {
-        hear(&mut self.from)?.ok_or_else(|| FlowsError::Answer("the end of the connection".into()))
-    }
+fn hear(from: &mut Lines<impl Read>, patience: Duration, stop: &AtomicBool) -> Result<Answer, FlowsError> {
+    from.next(patience, stop)?.ok_or_else(|| FlowsError::Answer("the end of the connection".into()))
 }
 
 fn unexpected(answer: Answer) -> FlowsError {
@@ -254,6 +258,30 @@ fn unexpected(answer: Answer) -> FlowsError {
             FlowsError::Answer(serde_json::to_string(&other).unwrap_or_default().chars().take(80).collect())
         }
     }
+}
+
+/// What the server says of two flows, after the start: figures, or why they are none.
+#[cfg(feature = "fuzz")]
+pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
+    let group = Group { flows: 2, cc: None, from: None, start: Duration::ZERO };
+    let second = Duration::from_secs(1);
+    let to = SocketAddr::from(([127, 0, 0, 1], 1));
+    let load = Load {
+        to,
+        groups: vec![group],
+        duration: second,
+        interval: second / 4,
+        grace: second,
+        reset: false,
+        iperf3: false,
+        rate: None,
+    };
+    let (common, words, ended) = (Arc::default(), channel().1, Vec::new());
+    let mut session = Session { load: &load, words, common, threads: 0, info: Vec::new(), ended };
+    let observe = Observe { stop: &AtomicBool::new(false), see: &mut |_| {} };
+    let (window_ns, bytes, late) = session.intervals(&mut Lines::over(answers), observe)?;
+    let done = flows(&load).into_iter().map(|flow| Done::unsent(flow, (String::new(), String::new())));
+    Ok(session.outcome(window_ns, (&bytes, &late), done.collect()))
 }
 
 struct Session<'a> {
@@ -270,7 +298,7 @@ struct Session<'a> {
 impl Session<'_> {
     fn whole(&mut self, control: &mut Control, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
         self.all_connected()?;
-        match control.hear()? {
+        match hear(&mut control.from, CONNECTED, observe.stop)? {
             Answer::Connected { missing } if missing.is_empty() => {}
             Answer::Connected { missing } => {
                 let text = format!(
@@ -284,24 +312,7 @@ impl Session<'_> {
         }
         self.begin();
         say(&mut control.to, &Order::Start).map_err(FlowsError::at("control connection"))?;
-        let stop = observe.stop;
-        let (window_ns, bytes, late) = loop {
-            if stop.load(Ordering::Relaxed) {
-                return Err(FlowsError::Limit("interrupted: all flows were reset".into()));
-            }
-            if !self.is_there(control)? {
-                continue;
-            }
-            match control.hear()? {
-                Answer::Interval { number, from_ns, to_ns, bytes } => {
-                    self.take_samples();
-                    let interval = self.interval(number, (from_ns, to_ns), &bytes);
-                    (observe.see)(&interval);
-                }
-                Answer::End { window_ns, bytes, late, .. } => break (window_ns, bytes, late),
-                other => return Err(unexpected(other)),
-            }
-        };
+        let (window_ns, bytes, late) = self.intervals(&mut control.from, observe)?;
         let done = self.done()?;
         Ok(self.outcome(window_ns, (&bytes, &late), done))
     }
@@ -327,24 +338,35 @@ impl Session<'_> {
         barrier
     }
 
-    /// Whether something has come from the server, within a moment.
-    fn is_there(&self, control: &Control) -> Result<bool, FlowsError> {
-        if !control.from.buffer().is_empty() {
-            return Ok(true);
-        }
-        let failed = || FlowsError::at("control connection");
-        control.to.set_read_timeout(Some(Duration::from_millis(100))).map_err(failed())?;
-        let there = control.to.peek(&mut [0]);
-        control.to.set_read_timeout(None).map_err(failed())?;
-        match there {
-            Ok(_) => Ok(true),
-            Err(error)
-                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
-            {
-                Ok(false)
+    /// Shows each interval; the window, and the bytes of each flow within it and after it.
+    fn intervals(
+        &mut self,
+        from: &mut Lines<impl Read>,
+        observe: Observe<'_>,
+    ) -> Result<(u64, Vec<u64>, Vec<u64>), FlowsError> {
+        let load = self.load;
+        let flows: usize = load.groups.iter().map(|group| group.flows as usize).sum();
+        let of_all = |counts: usize| match counts == flows {
+            true => Ok(()),
+            false => Err(FlowsError::Answer(format!("counts of {counts} flows, not of {flows}"))),
+        };
+        let most = load.duration.as_nanos() / load.interval.as_nanos().max(1) + 2;
+        for _ in 0..=most {
+            match hear(from, load.interval.max(load.grace) + ANSWER, observe.stop)? {
+                Answer::Interval { number, from_ns, to_ns, bytes } => {
+                    of_all(bytes.len())?;
+                    self.take_samples();
+                    let interval = self.interval(number, (from_ns, to_ns), &bytes);
+                    (observe.see)(&interval);
+                }
+                Answer::End { window_ns, bytes, late, .. } => {
+                    of_all(bytes.len().max(late.len()))?;
+                    return Ok((window_ns, bytes, late));
+                }
+                other => return Err(unexpected(other)),
             }
-            Err(error) => Err(failed()(error)),
         }
+        Err(FlowsError::Answer(format!("more than {most} intervals")))
     }
 
     fn take_samples(&mut self) {
@@ -421,7 +443,7 @@ impl Session<'_> {
                     from: one.from,
                     started_s: one.started_s,
                     sent_bytes: one.sent_bytes,
-                    received_bytes: in_time + late,
+                    received_bytes: in_time.saturating_add(late),
                     late_bytes: late,
                     goodput_bits_per_s: in_time as f64 * 8.0 / own_s,
                     info: one.info,
@@ -454,7 +476,7 @@ impl Session<'_> {
         );
         Outcome {
             window_s,
-            sum_bits_per_s: bytes.iter().sum::<u64>() as f64 * 8.0 / window_s.max(1e-9),
+            sum_bits_per_s: bytes.iter().map(|&bytes| bytes as f64).sum::<f64>() * 8.0 / window_s.max(1e-9),
             jain: jain(flows.iter().map(|flow| flow.goodput_bits_per_s)),
             start_spread_s: (last - first).max(0.0),
             min_rtt_s: rtts.min().map_or(0.0, |rtt| f64::from(rtt) / 1e6),

@@ -70,6 +70,14 @@ pub(super) struct Done {
     pub(super) end: String,
 }
 
+impl Done {
+    /// Of a flow that has sent nothing so far: its congestion control, and where it comes from.
+    pub(super) fn unsent(flow: Flow, (cc, from): (String, String)) -> Done {
+        let (info, stalls, end) = (Info::default(), Vec::new(), String::new());
+        Done { flow, cc, from, started_s: None, sent_bytes: 0, info, stalls, end }
+    }
+}
+
 /// A flow that is connected.
 struct Running {
     /// `None`: it has ended.
@@ -173,9 +181,7 @@ impl Worker {
         let failed = || FlowsError::at("waiting for sockets");
         sys::keep_little_unsent(&stream, UNSENT).map_err(failed())?;
         self.epoll.add(&stream, WRITE, self.flows.len() as u64).map_err(failed())?;
-        let (cc, from) = (sys::congestion_control(&stream), String::new());
-        let (info, stalls, end) = (Info::default(), Vec::new(), String::new());
-        let done = Done { flow, cc, from, started_s: None, sent_bytes: 0, info, stalls, end };
+        let done = Done::unsent(flow, (sys::congestion_control(&stream), String::new()));
         let progress_at = Instant::now();
         self.flows.push(Running { stream: Some(stream), sends: false, done, progress_at });
         Ok(())
