@@ -314,6 +314,8 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
     stream.set_nonblocking(false).map_err(failed())?;
     stream.set_nodelay(true).map_err(failed())?;
     stream.set_write_timeout(Some(CONNECTING)).map_err(failed())?;
+    // The last answer may wait behind the flows in a bottleneck: closing must not discard it.
+    close_by_fin(&stream).map_err(failed())?;
     let mut to = stream.try_clone().map_err(failed())?;
     let mut from = Lines::of(stream).map_err(failed())?;
     let hello = from.next(INTRODUCTION, &AtomicBool::new(false))?;

@@ -147,3 +147,16 @@ fn who_says_nothing_is_hung_up_on_and_others_are_served() {
     let outcome = send(&load(server.address()), &AtomicBool::new(false)).unwrap();
     assert!(outcome.flows[0].received_bytes > 0, "{outcome:?}");
 }
+
+#[test]
+fn a_server_says_its_last_word_before_it_hangs_up() {
+    let server = Server::start("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    client.write_all(CONTROL).unwrap();
+    let none = "{\"hello\":{\"test\":1,\"flows\":0,\"duration_ms\":1,\"interval_ms\":10,\"grace_ms\":0}}\n";
+    client.write_all(none.as_bytes()).unwrap();
+    let mut said = String::new();
+    // A reset would be an error, and discards what is still under way.
+    client.read_to_string(&mut said).unwrap();
+    assert!(said.contains("refused"), "{said}");
+}
