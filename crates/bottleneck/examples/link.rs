@@ -1,6 +1,6 @@
-//! How fast and how exact a bottleneck is on one CPU: `link [SECONDS [SETTING=VALUE ...]]` makes three namespaces, sends UDP of
+//! How fast and how exact a bottleneck is on one CPU: `link SECONDS [SETTING=VALUE ...]` makes three namespaces, sends UDP of
 //! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and prints
-//! what it did. Needs root.
+//! what it did. Needs root. Without words: its use.
 //!
 //! ```text
 //!  sender, other CPUs - veth - [ bottleneck, last CPU ] - veth - receiver
@@ -118,16 +118,20 @@ fn measure(seconds: f64, settings: Settings) -> Result<Outcome, Failure> {
 
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    let [seconds, changes @ ..] = &words[..] else {
+        println!("link SECONDS [SETTING=VALUE ...]");
+        return Ok(());
+    };
     let mut settings = Settings::default();
     for (name, value) in [("rate", "1gbit"), ("delay", "1ms"), ("buffer", "1ms"), ("back-rate", "none")] {
         settings.set(name, value)?;
     }
-    for word in words.iter().skip(1) {
+    for word in changes {
         let (name, value) = word.split_once('=').ok_or("a setting is written as NAME=VALUE")?;
         settings.set(name, value)?;
     }
     let rate = settings.rate.nominal();
-    let outcome = measure(words.first().map_or(Ok(10.0), |seconds| seconds.parse())?, settings)?;
+    let outcome = measure(seconds.parse()?, settings)?;
     println!("{}", serde_json::to_string_pretty(&outcome)?);
     let there = &outcome.directions[0];
     eprintln!(

@@ -15,12 +15,17 @@ const OTHERS: &[&str] = &[
     "ethtool",
     "ip",
     "jq",
+    "kubectl",
     "mkdir",
     "mount",
     "packaging/deb",
+    "sbatch",
+    "seq",
+    "target/release/examples/link",
     "tcpdump",
     "tee",
     "unshare",
+    "xargs",
 ];
 
 #[test]

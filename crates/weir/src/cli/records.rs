@@ -144,9 +144,9 @@ pub(crate) enum ExportFormat {
 /// `weir merge`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  seq 8 | xargs -P 8 -I{} sh -c 'weir run buffers --shard {}/8 --seed 7 --store {}.db --no-report --json > {}.json'
-  weir merge *.json && weir report last")]
+Examples:
+  weir run buffers --shard 3/8 --seed 7 --store 3.db --no-report --json > 3.json     one of eight parts
+  weir merge *.json                                                                 all of them as one run")]
 pub(crate) struct Merge {
     /// What `weir run --shard I/N --json` or `weir show ID --json` wrote, one file for each shard
     #[arg(value_name = "FILE", required = true)]
