@@ -19,6 +19,8 @@ mod bridge;
 mod clock;
 mod ecn;
 mod frame;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod line;
 mod link;
 mod log;

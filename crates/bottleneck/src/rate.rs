@@ -1,5 +1,7 @@
 //! The rate of a link over time: constant, from a file, or like that of a radio link.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use weir_config::did_you_mean;
@@ -10,6 +12,10 @@ use weir_rng::Rng;
 const MOST_BITS_PER_S: f64 = 1e12;
 /// Steps of a file.
 const MOST_STEPS: usize = 10_000_000;
+/// Bytes of a file.
+const LONGEST: u64 = 256 << 20;
+/// Between two steps: each is gone through while frames wait.
+const SHORTEST: Time = Time::from_us(1);
 
 /// The rate of a link.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,8 +66,7 @@ impl Rate {
         match text.split_once(':') {
             None => bits_per_s(text).map(Rate::Constant),
             Some(("trace", file)) => {
-                let lines =
-                    std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?;
+                let lines = text_of(file).map_err(|error| format!("cannot read {file}: {error}"))?;
                 Trace::read(&lines)
                     .map(|trace| Rate::Trace(trace.into()))
                     .map_err(|wrong| format!("{file}:{wrong}"))
@@ -94,6 +99,19 @@ impl Rate {
     }
 }
 
+/// The text of a file: a pipe would be waited for, and a device has no end.
+fn text_of(file: &str) -> io::Result<String> {
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > LONGEST {
+        true => Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
+        false => Ok(text),
+    }
+}
+
 fn bits_per_s(text: &str) -> Result<u64, String> {
     let bits = weir_config::rate::line_bits_per_s(text)?;
     if (1e3..=MOST_BITS_PER_S).contains(&bits) {
@@ -104,7 +122,7 @@ fn bits_per_s(text: &str) -> Result<u64, String> {
 
 impl Trace {
     /// Reads lines of a time in s and a rate: `0 100mbit`, `2.5 10mbit`, `3 0`. A last line `10 repeat` begins anew.
-    fn read(text: &str) -> Result<Trace, String> {
+    pub(crate) fn read(text: &str) -> Result<Trace, String> {
         let (mut steps, mut period): (Vec<(Time, u64)>, Option<Time>) = (Vec::new(), None);
         for (number, line) in (1..).zip(text.lines()) {
             let wrong = |what: &str| format!("{number}: {what}");
@@ -116,10 +134,10 @@ impl Trace {
                 line.split_once(char::is_whitespace).ok_or_else(|| wrong("write `SECONDS RATE`"))?;
             let at = at.parse::<f64>().ok().filter(|at| (0.0..1e6).contains(at)).map(Time::from_secs);
             let at = at.ok_or_else(|| wrong("the time is no number of seconds from 0 to 10^6"))?;
-            let later = steps.last().is_none_or(|last| last.0 < at);
+            let later = steps.last().is_none_or(|last| last.0 + SHORTEST <= at);
             match rate.trim() {
                 _ if period.is_some() => return Err(wrong("nothing may follow `repeat`")),
-                _ if !later => return Err(wrong("times must grow from line to line")),
+                _ if !later => return Err(wrong("times must grow from line to line, by 1 us at least")),
                 "repeat" if steps.is_empty() => return Err(wrong("there is nothing to repeat")),
                 "repeat" => period = Some(at),
                 _ if steps.is_empty() && at > Time::ZERO => return Err(wrong("the first time must be 0")),
@@ -164,7 +182,7 @@ impl Schedule {
     }
 
     fn begun(mut self) -> Schedule {
-        self.next = self.source.following();
+        self.look();
         self.step();
         self
     }
@@ -173,8 +191,13 @@ impl Schedule {
     pub(crate) fn step(&mut self) {
         if let Some((_, bits_per_s)) = self.next.take() {
             self.bits_per_s = bits_per_s;
-            self.next = self.source.following();
+            self.look();
         }
+    }
+
+    /// What follows; at the end of time nothing does, or it would be stepped through for ever.
+    fn look(&mut self) {
+        self.next = self.source.following().filter(|next| next.0 < Time::MAX);
     }
 }
 
@@ -263,6 +286,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_schedule_ends_with_the_time() {
+        let rates = ["0 1mbit\n5 1mbit\n310310 repeat", "0 1mbit\n900000 2mbit\n999999 repeat"];
+        let rates = rates.map(|trace| Rate::Trace(Trace::read(trace).unwrap().into()));
+        for rate in rates.into_iter().chain(["wifi:5mbit", "lte:5mbit"].map(|rate| Rate::read(rate).unwrap()))
+        {
+            // Two weeks before the last moment there is.
+            let mut schedule = rate.schedule(Time::from_s(17_237_000), 1);
+            let mut last = Time::ZERO;
+            for _ in 0..100 {
+                let Some((at, _)) = schedule.next() else { break };
+                assert!(at > last && at < Time::MAX, "{rate:?}: {at:?} after {last:?}");
+                last = at;
+                schedule.step();
+            }
+        }
+    }
+
+    #[test]
     fn a_trace_repeats_and_pauses() {
         let trace = Trace::read("0 10mbit # start\n\n0.5 0\n1 2mbit\n2 repeat\n").unwrap();
         let mut schedule = Rate::Trace(trace.into()).schedule(Time::from_s(1), 1);
@@ -283,6 +324,7 @@ mod tests {
             ("0 0", "no rate is above 0"),
             ("1 10mbit", "1: the first time must be 0"),
             ("0 10mbit\n0 5mbit", "2: times must grow"),
+            ("0 10mbit\n0.0000001 repeat", "2: times must grow"),
             ("0 10mbit\nx 5mbit", "2: the time is no number"),
             ("0 10mbit\n1 fast", "2: `fast` is no line speed"),
             ("0 10mbit\n1", "2: write `SECONDS RATE`"),
@@ -293,6 +335,8 @@ mod tests {
         }
         assert!(Rate::read("wify:5mbit").unwrap_err().contains("did you mean `wifi`"));
         assert!(Rate::read("10").unwrap_err().contains("use 1kbit to"));
+        assert_eq!(Rate::read("trace:/dev/zero").unwrap_err(), "cannot read /dev/zero: it is no file");
+        assert!(Rate::read("trace:/no/such").unwrap_err().contains("No such file"));
     }
 
     #[test]

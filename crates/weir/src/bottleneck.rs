@@ -1,10 +1,9 @@
 //! `weir bottleneck`: a link with a rate, a buffer and delays between two interfaces of the user's.
 
-use std::fs::OpenOptions;
-use std::io::{BufRead, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{BufRead, BufWriter, IsTerminal, Read, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use anyhow::{Context, Result, anyhow, bail};
 use weir_bottleneck::{Bridge, Direction, Observe, Outcome as Found, Snapshot, chunks_for, run};
@@ -16,6 +15,10 @@ use crate::{Outcome, cli, say};
 
 /// Of a frame beside its MTU: Ethernet with two VLAN tags.
 const FRAMING: usize = 22;
+/// Changes that wait for the bottleneck: who writes more is waited for.
+const CHANGES: usize = 64;
+/// Bytes of a change.
+const LONGEST: u64 = 4096;
 
 pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Result<Outcome> {
     let settings = arguments.settings().map_err(anyhow::Error::msg)?;
@@ -30,6 +33,7 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     }
     let longest = one.mtu.max(other.mtu) as usize + FRAMING;
     let stop = crate::run::stop_flag()?;
+    let log = arguments.log.as_deref().map(|path| new_log(path).map(|file| (file, path))).transpose()?;
     let port = |name: &str| -> Result<Box<dyn Port>> { Ok(Box::new(Packet::open(name, longest, true)?)) };
     let ports = [port(&one.name)?, port(&other.name)?];
     let pool = Pool::new(chunks_for(&settings), longest).context("memory for frames")?;
@@ -38,6 +42,8 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     if let Some(cpu) = arguments.cpu {
         thread::pin_to(cpu).with_context(|| format!("--cpu {cpu}"))?;
     }
+    // What looks at frames from outside needs no rights; what is read from here on is what the user may read.
+    crate::capture::give_up_privileges()?;
     let changes = lines();
     // Whoever waits for this line may begin to send.
     say::say(&format!("bottleneck between {} and {}, {}", one.name, other.name, settings.aqm.text));
@@ -65,8 +71,8 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     let found = run(&mut bridge, observe)?;
     live.finish();
     broken?;
-    if let Some(path) = &arguments.log {
-        write_log(&bridge, path)?;
+    if let Some((file, path)) = log {
+        write_log(&bridge, file, path)?;
     }
     match arguments.json {
         true => json(out, &found)?,
@@ -84,12 +90,12 @@ fn json(out: &mut impl Write, what: &impl serde::Serialize) -> Result<()> {
 fn lines() -> Option<Receiver<String>> {
     // SAFETY: no pointers. A program in the background that reads from its terminal is stopped otherwise; so it gets an error.
     unsafe { libc::signal(libc::SIGTTIN, libc::SIG_IGN) };
-    let (sender, lines) = channel();
+    let (sender, lines) = sync_channel(CHANGES);
     std::thread::Builder::new()
         .name("changes".into())
         .spawn(move || {
-            for line in std::io::stdin().lock().lines() {
-                let Ok(line) = line else { return };
+            let mut input = std::io::stdin().lock();
+            while let Some(line) = next_line(&mut input) {
                 if sender.send(line).is_err() {
                     return;
                 }
@@ -99,10 +105,27 @@ fn lines() -> Option<Receiver<String>> {
     Some(lines)
 }
 
-fn write_log(bridge: &Bridge, path: &Path) -> Result<()> {
+/// The next change; `None` at the end, and from a line on that is longer than any.
+fn next_line(input: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    let read = input.by_ref().take(LONGEST + 1).read_until(b'\n', &mut line).ok()?;
+    if line.len() as u64 > LONGEST {
+        say::say(&format!(
+            "not changed: a line has more than {LONGEST} bytes; no more of standard input is read"
+        ));
+        return None;
+    }
+    (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Made before anything is measured, of the user who asked.
+fn new_log(path: &Path) -> Result<File> {
+    weir_disk::create(path, 0o600).with_context(|| format!("cannot make {}", path.display()))
+}
+
+fn write_log(bridge: &Bridge, file: File, path: &Path) -> Result<()> {
     let name = path.display();
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = BufWriter::new(file.with_context(|| format!("cannot make {name}"))?);
+    let mut file = BufWriter::new(file);
     let log = bridge.log(0).ok_or_else(|| anyhow!("there is no log"))?;
     log.write(&mut file).with_context(|| format!("cannot write {name}"))?;
     if log.missing() > 0 {
@@ -195,4 +218,17 @@ fn accounting(way: &Direction, from: &str, to: &str) -> String {
         ms(way.slot_ns)
     );
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_without_an_end_are_read_no_further() {
+        let mut input = &b"rate 1mbit\n\xff\ndelay 1ms"[..];
+        let lines: Vec<String> = std::iter::from_fn(|| next_line(&mut input)).collect();
+        assert_eq!(lines, ["rate 1mbit\n", "\u{fffd}\n", "delay 1ms"]);
+        assert_eq!(next_line(&mut std::io::BufReader::new(std::io::repeat(0))), None);
+    }
 }

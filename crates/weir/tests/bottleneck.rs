@@ -12,6 +12,8 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 #[allow(dead_code, reason = "other tests use more of it")]
+mod confined;
+#[allow(dead_code, reason = "other tests use more of it")]
 mod watchdog;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
@@ -239,11 +241,45 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     for (line, message) in [
         ("bottleneck m0 m0", "between two interfaces"),
         ("bottleneck m0 m7", "m7"),
-        ("bottleneck m0 m1 --rate fast", "--rate: `fast` is no line speed"),
         ("bottleneck m0 m1 --buffer 100", "--buffer: a buffer of 100 bytes holds no frame"),
-        ("bottleneck m0 m1 --rate trace:/nowhere", "--rate: cannot read /nowhere"),
+        ("bottleneck m0 m1 --log /etc/hostname", "cannot make /etc/hostname: it is there already"),
+        (
+            "bottleneck m0 m1 --log /proc/self/exe",
+            "cannot make /proc/self/exe: a symbolic link has this name",
+        ),
     ] {
         weir::refused(&street.middle, line, message);
+    }
+}
+
+#[test]
+fn a_mistyped_option_is_a_wrong_command_line() {
+    for (options, message) in [
+        ("--rate fast", "`fast` is no line speed"),
+        ("--rate trace:/nowhere", "cannot read /nowhere"),
+        ("--rate trace:/dev/zero", "cannot read /dev/zero: it is no file"),
+        ("--back-rate some", "`some` is no line speed"),
+        ("--delay 20", "use 20ms"),
+        ("--path 198.18.0.0/33=1ms", "is no prefix"),
+        ("--buffer 0bdp", "is no buffer"),
+        ("--aqm codell", "did you mean `codel`"),
+        ("--aqm pie:target=1", "did you mean `target_s`"),
+        ("--loss 100%", "is no share below 1"),
+        ("--burst 0", "is no length of a burst"),
+        ("--jitter 2", "use 20ms"),
+        ("--reorder 2", "is no share below 1"),
+        ("--reorder-by x", "is no time"),
+        ("--duration -1", "-1"),
+        ("--interval 0", "0"),
+        ("--cpu x", "x"),
+        ("--seed x", "x"),
+        ("--speed 1mbit", "--speed"),
+    ] {
+        let mut command = Command::new(WEIR);
+        command.args(["bottleneck", "m0", "m1"]).args(options.split(' '));
+        let output = watchdog::output(&mut command).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(message), "{options}: {said}");
     }
 }
 
@@ -260,6 +296,9 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     let street = Street::new();
     let link = street.start("--rate 50mbit --delay 5ms --buffer 1bdp --aqm fq-codel --json");
     let server = Started::new(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
+    for process in [&link, &server] {
+        confined::check(&confined::statuses(process.pid()), 0);
+    }
     let line = "flows --to 198.18.0.2 --group flows=5,cc=cubic --group flows=5,cc=reno,start=0.3s --duration 1 \
                 --interval 0.25 --grace 60 --json";
     let output = weir::run(&street.left, line);

@@ -63,37 +63,37 @@ pub(crate) struct Bottleneck {
     #[arg(value_name = "IF2")]
     pub(crate) other: String,
     /// Rate of the link: 100mbit, wifi:50mbit, lte:20mbit or trace:FILE
-    #[arg(long, default_value = "100mbit")]
+    #[arg(long, default_value = "100mbit", value_parser = setting("rate"))]
     rate: String,
     /// Rate of the way from IF2 to IF1: like --rate; same; or none, without a limit and a queue
-    #[arg(long, value_name = "RATE", default_value = "same")]
+    #[arg(long, value_name = "RATE", default_value = "same", value_parser = setting("back-rate"))]
     back_rate: String,
     /// One-way delay behind the queue, in each direction; the round trip is twice as long
-    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = setting("delay"))]
     delay: String,
     /// One-way delay of frames from or to a prefix: 198.18.1.0/24=5ms; can be given more than once, the first that fits counts
-    #[arg(long, value_name = "PREFIX=TIME")]
+    #[arg(long, value_name = "PREFIX=TIME", value_parser = setting("path"))]
     path: Vec<String>,
     /// Buffer of each direction: 1bdp (rate times the longest round trip), 20ms, 64kB or 1500 (bytes)
-    #[arg(long, value_name = "SIZE", default_value = "1bdp")]
+    #[arg(long, value_name = "SIZE", default_value = "1bdp", value_parser = setting("buffer"))]
     buffer: String,
     /// Queue of each direction, and settings of it: pie, codel:target_s=0.01
-    #[arg(long, value_name = "QUEUE", default_value = "fifo")]
+    #[arg(long, value_name = "QUEUE", default_value = "fifo", value_parser = setting("aqm"))]
     aqm: String,
     /// Share of frames that are lost behind the queue: 0.1%
-    #[arg(long, value_name = "SHARE", default_value = "0")]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = setting("loss"))]
     loss: String,
     /// Mean length of losses in a row, in frames
-    #[arg(long, value_name = "FRAMES", default_value = "1")]
+    #[arg(long, value_name = "FRAMES", default_value = "1", value_parser = setting("burst"))]
     burst: String,
     /// Up to so much more delay, uniform; the order is kept
-    #[arg(long, value_name = "TIME", default_value = "0")]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = setting("jitter"))]
     jitter: String,
     /// Share of frames that are overtaken, because they take longer by --reorder-by
-    #[arg(long, value_name = "SHARE", default_value = "0")]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = setting("reorder"))]
     reorder: String,
     /// See --reorder
-    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = setting("reorder-by"))]
     reorder_by: String,
     /// All that is random follows from it
     #[arg(long, default_value_t = 1)]
@@ -113,6 +113,11 @@ pub(crate) struct Bottleneck {
     /// Write a line of JSON for each interval to standard output, and the result as the last one
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Reads the value of a setting: what is wrong is said with the option's name.
+fn setting(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |value| Settings::default().set(name, value).map(|()| value.to_string())
 }
 
 impl Bottleneck {
