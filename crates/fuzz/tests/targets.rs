@@ -84,6 +84,6 @@ macro_rules! targets {
 }
 
 targets!(
-    apply, blocks, control, detect, frame, journal, kept, ledger, node, pcapng, plan, plane, record, remote,
-    rules, scenario
+    apply, apps, blocks, bottleneck, control, detect, dns, flows, frame, journal, kept, ledger, mail, node,
+    outcomes, pcapng, plan, plane, proc, record, remote, rules, scenario, sink, unit
 );

@@ -4,6 +4,7 @@ mod announce;
 mod frames;
 mod kept;
 mod outside;
+mod peers;
 mod texts;
 
 use crate::{Target, mutate};
@@ -11,21 +12,35 @@ use crate::{Target, mutate};
 /// All.
 pub const TARGETS: &[Target] = &[
     Target { name: "apply", run: frames::apply, seeds: frames::apply_seeds, mutate: frames::mutate_apply },
+    Target { name: "apps", run: peers::apps, seeds: peers::apps_seeds, mutate: mutate::text },
     Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
+    Target {
+        name: "bottleneck",
+        run: texts::bottleneck,
+        seeds: texts::bottleneck_seeds,
+        mutate: mutate::text,
+    },
     Target { name: "control", run: outside::control, seeds: outside::control_seeds, mutate: mutate::text },
     Target { name: "detect", run: texts::detect, seeds: texts::detect_seeds, mutate: mutate::text },
+    Target { name: "dns", run: peers::dns, seeds: peers::dns_seeds, mutate: mutate::bytes },
+    Target { name: "flows", run: peers::flows, seeds: peers::flows_seeds, mutate: mutate::text },
     Target { name: "frame", run: frames::frame, seeds: frames::frame_seeds, mutate: mutate::bytes },
     Target { name: "journal", run: kept::journal, seeds: kept::journal_seeds, mutate: mutate::text },
     Target { name: "kept", run: announce::kept, seeds: announce::kept_seeds, mutate: mutate::text },
     Target { name: "ledger", run: announce::ledger, seeds: announce::ledger_seeds, mutate: mutate::bytes },
+    Target { name: "mail", run: peers::mail, seeds: peers::mail_seeds, mutate: mutate::text },
     Target { name: "node", run: texts::node, seeds: texts::node_seeds, mutate: mutate::text },
+    Target { name: "outcomes", run: peers::outcomes, seeds: peers::outcomes_seeds, mutate: mutate::text },
     Target { name: "pcapng", run: outside::pcapng, seeds: outside::pcapng_seeds, mutate: mutate::bytes },
     Target { name: "plan", run: texts::plan, seeds: texts::plan_seeds, mutate: mutate::text },
     Target { name: "plane", run: frames::plane, seeds: frames::plane_seeds, mutate: frames::mutate_plane },
+    Target { name: "proc", run: peers::proc, seeds: peers::proc_seeds, mutate: mutate::text },
     Target { name: "record", run: kept::record, seeds: kept::record_seeds, mutate: mutate::text },
     Target { name: "remote", run: outside::remote, seeds: outside::remote_seeds, mutate: mutate::text },
     Target { name: "rules", run: texts::rules, seeds: texts::rules_seeds, mutate: mutate::text },
     Target { name: "scenario", run: texts::scenario, seeds: texts::scenario_seeds, mutate: mutate::text },
+    Target { name: "sink", run: peers::sink, seeds: peers::sink_seeds, mutate: mutate::text },
+    Target { name: "unit", run: texts::unit, seeds: texts::unit_seeds, mutate: mutate::text },
 ];
 
 /// Files of the repository as inputs; `folder` is relative to its root.

@@ -2,7 +2,8 @@
 
 use weir_lab::frames::remote;
 use weir_plane::scenario::packet;
-use weir_port::pcapng::read::Reader;
+use weir_port::pcap;
+use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::of_texts;
@@ -53,11 +54,37 @@ pub(super) fn remote_seeds() -> Vec<Vec<u8>> {
     of_texts(remote::examples())
 }
 
-/// A capture file: an error, or all items.
+/// A capture file: an error, or all items; its packets are the same when they are written and read again, in both formats.
 pub(super) fn pcapng(file: &[u8]) {
-    if let Ok(mut reader) = Reader::open(file) {
-        while let Ok(Some(_)) = reader.next_item() {}
+    let packets = packets(file);
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    pcap::header(&mut old, u32::MAX, ETHERNET);
+    write::section(&mut new, &write::Author::default());
+    write::interface(&mut new, &Interface { link_type: ETHERNET, ..Interface::default() });
+    for (at_ns, wire_len, bytes) in &packets {
+        pcap::packet(&mut old, *at_ns, *wire_len, bytes);
+        write::packet(
+            &mut new,
+            &Packet { interface: 0, at_ns: *at_ns, wire_len: *wire_len, bytes, dropped: 0 },
+        );
     }
+    assert_eq!(self::packets(&new), packets);
+    // Seconds have 32 bits there.
+    let has_room = |(at_ns, ..): &(u64, u32, Vec<u8>)| at_ns / 1_000_000_000 <= u64::from(u32::MAX);
+    assert!(!packets.iter().all(has_room) || self::packets(&old) == packets);
+}
+
+/// Time, original length and bytes of each packet, as far as the file can be read.
+fn packets(file: &[u8]) -> Vec<(u64, u32, Vec<u8>)> {
+    let mut packets = Vec::new();
+    if let Ok(mut reader) = Reader::open(file) {
+        while let Ok(Some(item)) = reader.next_item() {
+            if let Item::Packet(packet) = item {
+                packets.push((packet.at_ns, packet.wire_len, packet.bytes.to_vec()));
+            }
+        }
+    }
+    packets
 }
 
 pub(super) fn pcapng_seeds() -> Vec<Vec<u8>> {
@@ -68,5 +95,8 @@ pub(super) fn pcapng_seeds() -> Vec<Vec<u8>> {
         let bytes = &packet(line).expect("a line of a scenario");
         write::packet(&mut file, &Packet { interface: 0, at_ns: 1, wire_len: 2000, bytes, dropped: 3 });
     }
-    vec![file]
+    let mut old = Vec::new();
+    pcap::header(&mut old, 96, ETHERNET);
+    pcap::packet(&mut old, 1_700_000_000_123_456_789, 1514, &[8; 96]);
+    vec![file, old]
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 use std::sync::LazyLock;
+use std::time::Duration;
 
+use weir_bottleneck::{SETTINGS, Settings, chunks_for};
+use weir_config::{rate, unit};
 use weir_lab::plan;
 use weir_plane::scenario::{self, VirtualNode, packet, suites};
 use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
@@ -158,4 +161,67 @@ fn verdicts(plane: &mut Plane) -> Vec<Verdict> {
         assert!(plane.accounting().balance(), "{:?}", plane.accounting());
     }
     verdicts
+}
+
+/// Settings of a bottleneck, one after another; the same text as a trace of rates.
+pub(super) fn bottleneck(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let mut settings = Settings::default();
+    for line in text.lines() {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        // What files say is the part of the trace below.
+        if value.contains("trace:") {
+            continue;
+        }
+        let before = settings.clone();
+        if let Err(why) = settings.set(name, value) {
+            assert!(!why.is_empty() && settings == before, "{line}: {why}");
+        }
+        for direction in 0..2 {
+            if let Err(why) = settings.bottleneck(direction) {
+                assert!(why.contains("buffer"), "{why}");
+            }
+        }
+        chunks_for(&settings);
+    }
+    weir_bottleneck::fuzz::trace(&text);
+}
+
+pub(super) fn bottleneck_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = of_texts([
+        "rate 100mbit\nback-rate none\ndelay 20ms\npath 198.18.1.0/24=5ms\nbuffer 1bdp\naqm pie:target_s=0.005,update_s=0.01\n\
+         loss 0.1%\nburst 8\njitter 500us\nreorder 1%\nreorder-by 1ms\n",
+        "rate lte:20mbit\nback-rate wifi:5mbit\npath 2001:db8::/32=1s\npath clear\nbuffer 64kB\naqm codel\n",
+        "0 100mbit\n2.5 10mbit # less\n3 0\n10 repeat\n",
+    ]);
+    seeds.extend(of_texts(SETTINGS.map(|(name, values)| format!("{name} {values}\n"))));
+    seeds
+}
+
+/// Numbers with units: a number that can be used, or what to write in its place.
+pub(super) fn unit(input: &[u8]) {
+    for text in String::from_utf8_lossy(input).lines() {
+        let (least, most) = (Duration::from_millis(1), Duration::from_secs(86_400));
+        match unit::time(text, least, most) {
+            Ok(time) => assert!((least..=most).contains(&time), "{text}: {time:?}"),
+            Err(why) => assert!(!why.is_empty()),
+        }
+        for number in [unit::quantity(text), rate::fps(text), rate::line_bits_per_s(text)] {
+            match number {
+                Ok(number) => assert!(number.is_finite() && number >= 0.0, "{text}: {number}"),
+                Err(why) => assert!(!why.is_empty()),
+            }
+        }
+        if let Err(why) = unit::bytes(text) {
+            assert!(!why.is_empty());
+        }
+        let shown = weir_config::plain(text);
+        assert!(!shown.contains('\u{1b}') && weir_config::plain(&shown) == shown, "{shown:?}");
+    }
+}
+
+pub(super) fn unit_seeds() -> Vec<Vec<u8>> {
+    of_texts([
+        "250\n2.5M\n100ms\n1GiB\n20kpps\n100mbit\n1e6\n-1e-3 s\n5min\n95%\n2.5Gbit/s\n64kB\n1d\n.5h\n+3\n",
+    ])
 }
