@@ -346,6 +346,14 @@ impl Node {
         Ok(self.ask(|worker| worker.plane.blocks())?.concat())
     }
 
+    /// Hosts get no further block of ports, or do again, see [`weir_plane::Plane::withhold_blocks`].
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn withhold_blocks(&self, withheld: bool) -> Result<(), NodeError> {
+        self.ask(move |worker| worker.plane.withhold_blocks(withheld)).map(drop)
+    }
+
     /// When its time began.
     pub fn began(&self) -> SystemTime {
         self.began

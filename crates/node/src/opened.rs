@@ -208,6 +208,11 @@ impl Opened {
         self.workers.iter_mut().flat_map(of_thread).collect()
     }
 
+    /// Hosts get no further block of ports, or do again, see [`weir_plane::Plane::withhold_blocks`].
+    pub fn withhold_blocks(&mut self, withheld: bool) {
+        self.workers.iter_mut().for_each(|worker| worker.plane.withhold_blocks(withheld));
+    }
+
     /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.
     pub fn needs(&self) -> u64 {
         const CAP_BPF: u64 = 1 << 39;

@@ -58,6 +58,7 @@ reasons! {
     NatNoMapping "nat_no_mapping" "no mapping and no connection awaits it (RFC 4787)",
     NatFiltered "nat_filtered" "the filter of its mapping lets nobody in from there (RFC 4787, section 5)",
     NatNoPort "nat_no_port" "no block of outside ports is free for its sender (RFC 6888 REQ-11)",
+    NatWithheld "nat_withheld" "its sender needs a block of outside ports, and none is given while it cannot be noted, see `--blocks` (RFC 6888 REQ-8)",
     NatQuota "nat_quota" "its sender has all the ports or sessions that it may have (RFC 6888 REQ-4)",
     NatRate "nat_rate" "its sender makes new mappings faster than it may (RFC 6888 REQ-4)",
     NatSessions "nat_sessions" "the NAT has all the sessions that it may have (RFC 6888 REQ-5)",

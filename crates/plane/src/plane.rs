@@ -263,6 +263,16 @@ impl Plane {
         restored
     }
 
+    /// Hosts get no further block of ports, but those that follow from their addresses, until this is called with `false`.
+    /// A NAT that begins anew gives blocks again.
+    pub fn withhold_blocks(&mut self, withheld: bool) {
+        for stage in &mut self.stages {
+            if let Stage::Nat(nat) = stage {
+                nat.withhold_blocks(withheld);
+            }
+        }
+    }
+
     /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, and
     /// [`Plane::blocks`] says what there is.
     pub fn block_changes(&mut self) -> Option<Vec<BlockChange>> {

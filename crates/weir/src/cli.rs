@@ -30,7 +30,7 @@ pub(crate) use flows::Flows;
 pub(crate) use frames::{Generate, Receive};
 pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setup};
 pub(crate) use mail::Mail;
-pub(crate) use node::{NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
+pub(crate) use node::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunId, Show, Side, Trend,
 };

@@ -113,7 +113,11 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let stop = stop_flag()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
     let events = arguments.events.as_deref().map(Events::open).transpose()?;
-    let mut blocks = arguments.blocks.as_deref().map(KeptBlocks::open).transpose()?;
+    let mut blocks = arguments
+        .blocks
+        .as_deref()
+        .map(|path| KeptBlocks::open(path, arguments.blocks_failure))
+        .transpose()?;
     let control = Control::listen(&arguments.socket.path())?;
     let mut opened = Opened::new(&config)?;
     if let Some(blocks) = &mut blocks {
@@ -188,6 +192,7 @@ fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     }
     kept.blocks.set(&restored);
     kept.sync();
+    opened.withhold_blocks(kept.is_withheld());
 }
 
 /// Drains the node and returns the accounting.

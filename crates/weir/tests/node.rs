@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use listener::{PATIENCE, accept, be_patient};
 use serde_json::Value;
@@ -146,6 +146,13 @@ fn a_crash_takes_no_block_that_was_given_before_one_it_leaves() {
 #[test]
 fn a_full_disk_does_not_end_a_node_and_it_catches_up() {
     need_root!();
+    for failure in ["refuse", "give"] {
+        full_disk(failure);
+    }
+}
+
+/// The disk is full from the start; later it has room.
+fn full_disk(failure: &str) {
     let street = Street::new();
     let hosts = more_hosts(&street);
     let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
@@ -167,16 +174,46 @@ fn a_full_disk_does_not_end_a_node_and_it_catches_up() {
     let mut command = Command::new(WEIR);
     command.args(["node", "run"]).arg(street.file(&format!("{NAT}run(io packet)"))).arg("--json");
     command.arg("--events").arg(&events).arg("--blocks").arg(&blocks);
+    command.args(["--blocks-failure", failure]);
     let mut node = street.run_command(command);
-    for host in &hosts {
-        let socket = street.left.run(|| UdpSocket::bind((host.as_str(), 4000)).unwrap());
-        socket.send_to(b"hello", "192.0.2.2:9").unwrap();
-        peer.recv_from(&mut [0; 16]).unwrap();
+    let bind = |host: &String| street.left.run(|| UdpSocket::bind((host.as_str(), 4000)).unwrap());
+    let sockets: Vec<UdpSocket> = hosts.iter().map(bind).collect();
+    let send = |socket: &UdpSocket| socket.send_to(b"hello", "192.0.2.2:9").unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    if failure == "refuse" {
+        // Nobody has a block, and nobody gets one.
+        for socket in &sockets {
+            send(socket);
+        }
+        let dropped = || street.show("drops")["nat_withheld"].as_u64().unwrap_or(0);
+        while dropped() < sockets.len() as u64 {
+            assert!(Instant::now() < deadline, "{}", street.show("drops"));
+            std::thread::yield_now();
+        }
+        peer.set_nonblocking(true).unwrap();
+        assert_eq!(peer.recv_from(&mut [0; 16]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        peer.set_nonblocking(false).unwrap();
+    } else {
+        for socket in &sockets {
+            send(socket);
+            peer.recv_from(&mut [0; 16]).unwrap();
+        }
     }
     let read = |path: &Path| street.node.run(|| std::fs::read_to_string(path).unwrap());
     assert_eq!(read(&blocks), "", "there is no room");
     street.node.run(|| std::fs::remove_file(&ballast).unwrap());
-    let deadline = Instant::now() + PATIENCE;
+    if failure == "refuse" {
+        peer.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        for socket in &sockets {
+            // Until it has been tried again.
+            while {
+                send(socket);
+                peer.recv_from(&mut [0; 16]).is_err()
+            } {
+                assert!(Instant::now() < deadline, "there is room: {}", read(&blocks));
+            }
+        }
+    }
     while !hosts.iter().all(|host| read(&blocks).contains(&format!("+ {host} "))) {
         assert!(Instant::now() < deadline, "there is room: {}", read(&blocks));
         std::thread::yield_now();

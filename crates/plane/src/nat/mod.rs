@@ -213,6 +213,11 @@ impl Nat {
         self.fragments.limit(limits.fragments(self.table.share));
     }
 
+    /// Hosts get no further block of ports, or do again.
+    pub(crate) fn withhold_blocks(&mut self, withheld: bool) {
+        self.table.pool.withhold(withheld);
+    }
+
     /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         self.table.expire(step.now);
@@ -540,8 +545,10 @@ impl Nat {
 
     /// A frame that gets no mapping; its sender may be reported (RFC 6888 REQ-11B).
     fn refuse(&mut self, step: &mut Step<'_, '_>, i: usize, reason: Drop) -> Next {
-        let is_shortage =
-            matches!(reason, Drop::NatNoPort | Drop::NatQuota | Drop::NatRate | Drop::NatSessions);
+        let is_shortage = matches!(
+            reason,
+            Drop::NatNoPort | Drop::NatWithheld | Drop::NatQuota | Drop::NatRate | Drop::NatSessions
+        );
         let (burst, interval_ns) = ANSWERS;
         if is_shortage
             && self.table.config.exhausted == config::Manner::Answer

@@ -42,6 +42,8 @@ pub(crate) enum Refusal {
     Quota,
     /// No block is free on its address, or on any.
     NoPort,
+    /// Blocks are not to be given now.
+    Withheld,
 }
 
 /// The blocks of a subscriber.
@@ -107,6 +109,8 @@ pub(crate) struct Pool {
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
     held: Held,
+    /// Nobody is given a block.
+    withheld: bool,
 }
 
 /// Most areas.
@@ -126,7 +130,13 @@ impl Pool {
             retiring: VecDeque::new(),
             rules: 1,
             resting: VecDeque::new(),
+            withheld: false,
         }
+    }
+
+    /// From now on nobody is given a further block, or everybody again.
+    pub(crate) fn withhold(&mut self, withheld: bool) {
+        self.withheld = withheld;
     }
 
     /// Other rules for what follows.
@@ -213,6 +223,9 @@ impl Pool {
         }
         if blocks >= u32::from(self.config.blocks) {
             return Err(Refusal::Quota);
+        }
+        if self.withheld {
+            return Err(Refusal::Withheld);
         }
         let id = self.grant(holding, want, secret).ok_or(Refusal::NoPort)?;
         let block = Some(self.granted(id));

@@ -230,3 +230,19 @@ fn an_address_may_have_other_ports_than_others() {
     ports.sort_unstable();
     assert_eq!(ports, [80, 2000, 2001], "well-known ones where there are any");
 }
+
+#[test]
+fn who_has_a_block_keeps_to_it_while_no_further_one_is_given() {
+    let mut bench = bench(Config { block: 2, blocks: 2, ..config() }, ALL, 1, 2);
+    bench.take(0, Space::Udp, 1).expect("a block");
+    bench.pool.withhold(true);
+    bench.take(0, Space::Udp, 1).expect("the other port of it");
+    assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Withheld), "a second block");
+    assert_eq!(bench.take(1, Space::Udp, 1), Err(Refusal::Withheld), "a first one");
+    bench.pool.withhold(false);
+    bench.take(0, Space::Udp, 1).expect("a second block");
+    bench.take(1, Space::Udp, 1).expect("a first one");
+    bench.take(0, Space::Udp, 1).expect("the other port of the second");
+    bench.pool.withhold(true);
+    assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota), "all that it may have");
+}

@@ -559,6 +559,8 @@ impl Table {
                 self.log_refusal(now, What::PortsExhausted, number);
                 Err(Drop::NatNoPort)
             }
+            // Whoever has asked for that knows of it.
+            Err(Refusal::Withheld) => Err(Drop::NatWithheld),
         }
     }
 

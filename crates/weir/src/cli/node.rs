@@ -83,12 +83,25 @@ pub(crate) struct NodeRun {
     /// while FILE is rewritten
     #[arg(long, value_name = "FILE")]
     pub(crate) blocks: Option<PathBuf>,
+    /// While the file of --blocks cannot be written: `refuse`: hosts keep the blocks that they have, and get no further one;
+    /// `give`: they get blocks of which the file does not know
+    #[arg(long, value_name = "WHAT", default_value = "refuse", requires = "blocks")]
+    pub(crate) blocks_failure: BlocksFailure,
     /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,
     /// Write where all frames went as one JSON object, at the end
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What becomes of hosts without a block of ports while blocks cannot be noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BlocksFailure {
+    /// They get none.
+    Refuse,
+    /// They get one.
+    Give,
 }
 
 /// `weir node show`.

@@ -14,6 +14,7 @@ use weir_plane::Event;
 
 use super::blocks::Blocks;
 use super::reported;
+use crate::cli::BlocksFailure;
 use crate::say;
 
 /// How often the node is asked what happened.
@@ -58,6 +59,7 @@ impl Notes<'_> {
                 None => blocks.blocks.set(&node.blocks()?),
             }
             blocks.sync();
+            blocks.withhold(node)?;
         }
         self.tell();
         Ok(())
@@ -94,11 +96,14 @@ pub(super) struct KeptBlocks {
     /// When it was last tried without success.
     tried: Option<Instant>,
     has_failed: bool,
+    failure: BlocksFailure,
+    /// The node may give nobody a block so far.
+    was_withheld: bool,
 }
 
 impl KeptBlocks {
     /// Opens it; says what of it cannot be read.
-    pub(super) fn open(path: &Path) -> Result<KeptBlocks> {
+    pub(super) fn open(path: &Path, failure: BlocksFailure) -> Result<KeptBlocks> {
         let blocks = Blocks::open(path)?;
         if blocks.unreadable() > 0 {
             let (lines, shown) = (blocks.unreadable(), path.display());
@@ -106,7 +111,23 @@ impl KeptBlocks {
                 "note: {lines} lines of {shown} were not written to their end; the others count"
             ));
         }
-        Ok(KeptBlocks { blocks, path: path.into(), tried: None, has_failed: false })
+        let path = path.into();
+        Ok(KeptBlocks { blocks, path, tried: None, has_failed: false, failure, was_withheld: true })
+    }
+
+    /// What cannot be noted is given to nobody. A NAT that has begun anew is asked again.
+    fn withhold(&mut self, node: &Node) -> Result<(), NodeError> {
+        let withheld = self.is_withheld();
+        if withheld || self.was_withheld {
+            node.withhold_blocks(withheld)?;
+            self.was_withheld = withheld;
+        }
+        Ok(())
+    }
+
+    /// Nobody is to be given a block now.
+    pub(super) fn is_withheld(&self) -> bool {
+        self.has_failed && self.failure == BlocksFailure::Refuse
     }
 
     /// Puts on disk what waits, unless that has just failed.
@@ -125,9 +146,12 @@ impl KeptBlocks {
             Err(error) => {
                 self.tried = Some(Instant::now());
                 if !std::mem::replace(&mut self.has_failed, true) {
+                    let without = match self.failure {
+                        BlocksFailure::Refuse => "hosts without a block of ports get none until then",
+                        BlocksFailure::Give => "after a crash until then hosts may have other ports",
+                    };
                     say::say(&format!(
-                        "note: cannot write {shown}: {error}; frames go on, and it is tried again. After a crash until then hosts \
-                         may have other ports"
+                        "note: cannot write {shown}: {error}; frames go on, and it is tried again; {without}"
                     ));
                 }
             }
