@@ -12,7 +12,7 @@ use weir_config::unit;
 use weir_port::capture::Method;
 
 use super::Cli;
-use super::frames::{frame_count, seconds};
+use super::frames::{count, seconds};
 use super::known::Known;
 
 /// Largest snap length, that of libpcap.
@@ -83,7 +83,7 @@ pub(crate) struct Capture {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many frames, for example 1M
-    #[arg(long, value_name = "N", value_parser = frame_count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
     /// Stop when this much has been written, for example 10GB
     #[arg(long, value_name = "SIZE", requires = "write", value_parser = bytes)]

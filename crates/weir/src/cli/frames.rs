@@ -58,7 +58,7 @@ pub(crate) struct Generate {
     #[command(flatten)]
     pub(crate) addresses: Addresses,
     /// Stop after this many frames, for example 1M
-    #[arg(long, value_name = "N", value_parser = frame_count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
     /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C, or after three days]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
@@ -128,7 +128,7 @@ pub(crate) struct Receive {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
     /// Stop after this many test frames, for example 1M
-    #[arg(long, value_name = "N", value_parser = frame_count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
     /// How frames are received
     #[arg(long, value_enum, default_value_t)]
@@ -167,9 +167,12 @@ fn number_of(what: &str, text: &str) -> Result<u32, String> {
     count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of {what}: use 1 to {MAX_FLOWS}"))
 }
 
-pub(super) fn frame_count(text: &str) -> Result<u64, String> {
+/// A whole number, as 10k: of frames, connections, flows.
+pub(super) fn count(text: &str) -> Result<u64, String> {
     let count = unit::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=1e15).contains(n));
-    count.map(|n| n as u64).ok_or_else(|| format!("`{text}` is no number of frames: use 1000 or 1M"))
+    count
+        .map(|n| n as u64)
+        .ok_or_else(|| format!("`{text}` is no whole number from 1 on: use 1000, 10k or 4M"))
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {

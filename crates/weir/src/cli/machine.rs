@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use weir_config::{rate, unit};
+use weir_config::rate;
 use weir_host::Role;
 use weir_packet::flow::IpVersion;
 use weir_port::capture::Method;
 use weir_testbed::setup::{Mode, Os};
 
 use super::capture::capturing_method;
-use super::frames::{frame_count, seconds};
+use super::frames::{count, seconds};
 use super::{Store, TesterKind};
 
 /// `weir setup`.
@@ -105,12 +105,6 @@ pub(crate) struct Doctor {
     pub(crate) undo: bool,
 }
 
-/// A whole number, as 10k.
-fn count(text: &str) -> Result<u64, String> {
-    let count = unit::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=1e12).contains(n));
-    count.map(|n| n as u64).ok_or_else(|| format!("`{text}` is no whole number: use 10000, 10k or 4M"))
-}
-
 /// A role by its name.
 fn role(text: &str) -> Result<Role, String> {
     let names: Vec<_> = Role::ALL.iter().map(|role| role.name()).collect();
@@ -172,7 +166,7 @@ pub(crate) struct Check {
     #[arg(long, conflicts_with_all = ["times", "fault", "tester"])]
     pub(crate) capture: bool,
     /// With --capture: frames for each method and way, for example 5M
-    #[arg(long, value_name = "N", default_value = "200k", value_parser = frame_count, requires = "capture")]
+    #[arg(long, value_name = "N", default_value = "200k", value_parser = count, requires = "capture")]
     pub(crate) frames: u64,
     /// With --capture: this method only
     #[arg(long, alias = "rung", value_name = "METHOD", value_parser = capturing_method, requires = "capture")]
