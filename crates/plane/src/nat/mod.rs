@@ -18,7 +18,7 @@
 //! | How does a destination lead elsewhere? | `redirect.rs` |
 //! | How is what was configured by address found? | `pairs.rs`, `ranges.rs` |
 //! | Which ports of a public address are another box's? | `shared.rs` |
-//! | How do hosts with IPv6 reach IPv4? | `nat64.rs` |
+//! | How do hosts with IPv6 reach IPv4? | `nat64/` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `sharding.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `ledger.rs` |
 //!

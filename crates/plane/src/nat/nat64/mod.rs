@@ -1,0 +1,324 @@
+//! NAT64 (RFC 6146): hosts with IPv6 reach IPv4 through the same table, the headers translated by RFC 7915.
+//!
+//! ```text
+//!  outward  v6  inside > prefix + remote    becomes  v4  X' > remote
+//!  inward   v4  remote > X'                 becomes  v6  prefix + remote > inside
+//! ```
+//! The header is written in front of what it carried; going inward it is 20 bytes longer, so that the payload moves back
+//! where the port's memory has room behind it, else into a copy. Checksums change by the difference of what they cover.
+//! Fragments follow their first one, as those of IPv4 do; the checksum of ICMP covers the addresses on one side alone, so
+//! that its fragments wait until all are there.
+//!
+//! With the well-known prefix, packets of addresses that are not global are dropped, outer addresses of errors among them
+//! (RFC 6052, section 3.1). Who wants to reach private hosts takes a prefix of their own, or 64:ff9b:1::/96, which is there
+//! for that (RFC 8215).
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
+
+use std::net::Ipv6Addr;
+
+use weir_packet::checksum::{sum, write_ipv4};
+use weir_packet::fields::{be16, put};
+use weir_packet::headers::{ICMP, ICMP6, UDP};
+use weir_packet::options::options;
+
+use super::fragments::Change;
+use super::slot::{Inside, Remote};
+use super::table::Flow;
+use super::{Nat, Next};
+use crate::address::{bits, words6};
+use crate::drops::Drop;
+use crate::extensions;
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV6, Kind};
+use crate::icmp::Error;
+use crate::prefix::{is_link_local6, is_unicast6};
+use crate::stage::Step;
+use crate::table::tcp::Segment;
+use crate::way::Dir;
+
+mod errors;
+mod header;
+mod prefix;
+
+use header::proto4;
+pub(super) use header::{LONGER, give_checksum, to_v4, to_v6, too_long};
+pub(crate) use prefix::Prefix64;
+
+/// The two ends of a frame of IPv6, if its destination stands for one of IPv4.
+#[inline]
+pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remote)> {
+    let (src, dst) = frame.addresses6();
+    let ((sport, dport), remote) = (frame.ports(), prefix.extract(dst)?);
+    let dport = if frame.proto() == ICMP6 { 0 } else { dport };
+    let inside = Inside { address: words6(src), port: sport, proto: proto4(frame.proto()) };
+    Some((inside, Remote { address: remote, port: dport }))
+}
+
+impl Nat {
+    /// A frame of IPv6 on its way out.
+    pub(super) fn out64(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
+        let frame = &mut step.frames[i];
+        let Some(prefix) = self.table.config.prefix64 else { return Next::On };
+        let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
+        let (src, _) = frame.addresses6();
+        // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
+        // of a group or of the link alone would pass for an honest one.
+        if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
+            return Next::Drop(Drop::MartianSource);
+        }
+        if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {
+            // RFC 7915, section 5.1.
+            let back = step.back(Dir::Outward);
+            step.refuse(i, Drop::NatRouted, Error::Routed, back);
+            return Next::Gone;
+        }
+        if !prefix.may_stand_for(remote.address) {
+            return Next::Drop(Drop::NatNotGlobal);
+        }
+        let is_whole = frame.fragment() == Fragment::Whole;
+        let is_piece = frame.piece6().is_some();
+        if frame.fragment() == Fragment::Later && is_piece {
+            return self.later(step, i, Dir::Outward);
+        }
+        if self.routes6 && frame.ttl() <= 1 {
+            // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
+            let back = step.back(Dir::Outward);
+            step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
+            return Next::Gone;
+        }
+        if frame.icmp_error() && (is_whole || is_piece) {
+            return match is_whole {
+                true => self.error_out64(step, i, prefix),
+                false => self.gather_error(step, i, Dir::Outward),
+            };
+        }
+        if !is_whole && !is_piece || !super::has_ports(frame) {
+            return Next::Drop(Drop::NatProtocol);
+        }
+        let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
+            false => frame.l4().len(),
+            true => match self.gathered(step, i, Dir::Outward) {
+                Ok(bytes) => bytes,
+                Err(next) => return next,
+            },
+        };
+        let frame = &mut step.frames[i];
+        let flow = Flow { inside, remote, segment: Segment::of(frame) };
+        let number = match self.table.outbound(step.now, &flow, hash, guess) {
+            Ok(number) => number,
+            Err(reason) => return self.refuse(step, i, reason),
+        };
+        let slot = &self.table.sessions[number];
+        let (outside, port) = (slot.outside, slot.outside_port);
+        let (id, ends) = (self.next_id(outside), (self.table.outside.address(outside), remote.address));
+        if is_piece {
+            self.first64(step, i, Dir::Outward, Change::ToV4 { ends, id, bytes });
+        }
+        let frame = &mut step.frames[i];
+        frame.set_sport(port);
+        if let Err(reason) = to_v4(frame, ends, id, bytes) {
+            return Next::Drop(reason);
+        }
+        if let Some(mss) = self.table.config.mss {
+            super::clamp(frame, mss);
+        }
+        if self.is_own(remote.address) { Next::Hairpin } else { Next::On }
+    }
+
+    /// A frame of IPv4 for an inside end with IPv6.
+    pub(super) fn back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
+        let frame = &mut step.frames[i];
+        let prefix = match self.prefix_for(frame.addresses4().0) {
+            Ok(prefix) => prefix,
+            Err(drop) => return Next::Drop(drop),
+        };
+        if frame.icmp_query() && !frame.is_echo() {
+            // ICMPv6 has no such queries (RFC 7915, section 4.2).
+            return Next::Drop(Drop::NatProtocol);
+        }
+        if is_source_routed(frame) {
+            // RFC 7915, section 4.1.
+            let back = step.back(Dir::Inward);
+            step.refuse(i, Drop::NatRouted, Error::Routed, back);
+            return Next::Gone;
+        }
+        let frame = &mut step.frames[i];
+        let is_whole = frame.fragment() == Fragment::Whole;
+        let is_without_sum = frame.proto() == UDP && be16(frame.l4(), 6) == Some(0);
+        let mut bytes = frame.l4().len();
+        if is_whole && is_without_sum {
+            let covered = sum(frame.l4());
+            give_checksum(frame, covered, bytes);
+        }
+        if !is_whole && (frame.proto() == ICMP || is_without_sum) {
+            bytes = match self.gathered(step, i, Dir::Inward) {
+                Ok(bytes) => bytes,
+                Err(next) => return next,
+            };
+        }
+        let frame = &mut step.frames[i];
+        let ends = (prefix.embed(frame.addresses4().0), bits(inside.address));
+        let change = Change::ToV6 { ends, bytes };
+        if !is_whole {
+            self.first64(step, i, Dir::Inward, change);
+        }
+        let frame = &mut step.frames[i];
+        frame.set_dport(inside.port);
+        if let Some(mss) = self.table.config.mss {
+            super::clamp(frame, mss);
+        }
+        self.send6(step, i, change)
+    }
+
+    /// What a frame became goes on in its place, and to a host inside if it is for a public address.
+    pub(super) fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, mut buf: Vec<u8>) -> Next {
+        let (port, end) = (step.frames[i].port, buf.len());
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
+        if let Err(reason) = frame.read(ETHERNET - 2) {
+            return Next::Drop(reason);
+        }
+        let entry = match frame.kind() {
+            Kind::V4 if self.is_own(frame.addresses4().1) => self.hairpin_entry(step, &frame),
+            Kind::V4 => step.onward(Dir::Outward),
+            _ => step.onward(Dir::Inward),
+        };
+        step.hold(i);
+        step.own.release(entry, port, buf);
+        Next::Gone
+    }
+
+    /// The prefix, if it may stand for an address that frames come from.
+    fn prefix_for(&self, address: u32) -> Result<Prefix64, Drop> {
+        let prefix = self.table.config.prefix64.ok_or(Drop::NatNoMapping)?;
+        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(Drop::NatNotGlobal) }
+    }
+
+    /// The source of an answer to a host with IPv6.
+    pub(super) fn own6(&self, address: u32) -> Option<Ipv6Addr> {
+        Some(self.prefix_for(address).ok()?.embed(address).into())
+    }
+}
+
+/// Whether a packet of IPv4 visits further nodes on its way: loose and strict source routes that are not yet at their end
+/// (RFC 791, section 3.1).
+fn is_source_routed(frame: &Frame<'_>) -> bool {
+    let is_route = |option: &[u8]| matches!(option, [131 | 137, length, pointer, ..] if pointer <= length);
+    options(frame.options4()).any(is_route)
+}
+
+/// The packet in one fragment whose first fragment this is, with all that its fragments carried; `None` if it is too long.
+pub(super) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
+    let ip = first.ip_header();
+    let (ether_type, header) = match ip.first_chunk::<IPV6>() {
+        Some(header) if header[0] >> 4 == 6 => {
+            let (mut header, bytes) = (*header, u16::try_from(l4.len()).ok()?);
+            header[4..6].copy_from_slice(&bytes.to_be_bytes());
+            header[6] = ICMP6;
+            ([0x86, 0xdd], header.to_vec())
+        }
+        _ => {
+            let (mut header, bytes) = (ip.to_vec(), u16::try_from(ip.len().saturating_add(l4.len())).ok()?);
+            put(&mut header, 2, bytes.to_be_bytes());
+            put(&mut header, 6, [0; 2]);
+            write_ipv4(&mut header);
+            ([8, 0], header)
+        }
+    };
+    let buf = packet(first, ether_type, &[&header, l4]);
+    (buf.len() <= usize::from(u16::MAX)).then_some(buf)
+}
+
+/// A frame with the Ethernet addresses of another, with room in front.
+fn packet(frame: &Frame<'_>, ether_type: [u8; 2], parts: &[&[u8]]) -> Vec<u8> {
+    let (dst, src) = frame.macs();
+    [&[0; HEAD_ROOM][..], &dst, &src, &ether_type, &parts.concat()].concat()
+}
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
+mod tests {
+    use weir_packet::checksum;
+
+    use super::*;
+    use crate::batch::Verdict;
+    use crate::config::Config;
+    use crate::extensions::FRAGMENT as FRAGMENT_HEADER;
+    use crate::frame::IPV4;
+    use crate::plane::Plane;
+    use crate::scenario::packet as packet_of;
+
+    /// A NAT, and what becomes of packets that come to it in at a port.
+    fn nat() -> impl FnMut(u8, &[u8]) -> (Verdict, Vec<u8>) {
+        let config = Config::read("n", "nat(public 192.0.2.1, prefix64 2001:db8:2::/96)").expect("a node");
+        let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+        move |port, ip| {
+            let ether_type = if ip[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+            let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &ether_type, ip].concat();
+            let end = buf.len();
+            buf.resize(end + LONGER, 0);
+            let mut batch = crate::Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, crate::PortId(port)));
+            plane.run(crate::Time::from_ms(1), &mut batch);
+            let (frame, verdict) = batch.outcome().next().expect("one");
+            (verdict, frame.ip().to_vec())
+        }
+    }
+
+    #[test]
+    fn fragments_behind_other_extension_headers_are_translated_too() {
+        let mut nat = nat();
+        for (place, expected) in [("0+", 0x2000), ("16", 2)] {
+            let ends =
+                if place == "0+" { ":1000 > [2001:db8:2::c613:9]:53" } else { " > 2001:db8:2::c613:9" };
+            let from = if place == "0+" { "[2001:db8:1::2]" } else { "2001:db8:1::2" };
+            let line = format!("udp {from}{ends} len 16 whole 32 frag {place} id 9");
+            let mut ip = packet_of(&line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
+            ip.splice(40..40, [FRAGMENT_HEADER, 0, 1, 4, 0, 0, 0, 0]);
+            (ip[5], ip[6]) = (ip[5] + 8, 60);
+            let (verdict, left) = nat(0, &ip);
+            assert_eq!(verdict, Verdict::Out(crate::PortId(1)), "{line}");
+            assert_eq!((left[0], be16(&left, 6)), (0x45, Some(expected)), "{line}");
+        }
+    }
+
+    #[test]
+    fn of_queries_only_echo_has_one_of_icmp6() {
+        let mut nat = nat();
+        let echo = packet_of("icmp echo 2001:db8:1::2 > 2001:db8:2::c613:9 id 7").expect("a packet");
+        let (verdict, left) = nat(0, &echo);
+        assert_eq!(verdict, Verdict::Out(crate::PortId(1)));
+        for (kind, expected) in
+            [(0, Verdict::Out(crate::PortId(0))), (14, Verdict::Dropped(Drop::NatProtocol))]
+        {
+            let mut back = left.clone();
+            let (src, dst) = back[12..20].split_at_mut(4);
+            src.swap_with_slice(dst);
+            back[20] = kind;
+            checksum::write(&mut back[20..], 2, 0);
+            assert_eq!(nat(1, &back).0, expected, "type {kind}");
+        }
+    }
+
+    #[test]
+    fn source_routes_are_found_until_they_end() {
+        for (options, is_routed) in [
+            (&[131, 7, 4, 192, 0, 2, 1, 0][..], true),
+            (&[1, 137, 7, 4, 192, 0, 2, 1], true),
+            (&[131, 7, 8, 192, 0, 2, 1, 0], false),
+            (&[7, 7, 4, 0, 0, 0, 0, 0], false),
+            (&[0, 131, 7, 4, 0, 0, 0, 0], false),
+            (&[7, 0, 131, 4, 4, 0, 0, 0], false),
+            (&[7, 200, 131, 4], false),
+        ] {
+            let bytes = IPV4 + options.len() + 8;
+            let mut ip = vec![0x45 + options.len() as u8 / 4, 0, 0, bytes as u8, 0, 0, 0, 0, 64, UDP, 0, 0];
+            ip.extend([[10, 0, 0, 1], [10, 0, 0, 2]].concat().iter().chain(options).chain(&[0; 8]));
+            let header = IPV4 + options.len();
+            write_ipv4(&mut ip[..header]);
+            let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip].concat();
+            let end = buf.len();
+            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, crate::frame::PortId(0));
+            frame.read(ETHERNET - 2).expect("a right frame");
+            assert_eq!(is_source_routed(&frame), is_routed, "{options:?}");
+        }
+    }
+}
