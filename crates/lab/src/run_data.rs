@@ -46,6 +46,8 @@ pub(crate) const MEASURES: &str = "measures";
 pub(crate) const TRAFFIC: &str = "traffic";
 /// Setting of a point whose reader has the driver receive.
 pub(crate) const BUSY_POLL: &str = "busy_poll";
+/// Setting of a point: where the kernel receives; without it, on the generator's CPU.
+pub(crate) const RECEIVE: &str = "receive";
 /// Trials whose load is within this share of a rate count as measured at that rate.
 const NEAR: f64 = 0.05;
 

@@ -265,10 +265,18 @@ impl Bed {
 
     /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the
     /// CPU time of whoever sends to it. Call it after the last program was attached there.
-    pub fn receive_on(&mut self, side: Side, cpus: &[usize]) {
+    pub fn receive_on(&mut self, side: Side, cpus: &[usize]) -> Vec<NapiThread> {
         let end = self.tester_end(side).clone();
         let threads = receive::thread(&end, &self.threads, &mut self.notes);
         receive::place(&threads, cpus, &mut self.notes);
+        threads
+    }
+
+    /// The same, ahead of all programs on these CPUs, as the softirq of a network card's interrupt is.
+    pub fn receive_first_on(&mut self, side: Side, cpus: &[usize]) -> Vec<NapiThread> {
+        let threads = self.receive_on(side, cpus);
+        receive::prefer(&threads, &mut self.notes);
+        threads
     }
 
     fn tester_end(&self, side: Side) -> &End {

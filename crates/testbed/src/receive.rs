@@ -86,6 +86,19 @@ pub(crate) fn place(threads: &[NapiThread], cpus: &[usize], notes: &mut Vec<Stri
     }
 }
 
+/// Has the threads run before all programs.
+pub(crate) fn prefer(threads: &[NapiThread], notes: &mut Vec<String>) {
+    for thread in threads {
+        if let Err(error) = sys::run_in_real_time(thread.pid) {
+            notes.push(format!(
+                "The receive thread of {} shares its CPU with programs as they do among themselves ({error}), while a \
+                 network card's interrupt comes first: run as root to give it priority.",
+                thread.device
+            ));
+        }
+    }
+}
+
 /// Spreads the frames of each of the DUT's receive queues over its CPUs, by flow.
 pub(crate) fn spread(end: &End, spec: &BedSpec, notes: &mut Vec<String>) {
     let mask = cpu_mask(&spec.dut_cpus);

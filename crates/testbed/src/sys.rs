@@ -18,11 +18,11 @@ pub(crate) fn exact_timers() {
     debug_assert_eq!(result, 0, "any thread may set its slack");
 }
 
-/// Puts the calling thread before all ordinary ones.
-pub(crate) fn run_in_real_time() -> io::Result<()> {
+/// Puts a thread before all ordinary ones; 0: the calling one.
+pub(crate) fn run_in_real_time(tid: u32) -> io::Result<()> {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameter lives through the call.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) }).map(drop)
+    check(unsafe { libc::sched_setscheduler(tid as libc::pid_t, libc::SCHED_FIFO, &priority) }).map(drop)
 }
 
 /// unshare(2) for the calling thread.

@@ -14,6 +14,7 @@ use weir_load::{Control, LoadError, TesterKind};
 use weir_testbed::bed::Bed;
 use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
 use weir_testbed::journal::Journal;
+use weir_testbed::topology::Side;
 
 use super::RunError;
 use super::setup::{bed_spec, mirrored, own_times, traffic};
@@ -65,9 +66,15 @@ impl Mirror {
         &self.bed
     }
 
-    /// The CPU of the generator and of the kernel that receives.
+    /// The CPU of the generator, and of the kernel that receives unless it does so [apart](Self::receive_apart).
     pub(crate) fn sending_cpu(&self) -> usize {
         self.cpus.tester[0]
+    }
+
+    /// Has the other CPU receive, in kernel threads that come before its programs. Returns them.
+    pub(crate) fn receive_apart(&mut self) -> Vec<u32> {
+        let threads = self.bed.receive_first_on(Side::B, &self.cpus.dut);
+        threads.into_iter().map(|thread| thread.pid).collect()
     }
 
     /// Another one, where there is one.

@@ -1,12 +1,14 @@
 //! Where a method is tried: a generator, a wire, and capture threads on another CPU.
 //!
 //! ```text
-//! CPU 0: generator > [t0] ---- veth ---- [t1] > receive softirq > method's buffer > capture threads
+//! CPU 0: generator > [t0] ---- veth ---- [t1] > the kernel receives > method's buffer > capture threads
 //!                                                                               threads = 1: CPU 1; all: every CPU
 //! ```
-//! A veth receives on the CPU of whoever sends, unless RPS hands the frames to others: the kernel's part of the work alternates with the generator, which so
-//! never sends more than the kernel receives. What is lost is lost in the buffer of the method. A receive thread on the
-//! capture's CPU would compete with it, and the veth's ring of 256 frames would be what is measured.
+//! With `receive = "apart"` the kernel receives on CPU 1 in a thread of its own, which comes before the capture threads as the
+//! softirq of a network card does: it takes the CPU from them, and what it does not get to overflows the interface's ring. With
+//! `"with-sender"` it receives where a veth does, on the CPU of whoever sends, unless RPS hands the frames to others: its work
+//! alternates with the generator, which so never sends more than the kernel receives, and what is lost is lost in the buffer
+//! of the method.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,7 +34,7 @@ use crate::frames::verdict::{Accounting, rate_error};
 use crate::frames::{Cpus, PointSpec};
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
-use crate::rigs::capture::plan::{Ladder, Offered, Step};
+use crate::rigs::capture::plan::{Ladder, Offered, Receive, Step};
 use crate::run::RunError;
 
 /// A method with all that a trial needs.
@@ -42,6 +44,8 @@ pub(super) struct Bench {
     options: Options,
     /// CPUs of the capture threads, which are dealt alternately.
     readers: Vec<usize>,
+    /// The kernel's threads that receive apart from the generator.
+    receivers: Vec<u32>,
     /// CPUs that the kernel hands frames to; `None`: as it is.
     rps: Option<Vec<usize>>,
 }
@@ -66,13 +70,17 @@ impl Bench {
             Cpus::Count(n) => CpuPlan::choose(DutCpus::Count(n as usize))?.dut,
             Cpus::All => all_cpus()?,
         };
-        let mirror = Mirror::build(&spec(step), seed, journal)?;
+        let mut mirror = Mirror::build(&spec(step), seed, journal)?;
+        let receivers = match step.receive {
+            Receive::Apart => mirror.receive_apart(),
+            Receive::WithSender => Vec::new(),
+        };
         let spreading = Spreading { rps: step.rps.clone(), ..Spreading::default() };
         let cpus = all_cpus()?;
         mirror.bed().spread_port(Side::B, &spreading, &cpus)?;
         let rps = spreading.rps_cpus(&cpus)?;
         let options = options(step, ladder, readers.len());
-        Ok(Bench { mirror, method: step.method, options, readers, rps })
+        Ok(Bench { mirror, method: step.method, options, readers, receivers, rps })
     }
 
     /// CPUs by who uses them, for the record.
@@ -83,9 +91,26 @@ impl Bench {
             Some(cpus) if !cpus.is_empty() => format!(", and hands frames to CPU {}", list(cpus)),
             _ => String::new(),
         };
+        if self.receivers.is_empty() {
+            return format!(
+                "The generator and the kernel's receive softirq have CPU {sending}{handed}; capture threads have CPU {readers}."
+            );
+        }
+        let receiving = self.mirror.other_cpu();
         format!(
-            "The generator and the kernel's receive softirq have CPU {sending}{handed}; capture threads have CPU {readers}."
+            "The generator has CPU {sending}; the kernel receives on CPU {receiving}{handed}, before the capture threads, which \
+             have CPU {readers}."
         )
+    }
+
+    /// Does the kernel receive apart from the generator?
+    pub(super) fn receives_apart(&self) -> bool {
+        !self.receivers.is_empty()
+    }
+
+    /// What the machine did not allow, and what it means.
+    pub(super) fn notes(&self) -> &[String] {
+        self.mirror.bed().notes()
     }
 
     pub(super) fn cpus(&self) -> Vec<usize> {
@@ -113,7 +138,7 @@ impl Bench {
         let queues = self.open()?;
         let watch = Arc::new(Watch::new(queues.len()));
         let sample = || -> Result<_, RunError> {
-            Ok((self.mirror.bed().snapshot()?, CostSample::take(&[]), Instant::now()))
+            Ok((self.mirror.bed().snapshot()?, CostSample::take(&self.receivers), Instant::now()))
         };
         let (reads, sent, before, after, seen) = std::thread::scope(|scope| {
             let readers: Vec<_> = queues
@@ -154,7 +179,8 @@ impl Bench {
             ..Noise::default()
         };
         let readers = reads.iter().map(|read| read.thread).collect();
-        let threads = Threads { generator, readers, consumer: consumer::addresses() };
+        let receivers = self.receivers.clone();
+        let threads = Threads { generator, receivers, readers, consumer: consumer::addresses() };
         let handed_over = seen.as_ref().map(|seen| seen.handed_over(&threads)).unwrap_or_default();
         let profile = seen.map(|seen| seen.profile(&threads));
         let receive_ns =
@@ -165,7 +191,7 @@ impl Bench {
         let consumer_ns = share.map(|share| (share * user_ns as f64) as u64);
         let time = CaptureTime {
             generator_ns: times.run_ns - receive_ns,
-            receive_ns: receive_ns + handed_over.all_ns,
+            receive_ns: receive_ns + handed_over.all_ns + cost.dut_run_ns,
             system_ns: system_ns.saturating_sub(handed_over.in_readers_ns),
             user_ns: user_ns - consumer_ns.unwrap_or(0),
             consumer_ns,
@@ -279,6 +305,7 @@ mod tests {
         Ladder {
             methods: vec![Method::Ring],
             threads: vec![Cpus::Count(1)],
+            receive: vec![Receive::Apart],
             rps: vec![Spread::AsIs],
             busy_poll: vec![false],
             fanout: Fanout::Hash,
@@ -298,8 +325,8 @@ mod tests {
     #[test]
     fn blocks_are_small_where_the_buffer_is() {
         let (method, threads, rps, offered) = (Method::Ring, Cpus::Count(1), Spread::AsIs, Offered::Udp);
-        let frame = FrameSizes::Fixed(64);
-        let step = Step { method, threads, rps, busy_poll: false, offered, frame, flows: 1 };
+        let (frame, receive) = (FrameSizes::Fixed(64), Receive::Apart);
+        let step = Step { method, threads, receive, rps, busy_poll: false, offered, frame, flows: 1 };
         let sizes = [1e4, 1e6, 1e8].map(|rate| options(&step, &ladder(rate), 1).block_bytes);
         assert_eq!(sizes, [1 << 16, 1 << 20, 1 << 20]);
         let one = options(&step, &ladder(1e6), 4);

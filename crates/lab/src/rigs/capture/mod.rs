@@ -20,7 +20,7 @@ mod reader;
 mod report;
 mod run;
 
-pub use plan::{Ladder, Offered, Step};
+pub use plan::{Ladder, Offered, Receive, Step};
 
 /// The rig.
 pub(super) struct CaptureRig;

@@ -40,6 +40,8 @@ pub(super) enum Look {
 /// Who is who among the threads of a trial.
 pub(super) struct Threads {
     pub(super) generator: u32,
+    /// Threads of the kernel that receive.
+    pub(super) receivers: Vec<u32>,
     pub(super) readers: Vec<u32>,
     /// Addresses of what readers do with a frame once they have it.
     pub(super) consumer: Range<u64>,
@@ -52,6 +54,7 @@ impl Threads {
             // The kernel receives in the thread that sends.
             _ if thread == self.generator && functions.contains(&RECEIVING) => Profile::RECEIVE,
             _ if thread == self.generator => Profile::GENERATOR,
+            _ if self.receivers.contains(&thread) => Profile::RECEIVE_ELSEWHERE,
             _ if functions.contains(&HANDED_OVER) => Profile::RECEIVE_ELSEWHERE,
             _ if self.readers.contains(&thread) => Profile::CAPTURE,
             _ => Profile::OTHER,
@@ -100,12 +103,13 @@ impl Observer {
 }
 
 impl Seen {
-    /// What other CPUs than the generator's do to receive.
+    /// What other CPUs than the generator's do to receive, beyond the threads of the kernel that do nothing else.
     pub(super) fn handed_over(&self, threads: &Threads) -> HandedOver {
         let mut found = HandedOver::default();
         for (sample, n) in self.samples.iter().filter(|(sample, _)| sample.user.is_none()) {
             let names: Vec<_> = sample.stack.iter().map(|&address| self.symbols.name(address)).collect();
-            if threads.name(sample.thread, &names) == Profile::RECEIVE_ELSEWHERE {
+            let is_receiver = threads.receivers.contains(&sample.thread);
+            if !is_receiver && threads.name(sample.thread, &names) == Profile::RECEIVE_ELSEWHERE {
                 let ns = n * (1_000_000_000 / HZ);
                 found.all_ns += ns;
                 found.in_readers_ns += if threads.readers.contains(&sample.thread) { ns } else { 0 };
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_other_cpus_receive_is_no_work_of_those_that_it_interrupts() {
-        let threads = Threads { generator: 1, readers: vec![2], consumer: 0..0 };
+        let threads = Threads { generator: 1, receivers: vec![3], readers: vec![2], consumer: 0..0 };
         let backlog = ["memcpy", "process_backlog", RECEIVING];
         for (thread, functions, name) in [
             (1, &["bpf_test_run"][..], Profile::GENERATOR),
@@ -148,6 +152,7 @@ mod tests {
             (1, &backlog, Profile::RECEIVE),
             (2, &backlog, Profile::RECEIVE_ELSEWHERE),
             (0, &backlog, Profile::RECEIVE_ELSEWHERE),
+            (3, &["veth_poll", "napi_threaded_poll"], Profile::RECEIVE_ELSEWHERE),
             (2, &["do_syscall_64"], Profile::CAPTURE),
             (0, &["virtnet_poll", RECEIVING], Profile::OTHER),
         ] {

@@ -20,6 +20,8 @@ pub struct Ladder {
     pub methods: Vec<Method>,
     /// Threads of the fan-outs; the other methods have one.
     pub threads: Vec<Cpus>,
+    /// Where the kernel receives.
+    pub receive: Vec<Receive>,
     /// CPUs that the capturing interface hands frames to.
     pub rps: Vec<Spread>,
     /// Whether readers have the driver receive; the methods that cannot be polled so are there once, without it.
@@ -46,6 +48,20 @@ pub struct Ladder {
     pub max_fps: Option<f64>,
     /// The search ends when its bounds are this close, relative to the upper one.
     pub resolution: f64,
+}
+
+/// Where the kernel receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receive {
+    /// On the CPU of the capture threads and before them, as behind a network card: what is too much overflows.
+    Apart,
+    /// On the generator's CPU, which so never sends more than the kernel receives.
+    WithSender,
+}
+
+impl Receive {
+    /// All, with their names in plans.
+    pub const ALL: [(Receive, &str); 2] = [(Receive::Apart, "apart"), (Receive::WithSender, "with-sender")];
 }
 
 /// What a method is to capture.
@@ -77,6 +93,8 @@ pub struct Step {
     pub method: Method,
     /// By how many threads.
     pub threads: Cpus,
+    /// Where the kernel receives.
+    pub receive: Receive,
     /// CPUs that the capturing interface hands frames to.
     pub rps: Spread,
     /// Does the reader have the driver receive?
@@ -93,19 +111,20 @@ impl Ladder {
     /// A load counts as captured without loss after so many trials without one.
     pub const TRIALS: u32 = 3;
     /// Loads that a search looks at, beyond those that halve its bounds once they are found.
-    const FIRST_LOADS: f64 = 3.0;
+    const FIRST_LOADS: f64 = 6.0;
 
     /// All combinations, methods fastest; a method that is no fan-out is there once, and so are one that takes frames before
     /// RPS does, one that cannot be polled busily, and a flood.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for (offered, frame, flows) in self.streams() {
-            for (i, rps) in self.rps.iter().enumerate() {
+            for (receive, i, rps) in self.places() {
                 for &method in self.methods.iter().filter(|method| i == 0 || !method.steals()) {
                     let rps = if method.steals() { &Spread::AsIs } else { rps };
                     steps.extend(self.readers(method).into_iter().map(|(threads, busy_poll)| Step {
                         method,
                         threads,
+                        receive,
                         rps: rps.clone(),
                         busy_poll,
                         offered,
@@ -116,6 +135,12 @@ impl Ladder {
             }
         }
         steps
+    }
+
+    /// Where the kernel receives, and the CPUs that it hands frames to, with the number of these among all.
+    fn places(&self) -> impl Iterator<Item = (Receive, usize, &Spread)> {
+        let of = |receive| self.rps.iter().enumerate().map(move |(i, rps)| (receive, i, rps));
+        self.receive.iter().copied().flat_map(of)
     }
 
     /// Numbers of threads of a method, and whether they have the driver receive.
@@ -156,6 +181,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let methods = if section.has("rungs") { "rungs" } else { "methods" };
     let methods = section.axis(methods, value::choice("method", &Method::ALL));
     let threads = section.axis("threads", value::parsed::<Cpus>);
+    let receive = section.axis("receive", value::choice("place to receive", &Receive::ALL));
     let rps = section.axis("rps", value::parsed::<Spread>);
     let busy_poll = section.axis("busy_poll", value::flag);
     let fanout = section.one("fanout", value::choice("fan-out", &Fanout::ALL));
@@ -188,6 +214,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     Some(Ladder {
         methods: methods.unwrap_or(Method::all().collect()),
         threads: threads.unwrap_or(vec![Cpus::Count(1), Cpus::All]),
+        receive: receive.unwrap_or(vec![Receive::Apart]),
         rps: rps.unwrap_or(vec![Spread::AsIs]),
         busy_poll: busy_poll.unwrap_or(vec![false]),
         fanout: fanout.unwrap_or(Fanout::Hash),
@@ -210,7 +237,9 @@ mod tests {
     use crate::plan::{load, load_short};
 
     fn ladder(sets: &[&str]) -> Result<Ladder, String> {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        // Of the places to receive, one is enough for what these tests look at.
+        let one = std::iter::once(&"capture.receive=apart");
+        let sets: Vec<String> = one.chain(sets).map(|set| set.to_string()).collect();
         let plan = load("capture", &sets).map_err(|error| error.to_string())?;
         let ladder = plan.experiment.of::<Ladder>().expect("of this rig").clone();
         Ok(ladder)
@@ -236,6 +265,16 @@ mod tests {
         let steps = ladder(&sets).unwrap().steps();
         let list: Vec<_> = steps.iter().map(|s| format!("{} {}", s.method, s.rps)).collect();
         assert_eq!(list, ["ring default", "count default", "ring 0-1"]);
+    }
+
+    #[test]
+    fn every_method_is_there_for_each_place_to_receive() {
+        let sets =
+            ["capture.methods=[ring,count]", "capture.traffic=udp", "capture.receive=[apart,with-sender]"];
+        let steps = ladder(&sets).unwrap().steps();
+        let list: Vec<_> = steps.iter().map(|step| (step.method, step.receive)).collect();
+        let of = |receive| [(Method::Ring, receive), (Method::Count, receive)];
+        assert_eq!(list, [of(Receive::Apart), of(Receive::WithSender)].concat());
     }
 
     #[test]
@@ -270,6 +309,7 @@ mod tests {
             (&["capture.traffic=tcp"], "is no kind of traffic"),
             (&["capture.max_fps=1k"], "must be above min_fps"),
             (&["capture.snap=3"], "14"),
+            (&["capture.receive=there"], "is no place to receive"),
             (&["capture.rps=some"], "use numbers such as"),
         ] {
             let error = ladder(sets).unwrap_err();

@@ -5,7 +5,7 @@ use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
 use crate::report::bars::{Bar, BarChart, Group};
 use crate::report::block::{Block, Part};
-use crate::run_data::{BUSY_POLL, Measures, PointData, RunData, TRAFFIC, received_fps};
+use crate::run_data::{BUSY_POLL, Measures, PointData, RECEIVE, RunData, TRAFFIC, received_fps};
 use crate::view::format::{bytes, full, or_dash, percent, si};
 use crate::view::{Style, Table, frame_name};
 
@@ -59,16 +59,17 @@ const CAPTION: &str = "Left: frames/s that each way of capturing takes without l
     the rounds with its 95 % interval. Right: CPU time per captured frame in the middle round, in reference cycles where their frequency is known, else in ns; beside each bar what capturing costs, and \
     what sending adds.";
 
-const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing but the few frames (0.1 % \
-    at most) that find the interface's ring of 256 full, which is a lower bound (≥); or else found by bisection, where a load \
+const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing, which is a lower bound (≥); or else found by bisection, where a load \
     counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
     it can. All methods alternate in each round, another one first. Ratios are formed round by round: \
     their median with its exact 95 % interval, which needs six rounds; where it holds 1, the two are not distinguished. All have the same buffer time, unless the plan gives them the same memory. The kernel \
-    receives on the generator's CPU, so that never more is sent than it receives; capture threads have others. `count` \
-    captures nothing: it is what receiving costs anybody. With RPS the kernel receives on other CPUs, whose backlog can be \
-    full, too. At most: what the slower of the two parts would take if the \
-    generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives; a rate without loss \
-    lies between the two bounds, and a method that loses at full speed has none, nor has one that polls busily. Frames are for somebody else, as at a \
+    receives on the CPU of the capture threads and before them, as behind a network card whose ring holds 256 frames: under overload it takes \
+    their time, and what it does not get to is lost in the ring. `count` \
+    captures nothing: it is what receiving costs anybody. Received on the generator's CPU, never more is sent than the kernel receives, \
+    and frames (0.1 % at most) that found the ring full do not count as lost at full speed; there, at most is what the slower of the two parts would take if the \
+    generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives: a rate without loss \
+    lies between the two bounds, and a method that loses at full speed has none, nor has one that polls busily. With RPS the kernel hands frames to other CPUs, whose backlog can be \
+    full, too. Frames are for somebody else, as at a \
     mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
 
 /// Picks a part of the CPU time.
@@ -129,6 +130,11 @@ impl Method<'_> {
         self.data.setting(BUSY_POLL).is_some()
     }
 
+    /// Does the kernel receive on another CPU than the generator's?
+    fn receives_apart(&self) -> bool {
+        self.data.setting(RECEIVE).is_some()
+    }
+
     /// `ring`, `xdp, busy polling`.
     fn way(&self) -> String {
         format!("{}{}", self.name, if self.polls() { ", busy polling" } else { "" })
@@ -149,7 +155,8 @@ impl Method<'_> {
         let kind = if self.data.setting(TRAFFIC).is_some() { "SYN flood, " } else { "" };
         let rps = self.data.setting("rps").map(|cpus| format!(", RPS to {}", cpus_named(cpus)));
         let frame = frame_name(&self.data.point.frame);
-        format!("{kind}{frame}, {} flows{}", full(flows), rps.unwrap_or_default())
+        let receive = if self.receives_apart() { "" } else { ", received on the generator's CPU" };
+        format!("{kind}{frame}, {} flows{receive}{}", full(flows), rps.unwrap_or_default())
     }
 
     fn lossless_fps(&self) -> Option<f64> {
@@ -193,7 +200,7 @@ impl Method<'_> {
         let is_floor = |method: &&Method| method.name == "count" && method.traffic() == self.traffic();
         let (full, floor) = (self.full?, methods.iter().find(is_floor)?.full?);
         // Who polls takes a CPU whole, however much comes: its time says nothing of what it could do.
-        let alone = self.name != "count" && self.threads() == "1" && !self.polls();
+        let alone = self.name != "count" && self.threads() == "1" && !self.polls() && !self.receives_apart();
         let keeps_up = full.lost as f64 <= KEPT_UP * full.sent as f64;
         if !(alone && keeps_up && full.received > 0 && floor.received > 0) {
             return None;
@@ -305,7 +312,7 @@ fn rates(methods: &[Method<'_>]) -> ByTraffic {
                 or_dash(method.full, places),
             ]);
         }
-        (traffic, table.without_empty(&["95 % interval"]))
+        (traffic, table.without_empty(&["95 % interval", "At most, frames/s"]))
     };
     by_traffic(methods).into_iter().map(table).collect()
 }

@@ -17,11 +17,11 @@ use super::observer::Look;
 use crate::frames::mirror::BUFFERS_PER_TRIAL;
 
 use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
-use crate::rigs::capture::plan::{Ladder, Offered, Step};
+use crate::rigs::capture::plan::{Ladder, Offered, Receive, Step};
 use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Patience, Series, worst};
 use crate::run::{Event, RunError, Running, goal_result};
-use crate::run_data::{BUSY_POLL, MEASURES, Measures, TRAFFIC};
+use crate::run_data::{BUSY_POLL, MEASURES, Measures, RECEIVE, TRAFFIC};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop, rfc2544};
 
 /// Before the first trial of a step: memory in place, programs warm.
@@ -29,7 +29,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 const WARM_UP_FPS: f64 = 10_000.0;
 /// A search goes up to this share of what the generator sends at full speed: beyond it, departures cannot be paced.
 const PACED_SHARE: f64 = 0.9;
-/// At full speed the interface's ring of 256 frames may lose this share, whoever captures.
+/// At full speed the interface's ring of 256 frames may lose this share, whoever captures, if its sender's CPU receives.
 const RING_SHARE: f64 = 0.001;
 /// The loads of the cost trial: this share of the highest rate without loss.
 const COST_SHARE: f64 = 0.9;
@@ -114,16 +114,17 @@ impl<'c> Climb<'c> {
             ("flows", step.flows.to_string()),
         ];
         // Those that not every point has.
+        let apart = (step.receive == Receive::Apart).then(|| (RECEIVE, "apart".to_string()));
         let rps = (step.rps != Spread::AsIs).then(|| ("rps", step.rps.to_string()));
         let flood = (step.offered == Offered::SynFlood).then(|| (TRAFFIC, Offered::SynFlood.to_string()));
         let polls = step.busy_poll.then(|| (BUSY_POLL, true.to_string()));
-        let settings = settings.into_iter().chain(rps).chain(flood).chain(polls);
+        let settings = settings.into_iter().chain(apart).chain(rps).chain(flood).chain(polls);
         Point {
             frame: step.frame.to_string(),
             frame_bytes_mean: step.frame.mean(),
             cpus: bench.cpus(),
             cpus_shared: bench.shared(),
-            notes: vec![bench.placement()],
+            notes: std::iter::once(bench.placement()).chain(bench.notes().to_vec()).collect(),
             ..self.point(index, &step.method.to_string(), settings.collect())
         }
     }
@@ -163,18 +164,17 @@ impl Trials<'_, '_> {
         Ok(Round { lossless, saturated, offered_fps: full.offered_fps })
     }
 
-    /// The rate at full speed, if nothing is lost in it: a bound, since the kernel receives on the CPU of the generator, which
-    /// so never sends more. `None` if frames are lost, so that loads below it are worth looking at.
+    /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost, so that loads below it are worth looking at.
     fn at_full_speed(&mut self, first: &Trial) -> Result<Option<GoalOutcome>, RunError> {
         let ladder = self.climb.experiment;
         let trial_s = ladder.trial.as_secs_f64();
-        if ladder.max_fps.is_some() || !keeps_up(first) {
+        if ladder.max_fps.is_some() || !self.keeps_up(first) {
             return Ok(None);
         }
         let mut least = first.received;
         for _ in 1..Ladder::TRIALS {
             let trial = self.one(&Load::full_speed(ladder.trial), Purpose::Search)?;
-            if !keeps_up(&trial) {
+            if !self.keeps_up(&trial) {
                 return Ok(None);
             }
             least = least.min(trial.received);
@@ -188,6 +188,10 @@ impl Trials<'_, '_> {
         };
         let parameters = vec![("load".to_string(), "full speed".to_string())];
         Ok(Some(GoalOutcome { goal: "without loss".into(), parameters, value }))
+    }
+
+    fn keeps_up(&self, trial: &Trial) -> bool {
+        keeps_up(trial, if self.bench.receives_apart() { 0.0 } else { RING_SHARE })
     }
 
     fn search(&mut self, ceiling_fps: f64) -> Result<GoalOutcome, RunError> {
@@ -238,10 +242,10 @@ fn result(rounds: &[Round]) -> PointResult {
 }
 
 /// Was nothing lost at full speed but the few frames with which the generator fills the interface's ring before the
-/// kernel gets to receive on the same CPU?
-fn keeps_up(trial: &Trial) -> bool {
+/// kernel gets to receive on the same CPU, no more than this share?
+fn keeps_up(trial: &Trial, ring_share: f64) -> bool {
     let ring: u64 = trial.ledger.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames).sum();
-    trial.verdict != Verdict::Invalid && trial.lost == ring && ring as f64 <= RING_SHARE * trial.sent as f64
+    trial.verdict != Verdict::Invalid && trial.lost == ring && ring as f64 <= ring_share * trial.sent as f64
 }
 
 impl Measurer for Trials<'_, '_> {

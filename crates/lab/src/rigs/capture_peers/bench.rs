@@ -3,6 +3,7 @@
 //! ```text
 //! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
+//!  receiver: the generator on one CPU; all else on another, the kernel's work before the program's
 //! ```
 //! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
 //! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
@@ -38,7 +39,7 @@ pub(super) struct Bench {
     folder: Folder,
     place: CapturePlace,
     buffer_mib: u64,
-    /// The kernel's thread that receives on the generator's CPU when there is too much of it.
+    /// The kernel's thread that receives: apart from the generator always, on its CPU when there is too much of it.
     softirqs: Option<u32>,
 }
 
@@ -69,7 +70,7 @@ impl Bench {
         seed: u64,
         journal: &mut Journal,
     ) -> Result<Bench, RunError> {
-        let mirror = Mirror::build(spec, seed, journal)?;
+        let mut mirror = Mirror::build(spec, seed, journal)?;
         let folder = Folder::new(&peers.folder).map_err(|source| {
             let place = peers.folder.display();
             let what =
@@ -77,7 +78,10 @@ impl Bench {
             RunError::Testbed(weir_testbed::error::Error::Os { what, source })
         })?;
         let buffer_mib = (peers.buffer_bytes >> 20).max(1);
-        let softirqs = thread_named(&format!("ksoftirqd/{}", mirror.sending_cpu()));
+        let softirqs = match peers.place {
+            CapturePlace::Receiver => mirror.receive_apart().first().copied(),
+            _ => thread_named(&format!("ksoftirqd/{}", mirror.sending_cpu())),
+        };
         Ok(Bench { mirror, folder, place: peers.place, buffer_mib, softirqs })
     }
 
@@ -85,11 +89,11 @@ impl Bench {
     pub(super) fn cpu(&self) -> usize {
         match self.place {
             CapturePlace::Together => self.sending_cpu(),
-            CapturePlace::Apart => self.mirror.other_cpu(),
+            CapturePlace::Apart | CapturePlace::Receiver => self.mirror.other_cpu(),
         }
     }
 
-    /// The CPU that sends and receives.
+    /// The CPU that sends.
     pub(super) fn sending_cpu(&self) -> usize {
         self.mirror.sending_cpu()
     }
@@ -103,6 +107,10 @@ impl Bench {
             }
             CapturePlace::Apart => format!(
                 "Generator and the kernel's receive work have CPU {sending}, the programs CPU {}.",
+                self.cpu()
+            ),
+            CapturePlace::Receiver => format!(
+                "The generator has CPU {sending}; the kernel's receive work, which comes first, and the programs share CPU {}.",
                 self.cpu()
             ),
         }

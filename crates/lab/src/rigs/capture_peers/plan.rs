@@ -95,23 +95,28 @@ impl Job {
     }
 }
 
-/// Which CPUs the kernel's receive work and a capturing program have. The kernel receives where the generator sends.
+/// Which CPUs the generator, the kernel's receive work and a capturing program have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapturePlace {
-    /// One CPU for both.
+    /// One CPU for all three.
     Together,
-    /// One for each.
+    /// The kernel receives where the generator sends; the program has another one.
     Apart,
+    /// The kernel receives on the program's CPU and before it, as behind a network card; the generator has another one.
+    Receiver,
 }
 
 impl CapturePlace {
-    /// Both with their names in plans.
-    pub const ALL: [(CapturePlace, &'static str); 2] =
-        [(CapturePlace::Together, "together"), (CapturePlace::Apart, "apart")];
+    /// All with their names in plans.
+    pub const ALL: [(CapturePlace, &'static str); 3] = [
+        (CapturePlace::Together, "together"),
+        (CapturePlace::Apart, "apart"),
+        (CapturePlace::Receiver, "receiver"),
+    ];
 
     /// The name in plans and records.
     pub fn name(self) -> &'static str {
-        CapturePlace::ALL.iter().find(|(place, _)| *place == self).expect("both are in ALL").1
+        CapturePlace::ALL.iter().find(|(place, _)| *place == self).expect("each is in ALL").1
     }
 }
 

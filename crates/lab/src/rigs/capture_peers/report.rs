@@ -54,13 +54,20 @@ const FIELD: &str = "What was looked for, in the field of programs that capture 
     which need modules of the kernel.";
 
 fn method(tools: &[CaptureTool<'_>]) -> String {
-    let apart = tools.iter().any(|tool| tool.setting("place") == "apart");
-    let place = if apart {
-        "The kernel receives on the generator's CPU, and the programs have another one: a rate is what the slower of the two \
-         takes."
-    } else {
-        "Generator, the kernel's receive work and the program share one CPU, so that all that a frame costs counts: never \
-         more is sent than that CPU can also receive, and a program that is too slow loses frames in its buffer."
+    let place = match tools.first().map(|tool| tool.setting("place")) {
+        Some("apart") => {
+            "The kernel receives on the generator's CPU, and the programs have another one: a rate is what the slower of the two \
+             takes."
+        }
+        Some("receiver") => {
+            "The generator has a CPU of its own; the kernel receives on the programs' CPU and before them, as behind a network \
+             card: under overload a program that is too slow gets less and less of it, and the interface's ring loses what \
+             nobody receives."
+        }
+        _ => {
+            "Generator, the kernel's receive work and the program share one CPU, so that all that a frame costs counts: never \
+             more is sent than that CPU can also receive, and a program that is too slow loses frames in its buffer."
+        }
     };
     let rounds = tools.iter().map(|tool| tool.full.len()).max().unwrap_or(0);
     let excused = tools.iter().flat_map(|tool| tool.data.measured()).map(excused_share);

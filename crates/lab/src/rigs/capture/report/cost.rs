@@ -24,7 +24,7 @@ pub(super) fn blocks(methods: &[Method<'_>]) -> Vec<Block> {
 const COST: &str = "At 90 % of the rate without loss, or at full speed where nothing is lost. CPU time in reference cycles: time on a CPU times the frequency of \
     the time stamp counter, per captured frame. Receiving: the kernel's softirq, with the driver, the XDP program, the \
     stack and copies into rings. The capture thread: within system calls, and the method's own code outside of them. \
-    Consumer: what the same thread then does with the frame, here reading its first 64 bytes. Receiving is sampled, as \
+    Consumer: what the same thread then does with the frame, here reading its first 64 bytes. Receiving: the exact time of the kernel's thread that does it; on the generator's CPU sampled as \
     a share of the exact time of the generator's thread, and with RPS as time of other CPUs; the capture thread's time is exact, its division between kernel \
     and program is sampled by the tick, and that between its own code and the consumer by the profile below. \
     Busy polling takes all of its CPU's time, also that in which nothing comes.";

@@ -2,9 +2,9 @@
 //! away and which comes.
 
 use super::{Method, PARTS, Share, by_traffic, methods, rounds};
-use crate::record::CaptureTime;
+use crate::record::{CaptureTime, Trial};
 use crate::report::block::Block;
-use crate::run_data::RunData;
+use crate::run_data::{RunData, received_fps};
 use crate::stats::{self, Ratio};
 use crate::view::format::{bracketed, full, list, si, significant};
 use weir_port::capture as port;
@@ -74,10 +74,25 @@ fn top(methods: &[&Method<'_>], traffic: &str) -> Option<String> {
     };
     let bound = if best.is_bound() { "at least " } else { "" };
     let name = best.label();
+    let overload = overload(methods).unwrap_or_default();
     Some(format!(
-        "{traffic}: {name} captures most without loss, {bound}{} frames/s{times}.{cost}",
+        "{traffic}: {name} captures most without loss, {bound}{} frames/s{times}.{cost}{overload}",
         si(fps(&best))
     ))
+}
+
+/// What the best and the worst method capture of far too much.
+fn overload(methods: &[&Method<'_>]) -> Option<String> {
+    let overloaded = methods.iter().filter(|method| method.name != "count" && method.receives_apart());
+    let mut all: Vec<_> = overloaded
+        .filter_map(|method| Some((method.full.filter(|full| full.lost > 0)?, method.label())))
+        .collect();
+    all.sort_by(|(a, _), (b, _)| received_fps(a).total_cmp(&received_fps(b)));
+    let said = |(full, name): &(&Trial, String)| {
+        format!("{name} captures {} of {} frames/s", si(received_fps(full)), si(full.sent_fps()))
+    };
+    let (worst, best) = all.split_first().and_then(|(worst, others)| Some((worst, others.last()?)))?;
+    Some(format!(" In overload {}, and {}.", said(best), said(worst)))
 }
 
 /// A sentence or two for each method: how it stands to the one before it with the same traffic.

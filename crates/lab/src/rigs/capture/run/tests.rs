@@ -4,10 +4,11 @@ use crate::record::RunState;
 use crate::run::testing::{is_root, run};
 
 /// A climb over some methods at low loads.
-const SHORT: [&str; 14] = [
+const SHORT: [&str; 15] = [
     "capture.methods=[recv,ring-fanout,xdp,count]",
     "capture.traffic=udp",
     "capture.threads=all",
+    "capture.receive=with-sender",
     "capture.busy_poll=[false,true]",
     "capture.frame_bytes=mix:64,300",
     "capture.flows=100",
@@ -95,6 +96,32 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
 }
 
 #[test]
+fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_much_in_the_ring() {
+    if !is_root(module_path!()) {
+        return;
+    }
+    let more = ["capture.methods=[ring,xdp]", "capture.busy_poll=false", "capture.receive=apart"];
+    let (data, _) = run("capture", &[&SHORT[..], &more].concat());
+    for point in &data.points {
+        assert_eq!(point.setting("receive"), Some("apart"));
+        let shared = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1)).unwrap().shared;
+        for trial in point.measured() {
+            assert_eq!(trial.unexplained, 0, "{:?}", trial.ledger);
+            let time = trial.detail::<Capture>().expect("each trial captures").time;
+            assert!(time.receive_ns > 0, "{time:?}");
+            // What is sent with a CPU of its own is far more than frames that are captured one by one.
+            if trial.purpose == Purpose::Ceiling && !shared {
+                assert!(
+                    trial.lost == 0 || trial.ledger.iter().any(|line| line.frames > 0),
+                    "{:?}",
+                    trial.ledger
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_method_keeps_up_if_all_that_is_lost_is_lost_before_it() {
     let trial = crate::fixture::quick().points[1].trials[1].clone();
     for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {
@@ -107,7 +134,8 @@ fn a_method_keeps_up_if_all_that_is_lost_is_lost_before_it() {
         let ledger = vec![line(RING_FULL, ring), line("ring full", other)];
         let trial =
             Trial { sent: 10_000, lost: ring + other, ledger, verdict: Verdict::Valid, ..trial.clone() };
-        assert_eq!(keeps_up(&trial), expected, "{ring} {other}");
-        assert!(!keeps_up(&Trial { verdict: Verdict::Invalid, ..trial }), "{ring} {other}");
+        assert_eq!(keeps_up(&trial, RING_SHARE), expected, "{ring} {other}");
+        assert_eq!(keeps_up(&trial, 0.0), ring + other == 0, "{ring} {other}");
+        assert!(!keeps_up(&Trial { verdict: Verdict::Invalid, ..trial }, RING_SHARE), "{ring} {other}");
     }
 }
