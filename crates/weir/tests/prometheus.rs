@@ -10,8 +10,10 @@ use serde_json::Value;
 use weir_testbed::rtnl::Rtnl;
 
 mod listener;
+#[allow(dead_code, reason = "other tests use more of it")]
 mod street;
 mod watchdog;
+#[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
 use listener::PATIENCE;
