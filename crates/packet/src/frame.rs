@@ -155,12 +155,24 @@ pub struct Ends {
     pub src_prefix: [u8; 12],
     /// Upper 12 bytes of the IPv6 destination.
     pub dst_prefix: [u8; 12],
+    /// IPv4 says that nobody may cut the packet (DF), as hosts do; the test frames of RFC 2544 do not.
+    pub keeps_whole: bool,
 }
+
+/// The bit of the flags of IPv4, in their first byte.
+const DONT_FRAGMENT: u8 = 0x40;
 
 impl Ends {
     /// Of IPv4, whose addresses are those of the flow alone.
     pub fn v4(src_mac: Mac, dst_mac: Mac) -> Ends {
-        Ends { ip: IpVersion::V4, src_mac, dst_mac, src_prefix: [0; 12], dst_prefix: [0; 12] }
+        Ends {
+            ip: IpVersion::V4,
+            src_mac,
+            dst_mac,
+            src_prefix: [0; 12],
+            dst_prefix: [0; 12],
+            keeps_whole: false,
+        }
     }
 
     /// Ethernet, IP and transport header of a frame of `size` bytes (FCS included), without the transport's checksum and
@@ -176,7 +188,8 @@ impl Ends {
             IpVersion::V4 => {
                 frame.extend_from_slice(&[0x08, 0x00, 0x45, 0]);
                 frame.extend_from_slice(&(ip_bytes as u16).to_be_bytes());
-                frame.extend_from_slice(&[0, 0, 0, 0, HOP_LIMIT, protocol, 0, 0]);
+                let flags = if self.keeps_whole { DONT_FRAGMENT } else { 0 };
+                frame.extend_from_slice(&[0, 0, flags, 0, HOP_LIMIT, protocol, 0, 0]);
                 frame.extend_from_slice(&flow.src.to_be_bytes());
                 frame.extend_from_slice(&flow.dst.to_be_bytes());
                 write_ipv4(&mut frame[14..34]);
@@ -354,6 +367,7 @@ mod tests {
             dst_mac: [2, 0, 0, 0, 0, 2],
             src_prefix: *b"\x20\x01\x0d\xb8\x00\x18\0\0\0\0\0\0",
             dst_prefix: *b"\x20\x01\x0d\xb8\x00\x19\0\0\0\0\0\0",
+            keeps_whole: true,
         }
     }
 

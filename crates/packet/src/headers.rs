@@ -166,11 +166,15 @@ mod tests {
 
     fn frame(ip: IpVersion) -> Vec<u8> {
         let prefix = *b"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0";
-        Ends { ip, src_mac: [2; 6], dst_mac: [4; 6], src_prefix: prefix, dst_prefix: prefix }.frame(
-            &FLOW,
-            100,
-            Signature::default(),
-        )
+        Ends {
+            ip,
+            src_mac: [2; 6],
+            dst_mac: [4; 6],
+            src_prefix: prefix,
+            dst_prefix: prefix,
+            keeps_whole: false,
+        }
+        .frame(&FLOW, 100, Signature::default())
     }
 
     fn tagged(mut frame: Vec<u8>, tags: &[u16]) -> Vec<u8> {

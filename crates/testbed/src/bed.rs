@@ -464,6 +464,9 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::NodeStateless
         | DutKind::NodeStateful
         | DutKind::NodeNat
+        | DutKind::NodeForwardFast
+        | DutKind::NodeStatefulFast
+        | DutKind::NodeNatFast
         | DutKind::PrefixNat
         | DutKind::External
         | DutKind::Faulty => return Ok(None),

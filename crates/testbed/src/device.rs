@@ -85,6 +85,17 @@ impl Device {
         }
     }
 
+    /// What a reader must know about it, one sentence each.
+    ///
+    /// # Errors
+    /// A node that has ended.
+    pub fn notes(&self) -> Result<Vec<String>, DeviceError> {
+        let Device::Node(node) = self else { return Ok(Vec::new()) };
+        let waits = node.fast()?.is_some_and(|fast| !fast.on);
+        let text = "The node does without its fast path, since not all of its ports take redirected frames: use --tester xdp.";
+        Ok(waits.then(|| text.to_string()).into_iter().collect())
+    }
+
     /// What makes the device do wrong from outside; only a faulty one has it.
     pub fn fault_switch(&self) -> Option<FaultSwitch> {
         match self {

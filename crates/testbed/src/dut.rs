@@ -30,6 +30,12 @@ pub enum DutKind {
     NodeStateful,
     /// The node with NAT towards side b, for IPv4.
     NodeNat,
+    /// The forwarding node with a fast path: XDP programs pass on what it has decided.
+    NodeForwardFast,
+    /// The stateful filter with a fast path.
+    NodeStatefulFast,
+    /// The NAT with a fast path.
+    NodeNatFast,
     /// An XDP program that translates the network of the subscribers into a public one, host by host and without state
     /// (RFC 3022, section 4.1): what a NAT costs that keeps nothing in mind, and, with faults, a NAT that does wrong.
     PrefixNat,
@@ -41,7 +47,7 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 15] = [
+    pub const ALL: [(DutKind, &'static str); 18] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -54,6 +60,9 @@ impl DutKind {
         (DutKind::NodeStateless, "node-stateless"),
         (DutKind::NodeStateful, "node-stateful"),
         (DutKind::NodeNat, "node-nat"),
+        (DutKind::NodeForwardFast, "node-forward-fast"),
+        (DutKind::NodeStatefulFast, "node-stateful-fast"),
+        (DutKind::NodeNatFast, "node-nat-fast"),
         (DutKind::PrefixNat, "prefix-nat"),
         (DutKind::External, "external"),
         (DutKind::Faulty, "faulty"),
@@ -66,6 +75,21 @@ impl DutKind {
         self.is_node() && self != DutKind::NodeForwardPacket
     }
 
+    /// Has the node a fast path, which is one thread's?
+    pub fn is_fast(self) -> bool {
+        self.without_fast_path() != self
+    }
+
+    /// The same device with all frames by the node itself.
+    pub fn without_fast_path(self) -> DutKind {
+        match self {
+            DutKind::NodeForwardFast => DutKind::NodeForward,
+            DutKind::NodeStatefulFast => DutKind::NodeStateful,
+            DutKind::NodeNatFast => DutKind::NodeNat,
+            other => other,
+        }
+    }
+
     /// What it does with frames: kinds of the same job can be held against each other.
     pub fn job(self) -> &'static str {
         match self {
@@ -73,10 +97,13 @@ impl DutKind {
             DutKind::KernelForward
             | DutKind::XdpForward
             | DutKind::NodeForward
-            | DutKind::NodeForwardPacket => "forward",
+            | DutKind::NodeForwardPacket
+            | DutKind::NodeForwardFast => "forward",
             DutKind::KernelStateless | DutKind::NodeStateless => "filter",
-            DutKind::KernelStateful | DutKind::NodeStateful => "filter with connections",
-            DutKind::KernelNat | DutKind::NodeNat | DutKind::PrefixNat => "translate",
+            DutKind::KernelStateful | DutKind::NodeStateful | DutKind::NodeStatefulFast => {
+                "filter with connections"
+            }
+            DutKind::KernelNat | DutKind::NodeNat | DutKind::NodeNatFast | DutKind::PrefixNat => "translate",
             DutKind::KernelBridge => "bridge",
             DutKind::External => "its own",
             DutKind::Faulty => "err",
@@ -85,13 +112,13 @@ impl DutKind {
 
     /// Does it translate addresses, so that only side a can begin a flow?
     pub fn translates(self) -> bool {
-        matches!(self, DutKind::KernelNat | DutKind::NodeNat | DutKind::PrefixNat)
+        matches!(self.without_fast_path(), DutKind::KernelNat | DutKind::NodeNat | DutKind::PrefixNat)
     }
 
     /// Is it this project's own node?
     pub fn is_node(self) -> bool {
         matches!(
-            self,
+            self.without_fast_path(),
             DutKind::NodeForward
                 | DutKind::NodeForwardPacket
                 | DutKind::NodeStateless

@@ -137,6 +137,7 @@ fn traffic(arguments: &cli::Generate, link: &Link) -> Traffic {
         dst_mac: addresses.dst_mac.map_or([0xff; 6], |mac| mac.0),
         src_prefix,
         dst_prefix,
+        keeps_whole: false,
     };
     let flows = FlowSpec {
         count: arguments.flows,

@@ -26,6 +26,13 @@ pub enum Cpus {
     All,
 }
 
+impl Cpus {
+    /// Can this device have them? A fast path is one thread's.
+    pub(crate) fn suit(self, dut: DutKind) -> bool {
+        self == Cpus::Count(1) || !dut.is_fast()
+    }
+}
+
 /// One combination of the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointSpec {
@@ -57,6 +64,8 @@ pub struct PointSpec {
     pub broadcast_every: Option<NonZeroU32>,
     /// Flow groups that are counted apart.
     pub groups: u32,
+    /// Its packets of IPv4 may not be cut into fragments.
+    pub keeps_whole: bool,
     /// Speed of the line in bit/s, if the plan names one.
     pub line_bits_per_s: Option<f64>,
 }
@@ -88,6 +97,7 @@ impl PointSpec {
             direction: Direction::Forward,
             broadcast_every: None,
             groups: 1,
+            keeps_whole: false,
             line_bits_per_s: None,
         }
     }
@@ -111,6 +121,7 @@ impl PointSpec {
         let rules = self.rules.map(|rules| ("rules", rules.to_string()));
         // Left out where it is as it always was, so that such points can be compared with old ones.
         let transport = (self.transport != Transport::Udp).then(|| ("transport", self.transport.to_string()));
+        let whole = self.keeps_whole.then(|| ("dont_fragment", "true".to_string()));
         let line = self.line_bits_per_s.map(|line| ("line_bits_per_s", line.to_string()));
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
@@ -134,6 +145,7 @@ impl PointSpec {
             ("groups", self.groups.to_string()),
         ]);
         list.extend(transport);
+        list.extend(whole);
         list.extend(line);
         list.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
@@ -189,9 +201,15 @@ impl PointSpec {
             let why = format!("the rules and states of {} are for UDP: use transport = \"udp\"", self.dut);
             list.push(Conflict { axes: ["kind", "transport"], why });
         }
-        if matches!(self.dut, DutKind::NodeNat | DutKind::PrefixNat) && self.ip == IpVersion::V6 {
+        if matches!(self.dut, DutKind::NodeNat | DutKind::NodeNatFast | DutKind::PrefixNat)
+            && self.ip == IpVersion::V6
+        {
             let why = format!("{} translates IPv4 alone: use ip = 4, or another device", self.dut);
             list.push(Conflict { axes: ["kind", "ip"], why });
+        }
+        if !self.cpus.suit(self.dut) {
+            let why = format!("the fast path of {} is one thread's: use cpus = 1", self.dut);
+            list.push(Conflict { axes: ["kind", "cpus"], why });
         }
         if let Some(Routing { networks, .. }) = self.routing
             && networks > self.flows
@@ -223,7 +241,11 @@ pub(crate) struct Conflict {
 pub(crate) fn has_rules(kind: DutKind) -> bool {
     matches!(
         kind,
-        DutKind::KernelStateless | DutKind::KernelStateful | DutKind::NodeStateless | DutKind::NodeStateful
+        DutKind::KernelStateless
+            | DutKind::KernelStateful
+            | DutKind::NodeStateless
+            | DutKind::NodeStateful
+            | DutKind::NodeStatefulFast
     )
 }
 

@@ -132,6 +132,7 @@ impl Setup {
         // Attached programs may have brought new NAPI instances.
         bed.place_receivers();
         notes.extend_from_slice(bed.notes());
+        notes.extend(device.notes()?);
         if cpus.shared && spec.dut != DutKind::Wire {
             notes.push(format!(
                 "Tester and DUT share CPU {:?}: each slows the other down, and the result is a lower bound.",

@@ -328,6 +328,30 @@ fn a_node_forwards_both_ip_versions_and_counts_what_it_drops() {
 }
 
 #[test]
+fn programs_pass_on_what_a_fast_node_has_decided() {
+    need_root!();
+    for kind in [DutKind::NodeForwardFast, DutKind::NodeStatefulFast, DutKind::NodeNatFast] {
+        let mut bed = build(&spec(kind, V4));
+        let device = Device::start(&bed, &Faults::default()).unwrap();
+        assert_eq!(device.notes().unwrap(), [""; 0], "{kind}");
+        bed.place_receivers();
+        let [a, b] = bed.ports();
+        for _ in 0..5 {
+            let got = pass(&bed, 7..8).remove(0);
+            assert_eq!(got.hops, Frame::new(V4, Side::A, 7).hops - 1, "{kind}");
+            // A connection that nobody answers stays with the filter.
+            let back = PacketSocket::open(&a);
+            PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
+            back.receive();
+        }
+        let Device::Node(node) = &device else { panic!("{kind} is a node") };
+        let state = node.fast().unwrap().unwrap();
+        assert_eq!(state.entries, 2, "{kind}: {state:?}");
+        assert!(state.counts.received.iter().all(|frames| (1..5).contains(frames)), "{kind}: {state:?}");
+    }
+}
+
+#[test]
 fn a_bridge_knows_its_stations_and_sends_nothing_of_its_own() {
     need_root!();
     for ip in [V4, V6] {

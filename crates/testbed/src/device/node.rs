@@ -33,7 +33,9 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
     let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
     let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
-    let filter = match spec.dut {
+    let kind = spec.dut.without_fast_path();
+    let fast = if spec.dut.is_fast() { "on" } else { "off" };
+    let filter = match kind {
         DutKind::NodeStateless if spec.rules == 0 => "",
         DutKind::NodeStateless | DutKind::NodeStateful => "filter(rules.fw)",
         _ => "",
@@ -43,12 +45,12 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let cpus = cpus.join(" ");
     // As many ports as these flows of 4096 hosts take.
     let public = if spec.sessions > SESSIONS { "198.19.2.0/25" } else { "198.19.2.0/26" };
-    let nat = match spec.dut {
+    let nat = match kind {
         DutKind::NodeNat => format!("> nat(public {public}, block 256, sessions {})", spec.sessions),
         _ => String::new(),
     };
     format!(
-        "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, host none)\n"
+        "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, fast {fast}, host none)\n"
     )
 }
 
@@ -78,7 +80,11 @@ fn rules(spec: &BedSpec) -> String {
         .expect("a text takes all");
     }
     let network = test_network(spec.ip);
-    let state = if spec.dut == DutKind::NodeStateful { " state new,established,related" } else { "" };
+    let state = if spec.dut.without_fast_path() == DutKind::NodeStateful {
+        " state new,established,related"
+    } else {
+        ""
+    };
     text + &format!("accept from {network} to {network}{state}\npolicy drop\n")
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_load::counts::{Counts, GroupCounts, Load, Sent, StreamCounts, Traffic, empty_lateness};
-use weir_packet::flow::{Direction, FlowOrder, FlowSpec, IpVersion};
+use weir_packet::flow::{Direction, FlowOrder, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
 use weir_testbed::counters::Device;
@@ -78,13 +78,7 @@ fn traffic() -> Traffic {
         dst: 0xc613_0002,
         seed: 1,
     };
-    let ends = Ends {
-        ip: IpVersion::V4,
-        src_mac: [2; 6],
-        dst_mac: [4; 6],
-        src_prefix: [0; 12],
-        dst_prefix: [0; 12],
-    };
+    let ends = Ends::v4([2; 6], [4; 6]);
     Traffic {
         sizes: FrameSizes::Fixed(64),
         transport: Transport::Udp,

@@ -24,6 +24,7 @@ pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
         dst_mac: ports[from].next_hop_mac,
         src_prefix: PREFIX[from],
         dst_prefix: PREFIX[to],
+        keeps_whole: spec.keeps_whole,
     };
     Traffic {
         sizes: spec.frame.clone(),

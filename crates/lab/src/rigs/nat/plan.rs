@@ -112,7 +112,7 @@ impl NatLoad {
             for &order in &self.order {
                 for frame in &self.frame_bytes {
                     for &cpus in &self.cpus {
-                        list.extend(self.kind.iter().flat_map(|&kind| {
+                        list.extend(self.kind.iter().filter(|kind| cpus.suit(**kind)).flat_map(|&kind| {
                             let spreadings = self.spreading.all(kind).into_iter();
                             let spec = move |spreading| PointSpec {
                                 cpus,
@@ -120,6 +120,7 @@ impl NatLoad {
                                 frame: frame.clone(),
                                 order,
                                 direction: Direction::Reflect,
+                                keeps_whole: true,
                                 ..PointSpec::plain(kind, 128, flows)
                             };
                             spreadings.map(spec)
@@ -179,8 +180,7 @@ const INITIAL: Duration = Duration::from_millis(100);
 pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     let external = read_external(root.section("external"));
     let section = root.section("nat");
-    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", &NATS));
-    let cpus = section.axis("cpus", value::parsed::<Cpus>);
+    let (kind, cpus) = read_devices(&section);
     let spreading = SpreadAxes::read(&section);
     let frame_bytes = section.axis("frame_bytes", value::parsed::<FrameSizes>);
     let flows = section.axis("flows", value::count(1..=MOST_FLOWS));
@@ -203,7 +203,7 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     section.finish();
     Some(NatLoad {
         kind: kind?,
-        cpus: cpus.unwrap_or(vec![Cpus::Count(1)]),
+        cpus,
         spreading,
         frame_bytes,
         flows,
@@ -221,9 +221,10 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     })
 }
 
-pub(super) const NATS: [(DutKind, &str); 4] = [
+const NATS: [(DutKind, &str); 5] = [
     (DutKind::KernelNat, "kernel-nat"),
     (DutKind::NodeNat, "node-nat"),
+    (DutKind::NodeNatFast, "node-nat-fast"),
     (DutKind::PrefixNat, "prefix-nat"),
     (DutKind::External, "external"),
 ];
@@ -272,6 +273,17 @@ fn read_search(section: &Section<'_>) -> NatSearch {
         width: section.one("width", value::width).unwrap_or(0.03),
         time_limit: section.one("time_limit_s", value::seconds).unwrap_or(Duration::from_secs(60)),
     }
+}
+
+/// Reads the devices and their CPUs.
+pub(super) fn read_devices(section: &Section<'_>) -> (Option<Vec<DutKind>>, Vec<Cpus>) {
+    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", &NATS));
+    let cpus = section.axis("cpus", value::parsed::<Cpus>).unwrap_or(vec![Cpus::Count(1)]);
+    let lost = kind.iter().flatten().find(|kind| !cpus.iter().any(|cpus| cpus.suit(**kind)));
+    if let Some(kind) = lost {
+        section.wrong("cpus", format!("the fast path of {kind} is one thread's: use 1"));
+    }
+    (kind, cpus)
 }
 
 /// Reads where flows begin and end.
@@ -371,6 +383,7 @@ mod tests {
             ("nat.subscribers=0", "use a whole number from 1 to 32768"),
             ("nat.percent=0", "use 0.1 to 1000 percent"),
             ("nat.public=192.0.2.9-192.0.2.1", "use 192.0.2.1 or 192.0.2.1-192.0.2.4"),
+            ("nat.cpus=2", "the fast path of node-nat-fast is one thread's: use 1"),
             ("nat.kind=external", "add [external] with `ports`"),
             ("nat.faults=leek=1/2", "of prefix-nat leak"),
             ("nat.conntrack_max=1024", "add host_wide = true"),

@@ -26,7 +26,8 @@ const FRAMES: u64 = 200;
 
 /// Frames that are reflected behind a NAT.
 fn spec(dut: DutKind) -> PointSpec {
-    PointSpec { direction: Direction::Reflect, order: FlowOrder::Unique, ..PointSpec::plain(dut, 128, FLOWS) }
+    let traffic = PointSpec::plain(dut, 128, FLOWS);
+    PointSpec { direction: Direction::Reflect, order: FlowOrder::Unique, keeps_whole: true, ..traffic }
 }
 
 /// A NAT with its flows, all of them to one destination.
@@ -70,7 +71,8 @@ fn nats_that_work_are_found_right() {
     if !is_root("nats_that_work_are_found_right") {
         return;
     }
-    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::PrefixNat, DutKind::Wire] {
+    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNatFast, DutKind::PrefixNat, DutKind::Wire]
+    {
         let mut setup = build(&spec(dut), "");
         let (trial, seen) = trial(&mut setup);
         let flows = u64::from(FLOWS);
@@ -167,7 +169,7 @@ fn the_responder_learns_the_tuples_that_it_answers() {
     if !is_root("the_responder_learns_the_tuples_that_it_answers") {
         return;
     }
-    for dut in [DutKind::KernelNat, DutKind::NodeNat] {
+    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNatFast] {
         let spec = PointSpec { direction: Direction::Both, ..spec(dut) };
         let mut setup = build(&spec, "");
         let flows = u64::from(FLOWS);

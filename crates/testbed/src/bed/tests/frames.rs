@@ -63,7 +63,7 @@ impl Frame {
         if self.source.is_ipv4() {
             let mut header = vec![0x45, 0];
             header.extend((20 + length).to_be_bytes());
-            header.extend([0, 0, 0, 0, self.hops, 17, 0, 0]);
+            header.extend([0, 0, 0x40, 0, self.hops, 17, 0, 0]);
             header.extend([source, destination].concat());
             let sum = checksum(&header);
             header[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -9,7 +9,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::external::ExternalSpec;
 
 use super::super::flows::Ranges;
-use super::super::plan::{Hosts, MOST_FLOWS, NATS, PublicRange, check, check_external, read_hosts};
+use super::super::plan::{Hosts, MOST_FLOWS, PublicRange, check, check_external, read_devices, read_hosts};
 use crate::frames::read_external::read_external;
 use crate::frames::setup::AddressRange;
 use crate::frames::{Cpus, PointSpec, SpreadAxes};
@@ -59,7 +59,7 @@ impl Rfc9693 {
     pub fn points(&self) -> Vec<PointSpec> {
         let mut list = Vec::new();
         for &kind in &self.kind {
-            for &cpus in &self.cpus {
+            for &cpus in self.cpus.iter().filter(|cpus| cpus.suit(kind)) {
                 for spreading in self.spreading.all(kind) {
                     list.extend(self.sessions.iter().map(|&sessions| PointSpec {
                         cpus,
@@ -67,6 +67,7 @@ impl Rfc9693 {
                         frame: self.frame.clone(),
                         order: FlowOrder::Unique,
                         direction: Direction::Both,
+                        keeps_whole: true,
                         ..PointSpec::plain(kind, 128, sessions)
                     }));
                 }
@@ -98,8 +99,7 @@ impl Rfc9693 {
 pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     let external = read_external(root.section("external"));
     let section = root.section("rfc9693");
-    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", &NATS));
-    let cpus = section.axis("cpus", value::parsed::<Cpus>);
+    let (kind, cpus) = read_devices(&section);
     let spreading = SpreadAxes::read(&section);
     let frame = section.one("frame_bytes", value::parsed::<FrameSizes>).unwrap_or(FrameSizes::Fixed(84));
     let sessions = section.axis("sessions", value::count(1..=MOST_FLOWS)).unwrap_or(vec![100_000]);
@@ -119,7 +119,7 @@ pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     section.finish();
     Some(Rfc9693 {
         kind: kind?,
-        cpus: cpus.unwrap_or(vec![Cpus::Count(1)]),
+        cpus,
         spreading,
         frame,
         sessions,

@@ -364,7 +364,7 @@ impl Bencher<'_, '_> {
                 list.extend(table::now(name).map(|value| (name.to_string(), value.to_string())));
             }
         }
-        if self.bench.spec.dut == DutKind::NodeNat {
+        if self.bench.spec.dut.is_node() {
             list.push(("sessions of the node".into(), self.bench.setup.bed().spec().sessions.to_string()));
         }
         list

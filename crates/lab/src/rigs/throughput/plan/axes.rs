@@ -55,6 +55,8 @@ pub struct TrafficAxes {
     pub broadcast_every: Vec<u32>,
     /// Flow groups that are counted apart, 1..=256.
     pub groups: u32,
+    /// Packets of IPv4 may not be cut into fragments.
+    pub keeps_whole: bool,
     /// Speed of the line in bit/s that results are compared with; a virtual wire has none.
     pub line_bits_per_s: Option<f64>,
 }
@@ -155,6 +157,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
                     direction,
                     broadcast_every,
                     groups: traffic.groups,
+                    keeps_whole: traffic.keeps_whole,
                     line_bits_per_s: traffic.line_bits_per_s,
                 });
             }
@@ -196,6 +199,9 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::NodeStateless
         | DutKind::NodeStateful
         | DutKind::NodeNat
+        | DutKind::NodeForwardFast
+        | DutKind::NodeStatefulFast
+        | DutKind::NodeNatFast
         | DutKind::PrefixNat
         | DutKind::External
         | DutKind::Faulty => false,
@@ -218,7 +224,7 @@ fn devices(dut: &DutAxes) -> Vec<Device> {
     for &kind in &dut.kind {
         let rules = match kind {
             // Its rules have one form.
-            DutKind::NodeStateless | DutKind::NodeStateful => {
+            DutKind::NodeStateless | DutKind::NodeStateful | DutKind::NodeStatefulFast => {
                 dut.rules.iter().map(|&rules| (Some(rules), None)).collect()
             }
             _ if has_rules(kind) => filters(dut),
@@ -284,6 +290,7 @@ mod tests {
             networks: vec![1],
             broadcast_every: vec![0],
             groups: 1,
+            keeps_whole: false,
             line_bits_per_s: None,
         };
         (dut, traffic)

@@ -104,6 +104,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
     let networks = section.axis("networks", value::count(1..=MAX_NETWORKS));
     let broadcast_every = section.axis("broadcast_every", value::count(0..=1_000_000));
     let groups = section.one("groups", value::count(1..=256));
+    let keeps_whole = section.one("dont_fragment", value::flag).unwrap_or(false);
     let line_bits_per_s = section.one("line_bits_per_s", value::line_bits_per_s);
     Some(TrafficAxes {
         frame_bytes: frame_bytes?,
@@ -115,6 +116,7 @@ fn read_traffic(section: &Section<'_>) -> Option<TrafficAxes> {
         networks: networks.unwrap_or(vec![1]),
         broadcast_every: broadcast_every.unwrap_or(vec![0]),
         groups: groups.unwrap_or(1),
+        keeps_whole,
         line_bits_per_s,
     })
 }
