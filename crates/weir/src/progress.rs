@@ -10,12 +10,15 @@ use weir_config::plain;
 use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
 
-use crate::say::say;
+use crate::say::{say, terminal};
 use crate::time::in_words;
 use crate::units::rate;
 
 /// A picture that changes more often is not read faster, and fills a log of the terminal.
 const REDRAWS_PER_S: u8 = 2;
+
+/// Points of which a terminal shows what was found so far.
+const MOST_FOUND: usize = 12;
 
 /// Tells what goes on, on standard error.
 pub(crate) struct Progress {
@@ -33,6 +36,10 @@ struct State {
     place: String,
     /// What is measured there beyond the search.
     procedure: Option<&'static str>,
+    /// The round, and how many there are.
+    round: Option<(usize, usize)>,
+    /// What the rounds of points have found so far, frames/s.
+    found: Vec<(String, f64)>,
     /// Points that are done, with a share of the one that is not.
     done: f64,
     count: usize,
@@ -50,9 +57,8 @@ impl Progress {
     /// `estimate` is the longest time that the plan can take; `verbose`: each trial has a line.
     pub(crate) fn new(estimate: Duration, verbose: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() {
-            // What is measured, cut at the edge of the terminal, and below it how far.
-            let style =
-                ProgressStyle::with_template("{wide_msg}\n{bar:40} {prefix}").expect("a valid template");
+            // What is measured and what was found, cut at the edge of the terminal, and below it how far.
+            let style = ProgressStyle::with_template("{msg}\n{bar:40} {prefix}").expect("a valid template");
             ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_S))
                 .with_style(style)
         } else {
@@ -69,8 +75,25 @@ impl Progress {
             Event::Point { index, count, point } => {
                 (state.done, state.count) = (index.unwrap_or(0) as f64, count);
                 state.known = self.started.elapsed();
-                (state.place, state.procedure) = (place(point), None);
+                (state.place, state.procedure, state.round) = (place(point), None, None);
                 self.show(&state);
+            }
+            Event::Round { number, of, index, count, point } => {
+                let next = state.round.is_none_or(|(round, _)| round != number);
+                (state.done, state.count) = (index as f64, count);
+                state.known = self.started.elapsed();
+                (state.place, state.procedure, state.round) = (place(point), None, Some((number, of)));
+                if next && self.bar.is_hidden() {
+                    self.line(&format!("round {number} of {of}, {}", self.time_left(&state)));
+                }
+                self.show(&state);
+            }
+            Event::SoFar(point, fps) => {
+                let place = place(point);
+                match state.found.iter_mut().find(|(known, _)| *known == place) {
+                    Some(found) => found.1 = fps,
+                    None => state.found.push((place, fps)),
+                }
             }
             Event::Procedure { name, done } => {
                 state.done = state.done.floor() + done.min(0.99);
@@ -121,16 +144,11 @@ impl Progress {
         }
         let count = state.count.max(1) as f64;
         self.bar.set_position((state.done / count * 1000.0) as u64);
-        let message = format!(
-            "point {} of {}: {}{}{}",
-            state.done as usize + 1,
-            state.count,
-            state.place,
-            state.procedure.map_or(String::new(), |name| format!(", {name}")),
-            if state.offered.is_empty() { String::new() } else { format!(" at {}", state.offered) },
-        );
         self.bar.set_prefix(self.time_left(state));
-        self.bar.set_message(plain(&message).into_owned());
+        // The last column stays free: some terminals begin a new line when it is written.
+        let columns = terminal() - 1;
+        let cut = |line: &String| plain(line).chars().take(columns).collect::<String>();
+        self.bar.set_message(state.picture().iter().map(cut).collect::<Vec<_>>().join("\n"));
     }
 
     fn time_left(&self, state: &State) -> String {
@@ -143,6 +161,24 @@ impl Progress {
 }
 
 impl State {
+    /// What is measured now, and below it what was found so far.
+    fn picture(&self) -> Vec<String> {
+        let what = match self.round {
+            Some((round, rounds)) => format!("round {round} of {rounds}"),
+            None => format!("point {} of {}", self.done as usize + 1, self.count),
+        };
+        let procedure = self.procedure.map_or(String::new(), |name| format!(", {name}"));
+        let load = if self.offered.is_empty() { String::new() } else { format!(" at {}", self.offered) };
+        let mut lines = vec![format!("{what}: {}{procedure}{load}", self.place)];
+        let width = self.found.iter().map(|(place, _)| place.len()).max().unwrap_or_default();
+        let found = self.found.iter().take(MOST_FOUND);
+        lines.extend(found.map(|(place, fps)| format!("  {place:width$}  {:>10}", rate(*fps))));
+        if let more @ 1.. = self.found.len().saturating_sub(MOST_FOUND) {
+            lines.push(format!("  and {more} more"));
+        }
+        lines
+    }
+
     /// From what had been done since the first trial, when that was last known, and the time that it took; before anything
     /// is, from the plan.
     fn time_left(&self, elapsed: Duration, estimate: Duration) -> String {
@@ -228,6 +264,20 @@ fn goal(goal: &GoalResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_picture_names_the_round_and_what_was_found() {
+        let mut state = State { place: "wire 64 bytes".into(), count: 3, done: 1.2, ..State::default() };
+        assert_eq!(state.picture(), ["point 2 of 3: wire 64 bytes"]);
+        (state.round, state.offered) = (Some((2, 12)), rate(1.5e6));
+        state.found = vec![("wire 64 bytes".into(), 2e6), ("kernel-nat 64 bytes".into(), 4.5e5)];
+        let [now, wire, nat] = state.picture().try_into().unwrap();
+        assert_eq!(now, format!("round 2 of 12: wire 64 bytes at {}", rate(1.5e6)));
+        assert_eq!(wire.split_whitespace().collect::<Vec<_>>()[..3], ["wire", "64", "bytes"]);
+        assert_eq!((wire.len(), nat.ends_with(&rate(4.5e5))), (nat.len(), true), "{wire}\n{nat}");
+        state.found.extend((0..13).map(|n| (n.to_string(), 1.0)));
+        assert_eq!(state.picture().len(), 1 + MOST_FOUND + 1);
+    }
 
     #[test]
     fn the_time_left_follows_from_what_this_run_has_done_itself() {

@@ -5,17 +5,24 @@ use std::io::Write;
 
 use weir_config::plain;
 
+/// What a terminal has at least.
+const COLUMNS: usize = 80;
+
 /// Writes a line.
 pub(crate) fn say(text: &str) {
     // See above.
     let _ = writeln!(std::io::stderr(), "{}", plain(text));
 }
 
-/// Columns of the terminal, at least 80; 80 where there is none.
+/// Columns of text that is read later, too: those of the terminal, at least 80; 80 where there is none.
 pub(crate) fn columns() -> usize {
-    const LEAST: usize = 80;
+    terminal().max(COLUMNS)
+}
+
+/// Columns of the terminal as it is now; 80 where there is none.
+pub(crate) fn terminal() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
-    size.map_or(LEAST, |size| usize::from(size.ws_col).max(LEAST))
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
 /// Writes notes, one per line.

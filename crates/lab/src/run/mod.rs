@@ -102,6 +102,21 @@ pub enum Event<'a> {
         /// The point.
         point: &'a Point,
     },
+    /// The next point of a round begins, where rounds go over all points.
+    Round {
+        /// The round, from 1.
+        number: usize,
+        /// Rounds in all.
+        of: usize,
+        /// How many points are done, with those of the rounds as their share of them.
+        index: usize,
+        /// Points of the plan, or turns where there is nothing but rounds.
+        count: usize,
+        /// The point.
+        point: &'a Point,
+    },
+    /// What the rounds of a point have found so far, frames/s.
+    SoFar(&'a Point, f64),
     /// A procedure begins at the point.
     Procedure {
         /// Its name, that of its section in the plan.

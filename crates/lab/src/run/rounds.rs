@@ -38,12 +38,14 @@ pub(crate) fn interleave<T: Interleaved>(
     mut turn: impl FnMut(&mut T) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let n = all.len();
-    for round in 0..interleaved.rounds as usize {
+    let rounds = interleaved.rounds as usize;
+    for round in 0..rounds {
         for (done, i) in rotation(n, round).enumerate() {
             let one = &mut all[i];
             if one.takes_part() {
-                let index = Some(interleaved.done + round * n + done);
-                (interleaved.observe)(Event::Point { index, count: interleaved.count, point: one.point() });
+                let (index, count) = (interleaved.done + round * n + done, interleaved.count);
+                let (number, point) = (round + 1, one.point());
+                (interleaved.observe)(Event::Round { number, of: rounds, index, count, point });
                 turn(one)?;
             }
         }

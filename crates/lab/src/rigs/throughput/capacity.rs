@@ -65,20 +65,20 @@ impl Measuring<'_> {
         all: &mut [&mut Entrant<'_>],
         course: &Course,
     ) -> Result<(), RunError> {
-        let (n, trials) = (all.len(), all.len() * (1 + spec.rounds as usize));
+        let (n, rounds, count) = (all.len(), spec.rounds as usize, course.interleaved);
         let observe = self.options.observe;
-        let point = |done: usize, entrant: &Entrant| {
-            let index = Some(course.ahead * done / trials);
-            observe(Event::Point { index, count: course.interleaved, point: entrant.point() });
-        };
+        let index = |done: usize| course.ahead * done / (n * (1 + rounds));
         for (done, entrant) in all.iter_mut().enumerate() {
-            point(done, entrant);
+            observe(Event::Point { index: Some(index(done)), count, point: entrant.point() });
             self.approach(spec, entrant)?;
         }
-        for round in 0..spec.rounds as usize {
-            for (done, i) in capacity::order(self.record.seed, round, n).into_iter().enumerate() {
-                point(n * (1 + round) + done, all[i]);
+        for round in 1..=rounds {
+            for (done, i) in capacity::order(self.record.seed, round - 1, n).into_iter().enumerate() {
+                let (index, point) = (index(n * round + done), all[i].point());
+                observe(Event::Round { number: round, of: rounds, index, count, point });
                 self.round(spec, all[i])?;
+                let so_far = all[i].capacity.fps(&[None]);
+                so_far.into_iter().for_each(|fps| observe(Event::SoFar(all[i].point(), fps)));
             }
         }
         Ok(())
