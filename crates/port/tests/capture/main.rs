@@ -119,9 +119,12 @@ fn now_ns() -> u64 {
 fn check_stamps(captured: &[Captured], from: u64, what: &str) {
     for queue in captured {
         let stamps: Vec<u64> = queue.frames.iter().map(|frame| frame.at).collect();
-        assert!(stamps.is_sorted(), "{what}: time goes backwards");
-        let (first, last) = (stamps.first().unwrap_or(&from), stamps.last().unwrap_or(&from));
-        assert!(from <= *first && *last <= now_ns(), "{what}: stamps are of now");
+        // A kernel dates frames on arrival from some time after the first socket has asked for it (net_enable_timestamp);
+        // those before are dated when they are read, which may be after the arrival of the next.
+        let backwards = stamps.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert!(backwards <= 1, "{what}: time goes backwards {backwards} times");
+        let now = now_ns();
+        assert!(stamps.iter().all(|at| (from..=now).contains(at)), "{what}: stamps are of now");
     }
 }
 
