@@ -1,6 +1,6 @@
 //! What a user sees while a plan runs: a bar with the time left on a terminal, plain lines in a log.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -38,8 +38,8 @@ struct State {
     procedure: Option<&'static str>,
     /// The round, and how many there are.
     round: Option<(usize, usize)>,
-    /// What the rounds of points have found so far, frames/s.
-    found: Vec<(String, f64)>,
+    /// What the rounds of points have found so far, frames/s, in the order of the plan.
+    found: BTreeMap<usize, (String, f64)>,
     /// Points that are done, with a share of the one that is not.
     done: f64,
     count: usize,
@@ -78,22 +78,19 @@ impl Progress {
                 (state.place, state.procedure, state.round) = (place(point), None, None);
                 self.show(&state);
             }
-            Event::Round { number, of, index, count, point } => {
-                let next = state.round.is_none_or(|(round, _)| round != number);
-                (state.done, state.count) = (index as f64, count);
+            Event::Round { number, of, done, count, point } => {
+                let round = (of > 1).then_some((number, of));
+                let next = round.is_some() && round != state.round;
+                (state.done, state.count) = (done, count);
                 state.known = self.started.elapsed();
-                (state.place, state.procedure, state.round) = (place(point), None, Some((number, of)));
+                (state.place, state.procedure, state.round) = (place(point), None, round);
                 if next && self.bar.is_hidden() {
                     self.line(&format!("round {number} of {of}, {}", self.time_left(&state)));
                 }
                 self.show(&state);
             }
             Event::SoFar(point, fps) => {
-                let place = place(point);
-                match state.found.iter_mut().find(|(known, _)| *known == place) {
-                    Some(found) => found.1 = fps,
-                    None => state.found.push((place, fps)),
-                }
+                state.found.insert(point.index, (place(point), fps));
             }
             Event::Procedure { name, done } => {
                 state.done = state.done.floor() + done.min(0.99);
@@ -170,8 +167,8 @@ impl State {
         let procedure = self.procedure.map_or(String::new(), |name| format!(", {name}"));
         let load = if self.offered.is_empty() { String::new() } else { format!(" at {}", self.offered) };
         let mut lines = vec![format!("{what}: {}{procedure}{load}", self.place)];
-        let width = self.found.iter().map(|(place, _)| place.len()).max().unwrap_or_default();
-        let found = self.found.iter().take(MOST_FOUND);
+        let width = self.found.values().map(|(place, _)| place.len()).max().unwrap_or_default();
+        let found = self.found.values().take(MOST_FOUND);
         lines.extend(found.map(|(place, fps)| format!("  {place:width$}  {:>10}", rate(*fps))));
         if let more @ 1.. = self.found.len().saturating_sub(MOST_FOUND) {
             lines.push(format!("  and {more} more"));
@@ -270,12 +267,13 @@ mod tests {
         let mut state = State { place: "wire 64 bytes".into(), count: 3, done: 1.2, ..State::default() };
         assert_eq!(state.picture(), ["point 2 of 3: wire 64 bytes"]);
         (state.round, state.offered) = (Some((2, 12)), rate(1.5e6));
-        state.found = vec![("wire 64 bytes".into(), 2e6), ("kernel-nat 64 bytes".into(), 4.5e5)];
+        state.found =
+            BTreeMap::from([(5, ("kernel-nat 64 bytes".into(), 4.5e5)), (1, ("wire 64 bytes".into(), 2e6))]);
         let [now, wire, nat] = state.picture().try_into().unwrap();
         assert_eq!(now, format!("round 2 of 12: wire 64 bytes at {}", rate(1.5e6)));
         assert_eq!(wire.split_whitespace().collect::<Vec<_>>()[..3], ["wire", "64", "bytes"]);
         assert_eq!((wire.len(), nat.ends_with(&rate(4.5e5))), (nat.len(), true), "{wire}\n{nat}");
-        state.found.extend((0..13).map(|n| (n.to_string(), 1.0)));
+        state.found.extend((10..23).map(|n| (n, (n.to_string(), 1.0))));
         assert_eq!(state.picture().len(), 1 + MOST_FOUND + 1);
     }
 

@@ -108,8 +108,8 @@ pub enum Event<'a> {
         number: usize,
         /// Rounds in all.
         of: usize,
-        /// How many points are done, with those of the rounds as their share of them.
-        index: usize,
+        /// How many points are done, the rounds so far as a share of them.
+        done: f64,
         /// Points of the plan, or turns where there is nothing but rounds.
         count: usize,
         /// The point.

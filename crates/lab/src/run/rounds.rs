@@ -43,9 +43,9 @@ pub(crate) fn interleave<T: Interleaved>(
         for (done, i) in rotation(n, round).enumerate() {
             let one = &mut all[i];
             if one.takes_part() {
-                let (index, count) = (interleaved.done + round * n + done, interleaved.count);
+                let (done, count) = ((interleaved.done + round * n + done) as f64, interleaved.count);
                 let (number, point) = (round + 1, one.point());
-                (interleaved.observe)(Event::Round { number, of: rounds, index, count, point });
+                (interleaved.observe)(Event::Round { number, of: rounds, done, count, point });
                 turn(one)?;
             }
         }

@@ -67,15 +67,15 @@ impl Measuring<'_> {
     ) -> Result<(), RunError> {
         let (n, rounds, count) = (all.len(), spec.rounds as usize, course.interleaved);
         let observe = self.options.observe;
-        let index = |done: usize| course.ahead * done / (n * (1 + rounds));
+        let share = |done: usize| (course.ahead * done) as f64 / (n * (1 + rounds)) as f64;
         for (done, entrant) in all.iter_mut().enumerate() {
-            observe(Event::Point { index: Some(index(done)), count, point: entrant.point() });
+            observe(Event::Point { index: Some(share(done) as usize), count, point: entrant.point() });
             self.approach(spec, entrant)?;
         }
         for round in 1..=rounds {
             for (done, i) in capacity::order(self.record.seed, round - 1, n).into_iter().enumerate() {
-                let (index, point) = (index(n * round + done), all[i].point());
-                observe(Event::Round { number: round, of: rounds, index, count, point });
+                let (done, point) = (share(n * round + done), all[i].point());
+                observe(Event::Round { number: round, of: rounds, done, count, point });
                 self.round(spec, all[i])?;
                 let so_far = all[i].capacity.fps(&[None]);
                 so_far.into_iter().for_each(|fps| observe(Event::SoFar(all[i].point(), fps)));
