@@ -6,14 +6,14 @@
 //!                        \--readings--> session: limits, trigger, what is shown each second
 //! ```
 //! A [`source::Source`] is an interface with its queues, a [`session::Session`] what becomes of their frames, a
-//! [`ledger::Ledger`] where all frames of an interface went. Privileges are needed for the source only: see
+//! [`accounting::Accounting`] where all frames of an interface went. Privileges are needed for the source only: see
 //! [`privilege`].
 
+pub mod accounting;
 mod disk;
 pub mod files;
 pub mod filter;
 mod interface;
-pub mod ledger;
 pub mod mix;
 mod pool;
 pub mod privilege;

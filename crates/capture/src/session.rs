@@ -11,10 +11,10 @@ use weir_port::pcap;
 use weir_port::pcapng::{ETHERNET, Interface, write};
 use weir_testbed::rtnl::LinkStats;
 
+use crate::accounting::Accounting;
 use crate::disk::{Disk, Message, Progress, Rotation, Writing, Written};
 use crate::files::Files;
 use crate::interface;
-use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::recorder::{Format, Recorder};
 use crate::source::Source;
@@ -135,7 +135,7 @@ pub struct Report {
     /// Why it has ended.
     pub end: End,
     /// The accounting of each interface.
-    pub ledgers: Vec<Ledger>,
+    pub accounting: Vec<Accounting>,
     /// The last view.
     pub view: View,
     /// What became of the file.
@@ -254,10 +254,10 @@ impl Session {
         let ends = self.stop(alive);
         let waiting = watch.is_some();
         let view = self.view(waiting);
-        let ledgers = self.ledgers(&ends);
+        let accounting = self.accounting(&ends);
         self.tell_writer(Message::End);
         let written = self.file.map(|file| file.writer.join().expect("the writer does not panic"));
-        Report { end, ledgers, view, written }
+        Report { end, accounting, view, written }
     }
 
     fn reason_to_end(&self, alive: usize, stop: &AtomicBool) -> Option<End> {
@@ -303,12 +303,12 @@ impl Session {
         self.sources.iter_mut().map(read).collect()
     }
 
-    fn ledgers(&self, ends: &[Option<[LinkStats; 2]>]) -> Vec<Ledger> {
+    fn accounting(&self, ends: &[Option<[LinkStats; 2]>]) -> Vec<Accounting> {
         let close = |(n, source): (usize, &Source)| {
             let of_source = self.queues.iter().filter(|queue| queue.source == n);
             let readings: Vec<Reading> = of_source.map(|queue| queue.shown.reading()).collect();
-            let ledger = Ledger::close(&source.link.name, source.start, ends[n], &readings);
-            Ledger { filtered: !source.wanted.filter.is_empty(), ..ledger }
+            let accounting = Accounting::close(&source.link.name, source.start, ends[n], &readings);
+            Accounting { filtered: !source.wanted.filter.is_empty(), ..accounting }
         };
         self.sources.iter().enumerate().map(close).collect()
     }

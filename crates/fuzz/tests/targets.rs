@@ -84,6 +84,6 @@ macro_rules! targets {
 }
 
 targets!(
-    apply, apps, blocks, bottleneck, control, detect, dns, flows, frame, journal, kept, ledger, mail, node,
-    outcomes, pcapng, plan, plane, proc, record, remote, rules, scenario, sink, unit
+    announced, apply, apps, blocks, bottleneck, control, detect, dns, flows, frame, journal, kept, mail,
+    node, outcomes, pcapng, plan, plane, proc, record, remote, rules, scenario, sink, unit
 );

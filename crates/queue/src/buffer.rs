@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ledger::Tally;
+use crate::accounting::Tally;
 use crate::packet::Packet;
 use crate::time::Time;
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, OnEct, Queue};
@@ -83,15 +83,15 @@ impl Law {
         time + Time::from_ps((self.config.interval.ps() as f64 / f64::from(self.count).sqrt()) as u64)
     }
 
-    fn marks<T>(&self, packet: &mut Packet<T>, ledger: &mut Ledger<T>) -> bool {
-        self.config.on_ect == OnEct::Mark && ledger.mark(packet)
+    fn marks<T>(&self, packet: &mut Packet<T>, accounting: &mut Accounting<T>) -> bool {
+        self.config.on_ect == OnEct::Mark && accounting.mark(packet)
     }
 
     /// The next packet that leaves; those before it are dropped.
     pub(crate) fn take<T>(
         &mut self,
         buffer: &mut Buffer<T>,
-        ledger: &mut Ledger<T>,
+        accounting: &mut Accounting<T>,
         now: Time,
     ) -> Option<Packet<T>> {
         let (head, may_drop) = self.pop(buffer, now);
@@ -100,9 +100,9 @@ impl Law {
             return None;
         };
         if self.dropping {
-            self.go_on(head, may_drop, buffer, ledger, now)
+            self.go_on(head, may_drop, buffer, accounting, now)
         } else if may_drop {
-            self.begin(head, buffer, ledger, now)
+            self.begin(head, buffer, accounting, now)
         } else {
             Some(head)
         }
@@ -114,7 +114,7 @@ impl Law {
         head: Packet<T>,
         mut may_drop: bool,
         buffer: &mut Buffer<T>,
-        ledger: &mut Ledger<T>,
+        accounting: &mut Accounting<T>,
         now: Time,
     ) -> Option<Packet<T>> {
         let mut head = Some(head);
@@ -122,11 +122,11 @@ impl Law {
         while self.dropping && now >= self.drop_next {
             let mut packet = head?;
             self.count += 1;
-            if self.marks(&mut packet, ledger) {
+            if self.marks(&mut packet, accounting) {
                 self.drop_next = self.after(self.drop_next);
                 return Some(packet);
             }
-            ledger.remove(packet, Reason::Sojourn);
+            accounting.remove(packet, Reason::Sojourn);
             (head, may_drop) = self.pop(buffer, now);
             self.dropping = may_drop;
             if may_drop {
@@ -141,13 +141,13 @@ impl Law {
         &mut self,
         mut packet: Packet<T>,
         buffer: &mut Buffer<T>,
-        ledger: &mut Ledger<T>,
+        accounting: &mut Accounting<T>,
         now: Time,
     ) -> Option<Packet<T>> {
-        let next = if self.marks(&mut packet, ledger) {
+        let next = if self.marks(&mut packet, accounting) {
             Some(packet)
         } else {
-            ledger.remove(packet, Reason::Sojourn);
+            accounting.remove(packet, Reason::Sojourn);
             self.pop(buffer, now).0
         };
         self.dropping = true;
@@ -166,7 +166,7 @@ pub struct Codel<T> {
     limit_bytes: u64,
     law: Law,
     buffer: Buffer<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> Codel<T> {
@@ -176,7 +176,7 @@ impl<T> Codel<T> {
             limit_bytes: at.limit_bytes,
             law: Law::new(config),
             buffer: Buffer::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
         }
     }
 }
@@ -184,27 +184,27 @@ impl<T> Codel<T> {
 impl<T> Queue<T> for Codel<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         if self.buffer.bytes() + u64::from(packet.bytes) > self.limit_bytes {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         self.law.arrived(packet.bytes);
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.buffer.push(packet);
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
-        let packet = self.law.take(&mut self.buffer, &mut self.ledger, now)?;
-        self.ledger.taken(packet.bytes);
+        let packet = self.law.take(&mut self.buffer, &mut self.accounting, now)?;
+        self.accounting.taken(packet.bytes);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 

@@ -14,8 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, ConfigError, Queue};
@@ -142,7 +142,7 @@ pub struct DualPi2<T> {
     low_signals: Recur,
     classic_signals: Recur,
     credit: i64,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> DualPi2<T> {
@@ -156,7 +156,7 @@ impl<T> DualPi2<T> {
             low_signals: Recur::default(),
             classic_signals: Recur::default(),
             credit: 0,
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
             config,
         };
         queue.reset_credit();
@@ -221,16 +221,16 @@ impl<T> DualPi2<T> {
         if coupled < 1.0 {
             let p = self.ramp(now - packet.arrival, packets).max(coupled);
             if self.low_signals.signals(p) {
-                self.ledger.mark(&mut packet);
+                self.accounting.mark(&mut packet);
             }
         } else {
             // overload: marks are no longer enough. With a likelihood above 1 the RFC's counter would grow without
             // bound, and then drop all; so every packet that stays is marked, and only drops are counted.
             if self.low_signals.signals(self.pi.p * self.pi.p) {
-                self.ledger.remove(packet, Reason::Early);
+                self.accounting.remove(packet, Reason::Early);
                 return None;
             }
-            self.ledger.mark(&mut packet);
+            self.accounting.mark(&mut packet);
         }
         self.charge_low(packet.bytes);
         Some(packet)
@@ -242,8 +242,8 @@ impl<T> DualPi2<T> {
         let p = self.pi.p * self.pi.p;
         if self.classic_signals.signals(p) {
             let most = (1.0 / (self.config.k * self.config.k)).min(1.0);
-            if p >= most || !self.ledger.mark(&mut packet) {
-                self.ledger.remove(packet, Reason::Early);
+            if p >= most || !self.accounting.mark(&mut packet) {
+                self.accounting.remove(packet, Reason::Early);
                 return None;
             }
         }
@@ -255,21 +255,21 @@ impl<T> DualPi2<T> {
 impl<T> Queue<T> for DualPi2<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         self.advance(now);
-        if self.ledger.backlog.bytes + u64::from(packet.bytes) > self.limit_bytes {
-            return self.ledger.reject(packet, Reason::Overflow);
+        if self.accounting.backlog.bytes + u64::from(packet.bytes) > self.limit_bytes {
+            return self.accounting.reject(packet, Reason::Overflow);
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         if packet.ecn.scalable() { self.low.push(packet) } else { self.classic.push(packet) }
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
         self.advance(now);
-        while self.ledger.backlog.packets > 0 {
+        while self.accounting.backlog.packets > 0 {
             let taken = if self.low_is_next() { self.take_low(now) } else { self.take_classic() };
             if let Some(packet) = taken {
-                self.ledger.taken(packet.bytes);
+                self.accounting.taken(packet.bytes);
                 return Some(packet);
             }
         }
@@ -277,12 +277,12 @@ impl<T> Queue<T> for DualPi2<T> {
         None
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use weir_rng::Rng;
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, ConfigError, Queue, codel, pie};
@@ -94,8 +94,13 @@ type Verdict = pie::Verdict;
 trait FlowAqm {
     /// Judges an arrival.
     fn offer<T>(&mut self, packet: &Packet<T>, buffer: &Buffer<T>, now: Time) -> Verdict;
-    /// The next packet; what it drops is in the ledger.
-    fn take<T>(&mut self, buffer: &mut Buffer<T>, ledger: &mut Ledger<T>, now: Time) -> Option<Packet<T>>;
+    /// The next packet; what it drops is in the accounting.
+    fn take<T>(
+        &mut self,
+        buffer: &mut Buffer<T>,
+        accounting: &mut Accounting<T>,
+        now: Time,
+    ) -> Option<Packet<T>>;
 }
 
 impl FlowAqm for codel::Law {
@@ -104,8 +109,13 @@ impl FlowAqm for codel::Law {
         Verdict::Accept
     }
 
-    fn take<T>(&mut self, buffer: &mut Buffer<T>, ledger: &mut Ledger<T>, now: Time) -> Option<Packet<T>> {
-        codel::Law::take(self, buffer, ledger, now)
+    fn take<T>(
+        &mut self,
+        buffer: &mut Buffer<T>,
+        accounting: &mut Accounting<T>,
+        now: Time,
+    ) -> Option<Packet<T>> {
+        codel::Law::take(self, buffer, accounting, now)
     }
 }
 
@@ -115,7 +125,12 @@ impl FlowAqm for pie::Controller {
         self.arrived(packet.ecn.capable(), buffer.bytes())
     }
 
-    fn take<T>(&mut self, buffer: &mut Buffer<T>, _ledger: &mut Ledger<T>, now: Time) -> Option<Packet<T>> {
+    fn take<T>(
+        &mut self,
+        buffer: &mut Buffer<T>,
+        _ledger: &mut Accounting<T>,
+        now: Time,
+    ) -> Option<Packet<T>> {
         self.advance(buffer.bytes(), now);
         let packet = buffer.pop()?;
         self.departed(packet.bytes, now - packet.arrival, buffer.bytes(), now);
@@ -150,7 +165,7 @@ struct Fair<T, A> {
     flows: Vec<Flow<T, A>>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 /// FQ-CoDel, RFC 8290.
@@ -189,7 +204,7 @@ impl<T, A: FlowAqm> Fair<T, A> {
             flows: (0..config.queues).map(flow).collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
         }
     }
 
@@ -200,7 +215,7 @@ impl<T, A: FlowAqm> Fair<T, A> {
     }
 
     fn fits(&self, bytes: u64, packets: u64) -> bool {
-        let Ledger { backlog, .. } = &self.ledger;
+        let Accounting { backlog, .. } = &self.accounting;
         backlog.bytes + bytes <= self.limit_bytes
             && (self.config.limit_packets == 0 || backlog.packets + packets <= self.config.limit_packets)
     }
@@ -217,7 +232,7 @@ impl<T, A: FlowAqm> Fair<T, A> {
         let drops = flow.buffer.packets().div_ceil(2).min(self.config.batch);
         for _ in 0..drops {
             if let Some(packet) = flow.buffer.pop() {
-                self.ledger.remove(packet, Reason::Evicted);
+                self.accounting.remove(packet, Reason::Evicted);
             }
         }
     }
@@ -225,22 +240,22 @@ impl<T, A: FlowAqm> Fair<T, A> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
         let bytes = packet.bytes;
-        self.ledger.offered(bytes);
+        self.accounting.offered(bytes);
         let too_large = u64::from(bytes) > self.limit_bytes;
         if too_large || self.overflow == Overflow::Arrival && !self.fits(u64::from(bytes), 1) {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         let index = self.index(packet.flow);
         let flow = &mut self.flows[index as usize];
         match flow.aqm.offer(&packet, &flow.buffer, now) {
-            Verdict::Drop => return self.ledger.reject(packet, Reason::Early),
+            Verdict::Drop => return self.accounting.reject(packet, Reason::Early),
             Verdict::Mark => {
-                self.ledger.mark(&mut packet);
+                self.accounting.mark(&mut packet);
             }
             Verdict::Accept => {}
         }
         flow.buffer.push(packet);
-        self.ledger.queued(bytes);
+        self.accounting.queued(bytes);
         if !flow.listed {
             flow.listed = true;
             flow.credit = i64::from(self.config.quantum_bytes);
@@ -264,9 +279,9 @@ impl<T, A: FlowAqm> Fair<T, A> {
                 self.old.push_back(index);
                 continue;
             }
-            if let Some(packet) = flow.aqm.take(&mut flow.buffer, &mut self.ledger, now) {
+            if let Some(packet) = flow.aqm.take(&mut flow.buffer, &mut self.accounting, now) {
                 flow.credit -= i64::from(packet.bytes);
-                self.ledger.taken(packet.bytes);
+                self.accounting.taken(packet.bytes);
                 return Some(packet);
             }
             // a new flow that has become empty must not be new again at once: it would starve the old ones
@@ -296,12 +311,12 @@ macro_rules! queue {
                 self.0.take(now)
             }
 
-            fn ledger(&self) -> &Ledger<T> {
-                &self.0.ledger
+            fn accounting(&self) -> &Accounting<T> {
+                &self.0.accounting
             }
 
-            fn ledger_mut(&mut self) -> &mut Ledger<T> {
-                &mut self.0.ledger
+            fn accounting_mut(&mut self) -> &mut Accounting<T> {
+                &mut self.0.accounting
             }
         }
     };

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, Queue};
@@ -23,41 +23,41 @@ pub struct Fifo<T> {
     config: Config,
     limit_bytes: u64,
     buffer: Buffer<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> Fifo<T> {
     /// An empty queue.
     pub fn new(config: Config, at: &Bottleneck) -> Fifo<T> {
-        Fifo { config, limit_bytes: at.limit_bytes, buffer: Buffer::new(), ledger: Ledger::new() }
+        Fifo { config, limit_bytes: at.limit_bytes, buffer: Buffer::new(), accounting: Accounting::new() }
     }
 }
 
 impl<T> Queue<T> for Fifo<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         if self.buffer.bytes() + u64::from(packet.bytes) > self.limit_bytes {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         if self.config.mark_at_bytes.is_some_and(|step| self.buffer.bytes() >= step) {
-            self.ledger.mark(&mut packet);
+            self.accounting.mark(&mut packet);
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.buffer.push(packet);
     }
 
     fn take(&mut self, _now: Time) -> Option<Packet<T>> {
         let packet = self.buffer.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }

@@ -8,8 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, ConfigError, Queue};
@@ -101,7 +101,7 @@ pub struct Gsp<T> {
     cycle: Cycle,
     cumulated_s: f64,
     buffer: Buffer<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> Gsp<T> {
@@ -115,7 +115,7 @@ impl<T> Gsp<T> {
             cycle: Cycle::Clear,
             cumulated_s: 0.0,
             buffer: Buffer::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
         }
     }
 
@@ -152,35 +152,35 @@ impl<T> Gsp<T> {
 impl<T> Queue<T> for Gsp<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         let above = self.above(now);
         let interval = self.interval(now, above);
         if self.buffer.bytes() + u64::from(packet.bytes) > self.limit_bytes {
             self.cycle = Cycle::Overflow;
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         if above && now > self.expiry {
             self.expiry = now + interval;
-            if !self.ledger.mark(&mut packet) {
-                return self.ledger.reject(packet, Reason::Protection);
+            if !self.accounting.mark(&mut packet) {
+                return self.accounting.reject(packet, Reason::Protection);
             }
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.buffer.push(packet);
     }
 
     fn take(&mut self, _now: Time) -> Option<Packet<T>> {
         let packet = self.buffer.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
             }
             while queue.backlog().packets < packets {
                 queue.buffer.push(Packet::new(1000, 0, 0));
-                queue.ledger.queued(1000);
+                queue.accounting.queued(1000);
             }
             ms += 100;
             queue.offer(Packet::new(1000, 0, 0), Time::from_ms(ms));

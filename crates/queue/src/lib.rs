@@ -21,6 +21,7 @@
 //! Per-packet values and the square of PI2 are claimed in patents: see [`ppv`] and [`dualpi2`].
 #![forbid(unsafe_code)]
 
+mod accounting;
 mod buffer;
 pub mod cake;
 pub mod codel;
@@ -28,7 +29,6 @@ pub mod dualpi2;
 pub mod fair;
 pub mod fifo;
 pub mod gsp;
-mod ledger;
 mod packet;
 pub mod pie;
 pub mod ppv;
@@ -37,7 +37,7 @@ mod time;
 
 use serde::{Deserialize, Serialize};
 
-pub use ledger::{Counters, Dropped, Ledger, Reason, Tally};
+pub use accounting::{Accounting, Counters, Dropped, Reason, Tally};
 pub use packet::{Ecn, Packet};
 pub use time::{Pace, Time};
 
@@ -77,14 +77,14 @@ pub trait Queue<T> {
     }
 
     /// Its counters and drops.
-    fn ledger(&self) -> &Ledger<T>;
+    fn accounting(&self) -> &Accounting<T>;
 
     /// Its counters and drops.
-    fn ledger_mut(&mut self) -> &mut Ledger<T>;
+    fn accounting_mut(&mut self) -> &mut Accounting<T>;
 
     /// What is queued.
     fn backlog(&self) -> Tally {
-        self.ledger().backlog
+        self.accounting().backlog
     }
 
     /// What was done so far.
@@ -92,12 +92,12 @@ pub trait Queue<T> {
     where
         T: 'a,
     {
-        &self.ledger().counters
+        &self.accounting().counters
     }
 
     /// Packets that were dropped since the last time that somebody emptied this list. It grows until then.
     fn dropped(&mut self) -> &mut Vec<Dropped<T>> {
-        &mut self.ledger_mut().dropped
+        &mut self.accounting_mut().dropped
     }
 }
 

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 use weir_rng::Rng;
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, ConfigError, Queue};
@@ -331,7 +331,7 @@ pub struct Pie<T> {
     limit_bytes: u64,
     controller: Controller,
     buffer: Buffer<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> Pie<T> {
@@ -341,7 +341,7 @@ impl<T> Pie<T> {
             limit_bytes: at.limit_bytes,
             controller: Controller::new(config, at.limit_bytes, at.seed),
             buffer: Buffer::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
         }
     }
 }
@@ -349,38 +349,38 @@ impl<T> Pie<T> {
 impl<T> Queue<T> for Pie<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         let backlog = self.buffer.bytes();
         self.controller.advance(backlog, now);
         if backlog + u64::from(packet.bytes) > self.limit_bytes {
             self.controller.overflowed(backlog);
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         match self.controller.arrived(packet.ecn.capable(), backlog) {
-            Verdict::Drop => return self.ledger.reject(packet, Reason::Early),
+            Verdict::Drop => return self.accounting.reject(packet, Reason::Early),
             Verdict::Mark => {
-                self.ledger.mark(&mut packet);
+                self.accounting.mark(&mut packet);
             }
             Verdict::Accept => {}
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.buffer.push(packet);
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
         self.controller.advance(self.buffer.bytes(), now);
         let packet = self.buffer.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         self.controller.departed(packet.bytes, now - packet.arrival, self.buffer.bytes(), now);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 

@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 use weir_rng::Rng;
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, ConfigError, Queue};
@@ -108,7 +108,7 @@ pub struct Red<T> {
     adapt_at: Time,
     rng: Rng,
     buffer: Buffer<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> Red<T> {
@@ -132,7 +132,7 @@ impl<T> Red<T> {
             adapt_at: config.adapt.unwrap_or(Time::MAX),
             rng: Rng::new(at.seed),
             buffer: Buffer::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
             config,
         }
     }
@@ -199,7 +199,7 @@ fn spaced(spacing: Spacing, p: f64, since: u64) -> f64 {
 impl<T> Queue<T> for Red<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         self.measure(now);
         self.adapt(now);
         let verdict = self.verdict(packet.bytes);
@@ -208,36 +208,36 @@ impl<T> Queue<T> for Red<T> {
             self.idle_since = Some(now);
         }
         match verdict {
-            Verdict::Drop => return self.ledger.reject(packet, Reason::Early),
-            Verdict::Signal if !packet.ecn.capable() => return self.ledger.reject(packet, Reason::Early),
+            Verdict::Drop => return self.accounting.reject(packet, Reason::Early),
+            Verdict::Signal if !packet.ecn.capable() => return self.accounting.reject(packet, Reason::Early),
             Verdict::Signal | Verdict::Accept => {}
         }
         if self.buffer.bytes() + u64::from(packet.bytes) > self.limit_bytes {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         if matches!(verdict, Verdict::Signal) {
-            self.ledger.mark(&mut packet);
+            self.accounting.mark(&mut packet);
         }
         self.idle_since = None;
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.buffer.push(packet);
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
         let packet = self.buffer.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         if self.buffer.is_empty() {
             self.idle_since = Some(now);
         }
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_detect::kept;
 use weir_detect::{
-    Announce, Class, Config, Direction, Event, Evidence, Kind, Ledger, Metric, Order, Rates, Share,
+    Announce, Class, Config, Direction, Event, Evidence, Kind, Metric, Order, Rates, Share, Standing,
 };
 
 use super::of_texts;
@@ -36,9 +36,9 @@ const MOST: usize = 4;
 /// The host that is never announced.
 const NEVER: u8 = 7;
 
-/// A ledger, and a daemon that may do something else than it says.
+/// Announcements, and a daemon that may do something else than it says.
 struct World {
-    ledger: Ledger,
+    standing: Standing,
     now: Duration,
     /// What the daemon has, by the command that takes it back.
     daemon: BTreeSet<String>,
@@ -92,7 +92,7 @@ fn event(kind: Kind, n: u8) -> Event {
 impl World {
     fn new() -> World {
         World {
-            ledger: Ledger::new(announce()),
+            standing: Standing::new(announce()),
             now: Duration::ZERO,
             daemon: BTreeSet::new(),
             under_way: None,
@@ -102,25 +102,25 @@ impl World {
     /// Two bytes: what happens, and to whom or for how long.
     fn happens(&mut self, what: u8, n: u8) {
         match what % 9 {
-            0 => drop(self.ledger.take(&event(Kind::Start, n), self.now)),
-            1 => drop(self.ledger.take(&event(Kind::Update, n), self.now)),
-            2 => drop(self.ledger.take(&event(Kind::End, n), self.now)),
+            0 => drop(self.standing.take(&event(Kind::Start, n), self.now)),
+            1 => drop(self.standing.take(&event(Kind::Update, n), self.now)),
+            2 => drop(self.standing.take(&event(Kind::End, n), self.now)),
             3 => self.now += Duration::from_millis(u64::from(n) * 100),
-            4 => drop(self.ledger.expire(self.now)),
+            4 => drop(self.standing.expire(self.now)),
             5 => self.asks(),
             6 => self.does(n & 1 == 1, n & 2 == 2),
-            7 => self.ledger.withdraw_all(self.now),
+            7 => self.standing.withdraw_all(self.now),
             _ => self.restarts(),
         }
-        let kept: BTreeSet<String> = self.ledger.kept().into_iter().map(|kept| kept.withdraw).collect();
-        assert!(self.daemon.is_subset(&kept), "the daemon has {:?}, the ledger {kept:?}", self.daemon);
-        assert!(self.ledger.kept().len() <= MOST, "{kept:?}");
+        let kept: BTreeSet<String> = self.standing.kept().into_iter().map(|kept| kept.withdraw).collect();
+        assert!(self.daemon.is_subset(&kept), "the daemon has {:?}, the list {kept:?}", self.daemon);
+        assert!(self.standing.kept().len() <= MOST, "{kept:?}");
         assert!(!self.daemon.iter().any(|withdraw| withdraw.contains(&format!(".{NEVER}/32"))));
     }
 
     fn asks(&mut self) {
         if self.under_way.is_none() {
-            self.under_way = self.ledger.next(self.now);
+            self.under_way = self.standing.next(self.now);
         }
     }
 
@@ -137,36 +137,36 @@ impl World {
                 false => drop(self.daemon.insert(key)),
             }
         }
-        self.ledger.carried_out(&order, said, self.now);
+        self.standing.carried_out(&order, said, self.now);
     }
 
     /// Killed; the next program reads what was kept.
     fn restarts(&mut self) {
-        let kept = kept::read(&kept::write(&self.ledger.kept())).expect("weir wrote it");
+        let kept = kept::read(&kept::write(&self.standing.kept())).expect("weir wrote it");
         self.under_way = None;
-        self.ledger = Ledger::new(announce());
-        self.ledger.withdraw_kept(kept);
+        self.standing = Standing::new(announce());
+        self.standing.withdraw_kept(kept);
     }
 }
 
 /// Attacks, a daemon and a crash in any order; at the end all is withdrawn.
-pub(super) fn ledger(input: &[u8]) {
+pub(super) fn announced(input: &[u8]) {
     let mut world = World::new();
     for pair in input.chunks_exact(2).take(2000) {
         world.happens(pair[0], pair[1]);
     }
     world.does(true, true);
-    world.ledger.withdraw_all(world.now);
+    world.standing.withdraw_all(world.now);
     for _ in 0..4 * MOST {
         // Longer than any pause between two tries.
         world.now += Duration::from_secs(4000);
         world.asks();
         world.does(true, true);
     }
-    assert!(world.ledger.is_empty() && world.daemon.is_empty(), "{:?}", world.daemon);
+    assert!(world.standing.is_empty() && world.daemon.is_empty(), "{:?}", world.daemon);
 }
 
-pub(super) fn ledger_seeds() -> Vec<Vec<u8>> {
+pub(super) fn announced_seeds() -> Vec<Vec<u8>> {
     let life = [0, 1, 5, 0, 6, 3, 1, 1, 3, 50, 2, 1, 5, 0, 6, 3];
     let crash = [0, 1, 5, 0, 6, 1, 0, 2, 0, 3, 5, 0, 8, 0, 5, 0, 6, 3];
     let expiry = [0, 1, 5, 0, 6, 3, 3, 255, 3, 255, 3, 255, 4, 0, 5, 0, 6, 3, 1, 1];

@@ -11,6 +11,12 @@ use crate::{Target, mutate};
 
 /// All.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "announced",
+        run: announce::announced,
+        seeds: announce::announced_seeds,
+        mutate: mutate::bytes,
+    },
     Target { name: "apply", run: frames::apply, seeds: frames::apply_seeds, mutate: frames::mutate_apply },
     Target { name: "apps", run: peers::apps, seeds: peers::apps_seeds, mutate: mutate::text },
     Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
@@ -27,7 +33,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "frame", run: frames::frame, seeds: frames::frame_seeds, mutate: mutate::bytes },
     Target { name: "journal", run: kept::journal, seeds: kept::journal_seeds, mutate: mutate::text },
     Target { name: "kept", run: announce::kept, seeds: announce::kept_seeds, mutate: mutate::text },
-    Target { name: "ledger", run: announce::ledger, seeds: announce::ledger_seeds, mutate: mutate::bytes },
     Target { name: "mail", run: peers::mail, seeds: peers::mail_seeds, mutate: mutate::text },
     Target { name: "node", run: texts::node, seeds: texts::node_seeds, mutate: mutate::text },
     Target { name: "outcomes", run: peers::outcomes, seeds: peers::outcomes_seeds, mutate: mutate::text },

@@ -412,9 +412,9 @@ impl<'a> Seen<'a> {
 
     /// The accounting of a capture, of which the wire lost some frames before.
     fn close(mut self, way: Way, report: &Report, wire: u64, files: usize) -> Proof {
-        let ledger = &report.ledgers[0];
+        let accounting = &report.accounting[0];
         let mut drops: Vec<(String, u64)> =
-            ledger.drops.iter().map(|drops| (drops.name.to_string(), drops.frames)).collect();
+            accounting.drops.iter().map(|drops| (drops.name.to_string(), drops.frames)).collect();
         let own: u64 = drops.iter().map(|(_, frames)| frames).sum();
         drops.push(("the disk was too slow".into(), report.slow()));
         drops.push(("interface ring full".into(), wire));
@@ -445,7 +445,7 @@ impl<'a> Seen<'a> {
                 own + report.slow()
             ));
         }
-        match ledger.unexplained() {
+        match accounting.unexplained() {
             Some(0) => {}
             unexplained => wrong.push(format!("the interface's own accounting: {unexplained:?} unexplained")),
         }

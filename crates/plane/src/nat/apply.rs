@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use super::area::{Area, Layout};
+use super::block_set::{BlockSet, Layout};
 use super::config::{Config, Dependence, Forward};
 use super::outside::{Holder, Place, Space};
 use super::redirect::{Reach, Redirect};
@@ -38,7 +38,7 @@ pub(crate) struct Change {
     config: Config,
     gone: Vec<u32>,
     /// Addresses that are new, or whose ports are cut otherwise, each with its blocks.
-    come: Vec<(u32, Area)>,
+    come: Vec<(u32, BlockSet)>,
     forwards_gone: Vec<Forward>,
     forwards_come: Vec<Forward>,
     redirects_come: Vec<Redirect>,
@@ -61,7 +61,7 @@ impl Change {
             new.deterministic == old.deterministic && find(&before, address).as_ref() == Some(layout)
         };
         let come = after.iter().filter(|(address, layout)| !is_alike(*address, layout));
-        let come = come.map(|(address, layout)| (*address, Area::new(*address, layout))).collect();
+        let come = come.map(|(address, layout)| (*address, BlockSet::new(*address, layout))).collect();
         let forwards_without = |some: &Config, others: &Config| -> Vec<Forward> {
             some.forwards.iter().copied().filter(|forward| !others.forwards.contains(forward)).collect()
         };
@@ -156,9 +156,9 @@ impl Table {
         for &address in &change.gone {
             self.pool.withdraw(self.outside.number(address).expect("it was added"));
         }
-        for (address, area) in change.come.drain(..) {
+        for (address, set) in change.come.drain(..) {
             let outside = self.outside.number(address).unwrap_or_else(|| self.outside.add(address));
-            self.pool.put(outside, area);
+            self.pool.put(outside, set);
         }
     }
 

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use weir_config::{Notes, did_you_mean};
 
-use super::area::{LOW, Layout};
+use super::block_set::{LOW, Layout};
 use super::deterministic::Deterministic;
 use super::nat64::Prefix64;
 use super::pairs::{Pair, Pairs};

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
+use super::block_changes::BlockChange;
 use super::config::Detail;
-use super::ledger::BlockChange;
 use super::ports::Granted;
 use super::restore::Kept;
 use super::slot::Slot;
@@ -91,7 +91,7 @@ impl Table {
 
     pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
         let kept = self.kept(subscriber, block);
-        self.ledger.note(match what {
+        self.block_changes.note(match what {
             What::BlockReleased => BlockChange::TakenBack(kept),
             _ => BlockChange::Given(kept),
         });

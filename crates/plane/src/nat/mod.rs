@@ -10,7 +10,7 @@
 //! | Who may send what, which mapping comes and goes? | `table.rs` |
 //! | Who gives way when the table is full? | `scarce.rs` |
 //! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
-//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `area.rs`, `held.rs`, `deterministic.rs` |
+//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `block_set.rs`, `held.rs`, `deterministic.rs` |
 //! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
 //! | What of protocols without ports? | `portless.rs` |
@@ -20,13 +20,14 @@
 //! | Which ports of a public address are another box's? | `shared.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64/` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `sharding.rs` |
-//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `ledger.rs` |
+//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `block_changes.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
 
 mod apply;
-mod area;
+mod block_changes;
+mod block_set;
 mod config;
 mod deterministic;
 mod end;
@@ -34,7 +35,6 @@ mod fragments;
 mod held;
 mod icmp;
 mod leases;
-mod ledger;
 mod log;
 mod nat64;
 mod outside;
@@ -78,11 +78,11 @@ use crate::way::Dir;
 use crate::way::Share;
 
 pub(crate) use apply::Change;
+pub use block_changes::BlockChange;
+use block_changes::BlockChanges;
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
-pub use ledger::BlockChange;
-use ledger::Ledger;
 pub use log::{Event, What};
 use outside::{Place, Space};
 pub(crate) use passage::Passage;
@@ -261,7 +261,7 @@ impl Nat {
     /// Forgets all that lives in it.
     pub(crate) fn begin_anew(&mut self) {
         self.table = Table::new(self.table.config.clone(), self.seed, self.table.share);
-        self.table.ledger = Ledger::behind();
+        self.table.block_changes = BlockChanges::behind();
         self.fragments = self.fragments.anew();
         self.unsolicited = Unsolicited::default();
     }

@@ -7,12 +7,12 @@
 //!
 //! Invariant: a block is free, or it is its owner's; `live` counts the ports of a block that have a slot.
 
-mod areas;
+mod block_sets;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::area::{Area, Block, BlockId, Cut, Generation, LOW};
+use super::block_set::{Block, BlockId, BlockSet, Cut, Generation, LOW};
 use super::held::Held;
 use super::outside::{Holder, Outside, Place, Space};
 use super::sharding::Sharding;
@@ -75,7 +75,7 @@ pub(crate) struct Granted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) place: Place,
-    /// Of which area of the address it is.
+    /// Of which set of the address it is.
     pub(crate) generation: Generation,
 }
 
@@ -97,14 +97,14 @@ pub(crate) struct Pool {
     /// Which of the threads this is, and which blocks are to be given out here.
     share: Share,
     sharding: Option<Sharding>,
-    areas: Vec<Area>,
-    /// Numbers of areas that are nowhere.
+    sets: Vec<BlockSet>,
+    /// Numbers of sets that are nowhere.
     spare: Vec<u16>,
-    /// The newest area of each outside address, by its number.
+    /// The newest set of each outside address, by its number.
     newest: Vec<Option<u16>>,
-    /// Retired areas whose blocks are walked through, and how far that is.
+    /// Retired sets whose blocks are walked through, and how far that is.
     retiring: VecDeque<BlockId>,
-    /// Counts how often areas changed.
+    /// Counts how often sets changed.
     rules: u32,
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
@@ -113,8 +113,8 @@ pub(crate) struct Pool {
     withheld: bool,
 }
 
-/// Most areas.
-const MOST_AREAS: usize = 1 << 16;
+/// Most sets.
+const MOST_SETS: usize = 1 << 16;
 
 impl Pool {
     pub(crate) fn new(config: Config, share: Share, sharding: Option<Sharding>) -> Pool {
@@ -123,8 +123,8 @@ impl Pool {
             config,
             share,
             sharding,
-            // It never moves: memory is touched only where there is an area.
-            areas: Vec::with_capacity(MOST_AREAS),
+            // It never moves: memory is touched only where there is a set.
+            sets: Vec::with_capacity(MOST_SETS),
             spare: Vec::new(),
             newest: Vec::new(),
             retiring: VecDeque::new(),
@@ -157,9 +157,9 @@ impl Pool {
     pub(crate) fn fix(&mut self, holding: &mut Holding, own: Option<(u16, u16)>, subscriber: u32) {
         holding.rules = self.rules;
         let Some((outside, first)) = own else { return };
-        let area = self.present(outside).expect("the addresses of deterministic ports are the pool's");
-        let place = self.area(area).layout.at(first).expect("deterministic ports are the pool's") as u16;
-        let id = BlockId { area, place };
+        let set = self.present(outside).expect("the addresses of deterministic ports are the pool's");
+        let place = self.set(set).layout.at(first).expect("deterministic ports are the pool's") as u16;
+        let id = BlockId { set, place };
         if self.block(id).owner == subscriber {
             return;
         }
@@ -175,8 +175,8 @@ impl Pool {
         subscriber: u32,
         now: Tick,
     ) -> bool {
-        let Some(area) = self.present(block.outside) else { return false };
-        let Area { address, ref layout, .. } = *self.area(area);
+        let Some(set) = self.present(block.outside) else { return false };
+        let BlockSet { address, ref layout, .. } = *self.set(set);
         let is_it = |place: &usize| {
             layout.cuts[*place] == Cut { first: block.first, last: block.last }
                 && !layout.is_fixed(*place)
@@ -185,7 +185,7 @@ impl Pool {
                     .is_none_or(|sharding| sharding.thread(address, block.first) == self.share.thread)
         };
         let Some(place) = layout.at(block.first).filter(is_it) else { return false };
-        let id = BlockId { area, place: place as u16 };
+        let id = BlockId { set, place: place as u16 };
         if self.block(id).owner != 0 {
             return false;
         }
@@ -198,9 +198,9 @@ impl Pool {
     /// A free block becomes a subscriber's.
     fn hand_over(&mut self, id: BlockId, holding: &mut Holding, subscriber: u32) {
         *self.block_mut(id) = Block { owner: subscriber, next: holding.newest, ..Block::default() };
-        let area = &mut self.areas[usize::from(id.area)];
-        area.owned += 1;
-        (holding.outside, holding.newest) = (area.outside, Some(id));
+        let set = &mut self.sets[usize::from(id.set)];
+        set.owned += 1;
+        (holding.outside, holding.newest) = (set.outside, Some(id));
     }
 
     /// A port for the subscriber: of a block it has, else of a new one, which is reported.
@@ -218,7 +218,7 @@ impl Pool {
                 return Ok((taken, None));
             }
             let block = self.block(id);
-            blocks += u32::from(!block.fixed && !self.area(id.area).is_retired);
+            blocks += u32::from(!block.fixed && !self.set(id.set).is_retired);
             next = block.next;
         }
         if blocks >= u32::from(self.config.blocks) {
@@ -244,12 +244,12 @@ impl Pool {
         outside: &Outside,
         secret: &mut Secret,
     ) -> Option<Taken> {
-        let area = &mut self.areas[usize::from(id.area)];
-        let cut = area.layout.cuts[usize::from(id.place)];
+        let set = &mut self.sets[usize::from(id.set)];
+        let cut = set.layout.cuts[usize::from(id.place)];
         let space = want.space as usize;
-        let is_other = area.is_retired || want.wants_low(area) != cut.is_low();
-        let (number, generation) = (area.outside, area.generation);
-        let block = &mut area.blocks[usize::from(id.place)];
+        let is_other = set.is_retired || want.wants_low(set) != cut.is_low();
+        let (number, generation) = (set.outside, set.generation);
+        let block = &mut set.blocks[usize::from(id.place)];
         let is_full = u32::from(block.live[space]) >= cut.ports()
             || block.full_until[space].is_some_and(|until| (now.since(until) as i32) < 0);
         if is_full || is_other {
@@ -294,8 +294,8 @@ impl Pool {
                 rest => least = least.min(rest),
             }
         }
-        // Ports that mappings of an older area have come back without a word to this one.
-        if !self.config.parity && area.older.is_none() {
+        // Ports that mappings of an older set have come back without a word to this one.
+        if !self.config.parity && set.older.is_none() {
             // Half a round of ticks is forever: a port that is given back ends it.
             block.full_until[space] = Some(Tick(now.0.wrapping_add(least.min(1 << 30))));
         }
@@ -313,9 +313,9 @@ impl Pool {
                     return None;
                 }
                 let room = |n: &u32| {
-                    self.present(*n as u16).map_or(0, |area| {
-                        let area = self.area(area);
-                        area.free[want.class(area)].len()
+                    self.present(*n as u16).map_or(0, |set| {
+                        let set = self.set(set);
+                        set.free[want.class(set)].len()
                     })
                 };
                 let lot = match want.home {
@@ -334,17 +334,17 @@ impl Pool {
 
     /// Where the subscriber has a block by older rules, one by the present ones that is nobody else's.
     fn own_again(&self, holding: &Holding, want: Want) -> Option<BlockId> {
-        let area = self.present(holding.outside)?;
-        let (present, mut next) = (self.area(area), holding.newest);
+        let set = self.present(holding.outside)?;
+        let (present, mut next) = (self.set(set), holding.newest);
         while let Some(id) = next {
-            let (old, block) = (self.area(id.area), self.block(id));
+            let (old, block) = (self.set(id.set), self.block(id));
             next = block.next;
             if !old.is_retired || old.outside != holding.outside {
                 continue;
             }
             let range = old.layout.cuts[usize::from(id.place)];
             for place in present.layout.touched(range) {
-                let id = BlockId { area, place: place as u16 };
+                let id = BlockId { set, place: place as u16 };
                 let is_wanted = present.layout.cuts[place].is_low() == want.wants_low(present);
                 let is_dynamic = !present.layout.is_fixed(place);
                 if is_wanted && is_dynamic && self.block(id).owner == 0 && !self.is_covered(id, want) {
@@ -357,15 +357,15 @@ impl Pool {
 
     /// A free block of an address.
     fn block_at(&mut self, outside: u16, want: Want, secret: &mut Secret) -> Option<BlockId> {
-        let area = self.present(outside)?;
-        let class = want.class(self.area(area));
+        let set = self.present(outside)?;
+        let class = want.class(self.set(set));
         loop {
-            let list = &mut self.areas[usize::from(area)].free[class];
+            let list = &mut self.sets[usize::from(set)].free[class];
             if list.is_empty() {
                 return None;
             }
             let place = list.swap_remove(secret.below(list.len() as u32) as usize);
-            let id = BlockId { area, place };
+            let id = BlockId { set, place };
             if self.block(id).owner != 0 {
                 // Its owner had it by older rules, or before the node began.
                 continue;
@@ -373,16 +373,16 @@ impl Pool {
             if !self.is_covered(id, want) {
                 return Some(id);
             }
-            self.areas[usize::from(area)].cover(class, place);
+            self.sets[usize::from(set)].cover(class, place);
         }
     }
 
-    /// Whether a block overlaps one of somebody else in an older area.
+    /// Whether a block overlaps one of somebody else in an older set.
     fn is_covered(&self, id: BlockId, want: Want) -> bool {
-        let area = self.area(id.area);
-        let range = area.layout.cuts[usize::from(id.place)];
-        self.line(area.older).any(|older| {
-            let older = self.area(older);
+        let set = self.set(id.set);
+        let range = set.layout.cuts[usize::from(id.place)];
+        self.line(set.older).any(|older| {
+            let older = self.set(older);
             let owner = |place: usize| older.blocks[place].owner;
             older.layout.touched(range).any(|place| ![0, want.subscriber].contains(&owner(place)))
         })
@@ -392,9 +392,9 @@ impl Pool {
     /// followed to its end, RFC 6888 REQ-8A).
     pub(crate) fn give_back(&mut self, taken: Taken, now: Tick, at_once: AtOnce) -> Option<Tick> {
         let Taken { place, generation } = taken;
-        let is_it = |area: &u16| self.area(*area).generation == generation;
-        let area = self.line(self.newest(place.outside)).find(is_it)?;
-        let id = BlockId { area, place: self.area(area).layout.at(place.port)? as u16 };
+        let is_it = |set: &u16| self.set(*set).generation == generation;
+        let set = self.line(self.newest(place.outside)).find(is_it)?;
+        let id = BlockId { set, place: self.set(set).layout.at(place.port)? as u16 };
         let rest = (at_once == AtOnce::No && self.held.one_more(now)).then_some(now);
         let hold = Tick::count(self.config.hold);
         let block = self.block_mut(id);
@@ -416,7 +416,7 @@ impl Pool {
 
     /// A block without live ports rests, unless it is its owner's for good.
     fn rest(&mut self, id: BlockId, now: Tick) {
-        let is_retired = self.area(id.area).is_retired;
+        let is_retired = self.set(id.set).is_retired;
         let block = self.block_mut(id);
         if !block.resting && (!block.fixed || is_retired) {
             block.resting = true;
@@ -467,27 +467,27 @@ impl Pool {
         }
         let granted = self.granted(id);
         *self.block_mut(id) = Block::default();
-        let area = &mut self.areas[usize::from(id.area)];
-        area.owned -= 1;
-        if !area.is_retired {
-            let class = usize::from(!area.layout.cuts[usize::from(id.place)].is_low());
-            area.free[class].push(id.place);
+        let set = &mut self.sets[usize::from(id.set)];
+        set.owned -= 1;
+        if !set.is_retired {
+            let class = usize::from(!set.layout.cuts[usize::from(id.place)].is_low());
+            set.free[class].push(id.place);
             return granted;
         }
-        let is_walked = self.retiring.iter().all(|retiring| retiring.area != id.area);
-        if self.area(id.area).owned == 0 && is_walked {
-            self.forget(id.area);
+        let is_walked = self.retiring.iter().all(|retiring| retiring.set != id.set);
+        if self.set(id.set).owned == 0 && is_walked {
+            self.forget(id.set);
         }
         if let Some(present) = self.present(granted.outside) {
-            self.areas[usize::from(present)].uncover();
+            self.sets[usize::from(present)].uncover();
         }
         granted
     }
 
     /// All blocks that hosts have, but those that are theirs for good, each with whose it is.
     pub(crate) fn granted_all(&self) -> impl Iterator<Item = (u32, Granted)> {
-        let ids = self.areas.iter().enumerate().flat_map(|(area, of)| {
-            (0..of.blocks.len()).map(move |place| BlockId { area: area as u16, place: place as u16 })
+        let ids = self.sets.iter().enumerate().flat_map(|(set, of)| {
+            (0..of.blocks.len()).map(move |place| BlockId { set: set as u16, place: place as u16 })
         });
         ids.filter(|id| self.block(*id).owner != 0 && !self.block(*id).fixed)
             .map(|id| (self.block(id).owner, self.granted(id)))
@@ -495,25 +495,25 @@ impl Pool {
 
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
-        self.areas.iter().map(|area| area.blocks.len() * size_of::<Block>()).sum()
+        self.sets.iter().map(|set| set.blocks.len() * size_of::<Block>()).sum()
     }
 
     fn granted(&self, id: BlockId) -> Granted {
-        let area = self.area(id.area);
-        let Cut { first, last } = area.layout.cuts[usize::from(id.place)];
-        Granted { outside: area.outside, first, last }
+        let set = self.set(id.set);
+        let Cut { first, last } = set.layout.cuts[usize::from(id.place)];
+        Granted { outside: set.outside, first, last }
     }
 }
 
 impl Want {
     /// Whether the port is to be a well-known one, where there are any to give.
-    fn wants_low(&self, area: &Area) -> bool {
-        self.like < LOW && matches!(self.space, Space::Tcp | Space::Udp) && area.has_low
+    fn wants_low(&self, set: &BlockSet) -> bool {
+        self.like < LOW && matches!(self.space, Space::Tcp | Space::Udp) && set.has_low
     }
 
     /// Which of the lists of free blocks it is to be of.
-    fn class(&self, area: &Area) -> usize {
-        usize::from(!self.wants_low(area))
+    fn class(&self, set: &BlockSet) -> usize {
+        usize::from(!self.wants_low(set))
     }
 }
 

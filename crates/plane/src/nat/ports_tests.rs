@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::super::area::Layout;
+use super::super::block_set::Layout;
 use super::*;
 
 struct Bench {
@@ -21,15 +21,15 @@ fn config() -> Config {
 
 const ALL: &[RangeInclusive<u16>] = &[1024..=65535];
 
-fn area(ports: &[RangeInclusive<u16>], block: u16) -> Area {
-    Area::new(0, &Arc::new(Layout::new(ports, block, 0, None)))
+fn set(ports: &[RangeInclusive<u16>], block: u16) -> BlockSet {
+    BlockSet::new(0, &Arc::new(Layout::new(ports, block, 0, None)))
 }
 
 fn bench(config: Config, ports: &[RangeInclusive<u16>], addresses: u32, subscribers: usize) -> Bench {
     let block = config.block;
     let (mut pool, mut outside) = (Pool::new(config, Share::default(), None), Outside::new());
     for n in 0..addresses {
-        pool.put(outside.add(0xc000_0200 + n), area(ports, block));
+        pool.put(outside.add(0xc000_0200 + n), set(ports, block));
     }
     let holdings = vec![Holding::default(); subscribers];
     Bench { pool, outside, secret: Secret::new(1), holdings, now: Tick(7) }
@@ -52,14 +52,14 @@ impl Bench {
 
     /// Blocks that are free.
     fn free(&self) -> usize {
-        self.pool.areas.iter().flat_map(|area| &area.free).map(Vec::len).sum()
+        self.pool.sets.iter().flat_map(|set| &set.free).map(Vec::len).sum()
     }
 
     /// Blocks that a subscriber has by the present rules.
     fn blocks(&self, subscriber: usize) -> usize {
         let newest = self.holdings[subscriber].newest;
         let all = std::iter::successors(newest, |id| self.pool.block(*id).next);
-        all.filter(|id| !self.pool.area(id.area).is_retired).count()
+        all.filter(|id| !self.pool.set(id.set).is_retired).count()
     }
 
     fn wait(&mut self, s: u64) {
@@ -168,14 +168,14 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
     let mut bench = bench(config(), &[2048..=4095], 1, 5);
     let old: Vec<Taken> = (0..4).map(|n| bench.take(n, Space::Udp, 5000).expect("a port")).collect();
     assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
-    bench.pool.put(0, area(&[2048..=4095], 256));
+    bench.pool.put(0, set(&[2048..=4095], 256));
     // By the new rules each has a block where it had one before; others have none until one comes free.
     let new: Vec<Taken> = (0..4).map(|n| bench.take(n, Space::Udp, 5000).expect("a port")).collect();
     for (old, new) in old.iter().zip(&new) {
         assert_eq!((old.place.port - 2048) / 512, (new.place.port - 2048) / 512);
     }
     assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
-    assert_eq!(bench.pool.areas.len(), 2);
+    assert_eq!(bench.pool.sets.len(), 2);
     // Half of the first one's old block is free again.
     bench.give_back(old[0], AtOnce::No);
     bench.wait(119);
@@ -184,13 +184,13 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
     let other = bench.take(4, Space::Udp, 5000).expect("a port");
     assert_eq!((other.place.port - 2048) / 512, (old[0].place.port - 2048) / 512);
     assert_ne!((other.place.port - 2048) / 256, (new[0].place.port - 2048) / 256);
-    // A port goes back to the area that it is of, though both have it.
+    // A port goes back to the set that it is of, though both have it.
     [old[1], old[2], old[3], new[1]].into_iter().for_each(|taken| bench.give_back(taken, AtOnce::Yes));
     bench.wait(300);
-    assert_eq!((bench.pool.spare.len(), bench.pool.newest[0]), (1, Some(1)), "the old area is forgotten");
+    assert_eq!((bench.pool.spare.len(), bench.pool.newest[0]), (1, Some(1)), "the old set is forgotten");
     let is_owned = |bench: &Bench, taken: Taken| {
-        let at = bench.pool.area(1).layout.at(taken.place.port).expect("a block");
-        bench.pool.area(1).blocks[at].owner != 0
+        let at = bench.pool.set(1).layout.at(taken.place.port).expect("a block");
+        bench.pool.set(1).blocks[at].owner != 0
     };
     assert_eq!(
         [new[0], new[1], new[2], other].map(|taken| is_owned(&bench, taken)),
@@ -200,7 +200,7 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
 
 #[test]
 fn blocks_that_were_fixed_come_free_when_their_rules_go() {
-    let fixed = |share, ratio| Area::new(0, &Arc::new(Layout::new(ALL, share, ratio, None)));
+    let fixed = |share, ratio| BlockSet::new(0, &Arc::new(Layout::new(ALL, share, ratio, None)));
     let mut bench = bench(config(), ALL, 1, 70);
     bench.pool.put(0, fixed(1024, 63));
     for n in 0..63 {
@@ -210,7 +210,7 @@ fn blocks_that_were_fixed_come_free_when_their_rules_go() {
     let used = bench.take(5, Space::Udp, 5000).expect("a port");
     assert_eq!(used.place.port / 1024, 6);
     assert_eq!(bench.take(69, Space::Udp, 5000), Err(Refusal::NoPort));
-    bench.pool.put(0, area(ALL, 512));
+    bench.pool.put(0, set(ALL, 512));
     assert_eq!(bench.take(69, Space::Udp, 5000), Err(Refusal::NoPort), "all are somebody's");
     bench.wait(0);
     bench.wait(121);
@@ -218,13 +218,13 @@ fn blocks_that_were_fixed_come_free_when_their_rules_go() {
     assert_ne!(other.place.port / 1024, 6, "that block is in use");
     bench.give_back(used, AtOnce::No);
     bench.wait(121);
-    assert_eq!(bench.pool.spare, [0], "the old area is forgotten");
+    assert_eq!(bench.pool.spare, [0], "the old set is forgotten");
 }
 
 #[test]
 fn an_address_may_have_other_ports_than_others() {
     let mut bench = bench(Config { block: 1, ..config() }, &[80..=80], 1, 3);
-    bench.pool.put(bench.outside.add(0xc000_0299), area(&[2000..=2001], 1));
+    bench.pool.put(bench.outside.add(0xc000_0299), set(&[2000..=2001], 1));
     let mut ports: Vec<u16> =
         (0..3).map(|n| bench.take(n, Space::Udp, 80).expect("a port").place.port).collect();
     ports.sort_unstable();

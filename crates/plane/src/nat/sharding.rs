@@ -7,7 +7,7 @@
 //! Invariant: a port is of the same thread as long as the node runs, in whatever blocks it is cut meanwhile. So a thread
 //! knows all that lives at its ports, and what the text said before is nothing that threads would have to agree on.
 
-use super::area::LOW;
+use super::block_set::LOW;
 use super::config::Config;
 
 /// How ports are dealt.

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::area::LOW;
+use super::block_set::LOW;
 use super::config::{Config, Forward};
 use super::outside::Space;
 use super::table::Table;

@@ -11,7 +11,7 @@
 //! found by all five.
 //! Addresses are of 128 bits, those of IPv4 mapped into them, so that NAT64 lives in the same table.
 
-use super::area::Generation;
+use super::block_set::Generation;
 use super::outside::Place;
 use crate::table::tcp::Track;
 use crate::table::timers::Tick;
@@ -58,7 +58,7 @@ const SHARED: u8 = 2;
 const OPEN: u8 = 4;
 /// Flag of a session that somebody outside has begun, and nobody inside has answered.
 const CALLED: u8 = 8;
-/// Where the other flags begin: which area of its address gave the port.
+/// Where the other flags begin: which set of its address gave the port.
 const GENERATION: u32 = 4;
 
 /// A mapping or a session.
@@ -204,7 +204,7 @@ impl Slot {
         Generation(self.track.flags >> GENERATION)
     }
 
-    /// The outside end, whose port is of this area of its address.
+    /// The outside end, whose port is of this set of its address.
     pub(super) fn set_outside(&mut self, place: Place, generation: Generation) {
         (self.outside, self.outside_port) = (place.outside, place.port);
         self.track.flags = self.track.flags & !(0xff << GENERATION) | generation.0 << GENERATION;

@@ -12,10 +12,10 @@ use std::collections::{HashMap, VecDeque};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
-use super::area::Area;
+use super::block_changes::BlockChanges;
+use super::block_set::BlockSet;
 use super::config::{Config, Dependence, Forward, Public};
 use super::leases::Leases;
-use super::ledger::Ledger;
 use super::log::{Log, What};
 use super::outside::{Outside, Place, Space};
 use super::ports::{AtOnce, Pool, Refusal, Taken, Want};
@@ -99,7 +99,7 @@ pub(crate) struct Table {
     /// Where the next session is looked for that may give way.
     pub(super) victim: u32,
     pub(crate) log: Log,
-    pub(super) ledger: Ledger,
+    pub(super) block_changes: BlockChanges,
 }
 
 impl Table {
@@ -126,12 +126,12 @@ impl Table {
             hand: Hand::default(),
             victim: 0,
             log: Log::default(),
-            ledger: Ledger::default(),
+            block_changes: BlockChanges::default(),
             config,
         };
         for (address, layout) in table.config.layouts() {
             let outside = table.outside.add(address);
-            table.pool.put(outside, Area::new(address, &layout));
+            table.pool.put(outside, BlockSet::new(address, &layout));
         }
         let (redirects, forwards) = (table.config.redirects.clone(), table.config.forwards.clone());
         table.number_redirects(&redirects);

@@ -2,7 +2,7 @@
 
 use weir_rng::Rng;
 
-use crate::ledger::Ledger;
+use crate::accounting::Accounting;
 use crate::packet::Packet;
 use crate::time::Time;
 
@@ -85,7 +85,7 @@ impl Cobalt {
         packet: &mut Packet<T>,
         times: &Times,
         now: Time,
-        ledger: &mut Ledger<T>,
+        accounting: &mut Accounting<T>,
         rng: &mut Rng,
     ) -> Verdict {
         let sojourn = now - packet.arrival;
@@ -102,7 +102,7 @@ impl Cobalt {
         }
         let mut verdict = Verdict::Keep;
         if due && self.dropping {
-            if !ledger.mark(packet) {
+            if !accounting.mark(packet) {
                 verdict = Verdict::DropSojourn;
             }
             self.count = self.count.saturating_add(1);

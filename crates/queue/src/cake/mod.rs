@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use weir_rng::Rng;
 
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::time::{Pace, Time};
 use crate::{Bottleneck, ConfigError, Queue};
@@ -119,7 +119,7 @@ pub struct Cake<T> {
     hosts: Hosts,
     salt: u64,
     rng: Rng,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> Cake<T> {
@@ -146,7 +146,7 @@ impl<T> Cake<T> {
             hosts: Hosts::default(),
             salt: at.seed,
             rng: Rng::new(at.seed.wrapping_add(1)),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
             config,
         }
     }
@@ -204,7 +204,7 @@ impl<T> Cake<T> {
         };
         flow.cobalt.overflowed(&self.times, now);
         if let Some(packet) = flow.buffer.pop() {
-            self.ledger.remove(packet, Reason::Evicted);
+            self.accounting.remove(packet, Reason::Evicted);
         }
     }
 
@@ -265,7 +265,8 @@ impl<T> Cake<T> {
         let flow = &mut self.flows[index as usize];
         loop {
             let mut packet = flow.buffer.pop()?;
-            let verdict = flow.cobalt.judge(&mut packet, &self.times, now, &mut self.ledger, &mut self.rng);
+            let verdict =
+                flow.cobalt.judge(&mut packet, &self.times, now, &mut self.accounting, &mut self.rng);
             let reason = match verdict {
                 Verdict::DropSojourn => Reason::Sojourn,
                 Verdict::DropBlue => Reason::Blue,
@@ -274,7 +275,7 @@ impl<T> Cake<T> {
             if flow.buffer.is_empty() {
                 return Some(packet);
             }
-            self.ledger.remove(packet, reason);
+            self.accounting.remove(packet, reason);
         }
     }
 
@@ -288,25 +289,25 @@ impl<T> Queue<T> for Cake<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
         let bytes = packet.bytes;
-        self.ledger.offered(bytes);
+        self.accounting.offered(bytes);
         if u64::from(bytes) > self.limit_bytes {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
-        if self.ledger.backlog.packets == 0 {
+        if self.accounting.backlog.packets == 0 {
             // no credit from idle times
             self.next = self.next.max(now);
         }
         let index = self.place(&packet);
         self.flows[index as usize].buffer.push(packet);
-        self.ledger.queued(bytes);
+        self.accounting.queued(bytes);
         self.wake(index);
-        while self.ledger.backlog.bytes > self.limit_bytes {
+        while self.accounting.backlog.bytes > self.limit_bytes {
             self.shrink(now);
         }
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
-        if self.ledger.backlog.packets == 0 || now < self.next {
+        if self.accounting.backlog.packets == 0 || now < self.next {
             return None;
         }
         // decaying flows stay in the rotation while they are empty: each is looked at once
@@ -320,7 +321,7 @@ impl<T> Queue<T> for Cake<T> {
                 self.flows[index as usize].deficit -= self.on_link(packet.bytes) as i64;
                 let slot = self.pace.slot(self.on_link(packet.bytes));
                 self.next += slot;
-                self.ledger.taken(packet.bytes);
+                self.accounting.taken(packet.bytes);
                 return Some(packet);
             }
             self.retire(list, index, now);
@@ -330,15 +331,15 @@ impl<T> Queue<T> for Cake<T> {
     }
 
     fn due(&self, now: Time) -> Option<Time> {
-        (self.ledger.backlog.packets > 0).then(|| now.max(self.next))
+        (self.accounting.backlog.packets > 0).then(|| now.max(self.next))
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 

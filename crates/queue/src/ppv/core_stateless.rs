@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::histogram::level;
 use super::pvpie::Window;
 use super::store::Store;
-use crate::ledger::{Ledger, Reason};
+use crate::accounting::{Accounting, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, ConfigError, Queue};
@@ -57,7 +57,7 @@ pub struct CoreStateless<T> {
     threshold: u16,
     next: Time,
     store: Store<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> CoreStateless<T> {
@@ -70,7 +70,7 @@ impl<T> CoreStateless<T> {
             threshold: 0,
             next: config.update,
             store: Store::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
             config,
         }
     }
@@ -82,55 +82,55 @@ impl<T> CoreStateless<T> {
         let update = self.config.update.ps();
         self.next = Time::from_ps((now.ps() / update + 1) * update);
         let room = self.bytes_per_s * (self.config.window.secs() + self.config.target.secs())
-            - self.ledger.backlog.bytes as f64;
+            - self.accounting.backlog.bytes as f64;
         let histogram = self.window.histogram(now);
         let excess = histogram.total() as f64 - room;
         self.threshold = if excess > 0.0 { histogram.threshold(excess) } else { 0 };
     }
 
     fn fits(&self, bytes: u32) -> bool {
-        self.ledger.backlog.bytes + u64::from(bytes) <= self.limit_bytes
+        self.accounting.backlog.bytes + u64::from(bytes) <= self.limit_bytes
     }
 }
 
 impl<T> Queue<T> for CoreStateless<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         self.advance(now);
         self.window.add(&packet);
         let below = packet.value < self.threshold;
         if below && !packet.ecn.capable() {
-            return self.ledger.reject(packet, Reason::Value);
+            return self.accounting.reject(packet, Reason::Value);
         }
         while !self.fits(packet.bytes) {
             let lower = self.store.lowest().is_some_and(|lowest| lowest < level(packet.value));
             if !lower || u64::from(packet.bytes) > self.limit_bytes {
-                return self.ledger.reject(packet, Reason::Overflow);
+                return self.accounting.reject(packet, Reason::Overflow);
             }
             if let Some(evicted) = self.store.pop_lowest() {
-                self.ledger.remove(evicted, Reason::Evicted);
+                self.accounting.remove(evicted, Reason::Evicted);
             }
         }
         if below {
-            self.ledger.mark(&mut packet);
+            self.accounting.mark(&mut packet);
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.store.push(packet);
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
         self.advance(now);
         let packet = self.store.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::level;
 use super::store::Store;
-use crate::ledger::{Ledger, Reason};
+use crate::accounting::{Accounting, Reason};
 use crate::packet::Packet;
 use crate::time::Time;
 use crate::{Bottleneck, Queue};
@@ -22,13 +22,13 @@ pub struct DropMinConfig {}
 pub struct DropMin<T> {
     limit_bytes: u64,
     store: Store<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> DropMin<T> {
     /// An empty queue.
     pub fn new(_config: DropMinConfig, at: &Bottleneck) -> DropMin<T> {
-        DropMin { limit_bytes: at.limit_bytes, store: Store::new(), ledger: Ledger::new() }
+        DropMin { limit_bytes: at.limit_bytes, store: Store::new(), accounting: Accounting::new() }
     }
 
     /// Makes room for `bytes` of a value, at the cost of lower values; whether it fits.
@@ -36,12 +36,12 @@ impl<T> DropMin<T> {
         if u64::from(bytes) > self.limit_bytes {
             return false;
         }
-        while self.ledger.backlog.bytes + u64::from(bytes) > self.limit_bytes {
+        while self.accounting.backlog.bytes + u64::from(bytes) > self.limit_bytes {
             if self.store.lowest().is_none_or(|lowest| lowest >= level(value)) {
                 return false;
             }
             if let Some(packet) = self.store.pop_lowest() {
-                self.ledger.remove(packet, Reason::Evicted);
+                self.accounting.remove(packet, Reason::Evicted);
             }
         }
         true
@@ -51,26 +51,26 @@ impl<T> DropMin<T> {
 impl<T> Queue<T> for DropMin<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         if !self.make_room(packet.value, packet.bytes) {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.store.push(packet);
     }
 
     fn take(&mut self, _now: Time) -> Option<Packet<T>> {
         let packet = self.store.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
+use crate::accounting::{Accounting, Reason};
 use crate::buffer::Buffer;
-use crate::ledger::{Ledger, Reason};
 use crate::packet::Packet;
 use crate::pie::{self, Controller};
 use crate::time::Time;
@@ -80,7 +80,7 @@ pub struct PvPie<T> {
     window: Window,
     threshold: u16,
     buffer: Buffer<T>,
-    ledger: Ledger<T>,
+    accounting: Accounting<T>,
 }
 
 impl<T> PvPie<T> {
@@ -92,7 +92,7 @@ impl<T> PvPie<T> {
             window: Window::new(config.window),
             threshold: 0,
             buffer: Buffer::new(),
-            ledger: Ledger::new(),
+            accounting: Accounting::new(),
         }
     }
 
@@ -109,35 +109,35 @@ impl<T> PvPie<T> {
 impl<T> Queue<T> for PvPie<T> {
     fn offer(&mut self, mut packet: Packet<T>, now: Time) {
         packet.arrival = now;
-        self.ledger.offered(packet.bytes);
+        self.accounting.offered(packet.bytes);
         self.advance(now);
         self.window.add(&packet);
         if packet.value < self.threshold && !packet.ecn.capable() {
-            return self.ledger.reject(packet, Reason::Value);
+            return self.accounting.reject(packet, Reason::Value);
         }
         if self.buffer.bytes() + u64::from(packet.bytes) > self.limit_bytes {
-            return self.ledger.reject(packet, Reason::Overflow);
+            return self.accounting.reject(packet, Reason::Overflow);
         }
         if packet.value < self.threshold {
-            self.ledger.mark(&mut packet);
+            self.accounting.mark(&mut packet);
         }
-        self.ledger.queued(packet.bytes);
+        self.accounting.queued(packet.bytes);
         self.buffer.push(packet);
     }
 
     fn take(&mut self, now: Time) -> Option<Packet<T>> {
         self.advance(now);
         let packet = self.buffer.pop()?;
-        self.ledger.taken(packet.bytes);
+        self.accounting.taken(packet.bytes);
         self.controller.departed(packet.bytes, now - packet.arrival, self.buffer.bytes(), now);
         Some(packet)
     }
 
-    fn ledger(&self) -> &Ledger<T> {
-        &self.ledger
+    fn accounting(&self) -> &Accounting<T> {
+        &self.accounting
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<T> {
-        &mut self.ledger
+    fn accounting_mut(&mut self) -> &mut Accounting<T> {
+        &mut self.accounting
     }
 }

@@ -27,16 +27,16 @@ pub(super) fn second(view: &View) -> Value {
 
 /// The accounting.
 pub(super) fn end(report: &Report) -> Value {
-    let ledgers = report.ledgers.iter().map(|ledger| {
+    let accounting = report.accounting.iter().map(|accounting| {
         json!({
-            "interface": ledger.interface,
-            "offered_least": ledger.offered.map(|(least, _)| least),
-            "offered_most": ledger.offered.map(|(_, most)| most),
-            "captured": ledger.captured,
-            "drops": named(ledger.drops.iter().map(|d| d.name.into()), &ledger.drops.iter().map(|d| d.frames).collect::<Vec<_>>()),
-            "unexplained": ledger.unexplained(),
-            "filtered": ledger.filtered,
-            "merged": ledger.merged,
+            "interface": accounting.interface,
+            "offered_least": accounting.offered.map(|(least, _)| least),
+            "offered_most": accounting.offered.map(|(_, most)| most),
+            "captured": accounting.captured,
+            "drops": named(accounting.drops.iter().map(|d| d.name.into()), &accounting.drops.iter().map(|d| d.frames).collect::<Vec<_>>()),
+            "unexplained": accounting.unexplained(),
+            "filtered": accounting.filtered,
+            "merged": accounting.merged,
         })
     });
     let file = report.written.as_ref().map(|written| {
@@ -57,7 +57,7 @@ pub(super) fn end(report: &Report) -> Value {
         End::NothingLeft => "interface gone",
         End::Disk => "disk",
     };
-    json!({ "end": end, "elapsed_s": report.view.elapsed.as_secs_f64(), "ledgers": ledgers.collect::<Vec<_>>(), "file": file })
+    json!({ "end": end, "elapsed_s": report.view.elapsed.as_secs_f64(), "ledgers": accounting.collect::<Vec<_>>(), "file": file })
 }
 
 fn queue(queue: &QueueView) -> Value {

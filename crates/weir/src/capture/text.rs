@@ -1,23 +1,23 @@
 //! The end of a capture, for people.
 
 use weir_capture::Written;
-use weir_capture::ledger::Ledger;
+use weir_capture::accounting::Accounting;
 use weir_capture::session::{Report, WrittenSoFar};
 
 use crate::units::size;
 
 /// The accounting.
 pub(super) fn report(report: &Report, keep: Option<u64>) -> String {
-    let mut text: String = report.ledgers.iter().map(ledger).collect();
+    let mut text: String = report.accounting.iter().map(accounting).collect();
     if let Some(written) = &report.written {
         text += &file(report, written, keep);
     }
     text
 }
 
-fn ledger(ledger: &Ledger) -> String {
-    let Ledger { interface, captured, .. } = ledger;
-    let mut text = match ledger.offered {
+fn accounting(accounting: &Accounting) -> String {
+    let Accounting { interface, captured, .. } = accounting;
+    let mut text = match accounting.offered {
         None => format!("{interface:9} captured {captured}; its counters are gone with it\n"),
         Some((least, most)) if least == most => {
             format!("{interface:9} offered {most}, captured {captured}\n")
@@ -25,21 +25,21 @@ fn ledger(ledger: &Ledger) -> String {
         Some((least, most)) => format!("{interface:9} offered {least} to {most}, captured {captured}\n"),
     };
     let mut line = |frames: String, name: &str| text += &format!("{:9} {frames:>12} {name}\n", "");
-    for drops in &ledger.drops {
+    for drops in &accounting.drops {
         line(drops.frames.to_string(), drops.name);
     }
-    let rest = if ledger.filtered {
+    let rest = if accounting.filtered {
         "refused by the filter, which the kernel does not count, or unexplained"
     } else {
         "unexplained"
     };
-    if let Some(unexplained) = ledger.unexplained() {
+    if let Some(unexplained) = accounting.unexplained() {
         line(unexplained.to_string(), rest);
     }
-    if ledger.merged > 0 {
+    if accounting.merged > 0 {
         let most = "captured frames are longer than the MTU: several were merged on receipt and count as one; \
                     `ethtool -K IF gro off` shows them as they were";
-        line(ledger.merged.to_string(), most);
+        line(accounting.merged.to_string(), most);
     }
     text
 }

@@ -1,7 +1,7 @@
-//! What a BGP daemon is asked to announce, and never forgets: two threads carry out what the ledger of announcements asks for.
+//! What a BGP daemon is asked to announce, and never forgets: two threads carry out what the list of announcements asks for.
 //!
 //! ```text
-//!   event > ledger --> carrier: pipe of ExaBGP, program of GoBGP     (at once, repeated until it succeeds)
+//!   event > standing --> carrier: pipe of ExaBGP, program of GoBGP     (at once, repeated until it succeeds)
 //!                  \-> keeper: the file of what is announced         (a slow disk delays nothing)
 //! ```
 //! What is in the file when weir begins was left by one that was killed, and is withdrawn.
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use weir_detect::kept::{self, Kept};
-use weir_detect::{Announce, Announcements, Daemon, Decision, Event, Ledger};
+use weir_detect::{Announce, Announcements, Daemon, Decision, Event, Standing};
 
 use super::program;
 use crate::say;
@@ -53,13 +53,13 @@ pub(super) struct Announcer {
 }
 
 struct Shared {
-    ledger: Mutex<State>,
+    state: Mutex<State>,
     changed: Condvar,
     began: Instant,
 }
 
 struct State {
-    ledger: Ledger,
+    standing: Standing,
     /// What the file says.
     written: Vec<Kept>,
     is_ending: bool,
@@ -72,9 +72,9 @@ impl Announcer {
     /// The daemon is not there, or what is announced cannot be written down.
     pub(super) fn start(announce: Announce) -> Result<Announcer> {
         let (sends, path, daemon) = (announce.send, announce.state.clone(), announce.daemon.clone());
-        let mut ledger = Ledger::new(announce);
+        let mut standing = Standing::new(announce);
         if !sends {
-            return Ok(Announcer { shared: Shared::new(ledger), state: None, _lock: None });
+            return Ok(Announcer { shared: Shared::new(standing), state: None, _lock: None });
         }
         let mut lines = Lines::default();
         if let Daemon::ExaBgp(pipe) = &daemon {
@@ -90,8 +90,8 @@ impl Announcer {
                 "note: {count} announcements of {path} were left in place: they are being withdrawn"
             ));
         }
-        ledger.withdraw_kept(left.clone());
-        let shared = Shared::new(ledger);
+        standing.withdraw_kept(left.clone());
+        let shared = Shared::new(standing);
         shared.lock().written = left;
         let (carrier, keeper, file) = (shared.clone(), shared.clone(), path.clone());
         std::thread::Builder::new().name("announcer".into()).spawn(move || carry(&carrier, lines))?;
@@ -102,7 +102,7 @@ impl Announcer {
     /// What follows from an event, which is under way.
     pub(super) fn of(&self, event: &Event) -> Option<Announced> {
         let now = self.shared.now();
-        let decision = self.shared.lock().ledger.take(event, now);
+        let decision = self.shared.lock().standing.take(event, now);
         self.shared.changed.notify_all();
         let Decision { command, withheld } = decision?;
         let reason = withheld.or_else(|| self.state.is_none().then(|| "send = false".to_string()));
@@ -111,7 +111,7 @@ impl Announcer {
 
     /// What is announced now.
     pub(super) fn counts(&self) -> Announcements {
-        self.shared.lock().ledger.counts()
+        self.shared.lock().standing.counts()
     }
 
     /// Withdraws all, because nobody will see the end of the attacks, and waits for that, until `end` at most.
@@ -119,12 +119,12 @@ impl Announcer {
         let Some(path) = &self.state else { return };
         let mut state = self.shared.lock();
         state.is_ending = true;
-        state.ledger.withdraw_all(self.shared.now());
+        state.standing.withdraw_all(self.shared.now());
         self.shared.changed.notify_all();
-        while !(state.ledger.is_empty() && state.written.is_empty()) && Instant::now() < end {
+        while !(state.standing.is_empty() && state.written.is_empty()) && Instant::now() < end {
             state = self.shared.wait(state, Some(end.saturating_duration_since(Instant::now())));
         }
-        let left = state.ledger.kept();
+        let left = state.standing.kept();
         if !left.is_empty() {
             let (count, path) = (left.len(), path.display());
             say::say(&format!(
@@ -135,13 +135,13 @@ impl Announcer {
 }
 
 impl Shared {
-    fn new(ledger: Ledger) -> Arc<Shared> {
-        let state = State { ledger, written: Vec::new(), is_ending: false };
-        Arc::new(Shared { ledger: Mutex::new(state), changed: Condvar::new(), began: Instant::now() })
+    fn new(standing: Standing) -> Arc<Shared> {
+        let state = State { standing, written: Vec::new(), is_ending: false };
+        Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), began: Instant::now() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.ledger.lock().expect("nobody panics with it")
+        self.state.lock().expect("nobody panics with it")
     }
 
     fn now(&self) -> Duration {
@@ -161,11 +161,11 @@ impl Shared {
 fn carry(shared: &Shared, mut lines: Lines) {
     let mut state = shared.lock();
     loop {
-        for (withdrawn, option) in state.ledger.expire(shared.now()) {
+        for (withdrawn, option) in state.standing.expire(shared.now()) {
             say::say(&format!("note: announced for {option}, and withdrawn: {withdrawn}"));
         }
-        let Some(order) = state.ledger.next(shared.now()) else {
-            let most = state.ledger.wakes().map(|at| at.saturating_sub(shared.now()));
+        let Some(order) = state.standing.next(shared.now()) else {
+            let most = state.standing.wakes().map(|at| at.saturating_sub(shared.now()));
             state = shared.wait(state, most);
             continue;
         };
@@ -175,7 +175,7 @@ fn carry(shared: &Shared, mut lines: Lines) {
             Daemon::GoBgp => run(&order.command),
         };
         state = shared.lock();
-        let tries = state.ledger.carried_out(&order, done.is_ok(), shared.now());
+        let tries = state.standing.carried_out(&order, done.is_ok(), shared.now());
         if let Err(error) = &done {
             drop(state);
             complain(&order.command, tries, error);
@@ -245,7 +245,7 @@ fn keep(shared: &Shared, path: &Path) {
     let mut state = shared.lock();
     let mut has_failed = false;
     loop {
-        let kept = state.ledger.kept();
+        let kept = state.standing.kept();
         if kept == state.written {
             state = shared.wait(state, None);
             continue;

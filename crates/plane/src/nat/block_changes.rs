@@ -1,7 +1,7 @@
 //! Which blocks of ports hosts were given and have given back, for a file that outlives the node. It is apart from the log:
 //! it is kept whatever the log is to hold.
 //!
-//! A ledger that nobody reads takes no more changes at some time. It says so when it is read, and who reads it then asks
+//! A list that nobody reads takes no more changes at some time. It says so when it is read, and who reads it then asks
 //! for all blocks: none is missing for good.
 
 use super::Nat;
@@ -21,16 +21,16 @@ const MOST: usize = 65_536;
 
 /// Changes since it was read.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct BlockChanges {
     changes: Vec<BlockChange>,
     /// Some are missing.
     is_behind: bool,
 }
 
-impl Ledger {
+impl BlockChanges {
     /// One that does not say what there was.
-    pub(super) fn behind() -> Ledger {
-        Ledger { changes: Vec::new(), is_behind: true }
+    pub(super) fn behind() -> BlockChanges {
+        BlockChanges { changes: Vec::new(), is_behind: true }
     }
 
     pub(super) fn note(&mut self, change: BlockChange) {
@@ -49,13 +49,13 @@ impl Ledger {
 impl Nat {
     /// Blocks that were given or given back since this, or [`Nat::blocks`], was last called; `None`: there were too many.
     pub(crate) fn block_changes(&mut self) -> Option<Vec<BlockChange>> {
-        self.table.ledger.read()
+        self.table.block_changes.read()
     }
 
     /// All blocks that hosts have, but those that follow from their addresses. It takes its time.
     pub(crate) fn blocks(&mut self) -> Vec<Kept> {
         let table = &mut self.table;
-        table.ledger = Ledger::default();
+        table.block_changes = BlockChanges::default();
         let kept = |(owner, block): (u32, super::ports::Granted)| table.kept(owner, block);
         table.pool.granted_all().map(kept).collect()
     }
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn a_ledger_that_was_not_read_in_time_says_so_until_all_is_read() {
         let change = |port| BlockChange::Given(Kept { inside: [1; 4], outside: 1, ports: (port, port) });
-        let mut ledger = Ledger::default();
-        (0..MOST).for_each(|n| ledger.note(change(n as u16)));
-        assert_eq!(ledger.read().map(|changes| changes.len()), Some(MOST));
-        (0..MOST + 1).for_each(|n| ledger.note(change(n as u16)));
-        assert_eq!((ledger.read(), ledger.read()), (None, None), "one is missing, for good");
+        let mut block_changes = BlockChanges::default();
+        (0..MOST).for_each(|n| block_changes.note(change(n as u16)));
+        assert_eq!(block_changes.read().map(|changes| changes.len()), Some(MOST));
+        (0..MOST + 1).for_each(|n| block_changes.note(change(n as u16)));
+        assert_eq!((block_changes.read(), block_changes.read()), (None, None), "one is missing, for good");
     }
 }

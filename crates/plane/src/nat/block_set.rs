@@ -1,11 +1,11 @@
 //! The ports of a public address, cut into blocks: who has which block, and which are free.
 //!
 //! ```text
-//! address > newest area: its free blocks are given out
-//!             older areas: cut otherwise, or of the time before the address left the pool; they stay until nobody has a
+//! address > newest set: its free blocks are given out
+//!             older sets: cut otherwise, or of the time before the address left the pool; they stay until nobody has a
 //!                          block there any more
 //! ```
-//! A block that overlaps somebody else's of an older area is not given out until that one is free, so that at each time a
+//! A block that overlaps somebody else's of an older set is not given out until that one is free, so that at each time a
 //! port is of one subscriber's blocks.
 
 use std::ops::RangeInclusive;
@@ -97,10 +97,10 @@ impl Layout {
     }
 }
 
-/// A block of an area.
+/// A block of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockId {
-    pub(super) area: u16,
+    pub(super) set: u16,
     pub(super) place: u16,
 }
 
@@ -133,7 +133,7 @@ impl Block {
 
 /// The blocks of an address.
 #[derive(Debug)]
-pub(crate) struct Area {
+pub(crate) struct BlockSet {
     pub(super) address: u32,
     /// The address, by number.
     pub(super) outside: u16,
@@ -141,7 +141,7 @@ pub(crate) struct Area {
     pub(super) blocks: Vec<Block>,
     /// Free blocks, by place: those below [`LOW`], the others. Some may have got an owner since.
     pub(super) free: [Vec<u16>; 2],
-    /// Free blocks that overlap somebody else's of an older area.
+    /// Free blocks that overlap somebody else's of an older set.
     covered: [Vec<u16>; 2],
     /// Well-known ports are given to those that ask from such.
     pub(super) has_low: bool,
@@ -149,18 +149,18 @@ pub(crate) struct Area {
     pub(super) owned: u32,
     /// Nobody gets a new port here.
     pub(super) is_retired: bool,
-    /// Tells the areas of an address apart.
+    /// Tells the sets of an address apart.
     pub(super) generation: Generation,
-    /// The area of the same address before this one.
+    /// The set of the same address before this one.
     pub(super) older: Option<u16>,
 }
 
-/// Which of the areas of an address gave a port out: four bits are kept with each mapping.
+/// Which of the sets of an address gave a port out: four bits are kept with each mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Generation(pub(super) u8);
 
 impl Generation {
-    /// Areas of an address at a time, at most.
+    /// Sets of an address at a time, at most.
     pub(super) const MOST: usize = 16;
 
     pub(super) fn all() -> impl Iterator<Item = Generation> {
@@ -168,14 +168,14 @@ impl Generation {
     }
 }
 
-impl Area {
+impl BlockSet {
     /// All blocks of an address free but those that are fixed.
-    pub(crate) fn new(address: u32, layout: &Arc<Layout>) -> Area {
+    pub(crate) fn new(address: u32, layout: &Arc<Layout>) -> BlockSet {
         let mut free = [Vec::new(), Vec::new()];
         for (place, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
             free[usize::from(!cut.is_low())].push(place as u16);
         }
-        Area {
+        BlockSet {
             address,
             outside: 0,
             layout: layout.clone(),
@@ -191,8 +191,8 @@ impl Area {
     }
 
     /// Of no address.
-    pub(super) fn nowhere() -> Area {
-        Area { is_retired: true, ..Area::new(0, &Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
+    pub(super) fn nowhere() -> BlockSet {
+        BlockSet { is_retired: true, ..BlockSet::new(0, &Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
 
     /// Only blocks that are this thread's are free; blocks that are somebody's by configuration are no matter of this.
@@ -218,7 +218,7 @@ impl Area {
         self.covered[class].push(place);
     }
 
-    /// A block of an older area came free: those that were covered may be free as well.
+    /// A block of an older set came free: those that were covered may be free as well.
     pub(super) fn uncover(&mut self) {
         for (free, covered) in self.free.iter_mut().zip(&mut self.covered) {
             free.append(covered);

@@ -109,15 +109,15 @@ pub struct Dropped<T> {
 
 /// Counters, what is queued, and the dropped packets that nobody has taken back yet.
 #[derive(Debug)]
-pub struct Ledger<T> {
+pub struct Accounting<T> {
     pub(crate) counters: Counters,
     pub(crate) backlog: Tally,
     pub(crate) dropped: Vec<Dropped<T>>,
 }
 
-impl<T> Ledger<T> {
-    pub(crate) fn new() -> Ledger<T> {
-        Ledger { counters: Counters::default(), backlog: Tally::default(), dropped: Vec::new() }
+impl<T> Accounting<T> {
+    pub(crate) fn new() -> Accounting<T> {
+        Accounting { counters: Counters::default(), backlog: Tally::default(), dropped: Vec::new() }
     }
 
     pub(crate) fn offered(&mut self, bytes: u32) {

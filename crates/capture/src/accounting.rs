@@ -7,7 +7,7 @@ use crate::worker::Reading;
 
 /// The accounting of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ledger {
+pub struct Accounting {
     /// Its name.
     pub interface: String,
     /// Frames that it received while it was captured from: at least and at most, since it cannot be asked at the very
@@ -23,7 +23,7 @@ pub struct Ledger {
     pub merged: u64,
 }
 
-impl Ledger {
+impl Accounting {
     /// `start` and `end`: the interface's counters before and after its queues were opened, and before and after they
     /// were stopped.
     pub(crate) fn close(
@@ -54,7 +54,7 @@ impl Ledger {
             add("missed by the interface", end[1].rx_missed.saturating_sub(start[0].rx_missed));
         }
         drops.retain(|drops| drops.frames > 0);
-        Ledger {
+        Accounting {
             interface: interface.into(),
             offered,
             captured: queues.iter().map(|queue| queue.frames).sum(),
@@ -82,29 +82,29 @@ mod tests {
 
     use super::*;
 
-    fn ledger(counters: [u64; 4], captured: u64, dropped: u64) -> Ledger {
+    fn accounting(counters: [u64; 4], captured: u64, dropped: u64) -> Accounting {
         let [a, b, c, d] = counters.map(|rx_packets| LinkStats { rx_packets, ..LinkStats::default() });
         let drops = vec![Drops { name: "ring full", frames: dropped }];
         let account = Account { received: captured + dropped, taken: captured, drops, ..Account::default() };
         let queue = Reading { frames: captured, account, ..Reading::default() };
-        Ledger::close("a", [a, b], Some([c, d]), &[queue.clone(), Reading::default()])
+        Accounting::close("a", [a, b], Some([c, d]), &[queue.clone(), Reading::default()])
     }
 
     #[test]
     fn accounting_close_within_their_edges() {
-        let closed = ledger([10, 12, 110, 115], 90, 8);
+        let closed = accounting([10, 12, 110, 115], 90, 8);
         assert_eq!((closed.offered, closed.unexplained()), (Some((98, 105)), Some(0)));
         assert_eq!(closed.drops, [Drops { name: "ring full", frames: 8 }]);
-        assert_eq!(ledger([10, 12, 110, 115], 97, 8).unexplained(), Some(0));
-        assert_eq!(ledger([10, 12, 110, 115], 80, 8).unexplained(), Some(10));
-        assert_eq!(ledger([10, 12, 110, 115], 100, 8).unexplained(), Some(-3));
+        assert_eq!(accounting([10, 12, 110, 115], 97, 8).unexplained(), Some(0));
+        assert_eq!(accounting([10, 12, 110, 115], 80, 8).unexplained(), Some(10));
+        assert_eq!(accounting([10, 12, 110, 115], 100, 8).unexplained(), Some(-3));
     }
 
     #[test]
     fn an_interface_that_vanished_has_no_offer() {
         let queue = Reading { frames: 5, beyond: 2, ..Reading::default() };
-        let ledger = Ledger::close("a", [LinkStats::default(); 2], None, &[queue]);
-        assert_eq!((ledger.offered, ledger.unexplained(), ledger.captured), (None, None, 5));
-        assert_eq!(ledger.drops, [Drops { name: "after the last one wanted", frames: 2 }]);
+        let accounting = Accounting::close("a", [LinkStats::default(); 2], None, &[queue]);
+        assert_eq!((accounting.offered, accounting.unexplained(), accounting.captured), (None, None, 5));
+        assert_eq!(accounting.drops, [Drops { name: "after the last one wanted", frames: 2 }]);
     }
 }

@@ -9,10 +9,10 @@
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
 //!
-//! Pure: no clock, no I/O. Whoever talks to the daemon asks [`Ledger::next`] what to say, and reports how that went. What may
-//! be in place is written down ([`Ledger::kept`]), and withdrawn by the next program that reads it.
+//! Pure: no clock, no I/O. Whoever talks to the daemon asks [`Standing::next`] what to say, and reports how that went. What may
+//! be in place is written down ([`Standing::kept`]), and withdrawn by the next program that reads it.
 //!
-//! Invariant: what the daemon may know is in the ledger until its withdrawal has succeeded, and there are no more of these than
+//! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of these than
 //! the configuration allows.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// Announcements that are wanted, in place, or to be withdrawn.
-pub struct Ledger {
+pub struct Standing {
     announce: Announce,
     /// By the command that takes it back.
     entries: BTreeMap<String, Entry>,
@@ -93,10 +93,10 @@ pub struct Announcements {
     pub tries: u32,
 }
 
-impl Ledger {
+impl Standing {
     /// Nothing is announced.
-    pub fn new(announce: Announce) -> Ledger {
-        Ledger { announce, entries: BTreeMap::new(), held: BTreeMap::new() }
+    pub fn new(announce: Announce) -> Standing {
+        Standing { announce, entries: BTreeMap::new(), held: BTreeMap::new() }
     }
 
     /// What an ended program may have left in place is withdrawn.
@@ -309,5 +309,5 @@ impl Entry {
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
+#[path = "standing_tests.rs"]
 mod tests;

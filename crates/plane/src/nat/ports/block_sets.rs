@@ -1,0 +1,117 @@
+//! The sets of all addresses: how they come, are found, and go when nobody has a block there any more.
+
+use super::super::block_set::{Block, BlockId, BlockSet, Generation};
+use super::{MOST_SETS, Pool};
+use crate::table::timers::Tick;
+
+/// Blocks of retired sets that are looked at, at a time.
+const WALK: usize = 256;
+
+impl Pool {
+    /// Whether an address that has this number, if it has one, can have one more set.
+    pub(crate) fn has_room(&self, outside: Option<u16>) -> bool {
+        outside.is_none_or(|outside| self.line(self.newest(outside)).count() < Generation::MOST)
+    }
+
+    /// How many more sets there can be.
+    pub(crate) fn room(&self) -> usize {
+        MOST_SETS - self.sets.len() + self.spare.len()
+    }
+
+    /// An outside address gives out ports of this set from now on: what lives of it stays where it is.
+    pub(crate) fn put(&mut self, outside: u16, mut set: BlockSet) {
+        self.withdraw(outside);
+        set.outside = outside;
+        set.sharding(self.share.thread, self.sharding);
+        set.older = self.newest(outside);
+        let taken: Vec<Generation> = self.line(set.older).map(|older| self.set(older).generation).collect();
+        set.generation = Generation::all().find(|one| !taken.contains(one)).expect("there is room");
+        let number = match self.spare.pop() {
+            Some(number) => {
+                self.sets[usize::from(number)] = set;
+                number
+            }
+            None => {
+                self.sets.push(set);
+                (self.sets.len() - 1) as u16
+            }
+        };
+        if self.newest.len() <= usize::from(outside) {
+            self.newest.resize(usize::from(outside) + 1, None);
+        }
+        self.newest[usize::from(outside)] = Some(number);
+        self.rules = self.rules.wrapping_add(1);
+    }
+
+    /// Nobody gets a new port of an address: what lives there lives on.
+    pub(crate) fn withdraw(&mut self, outside: u16) {
+        let Some(number) = self.newest(outside).filter(|&number| !self.set(number).is_retired) else {
+            return;
+        };
+        let set = &mut self.sets[usize::from(number)];
+        set.is_retired = true;
+        match set.owned {
+            0 => self.forget(number),
+            _ => self.retiring.push_back(BlockId { set: number, place: 0 }),
+        }
+    }
+
+    /// A set of blocks where nobody has a block.
+    pub(super) fn forget(&mut self, number: u16) {
+        let BlockSet { outside, older, .. } =
+            std::mem::replace(&mut self.sets[usize::from(number)], BlockSet::nowhere());
+        self.spare.push(number);
+        if self.newest(outside) == Some(number) {
+            self.newest[usize::from(outside)] = older;
+            return;
+        }
+        let before = self.line(self.newest(outside)).find(|&before| self.set(before).older == Some(number));
+        self.sets[usize::from(before.expect("it is in the line"))].older = older;
+    }
+
+    pub(super) fn set(&self, number: u16) -> &BlockSet {
+        &self.sets[usize::from(number)]
+    }
+
+    pub(super) fn block(&self, id: BlockId) -> &Block {
+        &self.set(id.set).blocks[usize::from(id.place)]
+    }
+
+    pub(super) fn block_mut(&mut self, id: BlockId) -> &mut Block {
+        &mut self.sets[usize::from(id.set)].blocks[usize::from(id.place)]
+    }
+
+    pub(super) fn newest(&self, outside: u16) -> Option<u16> {
+        self.newest.get(usize::from(outside)).copied().flatten()
+    }
+
+    /// The set of an address that ports are given out of.
+    pub(super) fn present(&self, outside: u16) -> Option<u16> {
+        self.newest(outside).filter(|&number| !self.set(number).is_retired)
+    }
+
+    /// A set of blocks and those before it.
+    pub(super) fn line(&self, number: Option<u16>) -> impl Iterator<Item = u16> {
+        std::iter::successors(number, |&number| self.set(number).older)
+    }
+
+    /// Blocks of retired sets that nobody uses rest: also those that were fixed. A fragment of them.
+    pub(super) fn walk_retired(&mut self, now: Tick) {
+        let Some(&BlockId { set, place }) = self.retiring.front() else { return };
+        let (first, all) = (usize::from(place), self.set(set).blocks.len());
+        for place in first..all.min(first + WALK) {
+            let id = BlockId { set, place: place as u16 };
+            if self.block(id).owner != 0 && self.block(id).is_empty() {
+                self.rest(id, now);
+            }
+        }
+        if first + WALK < all {
+            self.retiring[0].place += WALK as u16;
+            return;
+        }
+        self.retiring.pop_front();
+        if self.set(set).owned == 0 {
+            self.forget(set);
+        }
+    }
+}
