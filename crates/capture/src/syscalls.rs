@@ -47,14 +47,29 @@ const REFUSED: &[i64] = &[
     libc::SYS_userfaultfd,
 ];
 
-/// Refuses them to all threads of this process, to those that they start, and to programs that are run from here on; such a
+/// What runs a program.
+const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
+
+/// Refuses what nobody needs to all threads of this process, to those that they start, and to programs that are run from here on; such a
 /// call fails with EPERM. On machines that the library does not know nothing is refused.
 ///
 /// # Errors
 /// The kernel has no such filters.
 pub(crate) fn refuse() -> io::Result<()> {
+    refuse_all(REFUSED)
+}
+
+/// The same for programs: none can be run from here on.
+///
+/// # Errors
+/// The kernel has no such filters.
+pub(crate) fn refuse_programs() -> io::Result<()> {
+    refuse_all(PROGRAMS)
+}
+
+fn refuse_all(calls: &[i64]) -> io::Result<()> {
     let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    let rules: BTreeMap<_, _> = REFUSED.iter().map(|&call| (call, Vec::new())).collect();
+    let rules: BTreeMap<_, _> = calls.iter().map(|&call| (call, Vec::new())).collect();
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let filter =
         SeccompFilter::new(rules, SeccompAction::Allow, refused, machine).map_err(io::Error::other)?;

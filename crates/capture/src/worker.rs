@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_port::capture::{Account, Frame, Queue};
+use weir_port::confined::{Work, confine};
 
 use crate::mix::{Mix, Talker, Talkers};
 use crate::recorder::Recorder;
@@ -159,6 +160,8 @@ impl Counts {
 
 impl Worker {
     pub(crate) fn run(mut self) {
+        // A kernel without such filters is no reason not to capture.
+        let _ = confine(Work::Capture);
         let senders = self.details.then(Senders::new);
         let mut counts = Counts { reading: Reading::default(), senders, recorder: self.recorder.take() };
         let (mut shown, mut second, mut stopped) = (Instant::now(), Instant::now(), None);

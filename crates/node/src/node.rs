@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use weir_plane::{BlockChange, Change, Count, Cursor, Event, FastState, Kept, Past};
 use weir_port::bpf::BpfError;
+use weir_port::confined::{Work, confine};
 use weir_port::thread;
 
 use crate::backend::OpenError;
@@ -63,7 +64,11 @@ struct Thread {
 }
 
 impl Thread {
-    fn start(mut worker: Worker, bell: Arc<Bell>, cpu: Option<usize>) -> Result<Thread, NodeError> {
+    fn start(
+        mut worker: Worker,
+        bell: Arc<Bell>,
+        (cpu, work): (Option<usize>, Work),
+    ) -> Result<Thread, NodeError> {
         let first = worker.snapshot().map_err(thread_error("asking the ports"))?;
         let shown = Arc::new(Shown::new(&first));
         let (requests, queue) = channel();
@@ -73,6 +78,8 @@ impl Thread {
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
+            // A kernel without such filters is no reason not to forward.
+            let _ = confine(work);
             // Whoever starts us waits for it.
             let _ = ready.send(done);
             if failed {
@@ -147,7 +154,7 @@ impl Node {
     /// Starts its threads; one that cannot start ends those that have.
     pub(crate) fn start(
         kind: Blueprint,
-        began: SystemTime,
+        (began, work): (SystemTime, Work),
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
         let cpus = kind.settings.threads.clone();
@@ -159,7 +166,7 @@ impl Node {
             threads: Vec::new(),
         };
         for ((worker, bell), cpu) in workers.zip(cpus) {
-            node.threads.push(Thread::start(worker, bell, cpu)?);
+            node.threads.push(Thread::start(worker, bell, (cpu, work))?);
         }
         Ok(node)
     }

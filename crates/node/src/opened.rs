@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use weir_packet::frame::Mac;
 use weir_plane::{BATCH, Kept, Plane, Share, Time};
 use weir_port::bpf::now_ns;
+use weir_port::confined::Work;
 use weir_port::duplex::{Pool, Port};
 use weir_port::fast::{Fast, FastPort};
 
@@ -216,17 +217,22 @@ impl Opened {
     /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.
     pub fn needs(&self) -> u64 {
         const CAP_BPF: u64 = 1 << 39;
-        let by_xdp = self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)));
         // Entries of a fast path come and go while it runs.
-        if self.is_fast || by_xdp && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
+        if self.is_fast || self.is_by_xdp() && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
     }
 
-    /// Starts its threads, in the namespaces of the calling one.
+    fn is_by_xdp(&self) -> bool {
+        self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)))
+    }
+
+    /// Starts its threads, in the namespaces of the calling one. The kernel refuses them whatever their work does not take, see
+    /// [`weir_port::confined`].
     ///
     /// # Errors
     /// There is no such CPU, or no thread.
     pub fn start(self) -> Result<Node, NodeError> {
+        let work = if self.is_fast || self.is_by_xdp() { Work::ForwardByPrograms } else { Work::Forward };
         let Opened { workers, bells, began, kind, .. } = self;
-        Node::start(kind, began, workers.into_iter().zip(bells))
+        Node::start(kind, (began, work), workers.into_iter().zip(bells))
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod capture;
+pub mod confined;
 pub mod duplex;
 pub mod ethtool;
 pub mod fast;

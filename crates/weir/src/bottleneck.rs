@@ -44,6 +44,7 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     }
     // What looks at frames from outside needs no rights; what is read from here on is what the user may read.
     crate::capture::give_up_privileges()?;
+    weir_capture::privilege::run_no_program();
     let changes = lines();
     // Whoever waits for this line may begin to send.
     say::say(&format!("bottleneck between {} and {}, {}", one.name, other.name, settings.aqm.text));

@@ -63,6 +63,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
         sources.push(source);
     }
     give_up_privileges()?;
+    privileges::run_no_program();
 
     let details = arguments.stats || arguments.json || arguments.prometheus.is_some();
     let recording = files.map(|files| recording(arguments, files));
@@ -115,6 +116,7 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
     let source = Source::open(&link, Wanted { method: None, options, filter: arguments.filter.clone() })?;
     source.obstacles.iter().for_each(|obstacle| say::say(&format!("note: {obstacle}")));
     give_up_privileges()?;
+    privileges::run_no_program();
     let limits = Limits { duration: arguments.duration, ..Limits::default() };
     let session = Session::start(vec![source], None, limits, false)?;
     let never = AtomicBool::new(false);

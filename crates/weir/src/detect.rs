@@ -31,6 +31,7 @@ use weir_capture::source::{Source, Wanted};
 use weir_detect::{Config, Engine, Event, Status};
 use weir_packet::headers::{self, Headers};
 use weir_port::capture::{Frame, Options, Queue};
+use weir_port::confined::{Work, confine};
 
 use crate::prometheus::Server;
 use crate::run::stop_flag;
@@ -214,8 +215,11 @@ fn act(
         Shared { judge: Mutex::new(judge), keeps_bytes, stop: stopping, teller: std::thread::current() };
     let begin = Instant::now();
     let worked = std::thread::scope(|scope| {
-        let mut workers: Vec<_> =
-            queues.into_iter().map(|queue| scope.spawn(|| work(queue, &shared))).collect();
+        let worker = |queue| {
+            let worker = std::thread::Builder::new().name("queue".into());
+            worker.spawn_scoped(scope, || work(queue, &shared))
+        };
+        let mut workers = queues.into_iter().map(worker).collect::<std::io::Result<Vec<_>>>()?;
         let is_over = || {
             let is_late = arguments.duration.is_some_and(|duration| begin.elapsed() >= duration);
             stop.load(Ordering::Relaxed) || is_late || lines.broken.load(Ordering::Relaxed)
@@ -290,6 +294,8 @@ fn judge_now(shared: &Shared<'_>, teller: &mut Teller, lines: &Lines) {
 
 /// Takes the frames of a queue until the end.
 fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
+    // A kernel without such filters is no reason not to watch.
+    let _ = confine(Work::Capture);
     let mut batch = Batch::default();
     let (mut lost, mut asked) = (0, Instant::now());
     loop {

@@ -27,6 +27,7 @@ pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Ou
         // Everybody who reaches the port may send it anything. Before the server has threads.
         let kept = if address.port() < 1024 { CAP_NET_BIND_SERVICE } else { 0 };
         privilege::drop_all_but(kept).context("cannot give up privileges")?;
+        privilege::run_no_program();
         let server = Server::start(address)?;
         say::say(&format!("serving at {}", server.address()));
         while !stop.load(Ordering::Relaxed) {

@@ -130,6 +130,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let mut mishaps = Mishaps::open();
     if !arguments.keep_privileges {
         privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
+        privilege::run_no_program();
     }
     let node = opened.start()?;
     mishaps.begin(node.began());

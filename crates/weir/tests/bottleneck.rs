@@ -297,7 +297,7 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     let link = street.start("--rate 50mbit --delay 5ms --buffer 1bdp --aqm fq-codel --json");
     let server = Started::new(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
     for process in [&link, &server] {
-        confined::check(&confined::statuses(process.pid()), 0);
+        confined::check(&confined::statuses(process.pid()), 0, None);
     }
     let line = "flows --to 198.18.0.2 --group flows=5,cc=cubic --group flows=5,cc=reno,start=0.3s --duration 1 \
                 --interval 0.25 --grace 60 --json";

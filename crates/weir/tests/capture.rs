@@ -239,7 +239,7 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
     let capture = capturing(&pair.there, &line);
     let sent = frames(5000);
     send(&pair, &sent);
-    confined::check(&confined::statuses(capture.pid()), 0);
+    confined::check(&confined::statuses(capture.pid()), 0, Some("queue"));
     capture.interrupt().check(sent.len());
     let files = folder.files();
     assert!(files.len() >= 3 && files[0].ends_with("x-00001.pcapng"), "{files:?}");

@@ -113,13 +113,13 @@ fn attacked(pair: &Pair, method: &str, transport: &str, protocol: &str) {
     let config = folder.config(2000, "");
     let line = format!("detect -i b --method {method} --config {} --json", text(&config));
     let mut watching = Started::new(&pair.there, &line, "watching");
-    confined::check(&confined::statuses(watching.pid()), 0);
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
     generate.args(["--transport", transport]);
     let sent = pair.here.run(|| output(&mut generate)).unwrap();
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let start = watching.line();
+    confined::check(&confined::statuses(watching.pid()), 0, Some("queue"));
     assert_eq!((&start["event"], &start["direction"]), (&Value::from("start"), &Value::from("in")));
     assert!(start["rates"]["pps"].as_f64().unwrap() > 2000.0, "{start}");
     assert_eq!(start["evidence"]["protocols"][0]["value"], protocol);

@@ -1,5 +1,6 @@
 //! `weir node` as a user runs it: between two hosts with stacks of their own.
 
+mod confined;
 mod listener;
 mod street;
 mod watchdog;
@@ -34,6 +35,8 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         }
         let node = street.run(&format!("{NAT}run(io {io}, threads {threads})"));
         echo_over_tcp(&street, 300_000);
+        let kept = if io == "xdp" { confined::CAP_BPF } else { 0 };
+        confined::check(&confined::statuses(node.child.as_ref().unwrap().id()), kept, Some("node"));
         let peer = street.right.run(|| UdpSocket::bind("192.0.2.2:9").unwrap());
         let socket = street.left.run(|| UdpSocket::bind("198.18.0.2:4000").unwrap());
         socket.send_to(b"hello", "192.0.2.2:9").unwrap();

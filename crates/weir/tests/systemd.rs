@@ -156,7 +156,11 @@ fn nodes_run_under_systemd() {
     machine.says("systemctl start home");
     assert!(machine.says("/opt/weir node show").contains("every frame is accounted for"));
     let process = machine.says("systemctl show -p MainPID --value home");
-    confined::check(&machine.says(&format!("cat /proc/{process}/task/*/status")), confined::CAP_BPF);
+    confined::check(
+        &machine.says(&format!("cat /proc/{process}/task/*/status")),
+        confined::CAP_BPF,
+        Some("node"),
+    );
     // Then it begins by itself, beside the first.
     ["c", "d"].into_iter().for_each(wire);
     machine.until_it_says("systemctl is-active other", |said| said == "active");

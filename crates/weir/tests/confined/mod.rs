@@ -1,5 +1,6 @@
 //! What a process may do that looks at frames: next to nothing, in each of its threads.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 /// Loads and reads maps of eBPF; a bit of capabilities(7).
@@ -14,9 +15,10 @@ pub(crate) fn statuses(pid: u32) -> String {
     threads.flatten().filter_map(|thread| read(thread).ok()).collect()
 }
 
-/// All threads are a plain user's, have no capabilities but some of `kept`, can get no others, and not all system calls.
-pub(crate) fn check(statuses: &str, kept: u64) {
-    let mut threads = 0;
+/// All threads are a plain user's, have no capabilities but some of `kept`, can get no others, and not all system calls. Those
+/// that handle frames have one filter of system calls more than the others; their names begin with `worker`.
+pub(crate) fn check(statuses: &str, kept: u64, worker: Option<&str>) {
+    let mut filters: [BTreeSet<u32>; 2] = Default::default();
     for status in statuses.split("Name:\t").skip(1) {
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
@@ -33,7 +35,12 @@ pub(crate) fn check(statuses: &str, kept: u64) {
             assert_eq!(bits & !kept, 0, "{name}: {status}");
         }
         assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1", "2"), "{status}");
-        threads += 1;
+        let of_worker = worker.is_some_and(|name| status.starts_with(name));
+        // It came with Linux 5.9.
+        filters[usize::from(of_worker)].insert(field("Seccomp_filters").parse().unwrap());
     }
-    assert!(threads > 0, "no thread: {statuses}");
+    let [others, workers] = filters.map(|counts| counts.into_iter().collect::<Vec<_>>());
+    assert_eq!(others.len(), 1, "one number of filters: {statuses}");
+    let expected: Vec<u32> = worker.map(|_| others[0] + 1).into_iter().collect();
+    assert_eq!(workers, expected, "filters of workers: {statuses}");
 }
