@@ -18,7 +18,7 @@
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include "weir.h"
+#include "tcp.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -182,6 +182,32 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 	return 1;
 }
 
+/* A segment of a connection, which has the number of its flow; returns 0 if the frame is too short for it. */
+static __noinline int fill_segment(struct xdp_md *ctx, __u32 index, __u64 time)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct weir_stream *s = &gen.stream[index & (WEIR_STREAMS - 1)];
+	__u32 at = s->flow_next, key = s->flow_first + at;
+	struct weir_flow *flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow || data + TCP_LONGEST > end)
+		return 0;
+	s->flow_next = at + 1 >= s->flow_count ? 0 : at + 1;
+	s->seq[0]++;
+	__u64 *to = data, *from = (__u64 *)s->header;
+	to[0] = from[0];
+	to[1] = from[1];
+	to[2] = from[2];
+	*(__u32 *)(data + 26) = flow->src;
+	*(__u32 *)(data + 30) = flow->dst;
+	*(__u16 *)(data + 34) = flow->sport;
+	*(__u16 *)(data + 36) = flow->dport;
+	__u8 flags = s->syn;
+	__u32 place = flags & TCP_SYN ? 0 : flags & TCP_PSH ? TCP_AFTER_SYN : TCP_AFTER_DATA;
+	__u32 isn = tcp_isn(key, s->transport_sum);
+	__u32 ack = flags & TCP_ACK ? tcp_answer_isn(isn) + place : 0;
+	return tcp_write(data, end, flags, isn + place, ack, tcp_time(time));
+}
+
 /* Sends a broadcast, which is none of the stream's frames and takes none of their time. */
 static __noinline int broadcast(struct xdp_md *ctx, __u32 index, __u64 time)
 {
@@ -246,7 +272,7 @@ int generate(struct xdp_md *ctx)
 		if (size != gen.size_max && bpf_xdp_adjust_tail(ctx, (int)size - (int)gen.size_max))
 			return XDP_DROP;
 	}
-	if (!fill(ctx, s, index, size, time, 0))
+	if (!(s->syn > 1 ? fill_segment(ctx, index, time) : fill(ctx, s, index, size, time, 0)))
 		return XDP_ABORTED;
 
 	if (s->paced) {

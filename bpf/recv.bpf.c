@@ -297,6 +297,7 @@ static __always_inline int reflect(struct xdp_md *ctx, void *data, int ip6)
 	return bpf_redirect(ctx->ingress_ifindex, 0);
 }
 
+#ifndef WEIR_TCP
 SEC("xdp.frags")
 int receive(struct xdp_md *ctx)
 {
@@ -398,5 +399,6 @@ other:
 	count(other);
 	return recv.pass ? XDP_PASS : XDP_DROP;
 }
+#endif
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

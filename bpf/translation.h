@@ -41,7 +41,7 @@ struct weir_tuple {
 	__u16 clashed;        /* 1: another flow has the same */
 	__u32 seen;           /* round in which `outside` was noted */
 	__u32 answered;       /* round in which a frame came back inside */
-	__u32 pad;
+	__u32 said;           /* of TCP: round in the upper 24 bits, then what was said */
 };
 
 struct weir_public {

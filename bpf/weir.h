@@ -86,7 +86,7 @@ struct weir_stream {
 	__u64 cast_next;      /* a broadcast goes before the frame with this number; all ones: never */
 	__u64 casts;          /* broadcasts sent */
 	__u32 cast_every;     /* frames from one to the next */
-	__u32 syn;            /* 1: TCP, SYN; 0: UDP */
+	__u32 syn;            /* 0: UDP; 1: TCP, SYN; more: flags of a segment of connections, see tcp.h */
 	__u64 noted_q16;      /* due time for which lateness was noted last: frames due at once count once */
 	__u32 flow_next;
 	__u32 size_next;

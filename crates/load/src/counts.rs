@@ -11,6 +11,7 @@ use weir_port::shared::MARKS;
 
 use crate::histogram::{Histogram, LATE_BITS, LATENCY_BITS};
 use crate::ipdv::Ipdv;
+use crate::tcp::Part;
 
 /// The traffic of all trials at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,6 +87,12 @@ pub struct Load {
     pub marks: bool,
     /// Before each n-th frame of a stream goes a broadcast (RFC 2544, section 11.1), in addition; `None` = never.
     pub broadcast_every: Option<NonZeroU32>,
+    /// The part of TCP connections that each frame of stream 0 begins, where the XDP tester has both ends of them.
+    #[serde(default)]
+    pub tcp: Option<Part>,
+    /// The share of stream 0 in the rate; `None` = all streams have the same.
+    #[serde(default)]
+    pub share: Option<f64>,
 }
 
 /// How the frames of a load are spread over its time.
@@ -127,6 +134,8 @@ impl Load {
             ipdv: false,
             marks: false,
             broadcast_every: None,
+            tcp: None,
+            share: None,
         }
     }
 
@@ -140,7 +149,7 @@ impl Load {
     pub(crate) fn watch(&self) -> Watch {
         let merge_ns = u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2);
         let mark_shift = self.marks.then(|| mark_shift(self.duration));
-        Watch { merge_ns, timed_from_ns: u64::MAX, ipdv: self.ipdv, mark_shift }
+        Watch { merge_ns, timed_from_ns: u64::MAX, ipdv: self.ipdv, mark_shift, tcp: self.tcp }
     }
 }
 
@@ -352,6 +361,8 @@ pub struct Watch {
     pub(crate) ipdv: bool,
     /// Slots of arrivals, as a power of two of ns; `None`: no arrivals are noted.
     pub(crate) mark_shift: Option<u32>,
+    /// What becomes of TCP connections.
+    pub(crate) tcp: Option<Part>,
 }
 
 /// What a receiver has counted, of senders it knows nothing of.

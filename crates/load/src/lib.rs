@@ -23,6 +23,7 @@ pub mod packet;
 pub mod receive;
 mod schedule;
 pub mod sequence;
+pub mod tcp;
 pub mod translation;
 pub mod xdp;
 

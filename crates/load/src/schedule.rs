@@ -43,7 +43,10 @@ impl Schedule {
     /// If bursts have no frames.
     pub(crate) fn of(load: &Load, stream: usize, streams: usize) -> Option<Schedule> {
         let streams = if load.only.is_some() { 1 } else { streams };
-        let fps = load.fps? / streams as f64;
+        let equal = 1.0 / streams as f64;
+        let own = if load.only.is_some() { None } else { load.share };
+        let share = own.map_or(equal, |first| if stream == 0 { first } else { 1.0 - first });
+        let fps = load.fps? * share;
         let (phases, total) = phases(&load.shape, fps, load.duration, streams);
         // Both directions are interleaved, not simultaneous.
         let first_q16 = if stream == 1 { gap_q16(fps) / 2 } else { 0 };

@@ -14,6 +14,7 @@ pub use weir_port::thread::pin_to;
 
 use crate::counts::{GroupCounts, Load, Shape, StreamCounts, Traffic, empty_lateness};
 use crate::schedule::Schedule;
+use crate::tcp::Act;
 use crate::{Control, Start, grace};
 
 /// Largest frame that live-frames mode takes (one page less its overhead), FCS included.
@@ -76,6 +77,8 @@ pub struct XdpGenerator {
     /// Flows of each stream.
     flow_count: [u32; 2],
     slot: Option<Link>,
+    /// Where sequence numbers of TCP connections begin.
+    salt: u32,
 }
 
 /// Where a program can be attached without doing anything, so that the kernel keeps its dispatcher slot and
@@ -103,7 +106,7 @@ impl XdpGenerator {
         let memory = program.memory("bss", 1)?;
         let flow_room = flows.len() as u32;
         let flow_count = [flow_room; 2];
-        Ok(XdpGenerator { program, memory, traffic, ifindex, flow_room, flow_count, slot: None })
+        Ok(XdpGenerator { program, memory, traffic, ifindex, flow_room, flow_count, slot: None, salt: 0 })
     }
 
     /// Keeps the dispatcher's slot; call this in the network namespace of that loopback interface.
@@ -249,16 +252,19 @@ impl XdpGenerator {
         let sends = self.traffic.sends(i) && load.only.is_none_or(|only| only == i);
         let unpaced = Schedule { total: load.max_frames.unwrap_or(u64::MAX), ..Schedule::default() };
         let Schedule { phases, total, first_q16 } = schedule.unwrap_or(unpaced);
+        let syn = u32::from(self.traffic.transport == Transport::Syn);
+        let part = load.tcp.filter(|_| i == 0);
+        let flags = load.tcp.map(|part| if i == 0 { part.act.flags() } else { Act::Hold.flags() });
         Stream {
             ifindex: if sends { self.ifindex[i] } else { 0 },
             header_bytes: header_bytes as u32,
             header,
             ip_sum,
-            transport_sum,
+            transport_sum: load.tcp.map_or(transport_sum, |_| self.salt),
             phase: phases.map(|phase| shared::Phase { frames: phase.frames, gap_q16: phase.gap_q16 }),
             total,
-            flow_first: if i == 1 { self.flow_room } else { 0 },
-            flow_count: self.flow_count[i],
+            flow_first: if i == 1 { self.flow_room } else { part.map_or(0, |part| part.first) },
+            flow_count: part.map_or(self.flow_count[i], |part| part.count),
             paced: u32::from(schedule.is_some()),
             phase_now: 0,
             phase_end: phases[0].frames,
@@ -274,7 +280,7 @@ impl XdpGenerator {
             cast_next: load.broadcast_every.map_or(u64::MAX, |n| u64::from(n.get()) - 1),
             casts: 0,
             cast_every: load.broadcast_every.map_or(0, NonZeroU32::get),
-            syn: u32::from(self.traffic.transport == Transport::Syn),
+            syn: flags.unwrap_or(syn),
             noted_q16: u64::MAX,
             flow_next: 0,
             size_next: 0,

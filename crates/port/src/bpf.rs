@@ -26,6 +26,8 @@ pub mod object {
     pub static RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/recv.bpf.o"));
     /// Frame receiver behind a NAT.
     pub static NAT_RECEIVER: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/nat.bpf.o"));
+    /// Both ends of TCP connections through a NAT.
+    pub static TCP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/tcp.bpf.o"));
     /// NAT without state that does wrong on request.
     pub static PREFIX_NAT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/prefix.bpf.o"));
     /// Sink.
@@ -48,10 +50,11 @@ pub mod object {
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
 
     /// All of them, with what they are.
-    pub static ALL: [(&str, &Aligned<[u8]>); 13] = [
+    pub static ALL: [(&str, &Aligned<[u8]>); 14] = [
         ("generator", GENERATOR),
         ("receiver", RECEIVER),
         ("receiver behind a NAT", NAT_RECEIVER),
+        ("ends of TCP connections", TCP),
         ("NAT without state", PREFIX_NAT),
         ("sink", DROP),
         ("counter of frames", COUNT),

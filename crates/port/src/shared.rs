@@ -101,7 +101,7 @@ pub struct Stream {
     pub casts: u64,
     /// Frames from one broadcast to the next.
     pub cast_every: u32,
-    /// 1: TCP, SYN; 0: UDP.
+    /// 0: UDP; 1: TCP, SYN; more: the flags of a segment of connections.
     pub syn: u32,
     /// Due time for which lateness was noted last, ns * 65536.
     pub noted_q16: u64,

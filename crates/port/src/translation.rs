@@ -42,8 +42,8 @@ pub struct Tuple {
     pub seen: u32,
     /// Round in which a frame came back inside.
     pub answered: u32,
-    /// Nothing.
-    pub pad: u32,
+    /// Of TCP: the round in the upper 24 bits, what was said in the others.
+    pub said: u32,
 }
 
 /// From the first to the last address of a range, both in it.
@@ -80,6 +80,46 @@ pub struct Check {
     pub flows: u64,
     /// Frames with a fault, by kind; of clashes, flows.
     pub faults: [u64; KINDS],
+}
+
+/// What segments of TCP mean, in the order of [`Talk::said`]; what each is depends on the side.
+pub mod said {
+    /// SYN outside, the answer to it inside.
+    pub const SYN: usize = 0;
+    /// Outside: what acknowledges the answer.
+    pub const ESTABLISHED: usize = 1;
+    /// Data.
+    pub const DATA: usize = 2;
+    /// FIN.
+    pub const FIN: usize = 4;
+    /// Outside: the last acknowledgement.
+    pub const CLOSED: usize = 5;
+    /// Outside: RST.
+    pub const RESET: usize = 6;
+    /// Outside: SYN that belongs to no connection.
+    pub const FLOOD: usize = 7;
+    /// How many there are.
+    pub const KINDS: usize = 8;
+}
+
+/// One end of TCP connections, as `bpf/tcp.bpf.c` lays it out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Talk {
+    /// Where sequence numbers begin; the last eight bits are zero.
+    pub salt: u32,
+    /// Connection of which the trial sends first.
+    pub first: u32,
+    /// 1: the initiator keeps connections open.
+    pub hold: u32,
+    /// Nothing.
+    pub pad: u32,
+    /// Segments, of each connection once; see [`said`].
+    pub said: [u64; said::KINDS],
+    /// Segments that came again.
+    pub repeated: u64,
+    /// Segments with wrong numbers or flags, or in a wrong order.
+    pub unexpected: u64,
 }
 
 /// A frame that was kept.
@@ -128,6 +168,7 @@ const _: () = assert!(size_of::<Tuple>() == 32);
 const _: () = assert!(size_of::<Check>() == 16 + 8 * PUBLIC_RANGES + 8 + 16 + 8 * KINDS);
 const _: () = assert!(size_of::<Kept>() == 16 + KEPT_BYTES);
 const _: () = assert!(size_of::<PrefixNat>() == 80);
+const _: () = assert!(size_of::<Talk>() == 32 + 8 * said::KINDS);
 
 // SAFETY: repr(C), integers only, sizes asserted above leave no room for padding.
 unsafe impl Shared for Tuple {}
@@ -135,5 +176,7 @@ unsafe impl Shared for Tuple {}
 unsafe impl Shared for Check {}
 // SAFETY: as above.
 unsafe impl Shared for Kept {}
+// SAFETY: as above.
+unsafe impl Shared for Talk {}
 // SAFETY: as above.
 unsafe impl Shared for PrefixNat {}

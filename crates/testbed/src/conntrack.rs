@@ -1,7 +1,8 @@
 //! Connection tracking of a namespace: empty the table, read its counters.
 //! Source: linux/netfilter/nfnetlink_conntrack.h, Documentation/networking/nf_conntrack-sysctl.rst.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 
 use crate::error::{Error, Result};
 use crate::netlink::{Message, Socket};
@@ -47,6 +48,49 @@ pub(crate) fn stats() -> Result<ConntrackStats> {
     Ok(stats)
 }
 
+/// TCP connections of the calling thread's network namespace by state, in the order of a connection's life; empty where
+/// the kernel lists none (CONFIG_NF_CONNTRACK_PROCFS).
+///
+/// # Errors
+/// The list cannot be read.
+pub fn tcp_states() -> Result<Vec<(String, u64)>> {
+    match File::open("/proc/thread-self/net/nf_conntrack") {
+        Ok(list) => count_states(BufReader::with_capacity(1 << 16, list)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::os(LIST)(error)),
+    }
+}
+
+const LIST: &str = "read /proc/net/nf_conntrack";
+/// net/netfilter/nf_conntrack_proto_tcp.c
+const STATES: [&str; 9] = [
+    "SYN_SENT",
+    "SYN_SENT2",
+    "SYN_RECV",
+    "ESTABLISHED",
+    "FIN_WAIT",
+    "CLOSE_WAIT",
+    "LAST_ACK",
+    "TIME_WAIT",
+    "CLOSE",
+];
+
+fn count_states(mut list: impl BufRead) -> Result<Vec<(String, u64)>> {
+    let mut counts = [0; STATES.len()];
+    let mut line = String::new();
+    while list.read_line(&mut line).map_err(Error::os(LIST))? > 0 {
+        // ipv4 2 tcp 6 431999 ESTABLISHED src=.. dst=..
+        let mut words = line.split_ascii_whitespace().skip(2);
+        let state = words.next().filter(|name| *name == "tcp").and_then(|_| words.nth(2));
+        if let Some(at) = state.and_then(|state| STATES.iter().position(|known| *known == state)) {
+            counts[at] += 1;
+        }
+        line.clear();
+    }
+    let found = STATES.into_iter().zip(counts).filter(|(_, n)| *n > 0);
+    Ok(found.map(|(state, n)| (state.to_string(), n)).collect())
+}
+
 fn sysctl(name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
@@ -75,6 +119,17 @@ fn parse(text: &str) -> Option<ConntrackStats> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_are_counted_by_state() {
+        let list = "ipv4     2 tcp      6 299 ESTABLISHED src=198.18.128.1 dst=198.19.128.1 sport=1 dport=2 [ASSURED]\n\
+                    ipv4     2 udp      17 29 src=198.18.128.1 dst=198.19.128.1 sport=1 dport=2\n\
+                    ipv4     2 tcp      6 10 CLOSE src=198.18.128.1 dst=198.19.128.1 sport=3 dport=2\n\
+                    ipv4     2 tcp      6 298 ESTABLISHED src=198.18.128.1 dst=198.19.128.1 sport=4 dport=2\n";
+        let counts = count_states(list.as_bytes()).unwrap();
+        assert_eq!(counts, [("ESTABLISHED".to_string(), 2), ("CLOSE".to_string(), 1)]);
+        assert_eq!(count_states(&b""[..]).unwrap(), []);
+    }
 
     #[test]
     fn columns_are_found_by_name_and_summed_over_cpus() {

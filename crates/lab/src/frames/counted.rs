@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_load::counts::{self, Counts, GroupCounts, Load, Shape, StreamCounts};
 use weir_load::ipdv::Ipdv;
+use weir_load::tcp::Part;
 use weir_testbed::counters::TO_DUT;
 use weir_testbed::topology;
 
@@ -43,6 +44,12 @@ pub(crate) fn load_parameters(load: &Load) -> Vec<(String, String)> {
     }
     if let Some(every) = load.broadcast_every {
         add("broadcast", format!("before each {every}th frame"));
+    }
+    if let Some(Part { act, first, count }) = load.tcp {
+        add("TCP connections", format!("{count} from number {first} on: {}", act.name()));
+    }
+    if let Some(share) = load.share {
+        add("streams", format!("{share} of the rate is a>b"));
     }
     list
 }

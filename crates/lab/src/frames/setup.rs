@@ -362,6 +362,9 @@ impl Setup {
         };
         trial.reasons.extend(counted::remarks(counts));
         trial.reasons.extend(self.too_few_changes(used));
+        if let Some(said) = self.said().filter(|_| load.tcp.is_some()) {
+            trial = trial.with_detail(&said);
+        }
         match self.translated().map(|seen| record::Translation::of(&seen)) {
             Some(translation) => {
                 trial.reasons.extend(translation.mistakes());

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use weir_load::translation::{NatFault, Translated};
 
+use weir_load::tcp::Said;
+
 use super::Detail;
 
 /// Counts of both sides of a NAT.
@@ -26,6 +28,11 @@ pub struct Translation {
 
 impl Detail for Translation {
     const KEY: &'static str = "translation";
+}
+
+/// TCP connections in a trial whose load is a part of them.
+impl Detail for Said {
+    const KEY: &'static str = "tcp";
 }
 
 impl Translation {

@@ -3,9 +3,11 @@
 use std::net::Ipv4Addr;
 
 use weir_packet::flow::Flow;
+use weir_packet::frame::Transport;
 use weir_port::bpf::{BpfError, Memory, Program};
-use weir_port::translation::{Check, KEPT, KEPT_BYTES, KINDS, Kept, PUBLIC_RANGES, Range, Tuple, side};
+use weir_port::translation::{Check, KEPT, KEPT_BYTES, KINDS, Kept, PUBLIC_RANGES, Range, Talk, Tuple, side};
 
+use crate::tcp::{Act, FLOOD, Part};
 use crate::translation::{Evidence, NatFault, Outside};
 
 /// Which side of a NAT a receiver is on.
@@ -20,6 +22,8 @@ pub(super) struct Checker {
     tuples: Memory<Tuple>,
     checks: Memory<Check>,
     kept: Memory<Kept>,
+    /// Where the program is an end of TCP connections.
+    talk: Option<Memory<Talk>>,
     /// Never read here: the program marks its entries with the round.
     _claims: Memory<u64>,
 }
@@ -36,8 +40,13 @@ impl Checker {
     }
 
     /// Of a program that was loaded with these sizes.
-    pub(super) fn new(program: &Program, flows: u32) -> Result<Checker, BpfError> {
+    pub(super) fn new(program: &Program, flows: u32, transport: Transport) -> Result<Checker, BpfError> {
+        let talk = match transport {
+            Transport::Udp => None,
+            Transport::Syn => Some(program.memory("talk", 1)?),
+        };
         Ok(Checker {
+            talk,
             tuples: program.memory("tuples", flows.max(1) as usize)?,
             checks: program.memory("checks", 1)?,
             kept: program.memory("kept", KINDS * KEPT)?,
@@ -48,7 +57,9 @@ impl Checker {
     /// Expects these flows from now on, in this order.
     pub(super) fn expect(&self, at: NatSide, flows: &[Flow], public: &[(Ipv4Addr, Ipv4Addr)]) {
         for (i, flow) in flows.iter().enumerate() {
-            let (src, dst) = (flow.src.to_be(), flow.dst.to_be());
+            // What belongs to no connection has no destination.
+            let dst = if flow.group == FLOOD { 0 } else { flow.dst.to_be() };
+            let src = flow.src.to_be();
             let (sport, dport) = (flow.sport.to_be(), flow.dport.to_be());
             self.tuples.set(i, &Tuple { src, dst, sport, dport, ..Tuple::default() });
         }
@@ -67,11 +78,27 @@ impl Checker {
         self.tuples.len() as u32
     }
 
-    /// Forgets what was seen.
-    pub(super) fn next_round(&self) {
+    /// Counts from zero, and forgets what was seen unless connections go on.
+    pub(super) fn arm(&self, part: Option<Part>) {
         let before = self.checks.get(0);
-        let round = before.round.wrapping_add(1).max(1);
+        let goes_on = part.is_some_and(|part| part.act != Act::Hold);
+        let round = if goes_on { before.round } else { before.round.wrapping_add(1).max(1) };
         self.checks.set(0, &Check { round, good: 0, flows: 0, faults: [0; KINDS], ..before });
+        self.forget_evidence();
+        if let (Some(talk), Some(part)) = (&self.talk, part) {
+            let (salt, hold) = (self.salt(), u32::from(part.act != Act::Whole));
+            talk.set(0, &Talk { salt, first: part.first, hold, ..Talk::default() });
+        }
+    }
+
+    /// Where sequence numbers of this round begin; what is left of another round has others.
+    pub(super) fn salt(&self) -> u32 {
+        self.checks.get(0).round.wrapping_mul(0x9e37_79b9) << 8
+    }
+
+    /// What was said in this trial; nothing where there are no TCP connections.
+    pub(super) fn talk(&self) -> Option<Talk> {
+        self.talk.as_ref().map(|talk| talk.get(0))
     }
 
     /// What was counted in this round.
@@ -114,7 +141,7 @@ impl Checker {
     }
 
     /// Forgets the frames that were kept.
-    pub(super) fn forget_evidence(&self) {
+    fn forget_evidence(&self) {
         let nothing = Kept { time_ns: 0, flow: 0, length: 0, frame: [0; KEPT_BYTES] };
         (0..KINDS * KEPT).for_each(|i| self.kept.set(i, &nothing));
     }

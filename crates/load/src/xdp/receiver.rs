@@ -1,5 +1,6 @@
 //! Counts test frames where they arrive, in an XDP program.
 
+use weir_packet::frame::Transport;
 use weir_port::bpf::{BpfError, Link, Memory, Program, object};
 use weir_port::shared::{self, EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, MARKS, Passed, Recv, Window};
 
@@ -39,11 +40,18 @@ impl XdpReceiver {
         XdpReceiver::of(program, port, groups)
     }
 
-    /// The same behind a NAT, with room for so many flows.
-    pub(super) fn checking(port: Interface, groups: u16, flows: u32) -> Result<Self, BpfError> {
+    /// The same behind a NAT, with room for so many flows; of TCP, one end of their connections.
+    pub(super) fn checking(
+        port: Interface,
+        groups: u16,
+        (flows, transport): (u32, Transport),
+    ) -> Result<Self, BpfError> {
         let sizes: Vec<_> = sizes(groups).into_iter().chain(Checker::sizes(flows)).collect();
-        let program = Program::load("receiver behind a NAT", object::NAT_RECEIVER, &sizes)?;
-        let checker = Checker::new(&program, flows)?;
+        let program = match transport {
+            Transport::Udp => Program::load("receiver behind a NAT", object::NAT_RECEIVER, &sizes)?,
+            Transport::Syn => Program::load("end of TCP connections", object::TCP, &sizes)?,
+        };
+        let checker = Checker::new(&program, flows, transport)?;
         Ok(XdpReceiver { checker: Some(checker), ..XdpReceiver::of(program, port, groups)? })
     }
 
@@ -82,8 +90,7 @@ impl XdpReceiver {
             }
         }
         if let Some(checker) = &self.checker {
-            checker.next_round();
-            checker.forget_evidence();
+            checker.arm(watch.tcp);
         }
         let mut state = self.memory.get(0);
         (state.any, state.origin) = match expected {

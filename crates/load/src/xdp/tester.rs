@@ -43,12 +43,15 @@ impl XdpTester {
     }
 
     /// See [`crate::Tester::arm`].
-    pub(crate) fn arm(&self, load: &Load, epoch: u8) -> Result<(), BpfError> {
+    pub(crate) fn arm(&mut self, load: &Load, epoch: u8) -> Result<(), BpfError> {
         for (port, receiver) in self.receivers.iter().enumerate() {
             let stream = (0..2).find(|&s| self.traffic.sends(s) && self.traffic.arrival(s) == port);
             let expected = Expected::Only { epoch, stream: stream.map(|s| s as u8) };
             let reflects = self.traffic.direction == Direction::Reflect && port == 1;
             receiver.arm(expected, reflects, load.watch())?;
+        }
+        if let Some(checker) = self.receivers[0].checker() {
+            self.generator.salt = checker.salt();
         }
         Ok(())
     }

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use weir_packet::flow::{Direction, Flow};
 use weir_port::bpf::BpfError;
+use weir_port::translation::said;
 
 use super::checker::NatSide;
 use super::{XdpGenerator, XdpReceiver, XdpTester, table_entry};
+use crate::tcp::Said;
 use crate::translation::{Evidence, NatFault, Outside, Translated, Translation};
 
 impl XdpTester {
@@ -21,7 +23,7 @@ impl XdpTester {
             for (port, receiver) in self.ports.iter().zip(&mut self.receivers) {
                 // Two programs do not fit on one interface.
                 receiver.detach();
-                *receiver = XdpReceiver::checking(*port, groups, flows)?;
+                *receiver = XdpReceiver::checking(*port, groups, (flows, self.traffic.transport))?;
             }
         }
         self.generator.set_flows(0, &translation.flows)?;
@@ -48,6 +50,30 @@ impl XdpTester {
             flows_inside: inside.flows,
             faults: faults.filter(|(_, n)| *n > 0).collect(),
         })
+    }
+
+    /// What was said in TCP connections in the last trial; `None` where there are none.
+    pub fn said(&self) -> Option<Said> {
+        let [inside, outside] = self.checkers()?.map(|checker| checker.talk());
+        let (inside, outside) = (inside?, outside?);
+        let flooding = self.generator.streams().iter().find(|s| s.stream == 1).map_or(0, |s| s.sent);
+        Some(Said {
+            begun: outside.said[said::SYN],
+            answered: inside.said[said::SYN],
+            established: outside.said[said::ESTABLISHED],
+            exchanged: inside.said[said::DATA],
+            closed: outside.said[said::CLOSED],
+            reset: outside.said[said::RESET],
+            flooded: outside.said[said::FLOOD],
+            flooding,
+            repeated: inside.repeated + outside.repeated,
+            unexpected: inside.unexpected + outside.unexpected,
+        })
+    }
+
+    /// From now on port b sends SYN to these destinations, beside what port a sends.
+    pub fn flood(&mut self, flows: &[Flow]) -> Result<(), BpfError> {
+        self.generator.set_flows(1, flows)
     }
 
     /// The frames that show what was wrong in the last trial, oldest first.

@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use weir_load::tcp::Said;
 use weir_load::translation::{Evidence, Outside, Translated, Translation};
 use weir_load::xdp::XdpTester;
 use weir_packet::flow::Flow;
 use weir_testbed::bed::Bed;
+use weir_testbed::conntrack;
 use weir_testbed::dut::DutKind;
 use weir_testbed::error::Error;
 use weir_testbed::topology::Side;
@@ -56,6 +58,30 @@ impl Setup {
     /// What became of addresses and ports in the last trial.
     pub(crate) fn translated(&self) -> Option<Translated> {
         self.xdp()?.translated()
+    }
+
+    /// What was said in TCP connections in the last trial.
+    pub(crate) fn said(&self) -> Option<Said> {
+        self.xdp()?.said()
+    }
+
+    /// From now on port b sends SYN to these destinations.
+    pub(crate) fn flood(&mut self, flows: &[Flow]) -> Result<(), RunError> {
+        self.with_xdp(|tester| tester.flood(flows))?.map_err(weir_load::LoadError::from)?;
+        Ok(())
+    }
+
+    /// TCP connections that the kernel tracks for the device, by state; empty where it is not the kernel that does.
+    pub(crate) fn tcp_states(&self) -> Result<Vec<(String, u64)>, RunError> {
+        match self.bed.dut().filter(|_| self.spec.dut == DutKind::KernelNat) {
+            Some(dut) => Ok(dut.run(conntrack::tcp_states)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The public addresses of the NAT.
+    pub(crate) fn public(&self) -> &[AddressRange] {
+        self.translation.as_ref().map_or(&[], |translation| &translation.public)
     }
 
     /// Frames of the last trial that show what was wrong.

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use weir_load::Control;
 use weir_load::counts::Load;
+use weir_load::tcp::Part;
 use weir_load::translation::NatFault;
 use weir_load::xdp::clashes;
+use weir_packet::flow::Flow;
+use weir_testbed::dut::DutKind;
 
 use super::evidence;
+use crate::frames::setup::AddressRange;
 use crate::frames::verdict::measured;
 use crate::frames::{PointSpec, Setup};
 use crate::record::{Point, Purpose, Translation, Trial, Verdict};
@@ -36,7 +40,72 @@ pub(super) struct Bench<'a> {
     rate_error: f64,
 }
 
+/// As fast as the tester can, to know how fast that is.
+const CEILING_TRIAL: Duration = Duration::from_millis(200);
+/// Nothing is paced above this share of it.
+const CEILING_SHARE: f64 = 0.9;
+
+/// What the flows of a point are.
+pub(super) struct Given<'p> {
+    /// In the order of sending.
+    pub(super) flows: Vec<Flow>,
+    /// There may be as many later.
+    pub(super) room: u32,
+    /// Public addresses of a machine of its own.
+    pub(super) public: &'p [AddressRange],
+}
+
 impl<'a> Bench<'a> {
+    /// Builds the device of a point and begins with the trials that an earlier part of the run kept; `None` if that part
+    /// finished the point.
+    pub(super) fn open<E>(
+        run: &mut Running<'a, E>,
+        spec: &PointSpec,
+        (index, count): (usize, usize),
+        given: Given<'_>,
+    ) -> Result<Option<Bench<'a>>, RunError> {
+        let observe = run.options.observe;
+        if let Some(data) = run.resumed.finished(index) {
+            observe(Event::Point { index: Some(index), count, point: &data.point });
+            data.trials.iter().for_each(|trial| observe(Event::Ended(trial)));
+            data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
+            return Ok(None);
+        }
+        let room = PointSpec { flows: given.room, ..spec.clone() };
+        let mut setup = Setup::build(&room, &run.settings, &Default::default(), &mut run.journal)?;
+        let is_external = spec.dut == DutKind::External;
+        setup.check_translation(given.flows, if is_external { given.public } else { &[] })?;
+        let cpus = if is_external { Vec::new() } else { setup.cpus().dut.clone() };
+        let mut point = Point {
+            run_id: run.record.id,
+            index,
+            settings: spec.settings(),
+            dut: spec.dut.to_string(),
+            frame: spec.frame.to_string(),
+            frame_bytes_mean: spec.frame.mean(),
+            cpus_shared: cpus.iter().copied().filter(|cpu| setup.cpus().tester.contains(cpu)).collect(),
+            cpus,
+            notes: setup.notes().to_vec(),
+            ..Point::default()
+        };
+        let kept = run.resumed.enter(&mut point, run.store)?;
+        observe(Event::Point { index: Some(index), count, point: &point });
+        Ok(Some(Bench::new(run, (point, spec.clone()), setup, kept)))
+    }
+
+    /// Frames/s that the tester can pace, whatever becomes of them. From inside alone: a frame from outside that nobody asked
+    /// for may become a connection of its own.
+    pub(super) fn ceiling(&mut self, tcp: Option<Part>) -> Result<f64, RunError> {
+        let load = Load { only: Some(0), tcp, ..Load::full_speed(CEILING_TRIAL) };
+        let trial = self.one(&load, Purpose::Ceiling)?;
+        Ok((trial.sent as f64 / trial.duration_s * CEILING_SHARE).max(1.0))
+    }
+
+    /// Deletes all connections, unless the next trial is a kept one.
+    pub(super) fn forget(&self) -> Result<(), RunError> {
+        if self.is_new() { self.setup.reset() } else { Ok(()) }
+    }
+
     /// Of a point with the trials that an earlier part of the run kept.
     pub(super) fn new<E>(
         run: &Running<'a, E>,

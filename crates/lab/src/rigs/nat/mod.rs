@@ -26,8 +26,10 @@ mod plan;
 mod published;
 mod report;
 mod run;
+mod section;
 mod sessions;
 mod table;
+mod tcp;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +37,7 @@ pub use flows::Ranges;
 pub use plan::{Hosts, NatLoad, NatPoint, NatSearch};
 pub use sessions::Rfc9693;
 pub use table::{TableAxes, TableSettings};
+pub use tcp::{Flood, Side, TcpLoad};
 
 /// The rig.
 pub(super) struct NatRig;
@@ -49,6 +52,7 @@ impl Rig for NatRig {
             ("nat", include_str!("../../../../../plans/nat.toml")),
             ("nat-flows", include_str!("../../../../../plans/nat-flows.toml")),
             ("rfc9693", include_str!("../../../../../plans/rfc9693.toml")),
+            ("nat-tcp", include_str!("../../../../../plans/nat-tcp.toml")),
             ("conntrack", include_str!("../../../../../plans/conntrack.toml")),
         ]
     }
@@ -61,15 +65,20 @@ impl Rig for NatRig {
         if root.has("rfc9693") {
             return sessions::read(root).map(|experiment| Arc::new(experiment) as _);
         }
+        if root.has("nat_tcp") {
+            return tcp::read(root).map(|experiment| Arc::new(experiment) as _);
+        }
         plan::read(root).map(|experiment| Arc::new(experiment) as _)
     }
 
     fn findings(&self, data: &RunData) -> Vec<String> {
-        report::findings(data).into_iter().chain(sessions::report::findings(data)).collect()
+        let sessions = sessions::report::findings(data).into_iter();
+        report::findings(data).into_iter().chain(sessions).chain(tcp::report::findings(data)).collect()
     }
 
     fn parts(&self, data: &RunData) -> Vec<Part> {
-        report::parts(data).into_iter().chain(sessions::report::parts(data)).collect()
+        let sessions = sessions::report::parts(data).into_iter();
+        report::parts(data).into_iter().chain(sessions).chain(tcp::report::parts(data)).collect()
     }
 }
 

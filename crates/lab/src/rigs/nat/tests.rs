@@ -30,8 +30,8 @@ fn spec(dut: DutKind) -> PointSpec {
     PointSpec { direction: Direction::Reflect, order: FlowOrder::Unique, keeps_whole: true, ..traffic }
 }
 
-/// A NAT with its flows, all of them to one destination.
-fn build(spec: &PointSpec, faults: &str) -> Setup {
+/// A NAT that does wrong as `faults` says.
+pub(super) fn device(spec: &PointSpec, faults: &str) -> Setup {
     let settings = Settings {
         tester: TesterKind::Xdp,
         seed: 1,
@@ -40,7 +40,12 @@ fn build(spec: &PointSpec, faults: &str) -> Setup {
         tsc_hz: None,
     };
     let mut journal = Journal::in_dir(&journal::default_dir());
-    let mut setup = Setup::build(spec, &settings, &faults.parse().unwrap(), &mut journal).unwrap();
+    Setup::build(spec, &settings, &faults.parse().unwrap(), &mut journal).unwrap()
+}
+
+/// A NAT with its flows, all of them to one destination.
+fn build(spec: &PointSpec, faults: &str) -> Setup {
+    let mut setup = device(spec, faults);
     let ranges = Ranges { flows: FLOWS, subscribers: FLOWS, destinations: 1, destination_ports: 1 };
     setup.check_translation(ranges.list(FlowOrder::Unique, 1), &[]).unwrap();
     setup
@@ -248,4 +253,23 @@ fn a_run_of_nat_is_complete() {
     ];
     let data = whole_run("nat", &sets, figure::ID);
     assert_eq!(data.points.len(), 3, "a wire and two NATs");
+}
+
+#[test]
+fn a_run_of_nat_tcp_is_complete() {
+    if !is_root("a_run_of_nat_tcp_is_complete") {
+        return;
+    }
+    let sets = [
+        "nat_tcp.kind=[\"kernel-nat\",\"node-nat\"]",
+        "nat_tcp.concurrent=[1,1000]",
+        "nat_tcp.connections=100",
+        "nat_tcp.timeout_s=0.05",
+        "nat_tcp.error=50%",
+        "nat_tcp.flood=1k",
+        "nat_tcp.repetitions=1",
+        "limits.retries=0",
+    ];
+    let data = whole_run("nat-tcp", &sets, "nat-tcp");
+    assert_eq!(data.points.len(), 4);
 }

@@ -22,6 +22,7 @@ mod search;
 
 pub use plan::Rfc9693;
 pub(super) use plan::read;
+pub(super) use search::highest;
 
 impl Experiment for Rfc9693 {
     fn estimate(&self) -> Duration {

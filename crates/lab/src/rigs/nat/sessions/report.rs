@@ -1,10 +1,11 @@
 //! The tables of RFC 9693: results with all their parameters, and how they scale with sessions and CPUs.
 
-use crate::record::{Figure, ProcedureResult};
+use super::super::section::{find, irregular, parameters, points, with_ends};
+use crate::record::ProcedureResult;
 use crate::report::block::{Block, Part};
 use crate::run_data::{PointData, RunData};
 use crate::view::Table;
-use crate::view::format::{full, list, or_dash, significant};
+use crate::view::format::{full, or_dash, significant};
 
 /// Names in records.
 pub(super) mod name {
@@ -31,26 +32,14 @@ const METHOD: &str = "Median of the repetitions; in brackets the smallest and th
     for the 1st and the 99th percentile from 100 on). The throughput is that of both directions together. The wires are virtual; \
     the responder's checks run on the device's CPU.";
 
-fn procedure(data: &PointData) -> Option<&ProcedureResult> {
-    data.point.result.as_ref()?.procedures.iter().find(|procedure| procedure.procedure == name::ID)
-}
-
-fn points(data: &RunData) -> Vec<(&PointData, &ProcedureResult)> {
-    data.points.iter().filter_map(|point| Some((point, procedure(point)?))).collect()
-}
-
-fn find<'p>(procedure: &'p ProcedureResult, name: &str) -> Option<&'p Figure> {
-    procedure.figures.iter().find(|figure| figure.name == name)
-}
-
 /// Its section of a report.
 pub(in crate::rigs::nat) fn parts(data: &RunData) -> Vec<Part> {
-    let points = points(data);
+    let points = points(data, name::ID);
     if points.is_empty() {
         return Vec::new();
     }
     let mut blocks = Vec::new();
-    let broken = irregular(&points);
+    let broken = irregular(&points, label);
     if !broken.is_empty() {
         blocks.push(Block::Bullets(broken));
     }
@@ -65,14 +54,6 @@ pub(in crate::rigs::nat) fn parts(data: &RunData) -> Vec<Part> {
 
 const SCALING: &str =
     "Relative scale-up with n CPUs: P(n) / (n P(1)); with sessions: by the point with the fewest of them.";
-
-fn irregular(points: &[(&PointData, &ProcedureResult)]) -> Vec<String> {
-    let of = |(data, procedure): &(&PointData, &ProcedureResult)| {
-        let label = label(data);
-        procedure.irregular.iter().map(move |text| format!("{label}: {text}.")).collect::<Vec<_>>()
-    };
-    points.iter().flat_map(of).collect()
-}
 
 fn label(data: &PointData) -> String {
     let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
@@ -98,17 +79,11 @@ fn results(points: &[(&PointData, &ProcedureResult)]) -> Table {
     for (data, procedure) in points {
         let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
         let mut row = vec![data.point.dut.clone(), setting("cpus"), setting("flows")];
-        row.extend(FIGURES.map(|name| or_dash(find(procedure, name), text)));
+        row.extend(FIGURES.map(|name| or_dash(find(procedure, name), with_ends)));
         row.push(find(procedure, name::PLAIN).map_or("0".into(), |figure| figure.values.len().to_string()));
         table.push(row);
     }
     table.without_empty(&["Capacity"])
-}
-
-fn text(figure: &Figure) -> String {
-    let value = or_dash(figure.value, full);
-    let ends = figure.values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
-    if figure.values.len() > 1 { format!("{value} [{} {}]", full(ends.0), full(ends.1)) } else { value }
 }
 
 /// Each point by the one with the fewest CPUs and sessions of its device; empty where there is one point a device.
@@ -136,31 +111,9 @@ fn scaling(points: &[(&PointData, &ProcedureResult)]) -> Table {
     table
 }
 
-/// All parameters; where points differ, their values in the order of the points.
-fn parameters(data: &RunData, points: &[(&PointData, &ProcedureResult)]) -> Table {
-    let mut table = Table::new(&["Parameter", "Value"]);
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in points.iter().flat_map(|(_, procedure)| &procedure.parameters) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for name in names {
-        let mut values: Vec<String> = Vec::new();
-        for (_, procedure) in points {
-            let own = procedure.parameters.iter().find(|(known, _)| known == name);
-            values.extend(own.map(|(_, value)| value.clone()).filter(|value| !values.contains(value)));
-        }
-        table.push(vec![name.clone(), list(&values)]);
-    }
-    table.push(vec!["kernel".into(), data.run.machine.kernel.clone()]);
-    table.push(vec!["processor".into(), data.run.machine.cpu.clone()]);
-    table
-}
-
 /// What a run says, for the summary.
 pub(in crate::rigs::nat) fn findings(data: &RunData) -> Vec<String> {
-    let points = points(data);
+    let points = points(data, name::ID);
     let rates = points.iter().filter_map(|(data, procedure)| {
         let value = |name: &str| find(procedure, name).and_then(|figure| figure.value);
         let (plain, validated) = (value(name::PLAIN)?, value(name::VALIDATED)?);
@@ -174,7 +127,7 @@ pub(in crate::rigs::nat) fn findings(data: &RunData) -> Vec<String> {
             full(validated)
         ))
     });
-    rates.chain(irregular(&points)).collect()
+    rates.chain(irregular(&points, label)).collect()
 }
 
 #[cfg(test)]

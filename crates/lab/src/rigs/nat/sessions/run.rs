@@ -7,7 +7,7 @@ use weir_load::counts::Load;
 use weir_packet::flow::Flow;
 use weir_testbed::dut::DutKind;
 
-use super::super::bench::Bench;
+use super::super::bench::{Bench, Given};
 use super::super::table;
 use super::plan::Rfc9693;
 use super::report::name;
@@ -15,17 +15,13 @@ use super::search::{capacity, highest};
 use crate::figure::{figure, unit};
 use crate::frames::{PointSpec, Setup};
 use crate::record::{
-    Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Translation, Trial, Verdict,
+    Detail, Figure, PointResult, ProcedureResult, Purpose, Statistic, Translation, Trial, Verdict,
 };
-use crate::run::{Event, RunError, Running};
+use crate::run::{RunError, Running};
 
 /// An experiment in progress.
 type Measuring<'a> = Running<'a, Rfc9693>;
 
-/// As fast as the tester can, to know how fast that is.
-const CEILING_TRIAL: Duration = Duration::from_millis(200);
-/// Nothing is paced above this share of it.
-const CEILING_SHARE: f64 = 0.9;
 /// Connections are established at this share of the maximum rate before something else is measured: it must be below it.
 const SAFE: f64 = 0.5;
 /// The lowest rate of a search, connections/s or frames/s: the error that implementations of the RFC search to.
@@ -78,47 +74,23 @@ impl Measuring<'_> {
     }
 
     fn point_of(&mut self, spec: &PointSpec, index: usize, count: usize) -> Result<(), RunError> {
-        let observe = self.options.observe;
-        if let Some(data) = self.resumed.finished(index) {
-            observe(Event::Point { index: Some(index), count, point: &data.point });
-            data.trials.iter().for_each(|trial| observe(Event::Ended(trial)));
-            data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
-            return Ok(());
-        }
-        let experiment = self.experiment;
-        // The search for the capacity needs room for more sessions than the point has.
-        let room = PointSpec { flows: spec.flows.max(experiment.capacity.unwrap_or(0)), ..spec.clone() };
-        let mut setup = Setup::build(&room, &self.settings, &Default::default(), &mut self.journal)?;
-        let public = if spec.dut == DutKind::External { &experiment.public[..] } else { &[] };
-        let flows = experiment.ranges(spec.flows).list(spec.order, self.settings.seed);
-        setup.check_translation(flows, public)?;
-        let cpus = if spec.dut == DutKind::External { Vec::new() } else { setup.cpus().dut.clone() };
-        let mut point = Point {
-            run_id: self.record.id,
-            index,
-            settings: spec.settings(),
-            dut: spec.dut.to_string(),
-            frame: spec.frame.to_string(),
-            frame_bytes_mean: spec.frame.mean(),
-            cpus_shared: cpus.iter().copied().filter(|cpu| setup.cpus().tester.contains(cpu)).collect(),
-            cpus,
-            notes: setup.notes().to_vec(),
-            ..Point::default()
+        let (experiment, seed, sessions) = (self.experiment, self.settings.seed, spec.flows);
+        let given = Given {
+            flows: experiment.ranges(sessions).list(spec.order, seed),
+            // The search for the capacity needs room for more sessions than the point has.
+            room: sessions.max(experiment.capacity.unwrap_or(0)),
+            public: &experiment.public,
         };
-        let kept = self.resumed.enter(&mut point, self.store)?;
-        observe(Event::Point { index: Some(index), count, point: &point });
-        let this = &*self;
-        let bench = Bench::new(this, (point, spec.clone()), setup, kept);
-        let (seed, sessions) = (this.settings.seed, spec.flows);
+        let Some(bench) = Bench::open(self, spec, (index, count), given)? else { return Ok(()) };
         let mut bencher = Bencher { experiment, bench, ceiling_fps: 0.0, seed, sessions };
         let result = bencher.all()?;
-        this.close(&bencher.bench.point, result)
+        self.close(&bencher.bench.point, result)
     }
 }
 
 impl Bencher<'_, '_> {
     fn all(&mut self) -> Result<PointResult, RunError> {
-        self.ceiling_fps = self.measure_ceiling()?;
+        self.ceiling_fps = self.bench.ceiling(None)?;
         let mut values = Values::default();
         for _ in 0..self.experiment.repetitions {
             self.repetition(&mut values)?;
@@ -135,14 +107,6 @@ impl Bencher<'_, '_> {
         };
         let procedures = vec![procedure];
         Ok(PointResult { search: "bisection".into(), procedures, ..PointResult::default() })
-    }
-
-    /// Frames/s that leave the tester, whatever becomes of them. From inside alone: a frame from outside that nobody asked for
-    /// may become a connection of its own.
-    fn measure_ceiling(&mut self) -> Result<f64, RunError> {
-        let load = Load { only: Some(0), ..Load::full_speed(CEILING_TRIAL) };
-        let trial = self.bench.one(&load, Purpose::Ceiling)?;
-        Ok((trial.sent as f64 / trial.duration_s * CEILING_SHARE).max(1.0))
     }
 
     /// The lowest rate that is tried: below it, phase 1 alone would take longer than anybody waits.
@@ -193,7 +157,7 @@ impl Bencher<'_, '_> {
             ..Load::steady(rate, sending + Duration::from_millis(10))
         };
         self.repeated(|bencher| {
-            bencher.forget()?;
+            bencher.bench.forget()?;
             bencher.bench.one(&load, Purpose::Procedure)
         })
     }
@@ -210,11 +174,6 @@ impl Bencher<'_, '_> {
             trial = one(self)?;
         }
         Ok(trial)
-    }
-
-    /// Deletes all connections, unless the next trial is a kept one.
-    fn forget(&self) -> Result<(), RunError> {
-        if self.bench.is_new() { self.bench.setup.reset() } else { Ok(()) }
     }
 
     /// Does each session's first frame pass at this rate?

@@ -2,7 +2,7 @@
 
 /// The highest rate, up to `max`, that passes, by halving (RFC 9693, section 4.5), within a relative `error`; `None` if none
 /// of those that were tried does. `passes` may fail, which ends the search. It ends, too, when nothing passes at twice `stop`.
-pub(super) fn highest<E>(
+pub(in crate::rigs::nat) fn highest<E>(
     max: f64,
     (error, stop): (f64, f64),
     mut passes: impl FnMut(f64) -> Result<bool, E>,

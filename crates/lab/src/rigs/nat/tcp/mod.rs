@@ -1,0 +1,45 @@
+//! TCP connections through a NAT, without sockets: how many each second are established, send data and are closed while so
+//! many others are open, and what is left of that under a SYN flood.
+//!
+//! ```text
+//! held     [a] SYN, ACK ---------------------------------> NAT --> [b]    stay open
+//! whole    [a] SYN, ACK, data, FIN, ACK at a rate -------> NAT --> [b]    searched: the highest at which all complete
+//! at last  [a] data of those held, FIN of one half, RST of the other --> NAT --> [b]
+//! ```
+
+use std::time::Duration;
+
+use weir_load::TesterKind;
+
+use crate::frames::preflight;
+use crate::rig::Experiment;
+use crate::run::preflight::Unfit;
+use crate::run::{RunError, Running};
+
+mod flood;
+mod plan;
+pub(super) mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub(super) use plan::read;
+pub use plan::{Flood, Side, TcpLoad};
+
+impl Experiment for TcpLoad {
+    fn estimate(&self) -> Duration {
+        TcpLoad::points(self).iter().map(|point| self.estimate_at(point)).sum()
+    }
+
+    fn points(&self) -> usize {
+        TcpLoad::points(self).len()
+    }
+
+    fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {
+        preflight::devices(&TcpLoad::points(self), tester)
+    }
+
+    fn run(&self, run: Running<'_>) -> Result<(), RunError> {
+        run.of(self).all_points()
+    }
+}
