@@ -272,10 +272,11 @@ impl Bed {
         threads
     }
 
-    /// The same, ahead of all programs on these CPUs, as the softirq of a network card's interrupt is.
-    pub fn receive_first_on(&mut self, side: Side, cpus: &[usize]) -> Vec<NapiThread> {
+    /// The same, as the softirq of a network card's interrupt is: at once, and in overload alternately with the program
+    /// there.
+    pub fn receive_shared_on(&mut self, side: Side, cpus: &[usize]) -> Vec<NapiThread> {
         let threads = self.receive_on(side, cpus);
-        receive::prefer(&threads, &mut self.notes);
+        receive::share(&threads, &mut self.notes);
         threads
     }
 

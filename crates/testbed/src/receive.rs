@@ -86,18 +86,25 @@ pub(crate) fn place(threads: &[NapiThread], cpus: &[usize], notes: &mut Vec<Stri
     }
 }
 
-/// Has the threads run before all programs.
-pub(crate) fn prefer(threads: &[NapiThread], notes: &mut Vec<String>) {
+/// Has the threads run as soon as frames come, and share the CPU with a program when there are too many: as the softirq of a
+/// network card, which leaves the rest to ksoftirqd then.
+pub(crate) fn share(threads: &[NapiThread], notes: &mut Vec<String>) {
     for thread in threads {
-        if let Err(error) = sys::run_in_real_time(thread.pid) {
-            notes.push(format!(
-                "The receive thread of {} shares its CPU with programs as they do among themselves ({error}), while a \
-                 network card's interrupt comes first: run as root to give it priority.",
-                thread.device
-            ));
-        }
+        let why = match sys::run_in_slices(thread.pid, SLICE_NS) {
+            Ok(true) => continue,
+            Ok(false) => "this kernel has one slice for all: use Linux 6.12 or newer".to_string(),
+            Err(error) => format!("{error}: run as root to change that"),
+        };
+        notes.push(format!(
+            "The receive thread of {} waits for the end of a program's slice before it runs, which takes milliseconds \
+             ({why}).",
+            thread.device
+        ));
     }
 }
+
+/// The shortest slice that Linux gives.
+const SLICE_NS: u64 = 100_000;
 
 /// Spreads the frames of each of the DUT's receive queues over its CPUs, by flow.
 pub(crate) fn spread(end: &End, spec: &BedSpec, notes: &mut Vec<String>) {

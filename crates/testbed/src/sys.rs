@@ -25,6 +25,35 @@ pub(crate) fn run_in_real_time(tid: u32) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(tid as libc::pid_t, libc::SCHED_FIFO, &priority) }).map(drop)
 }
 
+/// What sched_setattr(2) takes (linux/sched/types.h, of its first version).
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Has an ordinary thread run as soon as it has something to do, for this long at a time, and no more of a busy CPU than
+/// others have: since Linux 6.12. Before, it has the slices of all; false then.
+pub(crate) fn run_in_slices(tid: u32, runtime_ns: u64) -> io::Result<bool> {
+    let size = size_of::<SchedAttr>() as u32;
+    let wanted = SchedAttr { size, runtime_ns, ..SchedAttr::default() };
+    // SAFETY: the attributes live through the call, and say their size.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const wanted, 0) };
+    check(result as libc::c_int)?;
+    let mut found = SchedAttr::default();
+    // SAFETY: the kernel writes at most `size` bytes to attributes that live through the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut found, size, 0) };
+    check(result as libc::c_int)?;
+    Ok(found.runtime_ns == runtime_ns)
+}
+
 /// unshare(2) for the calling thread.
 pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: no pointers; what it changes belongs to the calling thread.

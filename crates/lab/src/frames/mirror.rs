@@ -73,7 +73,7 @@ impl Mirror {
 
     /// Has the other CPU receive, in kernel threads that come before its programs. Returns them.
     pub(crate) fn receive_apart(&mut self) -> Vec<u32> {
-        let threads = self.bed.receive_first_on(Side::B, &self.cpus.dut);
+        let threads = self.bed.receive_shared_on(Side::B, &self.cpus.dut);
         threads.into_iter().map(|thread| thread.pid).collect()
     }
 

@@ -192,7 +192,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let rounds = section.one("rounds", value::count(1..=1000));
     let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
     let time = section.one("buffer_s", value::seconds).unwrap_or(Duration::from_millis(100));
-    let rate = section.one("buffer_fps", value::fps).unwrap_or(1e6);
+    let rate = section.one("buffer_fps", value::fps).unwrap_or(300e3);
     let memory = section.one("buffer_bytes", value::buffer_bytes);
     for key in ["buffer_s", "buffer_fps"] {
         if memory.is_some() && section.has(key) {
