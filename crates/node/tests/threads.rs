@@ -96,23 +96,23 @@ fn hosts_behind_two_threads_talk_through_two_nats() {
     talk("nat(public 100.64.0.0/29, block 256) > nat(public 192.0.2.16/30, block 512)", 2);
 }
 
-/// Where the question of a host comes from, if it is answered. Machines with little time lose a datagram now and then: a host asks again.
-fn ask(server: &UdpSocket, host: &UdpSocket, question: [u8; 2]) -> Option<SocketAddr> {
-    const TRIES: u32 = 3;
-    // What is left of an earlier question is of no interest.
-    let take = |socket: &UdpSocket| {
-        socket.set_read_timeout(Some(PATIENCE / TRIES)).unwrap();
+/// Where the question of a host comes from, if it is answered. Machines with little time lose a datagram now and then: a host
+/// asks again. What comes only then was not lost but forgotten in the node.
+fn ask(server: &UdpSocket, host: &UdpSocket, (round, n): (u8, u8)) -> Option<SocketAddr> {
+    const TRIES: u8 = 3;
+    let take = |socket: &UdpSocket, question: [u8; 3]| {
+        socket.set_read_timeout(Some(PATIENCE / TRIES.into())).unwrap();
         let mut buf = [0; 16];
-        std::iter::from_fn(|| {
-            socket.recv_from(&mut buf).ok().map(|(bytes, from)| (buf[..bytes] == question, from))
-        })
-        .find_map(|(is_it, from)| is_it.then_some(from))
+        let (bytes, from) = socket.recv_from(&mut buf).ok()?;
+        assert_eq!(buf[..bytes], question, "a datagram that is late by seconds");
+        Some(from)
     };
-    (0..TRIES).find_map(|_| {
+    (0..TRIES).find_map(|attempt| {
+        let question = [round, n, attempt];
         host.send_to(&question, "192.0.2.2:53").unwrap();
-        let from = take(server)?;
+        let from = take(server, question)?;
         server.send_to(&question, from).unwrap();
-        take(host).map(|_| from)
+        take(host, question).map(|_| from)
     })
 }
 
@@ -160,7 +160,7 @@ fn talk(stages: &str, nats: usize) {
         for round in 0..4 {
             for (n, socket) in asking.iter().enumerate() {
                 ends.push(
-                    ask(&server, socket, [round, n as u8]).unwrap_or_else(|| panic!("{io}: no answer")),
+                    ask(&server, socket, (round, n as u8)).unwrap_or_else(|| panic!("{io}: no answer")),
                 );
             }
         }
