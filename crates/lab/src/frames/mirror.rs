@@ -32,6 +32,8 @@ pub(crate) struct Mirror {
     traffic: Traffic,
     bed: Bed,
     cpus: CpuPlan,
+    /// Kernel threads that receive apart from the generator.
+    receivers: Vec<u32>,
 }
 
 /// What was sent.
@@ -54,7 +56,7 @@ impl Mirror {
             generator.hold_slot(IdleLoopback(1))?;
             Ok::<_, LoadError>(generator)
         })?;
-        Ok(Mirror { generator, traffic, bed, cpus })
+        Ok(Mirror { generator, traffic, bed, cpus, receivers: Vec::new() })
     }
 
     /// What is sent.
@@ -71,10 +73,11 @@ impl Mirror {
         self.cpus.tester[0]
     }
 
-    /// Has the other CPU receive, in kernel threads that come before its programs. Returns them.
+    /// Has the other CPU receive, in kernel threads that share it with its programs. Returns them.
     pub(crate) fn receive_apart(&mut self) -> Vec<u32> {
         let threads = self.bed.receive_shared_on(Side::B, &self.cpus.dut);
-        threads.into_iter().map(|thread| thread.pid).collect()
+        self.receivers = threads.into_iter().map(|thread| thread.pid).collect();
+        self.receivers.clone()
     }
 
     /// Another one, where there is one.
@@ -82,7 +85,7 @@ impl Mirror {
         self.cpus.dut[0]
     }
 
-    /// Sends; `pause`: with pauses of so long, for somebody who shares the CPU.
+    /// Sends, and returns when the kernel has received all; `pause`: with pauses of so long, for somebody who shares the CPU.
     pub(crate) fn send(
         &self,
         load: &Load,
@@ -101,6 +104,16 @@ impl Mirror {
             // SAFETY: no arguments, cannot fail.
             (stream, own_times().since(&before), unsafe { libc::gettid() } as u32)
         });
+        // On a busy machine the last frames wait in the interface's ring for milliseconds.
+        while !control.stopped() && self.receivers.iter().any(|&thread| is_runnable(thread)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(Sent { stream: stream?, times, thread })
     }
+}
+
+/// Whether a thread of the kernel has something to do, if perhaps no CPU for it; the state is behind the name in brackets.
+fn is_runnable(thread: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }

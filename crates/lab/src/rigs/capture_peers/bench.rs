@@ -3,7 +3,7 @@
 //! ```text
 //! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
-//!  receiver: the generator on one CPU; all else on another, the kernel's work before the program's
+//!  receiver: the generator on one CPU; all else on another, the kernel alternately with the program
 //! ```
 //! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
 //! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
