@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufWriter, IsTerminal, Read, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -53,6 +54,8 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     let mut see = |snapshot: &Snapshot| {
         if arguments.json && broken.is_ok() {
             broken = json(out, snapshot);
+            // What cannot be reported is not measured any longer.
+            stop.fetch_or(broken.is_err(), Ordering::Relaxed);
         } else {
             live.show(snapshot);
         }

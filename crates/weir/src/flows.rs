@@ -53,6 +53,8 @@ pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Ou
     let mut see = |interval: &Interval| {
         if arguments.json && broken.is_ok() {
             broken = json(out, interval);
+            // What cannot be reported is not measured any longer.
+            stop.fetch_or(broken.is_err(), Ordering::Relaxed);
         } else if !arguments.json {
             show(interval, terminal);
         }
@@ -61,11 +63,11 @@ pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Ou
     if terminal && !arguments.json {
         say::say("");
     }
+    broken?;
     let found = match found {
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(Outcome::Interrupted),
         found => found?,
     };
-    broken.context("standard output")?;
     match arguments.json {
         true => json(out, &found)?,
         false => out.write_all(text(&found).as_bytes())?,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use weir_config::plain;
 use weir_mail::engine::{Report, deliver};
 
@@ -22,7 +22,7 @@ pub(crate) fn run_one(arguments: &cli::Mail, out: &mut impl Write) -> Result<Out
         true => serde_json::to_string(&report)? + "\n",
         false => text(&report),
     };
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
     Ok(match (report.unfinished, has_taken_all(&report)) {
         (1.., _) => Outcome::Interrupted,
         (0, true) => Outcome::Done,

@@ -34,6 +34,7 @@ mod records;
 mod run;
 mod say;
 mod setup;
+mod stdout;
 mod time;
 mod units;
 
@@ -90,7 +91,14 @@ fn run(command: Command) -> Result<Outcome> {
         // Several of its threads write to standard output.
         return Ok(weir_lab::frames::remote::serve().map(|()| Outcome::Done)?);
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout::Output::new();
+    let outcome = by(command, &mut out)?;
+    // What has no end of line has not been written yet.
+    out.flush()?;
+    Ok(outcome)
+}
+
+fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
     match command {
         Command::Run(arguments) => return run::run(&arguments, &mut out),
         Command::Generate(arguments) => return generate::send(&arguments, &mut out),
