@@ -28,15 +28,15 @@ pub fn list(runs: &[Run]) -> String {
 }
 
 /// The answer of a run for a terminal of so many columns: a line for each device, then three sentences. Runs in which no
-/// device was measured have their tables.
+/// device was measured have their tables after the sentences.
 pub fn answer(data: &RunData, columns: usize) -> String {
     let all = Comparison::new(std::slice::from_ref(data));
     let table = answer::table(&all);
-    if table.is_empty() {
-        return show(data);
-    }
     let sentences = answer::sentences(&all, data);
     let sentences: String = sentences.iter().map(|sentence| wrapped(sentence, columns)).collect();
+    if table.is_empty() {
+        return if sentences.is_empty() { show(data) } else { format!("{sentences}\n{}", show(data)) };
+    }
     format!("{}\n{}\n{sentences}", wrapped(&data.run.question, columns), table.text())
 }
 

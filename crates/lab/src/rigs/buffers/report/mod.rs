@@ -171,12 +171,14 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
 }
 
 fn table(cells: &[Cell<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "Round trips, ms",
-        "Mix",
-        "Flows",
-        "Queue",
-        "Buffer, BDP",
+    const SETTINGS: [(&str, &str); 5] = [
+        ("Round trips, ms", "rtt_ms"),
+        ("Mix", "mix"),
+        ("Flows", "flows"),
+        ("Queue", "queue"),
+        ("Buffer, BDP", "buffer_bdp"),
+    ];
+    const FIGURES: [&str; 7] = [
         "Utilisation",
         "Jain",
         "First group",
@@ -184,12 +186,16 @@ fn table(cells: &[Cell<'_>]) -> Table {
         "Sojourn, p99",
         "Loss",
         "Converged after, s",
-    ]);
+    ];
+    // Where there is one bed, its name says nothing.
+    let bed = cells.iter().any(Cell::is_real).then_some("Bed");
+    let columns: Vec<&str> = bed.into_iter().chain(SETTINGS.map(|(title, _)| title)).chain(FIGURES).collect();
+    let mut table = Table::new(&columns);
     for cell in cells {
         let share = |name: &str| or_dash(cell.value(name), percent);
         let time = |name: &str| or_dash(cell.value(name), |s| time_ns(s * 1e9));
-        let settings =
-            ["rtt_ms", "mix", "flows", "queue", "buffer_bdp"].map(|name| cell.setting(name).to_string());
+        let bed = bed.map(|_| if cell.is_real() { "real" } else { "simulated" }.to_string());
+        let settings = SETTINGS.map(|(_, name)| cell.setting(name).to_string());
         let figures = [
             share(UTILISATION),
             or_dash(cell.value(JAIN), |jain| format!("{jain:.3}")),
@@ -199,7 +205,7 @@ fn table(cells: &[Cell<'_>]) -> Table {
             share("loss"),
             or_dash(cell.value(CONVERGENCE), significant),
         ];
-        table.push(settings.into_iter().chain(figures).collect());
+        table.push(bed.into_iter().chain(settings).chain(figures).collect());
     }
     table
 }
@@ -281,6 +287,11 @@ pub(super) mod tests {
         assert!(found[0].starts_with(expected), "it comes first: {found:?}");
         let own = "With cubic+bbr2, 2 flows, 20 ms, real bed, Jain";
         assert!(found.iter().any(|text| text.starts_with(own)), "{found:?}");
+        let answer = crate::export::answer(&data, 80);
+        assert!(answer.starts_with("The real bed differs"), "on a terminal, too: {answer}");
+        let text = terminal(&parts(&data));
+        let row = |bed: &str| text.lines().any(|line| line.starts_with(bed) && line.contains("0.750"));
+        assert!(row("real") && !row("simulated"), "{text}");
     }
 
     #[test]
