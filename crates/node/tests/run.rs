@@ -315,7 +315,13 @@ fn frames_pass_a_node_between_wires_of_the_kernel() {
             let mut came = vec![];
             let deadline = Instant::now() + PATIENCE;
             while came.len() < 60 && Instant::now() < deadline {
-                receiver.receive(Duration::from_millis(50), |frame| came.push(frame.to_vec())).unwrap();
+                // Before Linux 6.3, a port finds out with a frame of the experimental protocol what the wire takes.
+                let mut note = |frame: &[u8]| {
+                    if frame[12..14] != [0x88, 0xb5] {
+                        came.push(frame.to_vec());
+                    }
+                };
+                receiver.receive(Duration::from_millis(50), &mut note).unwrap();
             }
             assert!(came == some, "{io}: {} of 60 frames, or others", came.len());
         }
