@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use weir_lab::report;
 use weir_lab::run_data::RunData;
+use weir_lab::{report, rigs};
 
 use crate::{cli, records, say};
 
@@ -78,7 +78,7 @@ impl Place {
         if check_replaceable(&path)? {
             say::notes(&[format!("{} was there, and is replaced", path.display())]);
         }
-        weir_disk::replace(&path, report::html(runs).as_bytes(), REPORT)
+        weir_disk::replace(&path, report::html(runs, rigs::sections()).as_bytes(), REPORT)
             .with_context(|| format!("cannot write the report to {}", path.display()))?;
         Ok(path)
     }
@@ -110,7 +110,7 @@ mod tests {
         std::fs::write(&path, "my diary").unwrap();
         assert!(check_replaceable(&path).unwrap_err().to_string().contains("is no report of weir"));
         assert!(Place::File(path.clone()).check().is_err(), "before anything is measured");
-        std::fs::write(&path, report::html(&[])).unwrap();
+        std::fs::write(&path, report::html(&[], rigs::sections())).unwrap();
         assert!(check_replaceable(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
     }

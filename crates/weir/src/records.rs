@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
-use weir_lab::export;
 use weir_lab::run_data::RunData;
 use weir_lab::store::{self, Store};
 use weir_lab::trend::{self, Filter};
+use weir_lab::{export, rigs};
 
 use crate::cli::ExportFormat;
 use crate::place::{Place, REPORT};
@@ -51,7 +51,7 @@ pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
     let text = match (arguments.json, arguments.csv) {
         (true, _) => export::json(&data) + "\n",
         (_, true) => export::csv(&data),
-        _ => plain(&export::show(&data)).into_owned(),
+        _ => plain(&export::show(&data, rigs::sections())).into_owned(),
     };
     Ok(write!(out, "{text}")?)
 }
@@ -72,7 +72,7 @@ pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> 
     let data = store.run_data(id)?;
     let text = match arguments.json {
         true => export::json(&data) + "\n",
-        false => plain(&export::answer(&data, say::columns())).into_owned(),
+        false => plain(&export::answer(&data, rigs::sections(), say::columns())).into_owned(),
     };
     out.write_all(text.as_bytes())?;
     say::say(&format!("{} shards are run {id}: `weir report {id}` writes its report", shards.len()));
@@ -98,9 +98,9 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
         ExportFormat::Figures => export::figures(&data),
         ExportFormat::Jsonl => export::jsonl(&data),
         ExportFormat::Prometheus => export::prometheus(&data),
-        ExportFormat::Markdown => export::markdown(&data),
-        ExportFormat::Latex => export::latex(&data),
-        ExportFormat::Tabular => export::tabular(&data),
+        ExportFormat::Markdown => export::markdown(&data, rigs::sections()),
+        ExportFormat::Latex => export::latex(&data, rigs::sections()),
+        ExportFormat::Tabular => export::tabular(&data, rigs::sections()),
         ExportFormat::Svg => unreachable!("see above"),
     };
     match &arguments.output {
@@ -115,7 +115,7 @@ fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Resu
     let folder = folder.context("drawings are files: name a folder for them with -o")?;
     weir_disk::as_caller(|| std::fs::create_dir_all(folder))
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (name, text) in export::svg(data) {
+    for (name, text) in export::svg(data, rigs::sections()) {
         let path = folder.join(name);
         weir_disk::replace(&path, text.as_bytes(), REPORT)
             .with_context(|| format!("cannot write to {}", path.display()))?;

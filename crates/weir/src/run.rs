@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::plain;
-use weir_lab::export;
 use weir_lab::plan::{self, Plan};
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
 use weir_lab::store::Store;
+use weir_lab::{export, rigs};
 
 use crate::place::Place;
 use crate::progress::Progress;
@@ -56,7 +56,7 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     let report = (!arguments.no_report).then(|| place.write(std::slice::from_ref(&data))).transpose();
     let text = match (arguments.json, arguments.verbose) {
         (true, _) => export::json(&data) + "\n",
-        (false, true) => plain(&export::show(&data)).into_owned() + "\n" + &answer(&data),
+        (false, true) => plain(&export::show(&data, rigs::sections())).into_owned() + "\n" + &answer(&data),
         (false, false) => answer(&data),
     };
     let mut written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -209,7 +209,7 @@ fn failed(error: RunError, id: i64, store: &Store) -> anyhow::Error {
 }
 
 fn answer(data: &RunData) -> String {
-    plain(&export::answer(data, say::columns())).into_owned()
+    plain(&export::answer(data, rigs::sections(), say::columns())).into_owned()
 }
 
 fn announce(plan: &Plan) {

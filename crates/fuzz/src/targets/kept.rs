@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weir_lab::run_data::RunData;
 use weir_lab::trend::{self, Filter};
-use weir_lab::{compare, export, report};
+use weir_lab::{compare, export, report, rigs};
 use weir_testbed::journal;
 
 use super::of_texts;
@@ -81,13 +81,13 @@ pub(super) fn record(input: &[u8]) {
     export::json(&data);
     export::csv(&data);
     export::jsonl(&data);
-    export::latex(&data);
-    export::markdown(&data);
+    export::latex(&data, rigs::sections());
+    export::markdown(&data, rigs::sections());
     export::prometheus(&data);
-    export::show(&data);
+    export::show(&data, rigs::sections());
     export::list(std::slice::from_ref(&data.run));
     compare::text(&compare::compare(&data, &data, &[]));
-    report::html(std::slice::from_ref(&data));
+    report::html(std::slice::from_ref(&data), rigs::sections());
     let points: Vec<_> = data.points.iter().map(|point| point.point.clone()).collect();
     let runs: Vec<_> = (0..9).map(|_| (data.run.clone(), points.clone())).collect();
     if let Some(trend) = trend::trend(&data.run.plan, &runs, &Filter::default()) {

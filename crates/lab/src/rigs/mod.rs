@@ -15,7 +15,10 @@ pub mod servers;
 mod sleep;
 pub mod throughput;
 
+use crate::report::Sections;
+use crate::report::block::Part;
 use crate::rig::Rig;
+use crate::run_data::RunData;
 
 const ALL: &[&dyn Rig] = &[
     &throughput::ThroughputRig,
@@ -36,4 +39,21 @@ const ALL: &[&dyn Rig] = &[
 /// All rigs, in the order in which people read of them.
 pub fn all() -> impl Iterator<Item = &'static dyn Rig> {
     ALL.iter().copied()
+}
+
+/// What all rigs say of a run, for reports and exports: each of its own.
+pub fn sections() -> &'static dyn Sections {
+    &All
+}
+
+struct All;
+
+impl Sections for All {
+    fn findings(&self, data: &RunData) -> Vec<String> {
+        all().flat_map(|rig| rig.findings(data)).collect()
+    }
+
+    fn parts(&self, data: &RunData) -> Vec<Part> {
+        all().flat_map(|rig| rig.parts(data)).collect()
+    }
 }

@@ -18,9 +18,8 @@ use weir_testbed::process::{is_alive, this_process};
 use crate::frames::Settings;
 use crate::machine;
 use crate::plan::Plan;
-use crate::record::{GoalResult, GoalValue, Point, PointResult, Run, RunState, Tester, Trial};
+use crate::record::{Point, PointResult, Run, RunState, Tester, Trial};
 use crate::run_data::RunData;
-use crate::stats;
 use crate::store::{Store, StoreError};
 use crate::time;
 
@@ -301,21 +300,5 @@ impl<E> Running<'_, E> {
         }
         (self.options.observe)(Event::Result(point, &result));
         Ok(())
-    }
-}
-
-pub(crate) fn goal_result(
-    goal: &str,
-    parameters: Vec<(String, String)>,
-    repetitions: Vec<GoalValue>,
-) -> GoalResult {
-    let values: Vec<f64> = repetitions.iter().filter_map(|r| r.fps).collect();
-    let all = values.len() == repetitions.len();
-    GoalResult {
-        goal: goal.to_string(),
-        parameters,
-        fps_median: stats::median(&values),
-        fps_interval: stats::median_interval(&values).filter(|_| all),
-        repetitions,
     }
 }

@@ -403,7 +403,7 @@ fn pages_name_all_that_there_is() {
         ("docs/detect.md", long_options("detect")),
         ("docs/detect.md", options_of_detect()),
         ("docs/plans.md", shipped_plans()),
-        ("docs/records.md", keys("crates/lab/src/record")),
+        ("docs/records.md", keys("crates/record/src/record")),
         ("docs/records.md", keys("crates/detect/src/event.rs")),
         ("docs/records.md", keys("crates/detect/src/counts.rs")),
         ("docs/records.md", keys("crates/detect/src/evidence.rs")),

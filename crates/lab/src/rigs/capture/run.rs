@@ -16,11 +16,12 @@ use super::bench::{self, Bench, Outcome, RING_FULL};
 use super::observer::Look;
 use crate::frames::mirror::BUFFERS_PER_TRIAL;
 
+use crate::figure::goal_result;
 use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
 use crate::rigs::capture::plan::{Ladder, Offered, Receive, Step};
 use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Patience, Series, worst};
-use crate::run::{Event, RunError, Running, goal_result};
+use crate::run::{Event, RunError, Running};
 use crate::run_data::{BUSY_POLL, MEASURES, Measures, RECEIVE, TRAFFIC};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop, rfc2544};
 

@@ -18,6 +18,7 @@ use weir_testbed::lock::measuring_lock;
 use super::bench::{Bench, Outcome};
 use super::program::{CaptureTool, Statement};
 
+use crate::figure::goal_result;
 use crate::frames::PointSpec;
 use crate::frames::Settings;
 use crate::frames::mirror::{BUFFERS_PER_TRIAL, RING_FULL};
@@ -30,7 +31,7 @@ use crate::rigs::capture_peers::plan::{CapturePeers, CapturePlace, Job};
 use crate::run::process::Failed;
 use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Patience, Series, worst};
-use crate::run::{Event, RunError, Running, goal_result, programs};
+use crate::run::{Event, RunError, Running, programs};
 use crate::run_data::{MEASURES, Measures};
 use crate::search::{Measured, Measurer, Search, Stop, rfc2544};
 

@@ -15,7 +15,7 @@ pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResul
         ("trial".to_string(), format!("{trial_s} s")),
         ("order".to_string(), "all alternately within a round, rotated from round to round".to_string()),
     ];
-    crate::run::goal_result(name, parameters, rates.iter().map(value).collect())
+    crate::figure::goal_result(name, parameters, rates.iter().map(value).collect())
 }
 
 #[cfg(test)]

@@ -17,10 +17,11 @@ use super::bench::Bench;
 use super::figure::{self, Footprint};
 use super::plan::{NatLoad, NatPoint};
 use super::table::{self, TableSettings};
+use crate::figure::goal_result;
 use crate::frames::{PointSpec, Setup};
 use crate::record::{Figure, GoalValue, Point, PointResult, Purpose, Translation, Trial};
 use crate::run::rounds::{Interleaved, Rounds, comparison, interleave};
-use crate::run::{Event, RunError, Running, goal_result};
+use crate::run::{Event, RunError, Running};
 use crate::run_data::{PointData, WIRE};
 use crate::search::GoalOutcome;
 

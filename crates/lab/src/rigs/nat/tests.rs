@@ -230,7 +230,7 @@ fn whole_run(plan: &str, sets: &[&str], procedure: &str) -> crate::run_data::Run
     let translations =
         data.points.iter().flat_map(|point| &point.trials).filter_map(|t| t.detail::<Translation>());
     assert!(translations.map(|seen| seen.outside).sum::<u64>() > 0, "frames were translated");
-    let page = crate::report::html(std::slice::from_ref(&data));
+    let page = crate::report::html(std::slice::from_ref(&data), crate::rigs::sections());
     assert!(page.contains("kernel-nat") && page.contains("node-nat"));
     data
 }

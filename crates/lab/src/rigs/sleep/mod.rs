@@ -176,7 +176,7 @@ mod tests {
         let home = home("figures");
         let store = Store::open(&home.0.join("records.db")).unwrap();
         let runs = [(); 2].map(|()| store.run_data(sleep(&store, false, 99).unwrap()).unwrap());
-        let page = report::html(&runs);
+        let page = report::html(&runs, crate::rigs::sections());
         for text in ["Sleep wakes at most", "How late does sleep wake?", "Lateness"] {
             assert!(page.contains(text), "{text} in {page}");
         }
@@ -184,9 +184,9 @@ mod tests {
         let of: Vec<_> = rows.iter().map(|row| (row.device.as_str(), row.quantity.as_str())).collect();
         assert_eq!(of, [("sleep · ms 1", "sleep: lateness"), ("sleep · ms 2", "sleep: lateness")]);
         for (name, text) in [
-            ("terminal", export::show(&runs[0])),
-            ("markdown", export::markdown(&runs[0])),
-            ("latex", export::latex(&runs[0])),
+            ("terminal", export::show(&runs[0], crate::rigs::sections())),
+            ("markdown", export::markdown(&runs[0], crate::rigs::sections())),
+            ("latex", export::latex(&runs[0], crate::rigs::sections())),
             ("figures", export::figures(&runs[0])),
             ("jsonl", export::jsonl(&runs[0])),
             ("prometheus", export::prometheus(&runs[0])),

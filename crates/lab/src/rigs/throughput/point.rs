@@ -15,12 +15,13 @@ use super::capacity::{self, Capacity};
 use super::procedure;
 use super::run::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::trials::{MOVED, Trials, search_once};
+use crate::figure::goal_result;
 use crate::frames::PointSpec;
 use crate::frames::Setup;
 use crate::record::{Comparison, GoalResult, Point, PointResult, ProcedureResult, Purpose, Trial};
 use crate::rigs::throughput::{CapacitySpec, SearchLoss, SearchSpec};
 use crate::run::rounds::{Interleaved, Rounds, comparison, interleave};
-use crate::run::{Event, RunError, goal_result};
+use crate::run::{Event, RunError};
 use crate::run_data::PointData;
 use crate::search::GoalOutcome;
 

@@ -15,9 +15,10 @@ use weir_testbed::dut::DutKind;
 use super::Throughput;
 use super::point::{Course, groups};
 use super::trials::Trials;
+use crate::figure::goal_result;
 use crate::frames::{PointSpec, Setup, outside};
 use crate::record::{GoalResult, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
-use crate::run::{Event, RunError, Running, goal_result};
+use crate::run::{Event, RunError, Running};
 use crate::run_data::{self, PointData};
 
 /// An experiment in progress.

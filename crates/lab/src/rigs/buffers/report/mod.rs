@@ -287,7 +287,7 @@ pub(super) mod tests {
         assert!(found[0].starts_with(expected), "it comes first: {found:?}");
         let own = "With cubic+bbr2, 2 flows, 20 ms, real bed, Jain";
         assert!(found.iter().any(|text| text.starts_with(own)), "{found:?}");
-        let answer = crate::export::answer(&data, 80);
+        let answer = crate::export::answer(&data, crate::rigs::sections(), 80);
         assert!(answer.starts_with("The real bed differs"), "on a terminal, too: {answer}");
         let text = terminal(&parts(&data));
         let row = |bed: &str| text.lines().any(|line| line.starts_with(bed) && line.contains("0.750"));

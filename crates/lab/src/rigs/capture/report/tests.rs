@@ -206,7 +206,7 @@ fn a_method_that_keeps_up_is_bounded_from_above() {
 
 #[test]
 fn the_page_has_the_ladder_and_nothing_about_devices() {
-    let page = crate::report::html(&[run()]);
+    let page = crate::report::html(&[run()], crate::rigs::sections());
     for part in [
         "The capture ladder",
         "What a frame costs",

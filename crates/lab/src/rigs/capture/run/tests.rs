@@ -90,7 +90,8 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
     }
     let steps = data.points.last().unwrap();
     assert!(
-        crate::report::html(std::slice::from_ref(&data)).contains(&format!("RPS to CPU {}", cpus[1])),
+        crate::report::html(std::slice::from_ref(&data), crate::rigs::sections())
+            .contains(&format!("RPS to CPU {}", cpus[1])),
         "{steps:?}"
     );
 }

@@ -101,7 +101,7 @@ fn the_histogram_is_counted_from_below() {
 
 #[test]
 fn the_page_has_these_sections_and_none_about_devices() {
-    let page = crate::report::html(&[run()]);
+    let page = crate::report::html(&[run()], crate::rigs::sections());
     for part in ["Generators compared", "Pacing", "Frames by lateness", "left out"] {
         assert!(page.contains(part), "{part}");
     }

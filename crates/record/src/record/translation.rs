@@ -1,0 +1,49 @@
+//! What a NAT did to the frames of a trial.
+
+use serde::{Deserialize, Serialize};
+use weir_load::translation::{NatFault, Translated};
+
+use weir_load::tcp::Said;
+
+use super::Detail;
+
+/// Counts of both sides of a NAT.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Translation {
+    /// Frames that arrived outside, translated as they should be.
+    pub outside: u64,
+    /// Flows of which one did.
+    pub flows: u64,
+    /// Frames that came back inside to the subscriber that they belong to.
+    pub inside: u64,
+    /// Flows of which one did.
+    pub flows_inside: u64,
+    /// What was wrong, and how often; empty for a NAT that works.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<(NatFault, u64)>,
+    /// The file with frames that show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+}
+
+impl Detail for Translation {
+    const KEY: &'static str = "translation";
+}
+
+/// TCP connections in a trial whose load is a part of them.
+impl Detail for Said {
+    const KEY: &'static str = "tcp";
+}
+
+impl Translation {
+    /// Of what a tester has seen.
+    pub fn of(seen: &Translated) -> Translation {
+        let Translated { outside, flows, inside, flows_inside, ref faults } = *seen;
+        Translation { outside, flows, inside, flows_inside, faults: faults.clone(), evidence: None }
+    }
+
+    /// What was wrong in words, one each.
+    pub fn mistakes(&self) -> impl Iterator<Item = String> {
+        self.faults.iter().map(|(fault, n)| format!("{n} {}", fault.text()))
+    }
+}

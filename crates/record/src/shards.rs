@@ -1,0 +1,204 @@
+//! Shards of a run as the whole: each was measured by itself, anywhere, and wrote its part of the points.
+
+use std::collections::BTreeSet;
+
+use toml_edit::DocumentMut;
+
+use crate::record::{Point, Run, RunState, Trial};
+use crate::run_data::{PointData, RunData, state_name};
+use crate::store::{Store, StoreError};
+
+/// The option of a plan that makes a run a shard, in the section of its experiment.
+pub const OPTION: &str = "shard";
+
+/// Why shards are no whole run.
+#[derive(Debug, thiserror::Error)]
+pub enum ShardError {
+    /// None of the runs is a shard.
+    #[error("run {0} of `{1}` is no shard: make one with `weir run {1} --shard 1/8 --seed 7 --json`")]
+    NoShard(i64, String),
+    /// Something that must be the same in all.
+    #[error(
+        "shard {shard} has another {what} than shard {first}: run it again with the {what} of the others"
+    )]
+    Differs {
+        /// The first of all.
+        first: String,
+        /// The other one.
+        shard: String,
+        /// What.
+        what: &'static str,
+    },
+    /// Not complete.
+    #[error(
+        "shard {shard} is {state}: `weir run --resume ID` measures the rest, and `weir show ID --json` writes it"
+    )]
+    Unfinished {
+        /// Which.
+        shard: String,
+        /// How it ended.
+        state: String,
+    },
+    /// The same one twice.
+    #[error("shard {0} is there twice: leave one of them out")]
+    Twice(String),
+    /// Some are not there.
+    #[error("of {of} shards these are missing: {}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Missing {
+        /// Shards in all.
+        of: usize,
+        /// Numbers, from 1 on.
+        missing: Vec<usize>,
+    },
+    /// There are no shards.
+    #[error("there are no shards")]
+    None,
+}
+
+/// A shard, and the plan without its number.
+struct Shard<'a> {
+    data: &'a RunData,
+    text: String,
+    number: usize,
+    of: usize,
+    plan: String,
+}
+
+impl<'a> Shard<'a> {
+    fn of(data: &'a RunData) -> Result<Shard<'a>, ShardError> {
+        let no_shard = || ShardError::NoShard(data.run.id, data.run.plan.clone());
+        let mut plan: DocumentMut = data.run.plan_toml.parse().map_err(|_| no_shard())?;
+        let sections = plan.iter_mut().filter_map(|(_, item)| item.as_table_like_mut());
+        let option = sections.filter_map(|section| section.remove(OPTION)).next();
+        let text = option.as_ref().and_then(|item| item.as_str()).ok_or_else(no_shard)?.to_string();
+        let numbers =
+            text.split_once('/').and_then(|(i, n)| Some((i.trim().parse().ok()?, n.trim().parse().ok()?)));
+        let (number, of) = numbers.ok_or_else(no_shard)?;
+        Ok(Shard { data, text, number, of, plan: plan.to_string() })
+    }
+
+    fn check(&self, first: &Shard<'_>) -> Result<(), ShardError> {
+        let (own, other) = (&self.data.run, &first.data.run);
+        if own.state != RunState::Complete {
+            return Err(ShardError::Unfinished { shard: self.text.clone(), state: state_name(own.state) });
+        }
+        // What was computed is the same everywhere; what was measured belongs to its machine.
+        let computed = own.tester.generator == own.tester.receiver && own.tester.cpus.is_empty();
+        let same_machine =
+            (&own.machine.cpu, &own.machine.kernel) == (&other.machine.cpu, &other.machine.kernel);
+        let differs = [
+            (self.of != first.of, "number of shards"),
+            (self.plan != first.plan, "plan"),
+            (own.seed != other.seed, "seed"),
+            (own.version != other.version, "version of weir"),
+            (!computed && !same_machine, "machine"),
+        ];
+        match differs.into_iter().find(|(differs, _)| *differs) {
+            Some((_, what)) => {
+                Err(ShardError::Differs { first: first.text.clone(), shard: self.text.clone(), what })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The whole run; its date and its machine are those of the first shard.
+///
+/// # Errors
+/// See [`ShardError`].
+pub fn merge(runs: &[RunData]) -> Result<RunData, ShardError> {
+    let shards = runs.iter().map(Shard::of).collect::<Result<Vec<_>, _>>()?;
+    let first = shards.iter().min_by_key(|shard| shard.number).ok_or(ShardError::None)?;
+    shards.iter().try_for_each(|shard| shard.check(first))?;
+    let mut numbers = BTreeSet::new();
+    if let Some(shard) = shards.iter().find(|shard| !numbers.insert(shard.number)) {
+        return Err(ShardError::Twice(shard.text.clone()));
+    }
+    let missing: Vec<usize> = (1..=first.of).filter(|number| !numbers.contains(number)).collect();
+    if !missing.is_empty() {
+        return Err(ShardError::Missing { of: first.of, missing });
+    }
+    let mut points: Vec<_> = runs.iter().flat_map(|data| data.points.iter().cloned()).collect();
+    points.sort_by_key(|data| data.point.index);
+    let finished = runs.iter().filter_map(|data| data.run.finished.clone()).max();
+    let run = Run { plan_toml: first.plan.clone(), finished, ..first.data.run.clone() };
+    Ok(RunData { run, points })
+}
+
+/// Keeps a run that was measured elsewhere; its number here.
+///
+/// # Errors
+/// See [`StoreError`].
+pub fn keep(data: &RunData, store: &Store) -> Result<i64, StoreError> {
+    let id = store.begin_run(&Run { state: RunState::Running, ..data.run.clone() })?;
+    for PointData { point, trials } in &data.points {
+        let point_id = store.add_point(&Point { run_id: id, result: None, ..point.clone() })?;
+        for trial in trials {
+            store.append_trial(&Trial { point_id, ..trial.clone() })?;
+        }
+        if let Some(result) = &point.result {
+            store.finish_point(point_id, result)?;
+        }
+    }
+    store.finish_run(id, data.run.state, data.run.finished.as_deref().unwrap_or(&data.run.started))?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// The run of the fixture in so many shards.
+    fn shards(of: usize) -> Vec<RunData> {
+        let whole = fixture::quick();
+        let part = |number: usize| {
+            let own = |data: &&PointData| data.point.index % of == number - 1;
+            let mut run = whole.run.clone();
+            run.plan_toml = format!("[buffers]\nqueue = \"fifo\"\nshard = \"{number}/{of}\"\n");
+            RunData { run, points: whole.points.iter().filter(own).cloned().collect() }
+        };
+        (1..=of).map(part).collect()
+    }
+
+    #[test]
+    fn shards_in_any_order_are_the_whole() {
+        let mut parts = shards(3);
+        parts.rotate_left(1);
+        let merged = merge(&parts).unwrap();
+        let mut whole = fixture::quick();
+        whole.points.sort_by_key(|data| data.point.index);
+        assert_eq!(merged.points, whole.points);
+        assert_eq!(merged.run.plan_toml, "[buffers]\nqueue = \"fifo\"\n");
+        let folder = std::env::temp_dir().join(format!("weir-shards-{}", std::process::id()));
+        let store = Store::open(&folder.join("records.db")).unwrap();
+        let id = keep(&merged, &store).unwrap();
+        let kept = store.run_data(id).unwrap();
+        drop(store);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let whole = RunData { run: Run { id, ..merged.run }, points: merged.points };
+        let results = |data: &RunData| {
+            data.points.iter().map(|p| (p.point.settings.clone(), p.point.result.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(results(&kept), results(&whole));
+        let trials = |data: &RunData| data.points.iter().map(|point| point.trials.len()).collect::<Vec<_>>();
+        assert_eq!(trials(&kept), trials(&whole));
+    }
+
+    #[test]
+    fn what_is_no_whole_run_is_refused() {
+        let check = |change: fn(&mut Vec<RunData>), text: &str| {
+            let mut parts = shards(3);
+            change(&mut parts);
+            let error = merge(&parts).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        };
+        check(|parts| drop(parts.remove(1)), "of 3 shards these are missing: 2");
+        check(|parts| parts.push(parts[0].clone()), "shard 1/3 is there twice");
+        check(|parts| parts[2].run.seed += 1, "shard 3/3 has another seed than shard 1/3");
+        check(|parts| parts[1].run.plan_toml += "rate = 1\n", "another plan");
+        check(|parts| parts[1].run.state = RunState::Interrupted, "shard 2/3 is interrupted");
+        check(|parts| parts[1].run.plan_toml.clear(), "is no shard");
+        check(Vec::clear, "there are no shards");
+    }
+}

@@ -1,0 +1,180 @@
+//! What two points are compared by: the rates of their goals and the figures of their procedures.
+
+use super::{Interval, Source, Verdict};
+use crate::figure::unit::{CYCLES, FRAMES_PER_S, SECONDS, TIMES};
+use crate::figure::{name, procedure};
+use crate::record::{Figure, GoalResult, ProcedureResult};
+use crate::run_data::PointData;
+use crate::stats::{Sample, median, unpaired_ratio};
+
+/// What a quantity is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Rounds of the forwarding capacity, which are kept apart by the placement of the CPUs.
+    Capacity,
+    /// Repetitions of a search.
+    Goal,
+    /// Repetitions of a procedure.
+    Figure,
+}
+
+/// One quantity with all its repetitions.
+pub struct Quantity {
+    /// What it is measured by.
+    pub kind: Kind,
+    /// Goal (`NDR`) or procedure and figure (`latency: median`).
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    values: Vec<f64>,
+    /// Smallest lower and largest upper bound of the repetitions, where each has both.
+    bounds: Option<(f64, f64)>,
+    /// Largest upper / lower bound of a single repetition.
+    open: f64,
+    /// All that defines it.
+    pub parameters: Vec<(String, String)>,
+    /// Why it says less than it should.
+    pub irregular: Vec<String>,
+}
+
+/// A ratio with what is known about it.
+#[derive(Clone, Copy)]
+pub struct Found {
+    /// The later by the earlier.
+    pub value: f64,
+    /// 95 %.
+    pub interval: Option<Interval>,
+    /// How likely such a difference is between runs that are alike.
+    pub p: Option<f64>,
+}
+
+/// All quantities of a point.
+pub fn of(point: &PointData) -> Vec<Quantity> {
+    let procedures = point.point.result.iter().flat_map(|r| &r.procedures);
+    let figures = procedures.flat_map(|p| p.figures.iter().map(|f| figure(p, f)));
+    point.goals().iter().map(goal).chain(figures).collect()
+}
+
+fn goal(goal: &GoalResult) -> Quantity {
+    let repetitions = &goal.repetitions;
+    let bounds: Option<Vec<(f64, f64)>> =
+        repetitions.iter().map(|r| r.lower_fps.filter(|l| *l > 0.0).zip(r.upper_fps)).collect();
+    let bounds = bounds.unwrap_or_default();
+    let hull = bounds.iter().copied().reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+    let mut irregular: Vec<_> = repetitions.iter().filter_map(|r| r.irregular.clone()).collect();
+    irregular.sort();
+    irregular.dedup();
+    Quantity {
+        kind: Kind::Goal,
+        name: goal.goal.clone(),
+        unit: FRAMES_PER_S.into(),
+        values: repetitions.iter().filter_map(|r| r.fps).collect(),
+        bounds: hull,
+        open: bounds.iter().map(|(low, high)| high / low).fold(1.0, f64::max),
+        // The range of loads follows from the ceiling that each run measures anew.
+        parameters: without(&goal.parameters, &["min load", "max load"]),
+        irregular,
+    }
+}
+
+fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
+    let is_capacity = procedure.procedure == procedure::CAPACITY;
+    Quantity {
+        kind: if is_capacity { Kind::Capacity } else { Kind::Figure },
+        name: format!("{}: {}", procedure.procedure, figure.name),
+        unit: figure.unit.clone(),
+        values: figure.values.clone(),
+        bounds: None,
+        open: if is_capacity { between_runs(&figure.name) } else { 1.0 },
+        // Loads follow from the throughput that each run finds anew.
+        parameters: Vec::new(),
+        irregular: Vec::new(),
+    }
+}
+
+/// The rounds of a run do not tell how another run would scatter: memory lies elsewhere, the host has other work. So much
+/// is assumed (standard deviation); `weir run repeat` tells what it is on a machine.
+const RUNS_DIFFER: f64 = 0.02;
+/// The same of ratios of devices that were measured in the same rounds.
+const RATIOS_DIFFER: f64 = 0.015;
+
+/// What the rounds of a run leave open, as the width of a uniform distribution with that deviation.
+fn between_runs(figure: &str) -> f64 {
+    let deviation = if figure.starts_with(name::CAPACITY_RATIO) { RATIOS_DIFFER } else { RUNS_DIFFER };
+    (deviation * 12f64.sqrt()).exp()
+}
+
+fn without(parameters: &[(String, String)], names: &[&str]) -> Vec<(String, String)> {
+    parameters.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect()
+}
+
+impl Quantity {
+    /// Median of the repetitions.
+    pub fn median(&self) -> Option<f64> {
+        median(&self.values)
+    }
+
+    /// Is it a single search, of which nobody knows how it scatters?
+    pub fn is_single_search(&self) -> bool {
+        self.kind == Kind::Goal && self.values.len() < 2
+    }
+
+    fn sample(&self) -> Sample<'_> {
+        Sample { values: &self.values, open: self.open }
+    }
+}
+
+/// `other / base`: with the interval of the repetitions, or that of the bounds where there is one repetition.
+pub fn ratio(base: &Quantity, other: &Quantity) -> Option<Found> {
+    let found = unpaired_ratio(base.sample(), other.sample())?;
+    let interval = match found.ratio.interval {
+        Some((low, high)) => Some(Interval { low, high, source: Source::Repetitions }),
+        None => base.bounds.zip(other.bounds).map(|((base_low, base_high), (low, high))| Interval {
+            low: low / base_high,
+            high: high / base_low,
+            source: Source::Bounds,
+        }),
+    };
+    Some(Found { value: found.ratio.value, interval, p: found.p })
+}
+
+/// Why two quantities of the same name cannot be compared.
+pub fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
+    let value = |q: &Quantity, name: &str| {
+        q.parameters.iter().find(|(n, _)| n == name).map_or("not set".to_string(), |(_, value)| value.clone())
+    };
+    let names = base.parameters.iter().chain(&other.parameters).map(|(name, _)| name.as_str());
+    for name in names {
+        let (a, b) = (value(base, name), value(other, name));
+        if a != b {
+            return Some(format!(
+                "the goal is not the same: {name} is {a} in the first run and {b} in the other"
+            ));
+        }
+    }
+    for (which, q) in [("first", base), ("other", other)] {
+        if q.values.is_empty() {
+            return Some(format!("the {which} run found no value"));
+        }
+        if !q.irregular.is_empty() {
+            return Some(format!(
+                "in the {which} run the search ended irregularly ({})",
+                q.irregular.join(", ")
+            ));
+        }
+        if q.values.iter().any(|v| *v <= 0.0) {
+            return Some(format!("the {which} run has a value of 0, which has no ratio"));
+        }
+    }
+    None
+}
+
+/// What a ratio means in this unit.
+pub fn direction(unit: &str, ratio: f64) -> Verdict {
+    match (unit, ratio > 1.0) {
+        (FRAMES_PER_S | TIMES, true) | (SECONDS | CYCLES, false) => Verdict::Faster,
+        (FRAMES_PER_S | TIMES, false) | (SECONDS | CYCLES, true) => Verdict::Slower,
+        (_, true) => Verdict::Larger,
+        (_, false) => Verdict::Smaller,
+    }
+}

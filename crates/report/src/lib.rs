@@ -1,0 +1,24 @@
+//! What people and other programs read of runs: reports, comparisons, trends, exports, the terminal.
+//!
+//! ```text
+//! RunData, Sections of its rig > view (numbers in words, tables, drawings) > page, text, Markdown, LaTeX, CSV, JSON
+//! ```
+//! Everything here is a pure function of records and of what a rig says about its own.
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod export;
+pub mod repeat;
+pub mod report;
+mod tables;
+pub mod trend;
+pub mod view;
+
+pub use report::Sections;
+
+pub(crate) use weir_measure::{search, stats};
+#[cfg(test)]
+pub(crate) use weir_record::fixture;
+pub(crate) use weir_record::{figure, profile, record, run_data, time};
+pub(crate) use weir_rng as rng;

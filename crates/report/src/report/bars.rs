@@ -1,0 +1,262 @@
+//! Horizontal bars in groups, labelled directly: no legend to look up, any number of rows.
+//!
+//! ```text
+//! 64 bytes                        line 29.8 M
+//!   kernel-forward |=========|-|     412 k
+//!   wire           |============//   4.12 M     (cut: the axis is for the devices)
+//! ```
+
+use crate::view::Style;
+use crate::view::format::tick;
+use crate::view::scale::Scale;
+use crate::view::svg::{Anchor, Svg, class, shorten, text_width};
+
+/// Rows of one group.
+pub struct Group {
+    /// Heading.
+    pub label: String,
+    /// Rows.
+    pub bars: Vec<Bar>,
+    /// A value that holds for the whole group (theoretical maximum).
+    pub limit: Option<f64>,
+}
+
+/// One row.
+#[derive(Clone)]
+pub struct Bar {
+    /// Name at the left.
+    pub label: String,
+    /// Length; `None` where there is nothing to show.
+    pub value: Option<f64>,
+    /// What it is made of, drawn one after the other in place of the whole; may be empty.
+    pub parts: Vec<Part>,
+    /// Whiskers.
+    pub interval: Option<(f64, f64)>,
+    /// Further values, drawn as ticks.
+    pub ticks: Vec<f64>,
+    /// Text after the bar; what is missing where there is no value.
+    pub text: String,
+    /// Tooltip.
+    pub title: String,
+    /// Colour and filling.
+    pub style: Style,
+    /// False: the axis need not be long enough for it.
+    pub fits: bool,
+}
+
+/// A part of a row.
+#[derive(Clone)]
+pub struct Part {
+    /// Length.
+    pub value: f64,
+    /// Tooltip.
+    pub title: String,
+    /// Colour and filling.
+    pub style: Style,
+}
+
+/// A figure of bars.
+pub struct BarChart {
+    /// Groups from top to bottom.
+    pub groups: Vec<Group>,
+    /// Unit of the axis.
+    pub unit: String,
+    /// Text for a value.
+    pub number: fn(f64) -> String,
+    /// What the limit of a group is called.
+    pub limit_name: String,
+}
+
+const WIDTH: f64 = 520.0;
+const ROW: f64 = 21.0;
+const BAR: f64 = 13.0;
+const HEAD: f64 = 24.0;
+const GAP: f64 = 8.0;
+const AXIS: f64 = 40.0;
+
+impl BarChart {
+    /// Draws the figure.
+    pub fn draw(&self, title: &str, description: &str) -> String {
+        let height = self.groups.iter().map(|g| HEAD + ROW * g.bars.len() as f64 + GAP).sum::<f64>() + AXIS;
+        let mut svg = Svg::new(WIDTH, height);
+        let scale = self.scale();
+        self.draw_axis(&mut svg, scale, height - AXIS + 4.0);
+        let mut y = 0.0;
+        for group in &self.groups {
+            self.draw_group(&mut svg, scale, group, y);
+            y += HEAD + ROW * group.bars.len() as f64 + GAP;
+        }
+        svg.finish(title, description)
+    }
+
+    fn bars(&self) -> impl Iterator<Item = &Bar> {
+        self.groups.iter().flat_map(|g| &g.bars)
+    }
+
+    /// Left of this is the column of labels, px.
+    fn left(&self) -> f64 {
+        (self.bars().map(|b| text_width(&b.label)).fold(0.0, f64::max) + 14.0).clamp(60.0, 240.0)
+    }
+
+    /// The axis is as long as the bars that must fit need; if none must, as all need.
+    fn scale(&self) -> Scale {
+        let longest = |fits: bool| {
+            let bars = self.bars().filter(|b| b.fits || !fits);
+            let ends = bars
+                .flat_map(|b| b.ticks.iter().copied().map(Some).chain([b.value, b.interval.map(|i| i.1)]));
+            ends.flatten().fold(0.0, f64::max)
+        };
+        let right = WIDTH - self.bars().map(|b| text_width(&b.text)).fold(40.0, f64::max).min(150.0) - 12.0;
+        let all = longest(false);
+        let highest =
+            Some(longest(true)).filter(|devices| *devices > 0.0 && all > devices * 2.0).unwrap_or(all);
+        Scale::linear(highest, self.left(), right)
+    }
+
+    fn draw_axis(&self, svg: &mut Svg, scale: Scale, y: f64) {
+        for value in scale.ticks() {
+            let x = scale.at(value);
+            svg.line((x, 18.0), (x, y), "grid");
+            svg.text((x, y + 14.0), Anchor::Middle, "tick", &tick(&(self.number)(value)));
+        }
+        svg.text((scale.at(scale.high()), y + 30.0), Anchor::End, "axis", &self.unit);
+    }
+
+    fn draw_group(&self, svg: &mut Svg, scale: Scale, group: &Group, top: f64) {
+        svg.text((0.0, top + 16.0), Anchor::Start, "head", &group.label);
+        if let Some(limit) = group.limit {
+            let text = format!("{} {}", self.limit_name, (self.number)(limit));
+            svg.text((WIDTH, top + 16.0), Anchor::End, "tick", &text);
+        }
+        let rows = || group.bars.iter().enumerate().map(|(i, bar)| (bar, top + HEAD + ROW * i as f64));
+        for (bar, y) in rows() {
+            draw_bar(svg, scale, bar, y + ROW / 2.0 - 1.0);
+        }
+        let end = top + HEAD + ROW * group.bars.len() as f64;
+        if let Some(limit) = group.limit.filter(|limit| *limit <= scale.high()) {
+            svg.line((scale.at(limit), top + HEAD - 4.0), (scale.at(limit), end), "limit");
+        }
+        for (bar, y) in rows() {
+            self.draw_texts(svg, scale, bar, y + ROW / 2.0 + 3.0);
+        }
+    }
+
+    fn draw_texts(&self, svg: &mut Svg, scale: Scale, bar: &Bar, baseline: f64) {
+        let left = scale.at(0.0);
+        svg.text((left - 8.0, baseline), Anchor::End, "label", &shorten(&bar.label, self.left() - 8.0));
+        let end = [bar.value, bar.interval.map(|i| i.1)].into_iter().flatten().fold(0.0, f64::max);
+        let class = if bar.value.is_some() { "value" } else { "none" };
+        let ticks = bar.ticks.iter().map(|tick| scale.at(*tick));
+        svg.text((beside(scale.at(end), ticks, &bar.text), baseline), Anchor::Start, class, &bar.text);
+    }
+}
+
+/// Where a text begins that belongs to a bar with this end: next to it, or else past the ticks in its way.
+fn beside(end: f64, ticks: impl Iterator<Item = f64>, text: &str) -> f64 {
+    let mut ticks: Vec<f64> = ticks.filter(|x| *x > end).collect();
+    ticks.sort_by(f64::total_cmp);
+    let passed =
+        ticks.into_iter().fold(end, |from, x| if x < from + text_width(text) + 12.0 { x } else { from });
+    passed + 6.0
+}
+
+/// The bar with whiskers and ticks, or its beginning with a cut where it is longer than the axis.
+fn draw_bar(svg: &mut Svg, scale: Scale, bar: &Bar, middle: f64) {
+    let Some(value) = bar.value else { return };
+    let (left, end) = (scale.at(0.0), scale.at(value));
+    let mut rect = |from: f64, to: f64, style: Style, title: &str| {
+        svg.rect((from, middle - BAR / 2.0), (to - from, BAR), &format!("bar {}", class(style)), title);
+    };
+    if bar.parts.is_empty() {
+        rect(left, end, bar.style, &bar.title);
+    }
+    let mut sum = 0.0;
+    for part in &bar.parts {
+        rect(scale.at(sum), scale.at(sum + part.value), part.style, &part.title);
+        sum += part.value;
+    }
+    if value > scale.high() {
+        let (x, y) = (end - 18.0, middle + BAR / 2.0 + 2.0);
+        svg.path(&format!("M{x:.1} {y:.1}l5-17h5l-5 17Z"), "cut", "longer than the axis");
+        return;
+    }
+    for tick in bar.ticks.iter().filter(|t| **t <= scale.high()) {
+        let x = scale.at(*tick);
+        svg.line((x, middle - BAR / 2.0 - 2.0), (x, middle + BAR / 2.0 + 2.0), "second");
+    }
+    if let Some((low, high)) = bar.interval {
+        whisker(svg, (scale.at(low), scale.at(high)), middle);
+    }
+}
+
+fn whisker(svg: &mut Svg, (low, high): (f64, f64), y: f64) {
+    svg.line((low, y), (high, y), "whisker");
+    for x in [low, high] {
+        svg.line((x, y - 3.5), (x, y + 3.5), "whisker");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(value: Option<f64>, fits: bool) -> Bar {
+        let style = Style { colour: 1, marker: 0, pattern: 0 };
+        let (label, text, title) = ("name".into(), "text".into(), "title".into());
+        let (parts, ticks) = (Vec::new(), Vec::new());
+        Bar { label, value, parts, interval: None, ticks, text, title, style, fits }
+    }
+
+    fn chart(bars: Vec<Bar>) -> BarChart {
+        let groups = vec![Group { label: "64 bytes".into(), bars, limit: Some(1e9) }];
+        BarChart {
+            groups,
+            unit: "frames/s".into(),
+            number: crate::view::format::si,
+            limit_name: "line".into(),
+        }
+    }
+
+    #[test]
+    fn a_much_longer_ceiling_is_cut_and_a_longer_one_is_not() {
+        let cut = |bars| chart(bars).draw("t", "d").contains("longer than the axis");
+        assert!(cut(vec![bar(Some(400e3), true), bar(Some(4e6), false)]));
+        assert!(!cut(vec![bar(Some(400e3), true), bar(Some(700e3), false)]));
+        assert!(!cut(vec![bar(None, true), bar(Some(4e6), false)]), "the only bar sets the axis");
+    }
+
+    #[test]
+    fn a_text_stands_at_its_bar_unless_a_tick_is_in_the_way() {
+        let at = |ticks: &[f64]| beside(100.0, ticks.iter().copied(), "691 k");
+        assert_eq!([at(&[]), at(&[90.0]), at(&[300.0])], [106.0; 3]);
+        assert_eq!((at(&[120.0]), at(&[150.0, 130.0])), (126.0, 156.0));
+    }
+
+    #[test]
+    fn parts_stand_in_place_of_the_whole_one_after_the_other() {
+        let mut whole = bar(Some(300.0), true);
+        let drawn = |bar: &Bar| -> Vec<(f64, f64)> {
+            let svg = chart(vec![bar.clone()]).draw("t", "d");
+            let number = |text: &str, name: &str| -> f64 {
+                let rest = text.split_once(&format!(" {name}=\"")).unwrap().1;
+                rest.split_once('"').unwrap().0.parse().unwrap()
+            };
+            svg.lines()
+                .filter(|line| line.starts_with("<rect"))
+                .map(|line| (number(line, "x"), number(line, "width")))
+                .collect()
+        };
+        let [(left, width)] = drawn(&whole)[..] else { panic!("one bar") };
+        let part = |value| Part { value, title: String::new(), style: whole.style };
+        whole.parts = vec![part(100.0), part(200.0)];
+        let [first, second] = drawn(&whole)[..] else { panic!("two parts") };
+        assert_eq!((first.0, second.0), (left, left + first.1));
+        assert!((first.1 + second.1 - width).abs() < 0.2 && (second.1 - 2.0 * first.1).abs() < 0.2);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_drawn() {
+        assert!(chart(vec![bar(None, true)]).draw("t", "d").contains(">text<"));
+        assert!(chart(Vec::new()).draw("t", "d").starts_with("<svg"));
+    }
+}

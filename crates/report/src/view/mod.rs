@@ -1,0 +1,17 @@
+//! What reports, comparisons, trends and exports are made of: numbers in words, rates with their bounds, points that
+//! belong together, tables, and the pages and drawings that show them.
+
+pub mod curve;
+pub mod format;
+pub mod handover;
+pub mod page;
+mod rate;
+pub mod reasons;
+pub mod scale;
+mod series;
+pub mod svg;
+mod table;
+
+pub use rate::{Bound, Rate, Ratio};
+pub use series::{Comparison, Series, Style, frame_name};
+pub use table::Table;

@@ -1,0 +1,237 @@
+//! Which points belong together: same settings but for the frame size make a *series*, one line in a figure.
+//! Points of several runs with the same settings get the same colour and stand next to each other.
+
+use crate::record::Run;
+use crate::run_data::{PointData, RunData};
+
+/// Colours of the palette, without the grey of the wire.
+const COLOURS: usize = 7;
+
+/// All runs of a report, sorted for comparison.
+pub struct Comparison<'a> {
+    /// The runs.
+    pub runs: &'a [RunData],
+    /// Frame sizes as named in the plans, smallest mean first.
+    pub frames: Vec<&'a str>,
+    /// Devices in plan order, the wire last.
+    pub series: Vec<Series<'a>>,
+}
+
+/// Points of one run that differ only in the frame size.
+pub struct Series<'a> {
+    /// Device and the settings that vary: `kernel-nat · cpus 2`.
+    pub name: String,
+    /// The name, with the run where there are several: `kernel-nat · cpus 2 · run 3`.
+    pub label: String,
+    /// Run of the points.
+    pub run: &'a Run,
+    /// At most one point per frame size.
+    pub points: Vec<&'a PointData>,
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// How a series is drawn: never by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Colour, 0 (the grey of the wire) to 7.
+    pub colour: usize,
+    /// Shape of the markers.
+    pub marker: usize,
+    /// Dashes of a line, filling of a bar: tells runs apart.
+    pub pattern: usize,
+}
+
+impl<'a> Comparison<'a> {
+    /// Sorts the points of all runs.
+    pub fn new(runs: &'a [RunData]) -> Self {
+        let varying = varying(runs);
+        let mut bases: Vec<String> = Vec::new();
+        let mut found: Vec<(usize, usize, Series<'a>)> = Vec::new();
+        for (run_index, data) in runs.iter().enumerate() {
+            // What measures a part of the tester has a section of its own.
+            for point in data.points.iter().filter(|p| p.is_device()) {
+                let name = name(point, &varying);
+                let base = bases.iter().position(|b| *b == name).unwrap_or_else(|| {
+                    bases.push(name.clone());
+                    bases.len() - 1
+                });
+                let free = found.iter_mut().find(|(b, r, series)| {
+                    (*b, *r) == (base, run_index) && series.at(&point.point.frame).is_none()
+                });
+                match free {
+                    Some((_, _, series)) => series.points.push(point),
+                    None => found.push((base, run_index, Series::new(name, data, point, runs.len() > 1))),
+                }
+            }
+        }
+        found.sort_by_key(|(base, run, series)| (series.is_ceiling(), *base, *run));
+        number_styles(&mut found);
+        let series = found.into_iter().map(|(_, _, series)| series).collect();
+        Comparison { runs, frames: frames(runs), series }
+    }
+
+    /// Points of one frame size with their series.
+    pub fn at(&self, frame: &str) -> Vec<(&Series<'a>, &'a PointData)> {
+        self.series.iter().filter_map(|s| s.at(frame).map(|p| (s, p))).collect()
+    }
+
+    /// All points: frame size by frame size, series by series.
+    pub fn all(&self) -> Vec<(&Series<'a>, &'a PointData)> {
+        self.frames.iter().flat_map(|frame| self.at(frame)).collect()
+    }
+}
+
+impl<'a> Series<'a> {
+    fn new(name: String, data: &'a RunData, point: &'a PointData, several: bool) -> Self {
+        let label = if several { format!("{name} · run {}", data.run.id) } else { name.clone() };
+        let style = Style { colour: 0, marker: 0, pattern: 0 };
+        Series { name, label, run: &data.run, points: vec![point], style }
+    }
+
+    /// The point of a frame size.
+    pub fn at(&self, frame: &str) -> Option<&'a PointData> {
+        self.points.iter().find(|p| p.point.frame == frame).copied()
+    }
+
+    /// True for the tester's own ceiling.
+    pub fn is_ceiling(&self) -> bool {
+        self.points.iter().any(|p| p.is_ceiling())
+    }
+}
+
+/// Frame size as people say it: `64 bytes`, `imix`.
+pub fn frame_name(frame: &str) -> String {
+    if frame.parse::<u32>().is_ok() { format!("{frame} bytes") } else { frame.to_string() }
+}
+
+/// Device and varying settings of a point.
+fn name(point: &PointData, varying: &[&str]) -> String {
+    let settings = point.point.settings.iter().filter(|(name, _)| varying.contains(&name.as_str()));
+    let parts = settings.map(|(name, value)| match name.as_str() {
+        // Its values say what they are.
+        "filter" => format!(" · {value}"),
+        name => format!(" · {name} {value}"),
+    });
+    std::iter::once(point.point.dut.clone()).chain(parts).collect()
+}
+
+/// Names of the settings that differ between points, without those that only repeat device or frame size.
+fn varying(runs: &[RunData]) -> Vec<&str> {
+    let points = || runs.iter().flat_map(|r| &r.points).filter(|p| p.is_device()).map(|p| &p.point);
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in points().flat_map(|p| &p.settings) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.retain(|name| {
+        let value =
+            |p: &'_ crate::record::Point| p.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        // A setting that only some devices have (rules of a filter) says nothing that their names do not.
+        let differs = points().filter_map(value).any(|v| Some(v) != points().find_map(value));
+        let repeats =
+            |of: fn(&crate::record::Point) -> &String| points().all(|p| value(p).as_ref() == Some(of(p)));
+        differs && !repeats(|p| &p.frame) && !repeats(|p| &p.dut)
+    });
+    names
+}
+
+/// Frame sizes of all runs, smallest mean first.
+fn frames(runs: &[RunData]) -> Vec<&str> {
+    let mut sizes: Vec<(f64, &str)> = Vec::new();
+    for point in runs.iter().flat_map(|r| &r.points).map(|p| &p.point) {
+        if !sizes.iter().any(|(_, frame)| *frame == point.frame) {
+            sizes.push((point.frame_bytes_mean, &point.frame));
+        }
+    }
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sizes.into_iter().map(|(_, frame)| frame).collect()
+}
+
+fn number_styles(series: &mut [(usize, usize, Series<'_>)]) {
+    let mut order: Vec<usize> = Vec::new();
+    for (base, run, series) in series {
+        if series.is_ceiling() {
+            series.style = Style { colour: 0, marker: 5, pattern: *run };
+            continue;
+        }
+        let index = order.iter().position(|b| b == base).unwrap_or_else(|| {
+            order.push(*base);
+            order.len() - 1
+        });
+        series.style = Style { colour: 1 + index % COLOURS, marker: index, pattern: *run + index / COLOURS };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn one_series_per_device_and_the_wire_last() {
+        let runs = [fixture::quick()];
+        let all = Comparison::new(&runs);
+        let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            ["kernel-forward", "kernel-stateless", "kernel-stateful", "kernel-nat", "xdp-forward", "wire"]
+        );
+        assert_eq!(all.frames, ["64", "512", "1518"]);
+        assert_eq!(all.all().len(), 18);
+    }
+
+    #[test]
+    fn runs_are_matched_by_settings() {
+        let runs = [fixture::quick(), fixture::quick_again()];
+        let all = Comparison::new(&runs);
+        assert_eq!(all.series[0].label, "kernel-forward · run 1");
+        assert_eq!(all.series[1].label, "kernel-forward · run 2");
+        assert_eq!(all.series[0].style.colour, all.series[1].style.colour);
+        assert_ne!(all.series[0].style.pattern, all.series[1].style.pattern);
+    }
+
+    #[test]
+    fn settings_that_vary_are_named() {
+        let mut data = fixture::quick();
+        data.points[3].point.settings[2].1 = "2".into();
+        let runs = [data];
+        let all = Comparison::new(&runs);
+        let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
+        assert!(labels.contains(&"kernel-forward · cpus 2"), "{labels:?}");
+        assert!(labels.contains(&"kernel-forward · cpus 1"), "{labels:?}");
+    }
+
+    #[test]
+    fn a_form_of_rules_needs_no_name() {
+        let mut data = fixture::quick();
+        for (index, form) in [(6, "nft-chain"), (9, "nft-set")] {
+            data.points[index].point.settings.push(("filter".into(), form.into()));
+        }
+        let runs = [data];
+        let all = Comparison::new(&runs);
+        assert!(all.series.iter().any(|s| s.label.ends_with("· nft-chain")), "{:?}", all.series[1].label);
+    }
+
+    #[test]
+    fn a_setting_of_some_devices_is_named_only_where_it_varies() {
+        let mut data = fixture::quick();
+        let mut rules = |index: usize, n: &str| {
+            data.points[index].point.settings.push(("rules".into(), n.into()));
+            let runs = [data.clone()];
+            Comparison::new(&runs).series.iter().any(|s| s.label.contains("rules"))
+        };
+        assert!(!rules(6, "25"));
+        assert!(rules(9, "100"));
+    }
+
+    #[test]
+    fn no_point_is_hidden_when_two_have_the_same_settings() {
+        let mut data = fixture::quick();
+        let twin = data.points[0].clone();
+        data.points.push(twin);
+        let runs = [data];
+        assert_eq!(Comparison::new(&runs).all().len(), 19);
+    }
+}
