@@ -5,9 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_port::ethtool::{self, Rings};
+use weir_testbed::ethtool::{Offload, offload};
+use weir_testbed::rtnl::Rtnl;
 
-/// What its driver says of a NIC.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What its driver and the kernel's queue say of a NIC.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nic {
     /// `None`: the driver has none, or does not say.
     pub rings: Option<Rings>,
@@ -17,6 +19,12 @@ pub struct Nic {
     pub pauses: Option<bool>,
     /// Does it put received segments together (LRO)? `None`: not said.
     pub lro: Option<bool>,
+    /// Are received segments put together until the stack has seen them (GRO)? `None`: not said.
+    pub gro: Option<bool>,
+    /// Does it cut segments of TCP (TSO)? `None`: not said.
+    pub tso: Option<bool>,
+    /// The queueing discipline at its root: `mq`, `fq_codel`, ...; `None`: not said.
+    pub root_queue: Option<String>,
 }
 
 /// A machine, or a folder that looks like one.
@@ -89,7 +97,7 @@ impl Host {
 
     /// What its driver says of an interface.
     pub(crate) fn nic(&self, interface: &str) -> Nic {
-        self.nics.get(interface).copied().unwrap_or_default()
+        self.nics.get(interface).cloned().unwrap_or_default()
     }
 
     /// CPUs that can be used.
@@ -123,7 +131,16 @@ fn nic(name: &str) -> Nic {
         queues: ethtool::queues(name).ok(),
         pauses: ethtool::pauses(name).ok(),
         lro: ethtool::lro(name).ok(),
+        gro: offload(name, Offload::Gro).ok(),
+        tso: offload(name, Offload::Tso).ok(),
+        root_queue: root_queue(name),
     }
+}
+
+fn root_queue(name: &str) -> Option<String> {
+    let mut rtnl = Rtnl::open().ok()?;
+    let index = rtnl.link(name).ok()?.ifindex;
+    rtnl.root_queue(index).ok()?
 }
 
 #[cfg(test)]

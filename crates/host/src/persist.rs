@@ -10,6 +10,8 @@ use crate::{Fix, Host};
 
 const SYSCTL: &str = "/etc/sysctl.d/90-weir.conf";
 const UNIT: &str = "/etc/systemd/system/weir-settings.service";
+/// The link by which `systemctl enable` starts it.
+const WANTED: &str = "/etc/systemd/system/multi-user.target.wants/weir-settings.service";
 const HEADER: &str = "# Written by `weir doctor --fix --persist`; `weir doctor --undo` removes it.\n";
 
 /// Writes the files; those that an earlier call wrote are replaced. Returns them.
@@ -43,7 +45,7 @@ pub fn persist(host: &Host, fixes: &[Fix]) -> Result<Vec<PathBuf>, FixError> {
     Ok(written)
 }
 
-/// Removes the files that [`persist`] wrote, and returns those that were there.
+/// Removes the files that [`persist`] wrote, and the link that starts the unit; returns those that were there.
 ///
 /// # Errors
 /// A file that cannot be removed.
@@ -54,6 +56,11 @@ pub fn forget(host: &Host) -> Result<Vec<PathBuf>, FixError> {
             fs::remove_file(&path).map_err(|error| note_failed(&path, error))?;
             gone.push(path);
         }
+    }
+    let link = host.place(WANTED);
+    if gone.contains(&host.place(UNIT)) && link.is_symlink() {
+        fs::remove_file(&link).map_err(|error| note_failed(&link, error))?;
+        gone.push(link);
     }
     Ok(gone)
 }
@@ -110,7 +117,10 @@ mod tests {
         ];
         assert_eq!(lines, expected);
 
-        assert_eq!(forget(&host).unwrap(), written);
+        let link = host.place(WANTED);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(UNIT, &link).unwrap();
+        assert_eq!(forget(&host).unwrap(), [&written[..], &[link]].concat());
         assert!(forget(&host).unwrap().is_empty());
         // Somebody else's file stays as it is.
         fs::write(host.place(SYSCTL), "net.core.somaxconn = 1\n").unwrap();

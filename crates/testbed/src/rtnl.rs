@@ -34,6 +34,10 @@ const IFLA_BR_STP_STATE: u16 = 5;
 const IFLA_BR_MCAST_SNOOPING: u16 = 23;
 const NTF_MASTER: u8 = 4;
 const RTNH_F_ONLINK: u32 = 4;
+// linux/rtnetlink.h, linux/pkt_sched.h.
+const TCMSG_BYTES: usize = 20;
+const TCA_KIND: u16 = 1;
+const TC_H_ROOT: u32 = u32::MAX;
 
 /// A socket to rtnetlink in one network namespace.
 pub struct Rtnl {
@@ -271,6 +275,18 @@ impl Rtnl {
             u32_at(reply.payload(), 4) == Some(ifindex) && scope < libc::RT_SCOPE_LINK
         };
         Ok(replies.iter().any(reaches))
+    }
+
+    /// The kind of queueing discipline at the root of an interface, such as `mq` or `fq_codel`; `None` if it has none.
+    pub fn root_queue(&mut self, ifindex: u32) -> Result<Option<String>> {
+        let message = Message::new(libc::RTM_GETQDISC, 0, &[0; TCMSG_BYTES]);
+        let replies = self.socket.dump("list queueing disciplines", message)?;
+        // struct tcmsg of linux/rtnetlink.h: family, padding, interface, handle, parent, info.
+        let is_root = |reply: &&Reply| {
+            u32_at(reply.payload(), 4) == Some(ifindex) && u32_at(reply.payload(), 12) == Some(TC_H_ROOT)
+        };
+        let root = replies.iter().find(is_root);
+        Ok(root.and_then(|reply| reply.attrs(TCMSG_BYTES).find(TCA_KIND).map(c_text)))
     }
 }
 

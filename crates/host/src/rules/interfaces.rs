@@ -6,13 +6,12 @@ use crate::host::cpus_of;
 use crate::{Ceiling, Effect, Fix, Host, Load};
 
 /// A stop that a receive ring should ride out: what a busy kernel or a host of virtual machines takes a CPU for.
-const STOP_S: f64 = 0.002;
+pub(super) const STOP_S: f64 = 0.002;
 
 /// Rules for whoever receives many frames.
 pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
-    let interfaces = host.interfaces();
-    let hardware = interfaces.iter().filter(|name| !host.names(&device(name)).is_empty());
-    hardware
+    hardware(host)
+        .iter()
         .flat_map(|name| {
             [
                 ring(host, load, name),
@@ -29,6 +28,11 @@ pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
 /// Rules for whoever forwards them.
 pub(super) fn forwarding(host: &Host, _: &Load) -> Vec<Ceiling> {
     host.interfaces().iter().flat_map(|name| [pauses(host, name), lro(host, name)]).flatten().collect()
+}
+
+/// Interfaces that are no others in disguise: bridges, VLANs and virtual wires have no device.
+pub(super) fn hardware(host: &Host) -> Vec<String> {
+    host.interfaces().into_iter().filter(|name| !host.names(&device(name)).is_empty()).collect()
 }
 
 fn device(interface: &str) -> String {

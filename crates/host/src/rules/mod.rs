@@ -9,6 +9,7 @@ mod sockets;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod transmit;
 
 use crate::{Ceiling, Effect, Host, Load, Role};
 
@@ -18,22 +19,30 @@ type Rule = fn(&Host, &Load) -> Vec<Ceiling>;
 /// What matters to a role.
 fn rules(role: Role) -> &'static [Rule] {
     match role {
-        Role::Router => &[forwarding::examine, interfaces::receive, interfaces::forwarding, cpus::examine],
+        Role::Router => &[
+            forwarding::examine,
+            interfaces::receive,
+            interfaces::forwarding,
+            transmit::forwarding,
+            cpus::examine,
+        ],
         Role::Nat => &[
             forwarding::examine,
             conntrack::examine,
             interfaces::receive,
             interfaces::forwarding,
+            transmit::forwarding,
             cpus::examine,
         ],
         Role::Capture => &[interfaces::receive, cpus::examine],
-        Role::Tcp => &[tcp::examine, sockets::ports, interfaces::receive, cpus::examine],
+        Role::Tcp => &[tcp::examine, sockets::ports, interfaces::receive, transmit::sending, cpus::examine],
         Role::Servers => &[
             processes::examine,
             sockets::backlogs,
             sockets::ports,
             tcp::memory_of_all,
             interfaces::receive,
+            transmit::sending,
             cpus::examine,
         ],
     }

@@ -85,7 +85,10 @@ fn tasks(host: &Host, load: &Load) -> Option<Ceiling> {
         "A server with a process or a thread for each connection ends at {limit:.0} of them: fork() and pthread_create() \
          fail with EAGAIN. Servers with an event loop do not meet this."
     );
-    let ceiling = count(name, limit, wanted, why);
+    let mut ceiling = count(name, limit, wanted, why);
+    if name == "vm.max_map_count" {
+        ceiling.now = format!("{:.0}", 2.0 * limit);
+    }
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ if name.starts_with("cgroup") => {

@@ -164,7 +164,13 @@ fn interfaces_of_hardware() {
     ];
     let machine = Machine::new("nics", &files);
     let rings = Rings { receive: 256, transmit: 256, receive_most: 4096, transmit_most: 4096 };
-    let nic = Nic { rings: Some(rings), queues: Some((1, 8)), pauses: Some(true), lro: Some(false) };
+    let nic = Nic {
+        rings: Some(rings),
+        queues: Some((1, 8)),
+        pauses: Some(true),
+        lro: Some(false),
+        ..Nic::default()
+    };
     let host = Host::at(&machine.0, [("eth0".to_string(), nic)]);
     let all = examine(&host, Role::Router, &LOAD);
     let ring = found(&all, "eth0 receive ring");
@@ -178,6 +184,57 @@ fn interfaces_of_hardware() {
     for other in ["veth0", "lo", "other0"] {
         assert!(all.iter().all(|one| !one.setting.starts_with(other)), "{all:#?}");
     }
+}
+
+/// The way out: 1,000 frames are 1 ms at 1 Mpps; two queues behind one fq_codel, and none of them is a CPU's own.
+#[test]
+fn queues_of_the_way_out() {
+    let files = [
+        ("/sys/class/net/eth0/device/numa_node", "-1"),
+        ("/sys/class/net/eth0/tx_queue_len", "1000"),
+        ("/sys/class/net/eth1/device/numa_node", "-1"),
+        ("/sys/class/net/eth1/queues/tx-0/xps_cpus", "00"),
+        ("/sys/class/net/eth1/queues/tx-1/xps_cpus", "00"),
+        ("/sys/class/net/veth0/tx_queue_len", "1000"),
+        ("/sys/devices/system/cpu/online", "0-3"),
+        ("/proc/sys/net/ipv4/tcp_congestion_control", "bbr"),
+    ];
+    let machine = Machine::new("transmit", &files);
+    let one =
+        Nic { root_queue: Some("pfifo_fast".into()), gro: Some(true), tso: Some(true), ..Nic::default() };
+    let two =
+        Nic { root_queue: Some("fq_codel".into()), gro: Some(false), tso: Some(false), ..Nic::default() };
+    let host = |nics: [&Nic; 2]| {
+        Host::at(&machine.0, ["eth0", "eth1"].map(String::from).into_iter().zip(nics.map(Nic::clone)))
+    };
+    let all = examine(&host([&one, &two]), Role::Router, &LOAD);
+    let length = found(&all, "eth0 txqueuelen");
+    assert_eq!((length.effect, length.fits), (Effect::Loses, 0.5));
+    assert_eq!(sysctl(length), ["echo '2000' > /sys/class/net/eth0/tx_queue_len"]);
+    let lock = found(&all, "eth1 qdisc");
+    assert_eq!((lock.fits, lock.wanted.as_deref()), (0.5, Some("mq")));
+    let expected = [
+        "echo '5' > /sys/class/net/eth1/queues/tx-0/xps_cpus",
+        "echo 'a' > /sys/class/net/eth1/queues/tx-1/xps_cpus",
+    ];
+    assert_eq!(sysctl(found(&all, "eth1 XPS")), expected);
+    assert_eq!(found(&all, "eth1 GRO").effect, Effect::Slows);
+    let absent = |all: &[Ceiling], name: &str| assert!(all.iter().all(|one| one.setting != name), "{all:#?}");
+    ["eth0 qdisc", "eth0 XPS", "eth0 GRO", "eth1 txqueuelen", "veth0 txqueuelen", "eth1 TSO"]
+        .iter()
+        .for_each(|name| absent(&all, name));
+
+    let all = examine(&host([&one, &two]), Role::Tcp, &LOAD);
+    assert_eq!(found(&all, "eth0 qdisc for bbr").wanted.as_deref(), Some("fq"));
+    assert_eq!(found(&all, "eth1 TSO").effect, Effect::Slows);
+    absent(&all, "eth0 txqueuelen");
+    machine.write("/sys/class/net/eth1/queues/tx-1/xps_cpus", "0a");
+    let all = examine(&host([&one, &Nic { root_queue: Some("mq".into()), ..two.clone() }]), Role::Tcp, &LOAD);
+    assert_eq!(
+        (found(&all, "eth1 qdisc").effect, found(&all, "eth1 XPS").effect),
+        (Effect::Fits, Effect::Fits)
+    );
+    absent(&all, "eth1 qdisc for bbr");
 }
 
 /// A network of /20 has 4094 hosts, one of /30 two; the default route leads to a gateway.

@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use weir_config::did_you_mean;
 use weir_host::{Ceiling, Effect, Fix, Host, Load, Role, Undo, Undone};
 use weir_lab::export::wrapped;
 use weir_testbed::journal;
@@ -26,6 +27,7 @@ pub(super) fn run(role: Role, arguments: &cli::Doctor, out: &mut impl Write) -> 
     let host = Host::here();
     let ceilings = weir_host::examine(&host, role, &load);
     let fits = !ceilings.iter().any(Ceiling::is_short);
+    check_names(&arguments.only, &ceilings)?;
     if arguments.json {
         let list: Vec<_> = ceilings.iter().map(as_json).collect();
         let document =
@@ -102,13 +104,24 @@ fn indented(text: &str) -> String {
     wrapped(text, WIDTH - INDENT).lines().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
 }
 
+/// Names of `--only` must be of settings that weir would change.
+fn check_names(only: &[String], ceilings: &[Ceiling]) -> Result<()> {
+    let names: Vec<&str> =
+        ceilings.iter().filter(|one| !one.fixes.is_empty()).map(|one| one.setting.as_str()).collect();
+    match only.iter().find(|name| !names.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) if names.is_empty() => {
+            bail!("--only {name}: nothing is below the load that weir can change: leave --fix out")
+        }
+        Some(name) => bail!(
+            "--only {name}: no setting of that name is below the load and can be changed by weir: {}",
+            did_you_mean(name, &names)
+        ),
+    }
+}
+
 /// Makes the changes that are asked for, if the user agrees.
 fn fix(host: &Host, ceilings: &[Ceiling], arguments: &cli::Doctor, out: &mut impl Write) -> Result<()> {
-    for name in &arguments.only {
-        if !ceilings.iter().any(|one| one.setting == *name && !one.fixes.is_empty()) {
-            bail!("--only {name}: no setting of that name is below the load and can be changed by weir");
-        }
-    }
     let is_wanted = |one: &&Ceiling| arguments.only.is_empty() || arguments.only.contains(&one.setting);
     let fixes: Vec<Fix> = ceilings.iter().filter(is_wanted).flat_map(|one| one.fixes.clone()).collect();
     if fixes.is_empty() {
@@ -125,10 +138,11 @@ fn fix(host: &Host, ceilings: &[Ceiling], arguments: &cli::Doctor, out: &mut imp
     weir_host::apply(host, &fixes, &undo)?;
     writeln!(out, "Changed; `weir doctor --undo` sets them back ({}).", undo.path().display())?;
     if arguments.persist {
-        for path in weir_host::persist(host, &fixes)? {
-            writeln!(out, "Written: {}", path.display())?;
+        let written = weir_host::persist(host, &fixes)?;
+        written.iter().try_for_each(|path| writeln!(out, "Written: {}", path.display()))?;
+        if written.iter().any(|path| path.extension().is_some_and(|kind| kind == "service")) {
+            writeln!(out, "A unit is started with the machine after: systemctl enable weir-settings")?;
         }
-        writeln!(out, "A unit is started with the machine after: systemctl enable weir-settings")?;
     }
     Ok(())
 }
@@ -184,6 +198,28 @@ pub(super) fn undo(out: &mut impl Write) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_only_is_one_that_weir_would_change() {
+        let none = check_names(&["net.core.somaxconn".into()], &[]).unwrap_err().to_string();
+        assert!(none.contains("leave --fix out"), "{none}");
+        let setting = |name: &str, fixes: Vec<Fix>| Ceiling {
+            setting: name.into(),
+            now: "1".into(),
+            wanted: Some("2".into()),
+            effect: Effect::Loses,
+            fits: 0.5,
+            why: String::new(),
+            cost: String::new(),
+            fixes,
+        };
+        let fix = Fix::File { path: "/proc/sys/net/core/somaxconn".into(), value: "2".into() };
+        let all = [setting("net.core.somaxconn", vec![fix]), setting("open files of a process", Vec::new())];
+        assert!(check_names(&["net.core.somaxconn".into()], &all).is_ok());
+        let error = |name: &str| check_names(&[name.to_string()], &all).unwrap_err().to_string();
+        assert!(error("net.core.somaxcon").ends_with("did you mean `net.core.somaxconn`?"));
+        assert!(error("open files of a process").contains("can be changed by weir"));
+    }
 
     #[test]
     fn lines_end_at_80_columns() {
