@@ -14,6 +14,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod client;
+pub mod epoll;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod info;

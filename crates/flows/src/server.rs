@@ -14,8 +14,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::FlowsError;
+use crate::epoll::{Epoll, Events, ONE_OF_US, READ};
 use crate::preflight::Limits;
-use crate::sys::{Epoll, ONE_OF_US, READ, close_by_fin, close_by_reset, widen_backlog};
+use crate::sys::{close_by_fin, close_by_reset, widen_backlog};
 use crate::wire::{Answer, CONTROL, FLOW, FLOW_HEADER, Lines, MOST_FLOWS, Order, read_flow_header, say};
 
 /// Where a server listens unless somebody says otherwise.
@@ -38,6 +39,8 @@ const CHUNK: usize = 256 << 10;
 const TURNS: usize = 4;
 /// Connections are looked through this often for those of tests that are over.
 const SWEEP: Duration = Duration::from_millis(500);
+/// Who waits looks this often whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
 const LISTENER: u64 = u64::MAX;
 
 /// Of a flow that is closed: by FIN.
@@ -87,6 +90,7 @@ impl Server {
         let start = |number: usize| {
             let mut worker = Worker {
                 epoll: Epoll::new()?,
+                events: Events::default(),
                 listener: listener.clone(),
                 connections: HashMap::new(),
                 next: 0,
@@ -147,6 +151,7 @@ enum Next {
 
 struct Worker {
     epoll: Epoll,
+    events: Events,
     listener: Arc<TcpListener>,
     connections: HashMap<u64, Connection>,
     next: u64,
@@ -160,8 +165,8 @@ impl Worker {
     fn work(&mut self, stop: &AtomicBool) {
         let mut swept = Instant::now();
         while !stop.load(Ordering::Relaxed) {
-            let Ok(ready) = self.epoll.wait(100) else { return };
-            for token in ready {
+            let Ok(ready) = self.epoll.wait(&mut self.events, Some(LOOK)) else { return };
+            for (token, _) in ready.collect::<Vec<_>>() {
                 if token == LISTENER { self.accept() } else { self.look(token) }
             }
             if swept.elapsed() > SWEEP {

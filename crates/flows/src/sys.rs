@@ -1,4 +1,4 @@
-//! System calls that the standard library lacks: options of TCP sockets, connecting without waiting, epoll.
+//! System calls that the standard library lacks: options of TCP sockets, connecting without waiting.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::info::{BYTES, Info};
 
-fn checked(result: i32) -> io::Result<i32> {
+pub(crate) fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -152,58 +152,5 @@ pub(crate) fn raise_descriptors() -> u64 {
         }
         let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
         if libc::setrlimit(libc::RLIMIT_NOFILE, &most) == 0 { most.rlim_cur } else { limit.rlim_cur }
-    }
-}
-
-/// What is waited for at a socket.
-pub(crate) const READ: u32 = libc::EPOLLIN as u32;
-/// What is waited for at a socket.
-pub(crate) const WRITE: u32 = libc::EPOLLOUT as u32;
-/// Of several that wait for the same, one is woken.
-pub(crate) const ONE_OF_US: u32 = libc::EPOLLEXCLUSIVE as u32;
-
-/// Sockets that are waited for.
-pub(crate) struct Epoll {
-    fd: OwnedFd,
-    events: Vec<libc::epoll_event>,
-}
-
-impl Epoll {
-    pub(crate) fn new() -> io::Result<Epoll> {
-        // SAFETY: no pointers; the result is checked.
-        let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: a descriptor that the kernel has just returned.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Epoll { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; 256] })
-    }
-
-    fn control(&self, what: i32, socket: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: token };
-        // SAFETY: a pointer to one event, which lives through the call.
-        checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, socket.as_raw_fd(), &mut event) })
-            .map(drop)
-    }
-
-    pub(crate) fn add(&self, socket: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, socket, events, token)
-    }
-
-    pub(crate) fn change(&self, socket: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, socket, events, token)
-    }
-
-    pub(crate) fn remove(&self, socket: &impl AsRawFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, socket, 0, 0)
-    }
-
-    /// Tokens of sockets that are ready, `ms` milliseconds from now at most.
-    pub(crate) fn wait(&mut self, ms: u32) -> io::Result<Vec<u64>> {
-        let (at, most) = (self.events.as_mut_ptr(), self.events.len() as i32);
-        // SAFETY: pointer and length describe the events, which live through the call.
-        match checked(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), at, most, ms.min(1 << 20) as i32) }) {
-            Ok(ready) => Ok(self.events.iter().take(ready as usize).map(|event| event.u64).collect()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
     }
 }

@@ -4,11 +4,13 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use weir_flows::epoll::{BROKEN, ENDED, Epoll, Events, ONLY_NEWS, READ, WRITE};
+
 use super::flight::{Flight, News, name};
 use super::schedule::{Due, Schedule};
 use super::{Demand, HOLD_PATIENCE, Mode, PATIENCE, Seen, source};
 use crate::server::{Closing, Reply};
-use crate::sys::{self, Epoll, Events};
+use crate::sys;
 
 /// Connections that begin before answers are read.
 const AT_ONCE: u32 = 64;
@@ -71,7 +73,7 @@ impl<'a> Loop<'a> {
     /// Until all that began have ended or waited for too long; connections that are held are handed over.
     pub(super) fn run(mut self) -> io::Result<(Seen, Flights)> {
         sys::exact_timers();
-        let mut events = Events::new();
+        let mut events = Events::default();
         loop {
             let next = self.begin_due()?;
             let (now, last) = (self.begin.elapsed(), self.last());
@@ -82,8 +84,8 @@ impl<'a> Loop<'a> {
                 Due::At(at) => at.saturating_sub(now),
                 Due::Later | Due::Never => last.saturating_sub(now),
             };
-            for (fd, event) in self.epoll.wait(&mut events, Some(timeout))? {
-                self.read(fd, event);
+            for (token, event) in self.epoll.wait(&mut events, Some(timeout))? {
+                self.read(token as RawFd, event);
             }
             if now >= last {
                 break;
@@ -133,17 +135,16 @@ impl<'a> Loop<'a> {
             }
         };
         let mut flight = Flight::new(socket, due, now);
-        let watch_writable = if flight.ask(self.demand.reply) { 0 } else { libc::EPOLLOUT };
-        let events = libc::EPOLLET | libc::EPOLLIN | libc::EPOLLRDHUP | watch_writable;
-        self.epoll.add(flight.fd(), events)?;
+        let watch_writable = if flight.ask(self.demand.reply) { 0 } else { WRITE };
+        self.epoll.add(&flight.fd(), ONLY_NEWS | READ | ENDED | watch_writable, flight.fd() as u64)?;
         self.count_flights();
         self.flights.insert(flight);
         self.seen.in_flight_max = self.seen.in_flight_max.max(self.flights.count);
         Ok(())
     }
 
-    fn read(&mut self, fd: RawFd, event: libc::c_int) {
-        let ended = event & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) != 0;
+    fn read(&mut self, fd: RawFd, event: u32) {
+        let ended = event & (ENDED | BROKEN) != 0;
         let Some(flight) = self.flights.of(fd) else { return };
         let news = flight.read(self.demand.reply, ended);
         let holds = matches!(self.demand.mode, Mode::Hold(_));

@@ -5,10 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::thread;
 
+use weir_flows::epoll::{Epoll, Events, ONE_OF_US, ONLY_NEWS, READ, WRITE};
+
 use super::connections::{Connection, Connections};
 use super::dialogue::{Dialogue, Next};
 use super::{Architecture, Shop, is_passing};
-use crate::sys::{self, Epoll, Events, Waits};
+use crate::sys::{self, Waits};
 use crate::tally::Worker;
 
 /// Connections that are accepted before others are served.
@@ -42,18 +44,19 @@ impl<'a> Reactor<'a> {
     fn new(shop: Shop<'a>, listener: &'a OwnedFd, number: usize) -> io::Result<Reactor<'a>> {
         let epoll = Epoll::new()?;
         let only_one = match shop.service.architecture {
-            Architecture::EpollExclusive => libc::EPOLLEXCLUSIVE,
+            Architecture::EpollExclusive => ONE_OF_US,
             _ => 0,
         };
-        epoll.add(listener.as_raw_fd(), libc::EPOLLIN | only_one)?;
+        epoll.add(listener, READ | only_one, listener.as_raw_fd() as u64)?;
         let worker = shop.tally.worker(number);
         Ok(Reactor { shop, worker, listener, epoll, connections: Connections::default() })
     }
 
     fn run(&mut self) -> io::Result<()> {
-        let mut events = Events::new();
+        let mut events = Events::default();
         loop {
-            for (fd, _) in self.epoll.wait(&mut events, None)? {
+            for (token, _) in self.epoll.wait(&mut events, None)? {
+                let fd = token as RawFd;
                 if fd == self.listener.as_raw_fd() {
                     self.accept()?;
                 } else {
@@ -79,7 +82,7 @@ impl<'a> Reactor<'a> {
                 }
                 next => interest(next),
             };
-            self.epoll.add(connection.fd(), interest)?;
+            self.epoll.add(&connection.fd(), interest, connection.fd() as u64)?;
             self.connections.insert(connection);
         }
         Ok(())
@@ -93,7 +96,7 @@ impl<'a> Reactor<'a> {
                 self.worker.ended();
                 Ok(())
             }
-            Next::Writable => self.epoll.change(fd, interest(Next::Writable)),
+            Next::Writable => self.epoll.change(&fd, interest(Next::Writable), fd as u64),
             // It was watched for nothing else, but for the rare reply that did not fit.
             Next::Readable => Ok(()),
         }
@@ -101,10 +104,10 @@ impl<'a> Reactor<'a> {
 }
 
 /// Edge-triggered: a dialogue goes on until it would wait, so that it needs to hear only of what is new.
-fn interest(next: Next) -> libc::c_int {
-    libc::EPOLLET
+fn interest(next: Next) -> u32 {
+    ONLY_NEWS
         | match next {
-            Next::Writable => libc::EPOLLIN | libc::EPOLLOUT,
-            Next::Readable | Next::End => libc::EPOLLIN,
+            Next::Writable => READ | WRITE,
+            Next::Readable | Next::End => READ,
         }
 }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use super::iperf3::COOKIE;
 use super::{Common, Load, Word};
 use crate::FlowsError;
+use crate::epoll::{Epoll, Events, READ, WRITE};
 use crate::info::Info;
 use crate::result::Stall;
-use crate::sys::{self, Epoll, READ, WRITE};
+use crate::sys;
 use crate::wire::flow_header;
 
 /// Flows must have connected after this time.
@@ -94,6 +95,7 @@ pub(super) struct Worker {
     common: Arc<Common>,
     words: Sender<Word>,
     epoll: Epoll,
+    events: Events,
     share: Vec<Flow>,
     flows: Vec<Running>,
     content: Vec<u8>,
@@ -106,9 +108,10 @@ impl Worker {
         share: Vec<Flow>,
         (common, words): (Arc<Common>, Sender<Word>),
     ) -> Result<Worker, FlowsError> {
-        let epoll = Epoll::new().map_err(FlowsError::at("waiting for sockets"))?;
+        let (epoll, events) =
+            (Epoll::new().map_err(FlowsError::at("waiting for sockets"))?, Events::default());
         let content = (0..CHUNK).map(|i| (i * 31 + i / 256) as u8).collect();
-        Ok(Worker { load, greeting, common, words, epoll, share, flows: Vec::new(), content })
+        Ok(Worker { load, greeting, common, words, epoll, events, share, flows: Vec::new(), content })
     }
 
     pub(super) fn work(mut self, at_once: usize) -> Result<Vec<Done>, FlowsError> {
@@ -155,7 +158,7 @@ impl Worker {
                 );
                 return Err(FlowsError::Limit(text));
             }
-            for token in self.wait(100)? {
+            for token in self.wait(Duration::from_millis(100))? {
                 if self.established(token as usize)? {
                     pending -= 1;
                 }
@@ -163,8 +166,10 @@ impl Worker {
         }
     }
 
-    fn wait(&mut self, ms: u32) -> Result<Vec<u64>, FlowsError> {
-        self.epoll.wait(ms).map_err(FlowsError::at("waiting for sockets"))
+    /// Flows that something happened to.
+    fn wait(&mut self, timeout: Duration) -> Result<Vec<u64>, FlowsError> {
+        let found = self.epoll.wait(&mut self.events, Some(timeout));
+        Ok(found.map_err(FlowsError::at("waiting for sockets"))?.map(|(token, _)| token).collect())
     }
 
     fn begin(&mut self, flow: Flow) -> Result<(), FlowsError> {
@@ -235,8 +240,7 @@ impl Worker {
             let next_start =
                 waiting.last().map_or(deadline, |&index| start + self.flows[index].done.flow.start);
             let until = next_start.min(deadline).min(next_look);
-            let ms = until.saturating_duration_since(Instant::now()).as_millis() as u32;
-            for token in self.wait(ms)? {
+            for token in self.wait(until.saturating_duration_since(Instant::now()))? {
                 self.write(token as usize, CHUNK);
             }
         }
@@ -323,7 +327,7 @@ impl Worker {
             && Instant::now() < until
             && !self.is_stopped()
         {
-            for token in self.wait(50)? {
+            for token in self.wait(Duration::from_millis(50))? {
                 let Some(Running { stream: Some(stream), .. }) = self.flows.get_mut(token as usize) else {
                     continue;
                 };
