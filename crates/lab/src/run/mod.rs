@@ -26,7 +26,6 @@ use crate::time;
 pub(crate) mod folder;
 pub mod preflight;
 pub(crate) mod process;
-pub(crate) mod program;
 pub(crate) mod programs;
 mod resume;
 pub(crate) mod rounds;

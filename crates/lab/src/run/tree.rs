@@ -73,6 +73,53 @@ fn sum(text: &str, names: &[&str]) -> u64 {
     text.lines().filter_map(number).sum()
 }
 
+/// CPU time of a process tree.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProgramTime {
+    /// Exact.
+    pub(crate) run_ns: u64,
+    /// How that is divided.
+    system_ticks: u64,
+    user_ticks: u64,
+}
+
+impl ProgramTime {
+    /// What was used since `earlier`.
+    pub(crate) fn since(&self, earlier: &ProgramTime) -> ProgramTime {
+        let [run_ns, system_ticks, user_ticks] = [
+            (self.run_ns, earlier.run_ns),
+            (self.system_ticks, earlier.system_ticks),
+            (self.user_ticks, earlier.user_ticks),
+        ]
+        .map(|(now, before)| now.saturating_sub(before));
+        ProgramTime { run_ns, system_ticks, user_ticks }
+    }
+
+    /// The part of it in the kernel.
+    pub(crate) fn system_ns(&self) -> u64 {
+        let ticks = (self.system_ticks + self.user_ticks).max(1);
+        (self.run_ns as f64 * self.system_ticks as f64 / ticks as f64) as u64
+    }
+}
+
+/// CPU time of those that live, so far.
+pub(crate) fn time(root: u32) -> ProgramTime {
+    let mut time = ProgramTime::default();
+    for pid in processes(root) {
+        time.run_ns += process_time_ns(pid).unwrap_or(0);
+        let (user, system) = ticks(pid).unwrap_or_default();
+        (time.user_ticks, time.system_ticks) = (time.user_ticks + user, time.system_ticks + system);
+    }
+    time
+}
+
+/// Ticks of a process in user mode and in the kernel: proc(5), /proc/PID/stat, fields 14 and 15.
+fn ticks(pid: u32) -> Option<(u64, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
 /// Has it ended without having been waited for, or is it gone?
 pub(crate) fn is_zombie(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

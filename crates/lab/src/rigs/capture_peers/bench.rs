@@ -27,7 +27,8 @@ use crate::frames::mirror::{Mirror, Sent};
 use crate::rigs::capture_peers::plan::{CapturePeers, CapturePlace, Job};
 use crate::run::RunError;
 use crate::run::folder::Folder;
-use crate::run::process::{Failed, Process, ProgramTime};
+use crate::run::process::{Failed, Process};
+use crate::run::tree::ProgramTime;
 
 /// A generator that waited for due times would take the CPU from the program that shares it: it sends what has become due
 /// once in this time, and sleeps.
@@ -147,11 +148,11 @@ impl Bench {
         prepare(tool, &file).map_err(|error| Failed::Program(format!("no room for its files: {error}")))?;
         let mut command = tool.command(&self.order(job, &file));
         let cpu = self.cpu();
-        let mut process =
-            self.mirror.bed().tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
+        let process =
+            self.mirror.bed().tester().run(|| Process::start(&mut command, &[cpu], &said, journal))?;
         if let Err(why) = process.await_words(tool.ready()) {
             // It may be there still.
-            let _ = process.end(journal)?;
+            let _ = process.interrupt(journal)?;
             return Err(Failed::Program(why));
         }
         let (before, idle) = (self.sample()?, process.time());
@@ -159,7 +160,7 @@ impl Bench {
         let drain = process.await_quiet(tool.holds_back(), || control.stopped());
         let after = self.sample()?;
         let program = process.time().since(&idle);
-        let ended = if tool.ends_late() { process.kill(journal)? } else { process.end(journal)? };
+        let ended = if tool.ends_late() { process.kill(journal)? } else { process.interrupt(journal)? };
         let Sent { stream: sent, times: generator, .. } = sending?;
         let words = ended.map_err(Failed::Program)?;
         let said = tool

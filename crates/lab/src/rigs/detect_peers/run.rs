@@ -190,7 +190,7 @@ impl<'a> Contest<'a> {
         match bench.started(detector, &order, &mut self.journal) {
             Err(Failed::Run(error)) => Err(error),
             Err(Failed::Program(why)) => Ok(Some(why)),
-            Ok(process) => Ok(process.end(&mut self.journal)?.err()),
+            Ok(process) => Ok(process.interrupt(&mut self.journal)?.err()),
         }
     }
 
@@ -226,12 +226,12 @@ impl Bench {
         written.map_err(|error| Failed::Program(format!("its configuration cannot be written: {error}")))?;
         let (mut command, said) = (detector.command(order), order.folder.join("said"));
         let (bed, cpu) = (self.mirror.bed(), self.mirror.other_cpu());
-        let mut process = bed.tester().run(|| Process::start(&mut command, cpu, &said, journal))?;
+        let process = bed.tester().run(|| Process::start(&mut command, &[cpu], &said, journal))?;
         match process.await_words(detector.ready()) {
             Ok(()) => Ok(process),
             Err(why) => {
                 // It may be there still.
-                let _ = process.end(journal)?;
+                let _ = process.interrupt(journal)?;
                 Err(Failed::Program(why))
             }
         }
@@ -268,7 +268,7 @@ impl Bench {
             (sending.join().expect("it does not panic"), reported)
         });
         let ring_full = dropped()? - before;
-        let ended = process.end(journal)?;
+        let ended = process.interrupt(journal)?;
         let sent = sent?;
         ended.map_err(Failed::Program)?;
         let arrived = sent.stream.sent.saturating_sub(ring_full);

@@ -24,8 +24,7 @@ use weir_testbed::namespace::Namespace;
 use super::plan::{Fix, Fixes, LINK, State};
 use crate::run::RunError;
 use crate::run::folder::Folder;
-use crate::run::process::Failed;
-use crate::run::program::{Child, failed};
+use crate::run::process::{Failed, Process, failed};
 use crate::run::wires::{self, End, INTERVAL, Link, wire};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -160,7 +159,7 @@ impl Bench {
         let weir = std::env::current_exe().map_err(|error| failed("find this program", error))?;
         let said = |name: &str| folder.path().join(name);
         let mut server = pair.server.run(|| {
-            Child::start(command::server(&weir, &service), &self.cpus.dut, &said("server"), journal)
+            Process::start(&mut command::server(&weir, &service), &self.cpus.dut, &said("server"), journal)
         })?;
         let ready = server.await_ready(command::READY);
         let outcome = match ready {
@@ -182,7 +181,7 @@ impl Bench {
         said: &Path,
         journal: &mut Journal,
     ) -> Result<Outcome, Failed> {
-        let mut client = Child::start(command::client(weir, demand), &self.cpus.tester, said, journal)?;
+        let client = Process::start(&mut command::client(weir, demand), &self.cpus.tester, said, journal)?;
         let patience = Duration::from_secs_f64(demand.seconds) + PATIENCE;
         let line = client.await_line(command::DONE, patience, || false);
         let ended = client.end(None, journal)?;

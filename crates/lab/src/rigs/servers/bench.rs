@@ -19,8 +19,7 @@ use super::measured::Served;
 use super::plan::{Servers, Who, Work};
 use super::{counters, peer};
 use crate::run::folder::Folder;
-use crate::run::process::Failed;
-use crate::run::program::{Child, Ended, LOOK, failed};
+use crate::run::process::{Ended, Failed, LOOK, Process, failed};
 use crate::run::{RunError, tree};
 
 /// Where servers listen. Clients come from other addresses, whose ports may be the same.
@@ -43,7 +42,7 @@ pub(super) struct Bench {
 
 /// A server that accepts connections.
 struct Started {
-    child: Child,
+    child: Process,
     listening: Listening,
     counts: Option<std::path::PathBuf>,
 }
@@ -123,8 +122,9 @@ impl Bench {
     ) -> Result<Started, Failed> {
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
         let said = folder.join("server");
-        let start =
-            |command: Command, journal: &mut Journal| Child::start(command, &self.cpus.dut, &said, journal);
+        let start = |mut command: Command, journal: &mut Journal| {
+            Process::start(&mut command, &self.cpus.dut, &said, journal)
+        };
         let (ready, child) = match work.who {
             Who::Weir(architecture) => {
                 let closing = match work.mode {
@@ -173,7 +173,7 @@ impl Bench {
         let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, server.listening.port);
         let seconds = plan.seconds(work.mode).as_secs_f64();
         let threads = self.cpus.tester.len();
-        let command = match work.client {
+        let mut command = match work.client {
             Some(client) => peer::client(client, (to, work.mode), seconds),
             None => {
                 let (reply, mode, sources) = (work.reply, work.mode, plan.sources);
@@ -185,7 +185,7 @@ impl Bench {
             }
         };
         let idle = tree::memory(server.child.pid());
-        let mut client = Child::start(command, &self.cpus.tester, &folder.join("client"), journal)?;
+        let client = Process::start(&mut command, &self.cpus.tester, &folder.join("client"), journal)?;
         let (mut looks, mut held) = (Looks::default(), None);
         let patience = Duration::from_secs_f64(seconds) + PATIENCE;
         if let Mode::Hold(_) = work.mode {
@@ -269,7 +269,7 @@ fn set_limits() -> Result<(), RunError> {
 }
 
 /// Waits until there is a reply: a socket that listens may have nobody behind it yet.
-fn await_reply(child: &mut Child, at: SocketAddrV4) -> Result<String, String> {
+fn await_reply(child: &mut Process, at: SocketAddrV4) -> Result<String, String> {
     let deadline = Instant::now() + PATIENCE;
     while !has_reply(at).unwrap_or(false) {
         if child.has_ended() || Instant::now() > deadline {
