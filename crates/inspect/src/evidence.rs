@@ -28,6 +28,9 @@ pub struct Instant {
     pub connections: usize,
     /// Ids of processes and threads that the kernel gave out meanwhile, for each connection: the least of several batches.
     pub ids_per_connection: f64,
+    /// Processes and threads that the server started, for each connection, as the kernel counted them; `None` where that is not
+    /// allowed.
+    pub starts_per_connection: Option<f64>,
     /// Page faults of children that the server has waited for, for each connection: processes that it started have some.
     pub child_faults_per_connection: f64,
 }

@@ -1,9 +1,9 @@
 //! How a server is built: a process or a thread for each connection, pools of them, or event loops; found without its
-//! source and without tracing.
+//! source and without stopping it.
 //!
 //! ```text
 //! server > who listens, what its threads wait in > 0, 50, 100, 200 connections held > tasks per connection > verdict
-//!                                                \ it closes at once: process ids used up per connection /
+//!                                                \ it closes at once: tasks that it starts per connection /
 //! ```
 //! Facts come from /proc; the [verdict](decide) is a pure function of the [`Evidence`] and carries its reasons. What
 //! cannot be read is no evidence: the verdict is then less certain, or unknown.
@@ -14,6 +14,7 @@ pub mod fuzz;
 mod hold;
 mod probe;
 mod sockets;
+mod starts;
 mod tasks;
 mod verdict;
 

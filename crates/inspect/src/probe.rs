@@ -11,6 +11,7 @@ use std::time::{Duration, Instant as Moment};
 use crate::evidence::{Evidence, Instant, Outside, Step};
 use crate::hold::{self, Held};
 use crate::sockets;
+use crate::starts::Starts;
 use crate::tasks::{Tasks, Wait, pids, socket_inodes};
 use crate::verdict::{Verdict, from_greetings};
 
@@ -236,7 +237,8 @@ impl Probe<'_> {
 
     /// So many connections, one after another, to a server that closes them.
     fn instant(&self, connections: usize) -> Instant {
-        let faults = self.tasks().child_faults();
+        let tasks = self.tasks();
+        let (faults, starts) = (tasks.child_faults(), Starts::of(&tasks.thread_ids()));
         let (mut answered, mut least) = (0, f64::INFINITY);
         // What others on this machine start meanwhile only adds to a batch.
         for _ in 0..connections.div_ceil(BATCH) {
@@ -253,6 +255,7 @@ impl Probe<'_> {
         Instant {
             connections: answered,
             ids_per_connection: if answered > 0 { least } else { 0.0 },
+            starts_per_connection: starts.map(|mut starts| starts.count() as f64 / answered.max(1) as f64),
             child_faults_per_connection: faults as f64 / answered.max(1) as f64,
         }
     }

@@ -100,6 +100,12 @@ impl Tasks {
         Tasks(all)
     }
 
+    /// Of all threads of all processes.
+    pub(crate) fn thread_ids(&self) -> Vec<u32> {
+        let of = |pid: &u32| numbers(&format!("/proc/{pid}/task"));
+        self.0.keys().flat_map(of).collect()
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.0.values().map(|process| process.waits.len()).sum()
     }
@@ -138,7 +144,12 @@ impl Tasks {
 
 /// Processes of this pid namespace.
 pub(crate) fn pids() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    numbers("/proc")
+}
+
+/// Entries of a folder that are numbers.
+fn numbers(folder: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 

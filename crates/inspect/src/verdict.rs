@@ -102,7 +102,7 @@ const NONE: f64 = 0.05;
 /// How the server is built, by what was seen of it on this machine.
 pub fn decide(evidence: &Evidence) -> Verdict {
     match (&evidence.instant, evidence.steps.last()) {
-        (Some(instant), _) => by_ids(&evidence.idle, instant),
+        (Some(instant), _) => by_starts(&evidence.idle, instant),
         (None, Some(last)) if last.accepted > 0 => by_slope(evidence, last),
         _ => Verdict {
             architecture: Architecture::Unknown,
@@ -112,6 +112,10 @@ pub fn decide(evidence: &Evidence) -> Verdict {
             ],
         },
     }
+}
+
+fn several(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// Connections stay open: how many tasks are there for each?
@@ -126,8 +130,12 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         after.threads.saturating_sub(idle.threads) as f64 / grown
     });
     let counted = format!(
-        "With {} connections held there are {} processes and {} threads, {} and {} without.",
-        last.accepted, last.processes, last.threads, idle.processes, idle.threads
+        "With {} connections held it has {} and {}, {} and {} without.",
+        last.accepted,
+        several(last.processes, "process", "processes"),
+        several(last.threads, "thread", "threads"),
+        idle.processes,
+        idle.threads
     );
     let after = format!("{:.0} % of what was added stays when they are closed.", stay * 100.0);
     let waiting = waiting_for_it(last);
@@ -212,14 +220,23 @@ fn mechanism(idle: &Idle, loops: usize) -> Option<(Mechanism, usize, bool)> {
     seen.map(|(by, loops)| (by, loops, true)).or(held.map(|(by, loops)| (by, loops, false)))
 }
 
-/// Connections end at once: process ids say whether each had a task of its own.
-fn by_ids(idle: &Idle, instant: &Instant) -> Verdict {
-    let ids = format!(
-        "{} connections used up {:.2} process ids each.",
-        instant.connections, instant.ids_per_connection
-    );
+/// Connections end at once: what the server starts, or process ids, say whether each had a task of its own.
+fn by_starts(idle: &Idle, instant: &Instant) -> Verdict {
+    let (each, ids) = match instant.starts_per_connection {
+        Some(each) => (
+            each,
+            format!(
+                "For each of {} connections it started {each:.2} processes or threads, by the kernel's count.",
+                instant.connections
+            ),
+        ),
+        None => {
+            let each = instant.ids_per_connection;
+            (each, format!("{} connections used up {each:.2} process ids each.", instant.connections))
+        }
+    };
     let threads = |wait| idle.waits.get(&wait).copied().unwrap_or(0);
-    if instant.ids_per_connection >= ONE_EACH {
+    if each >= ONE_EACH {
         let faults = instant.child_faults_per_connection;
         let children =
             format!("Children that it waited for had {faults:.0} page faults for each connection.");
@@ -415,15 +432,23 @@ mod tests {
 
     #[test]
     fn servers_that_close_at_once() {
-        let of = |idle: Idle, ids, faults| {
-            let instant =
-                Instant { connections: 200, ids_per_connection: ids, child_faults_per_connection: faults };
+        let counted = |idle: Idle, ids, starts, faults| {
+            let instant = Instant {
+                connections: 200,
+                ids_per_connection: ids,
+                starts_per_connection: starts,
+                child_faults_per_connection: faults,
+            };
             decide(&Evidence { idle, steps: Vec::new(), after: None, instant: Some(instant) }).architecture
         };
+        let of = |idle, ids, faults| counted(idle, ids, None, faults);
         let one = || idle(1, 1, &[(Wait::Accept, 1)]);
         assert_eq!(of(one(), 1.0, 90.0), Architecture::ProcessPerConnection);
         assert_eq!(of(one(), 1.0, 0.0), Architecture::ThreadPerConnection);
         assert_eq!(of(one(), 0.01, 0.0), Architecture::Iterative);
+        // The kernel's count decides where there is one: others on the machine use up ids, too.
+        assert_eq!(counted(one(), 3.0, Some(0.0), 0.0), Architecture::Iterative);
+        assert_eq!(counted(one(), 3.0, Some(1.0), 90.0), Architecture::ProcessPerConnection);
         let prefork = idle(9, 9, &[(Wait::Accept, 8), (Wait::Child, 1)]);
         assert_eq!(of(prefork, 0.0, 0.0), Architecture::Prefork { workers: 8 });
         let expected = Architecture::EventLoop { by: Mechanism::Epoll, loops: 1 };
