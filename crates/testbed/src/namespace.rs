@@ -189,7 +189,11 @@ impl Drop for Shared {
 /// Moves the calling thread into new namespaces.
 fn enter_new() -> Result<Entered> {
     sys::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS).map_err(Error::NoNamespace)?;
-    let fresh_sysfs = mount_sysfs().is_ok();
+    let own_mounts = own_mounts().is_ok();
+    let fresh_sysfs = own_mounts && mount_sysfs().is_ok();
+    if own_mounts {
+        mount_proc_if_read_only();
+    }
     let net =
         std::fs::File::open("/proc/thread-self/ns/net").map_err(Error::os("/proc/thread-self/ns/net"))?;
     let mut rtnl = Rtnl::open()?;
@@ -198,11 +202,25 @@ fn enter_new() -> Result<Entered> {
     Ok(Entered { net: net.into(), fresh_sysfs })
 }
 
-/// A /sys that shows the devices of this thread's network namespace, seen by this thread's children only.
+/// What is mounted from now on is seen by this thread's children only.
+fn own_mounts() -> io::Result<()> {
+    sys::mount(Path::new("none"), Path::new("/"), "none", libc::MS_REC | libc::MS_PRIVATE)
+}
+
+const NO_PROGRAMS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+
+/// A /sys that shows the devices of this thread's network namespace.
 fn mount_sysfs() -> io::Result<()> {
-    let none = Path::new("none");
-    sys::mount(none, Path::new("/"), "none", libc::MS_REC | libc::MS_PRIVATE)?;
-    sys::mount(none, Path::new("/sys"), "sysfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
+    sys::mount(Path::new("none"), Path::new("/sys"), "sysfs", NO_PROGRAMS)
+}
+
+/// The settings of this thread's network namespace, where those of a container are read-only. If it fails, whoever writes a setting
+/// says so.
+fn mount_proc_if_read_only() {
+    let setting = std::fs::OpenOptions::new().write(true).open("/proc/sys/net/ipv4/ip_forward");
+    if setting.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem) {
+        let _ = sys::mount(Path::new("none"), Path::new("/proc"), "proc", NO_PROGRAMS);
+    }
 }
 
 #[cfg(test)]
@@ -228,6 +246,21 @@ mod tests {
         });
         assert_eq!(entered.unwrap().unwrap().unwrap(), inner);
         assert_eq!(ns.run(|| ns.run(|| 7)), 7, "nested calls run in place");
+    }
+
+    /// As in a container, whose /proc/sys is mounted on itself, without the right to write.
+    #[test]
+    fn settings_can_be_written_where_those_of_the_machine_cannot() {
+        need_root!();
+        let (container, sysctls) = (Namespace::new().unwrap(), Path::new("/proc/sys"));
+        container.run(|| {
+            sys::mount(sysctls, sysctls, "none", libc::MS_BIND).unwrap();
+            let flags = libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY;
+            sys::mount(sysctls, sysctls, "none", flags).unwrap();
+            let write = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+            assert_eq!(write().unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+            Namespace::new().unwrap().run(write).unwrap();
+        });
     }
 
     #[test]
