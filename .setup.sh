@@ -75,11 +75,11 @@ install_off() {
 }
 
 # need_peers FILE: programs by others, a line each: program, package, services that stay off. It goes on without those that
-# cannot be had.
+# cannot be had, and without those that are no Debian package (cargo:NAME).
 need_peers() {
     local program package services missing=()
     while read -r program package services; do
-        if [[ $program == \#* ]] || have "$program"; then
+        if [[ $program == \#* || $package == cargo:* ]] || have "$program"; then
             continue
         elif [ -n "$services" ]; then
             # shellcheck disable=SC2086 # several words are several services

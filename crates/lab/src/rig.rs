@@ -49,7 +49,8 @@ pub trait Rig: Sync {
     }
 }
 
-/// Programs by somebody else, a line each: program, Debian package, services.
+/// Programs by somebody else, a line each: program, Debian package, services. In place of a package, `cargo:NAME` says that Debian
+/// has none, and that cargo installs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Programs(pub(crate) &'static str);
 
@@ -70,6 +71,16 @@ impl Programs {
     /// The Debian package that has one of them.
     pub(crate) fn package(self, program: &str) -> &'static str {
         self.lines().find(|(name, _)| *name == program).map_or("", |(_, package)| package)
+    }
+
+    /// Where one of them is to be had.
+    pub(crate) fn source(self, program: &str) -> String {
+        match self.package(program) {
+            package if package.starts_with("cargo:") => {
+                format!("no Debian package: cargo install {}", package.trim_start_matches("cargo:"))
+            }
+            package => format!("Debian package {package}"),
+        }
     }
 }
 

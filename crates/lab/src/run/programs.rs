@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 
 use crate::rig::Programs;
 
-/// Where programs are looked for; users often lack the last two.
+/// Where programs are looked for; users often lack the last ones.
 pub(crate) fn path() -> String {
-    std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
+    let [path, home] = ["PATH", "HOME"].map(|name| std::env::var(name).unwrap_or_default());
+    format!("{path}:/usr/sbin:/sbin:{home}/.cargo/bin")
 }
 
 /// Why a program cannot take part, if it is not here.
 pub(crate) fn missing(program: &str, list: Programs) -> Option<String> {
-    let package = list.package(program);
-    (!is_installed(program, &path())).then(|| format!("it is not installed (Debian package {package})"))
+    (!is_installed(program, &path())).then(|| format!("it is not installed ({})", list.source(program)))
 }
 
 fn is_installed(program: &str, path: &str) -> bool {
@@ -52,8 +52,13 @@ fn first_version(text: &str) -> Option<String> {
 /// Why weir's own part cannot be started, if this is another program that uses its library.
 pub(crate) fn not_weir() -> Option<String> {
     let own = std::env::current_exe().ok();
-    let name = own.as_deref().and_then(Path::file_name);
-    (name != Some("weir".as_ref())).then(|| "this program is not weir".into())
+    let name = own.as_deref().and_then(Path::file_name).unwrap_or_default();
+    (name != "weir").then(|| {
+        format!(
+            "this program is called {}, and starts others of its kind only as weir",
+            name.to_string_lossy()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -76,8 +81,10 @@ mod tests {
     #[test]
     fn what_is_not_here_says_how_to_get_it() {
         assert!(is_installed("sh", "/nowhere:/bin") && !is_installed("sh", "/nowhere"));
-        let list = Programs("sh dash\nno-such-program it\n");
+        let list = Programs("sh dash\nno-such-program it\nno-such-crate cargo:crate\n");
         assert_eq!(missing("sh", list), None);
+        let crates = missing("no-such-crate", list).unwrap();
+        assert!(crates.contains("(no Debian package: cargo install crate)"), "{crates}");
         assert!(missing("no-such-program", list).unwrap().contains("(Debian package it)"));
         assert_eq!(version("no-such-program", list), "unknown");
     }

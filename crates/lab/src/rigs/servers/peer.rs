@@ -9,6 +9,7 @@ use std::process::Command;
 use weir_apps::client::{Mode, Outcome, Percentiles};
 
 use super::plan::{ClientPeer, Peer};
+use crate::run::programs;
 
 /// What a server is to do.
 pub(super) struct Order<'a> {
@@ -38,10 +39,9 @@ pub(super) fn server(peer: Peer, order: &Order<'_>) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Of users' paths /usr/sbin is often missing.
 fn program(name: &str) -> Command {
     let mut command = Command::new(name);
-    command.env("PATH", std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin");
+    command.env("PATH", programs::path());
     command
 }
 
@@ -74,51 +74,94 @@ fn haproxy(order: &Order<'_>) -> String {
     )
 }
 
-/// The command of a client; it counts whole seconds.
+/// The command of a client; wrk counts whole seconds.
 pub(super) fn client(peer: ClientPeer, (to, mode): (SocketAddrV4, Mode), seconds: f64) -> Command {
-    let ClientPeer::Wrk = peer;
-    let (Mode::Closed(connections), seconds) = (mode, seconds.ceil().max(1.0)) else {
+    let Mode::Closed(connections) = mode else {
         unreachable!("plans give it closed loops only");
     };
-    let mut command = program(peer.name());
-    command.args(["-t", "1", "--latency", "-H", "Connection: close"]);
-    command.arg("-c").arg(connections.to_string()).arg("-d").arg(format!("{seconds}s"));
+    let (mut command, connections) = (program(peer.name()), connections.to_string());
+    match peer {
+        ClientPeer::Wrk => {
+            command.args(["-t", "1", "--latency", "-H", "Connection: close", "-c", &connections]);
+            command.arg("-d").arg(format!("{}s", seconds.ceil().max(1.0)));
+        }
+        ClientPeer::Oha => {
+            command.args(["--no-tui", "--disable-keepalive", "--output-format", "json", "-c", &connections]);
+            command.arg("-z").arg(format!("{:.0}ms", seconds * 1e3));
+        }
+    }
     command.arg(format!("http://{to}/"));
     command
 }
 
 /// What a client has said, as an outcome of ours.
 pub(super) fn outcome(peer: ClientPeer, said: &str) -> Result<Outcome, String> {
-    let ClientPeer::Wrk = peer;
-    let after = |word: &str| said.lines().find_map(|line| line.trim().strip_prefix(word)).map(str::trim);
-    let missing = |what: &str| format!("it has not said {what}: {}", said.lines().last().unwrap_or_default());
-    let rate: f64 = after("Requests/sec:").and_then(|n| n.parse().ok()).ok_or_else(|| missing("a rate"))?;
-    // `12345 requests in 1.02s, 2.00MB read`
-    let total = said.lines().find(|line| line.contains(" requests in ")).ok_or_else(|| missing("a sum"))?;
-    let answered: u64 = total.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
-    let time = |word| after(word).and_then(duration_ns).unwrap_or(0);
-    let latency = Percentiles {
-        count: answered,
-        p50: time("50%"),
-        p90: time("90%"),
-        p99: time("99%"),
-        ..Percentiles::default()
+    let found = match peer {
+        ClientPeer::Wrk => wrk(said),
+        ClientPeer::Oha => oha(said),
     };
+    found.ok_or_else(|| {
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        format!("it has not said a rate and a sum: {last}")
+    })
+}
+
+/// So many answers at this rate.
+fn counted(answered: u64, per_s: f64, latency: Percentiles, failed: Vec<(String, u64)>) -> Outcome {
+    let window_s = if per_s > 0.0 { answered as f64 / per_s } else { 0.0 };
+    Outcome {
+        begun: answered,
+        answered,
+        in_window: answered,
+        window_s,
+        worked_s: window_s,
+        latency: Percentiles { count: answered, ..latency },
+        failed: failed.into_iter().filter(|(_, n)| *n > 0).collect(),
+        ..Outcome::default()
+    }
+}
+
+fn wrk(said: &str) -> Option<Outcome> {
+    let after = |word: &str| said.lines().find_map(|line| line.trim().strip_prefix(word)).map(str::trim);
+    let rate: f64 = after("Requests/sec:")?.parse().ok()?;
+    // `12345 requests in 1.02s, 2.00MB read`
+    let total = said.lines().find(|line| line.contains(" requests in "))?;
+    let answered: u64 = total.split_whitespace().next()?.parse().ok()?;
+    let time = |word| after(word).and_then(duration_ns).unwrap_or(0);
+    let latency =
+        Percentiles { p50: time("50%"), p90: time("90%"), p99: time("99%"), ..Percentiles::default() };
     let errors = after("Socket errors:").into_iter().flat_map(|line| line.split(", "));
     let failed = errors.filter_map(|error| {
         let (name, n) = error.split_once(' ')?;
         Some((name.to_string(), n.parse().ok()?))
     });
-    Ok(Outcome {
-        begun: answered,
-        answered,
-        in_window: answered,
-        window_s: if rate > 0.0 { answered as f64 / rate } else { 0.0 },
-        worked_s: if rate > 0.0 { answered as f64 / rate } else { 0.0 },
-        latency,
-        failed: failed.filter(|(_, n)| *n > 0).collect(),
-        ..Outcome::default()
-    })
+    Some(counted(answered, rate, latency, failed.collect()))
+}
+
+/// Its rate counts requests that failed, too.
+fn oha(said: &str) -> Option<Outcome> {
+    // A note may stand before it.
+    let found: serde_json::Value = serde_json::from_str(said.get(said.find('{')?..)?).ok()?;
+    let numbers = |name: &str| {
+        let map = found[name].as_object().into_iter().flatten();
+        map.filter_map(|(key, n)| Some((key.clone(), n.as_u64()?))).collect::<Vec<_>>()
+    };
+    let answered = numbers("statusCodeDistribution").iter().map(|(_, n)| n).sum::<u64>();
+    let total_s = found["summary"]["total"].as_f64()?;
+    let ns = |value: &serde_json::Value| (value.as_f64().unwrap_or(0.0) * 1e9) as u64;
+    let at = |name: &str| ns(&found["latencyPercentiles"][name]);
+    let latency = Percentiles {
+        mean: ns(&found["summary"]["average"]),
+        p50: at("p50"),
+        p90: at("p90"),
+        p99: at("p99"),
+        p999: at("p99.9"),
+        max: ns(&found["summary"]["slowest"]),
+        ..Percentiles::default()
+    };
+    // What was under way at the end is no failure.
+    let failed = numbers("errorDistribution").into_iter().filter(|(why, _)| !why.contains("deadline"));
+    Some(counted(answered, answered as f64 / total_s.max(1e-9), latency, failed.collect()))
 }
 
 /// `1.23ms`, `45.00us`, `1.02s`.
@@ -156,5 +199,20 @@ mod tests {
         assert!(
             super::outcome(ClientPeer::Wrk, "unable to connect\n").unwrap_err().contains("unable to connect")
         );
+    }
+
+    #[test]
+    fn what_oha_says_is_read() {
+        let said = r#"{"summary": {"successRate": 1.0, "total": 0.5, "slowest": 0.02, "fastest": 0.0001, "average": 0.002,
+            "requestsPerSec": 2100.0}, "latencyPercentiles": {"p50": 0.0015, "p90": 0.003, "p99": 0.01, "p99.9": 0.015},
+            "statusCodeDistribution": {"200": 1000}, "errorDistribution": {"aborted due to deadline": 50,
+            "connection reset": 3}}"#;
+        let outcome = outcome(ClientPeer::Oha, said).unwrap();
+        assert_eq!((outcome.answered, outcome.window_s, outcome.latency.count), (1000, 0.5, 1000));
+        let Percentiles { mean, p50, p99, p999, max, .. } = outcome.latency;
+        assert_eq!([mean, p50, p99, p999, max], [2_000_000, 1_500_000, 10_000_000, 15_000_000, 20_000_000]);
+        assert_eq!(outcome.failed.into_iter().collect::<Vec<_>>(), [("connection reset".to_string(), 3)]);
+        let error = super::outcome(ClientPeer::Oha, "error: Connection refused\n").unwrap_err();
+        assert!(error.contains("Connection refused"), "{error}");
     }
 }

@@ -60,10 +60,12 @@ impl Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientPeer {
     Wrk,
+    Oha,
 }
 
 impl ClientPeer {
-    pub(super) const ALL: [(ClientPeer, &'static str); 1] = [(ClientPeer::Wrk, "wrk")];
+    pub(super) const ALL: [(ClientPeer, &'static str); 2] =
+        [(ClientPeer::Wrk, "wrk"), (ClientPeer::Oha, "oha")];
 
     pub(super) fn name(self) -> &'static str {
         ClientPeer::ALL.iter().find(|(peer, _)| *peer == self).expect("every peer is in ALL").1

@@ -25,7 +25,7 @@ const METHOD: &str = "Each trial has a namespace, a server and a client of its o
     due, and none is left out. Open at the server: accepted and not ended, looked at every 5 ms. Limit: the side that used 90 % \
     of its CPUs; \"none of them\" means that each waited for the other. The server closes first. Memory: \
     pages (shared ones in equal parts), tables that map them and kernel stacks, without sockets. fork-exec starts weir itself, a large program. \
-    wrk counts its own requests and has no warm-up.";
+    wrk and oha count their own requests and have no warm-up.";
 
 /// A point with its trials that can be believed.
 pub(super) struct Placed<'a> {
