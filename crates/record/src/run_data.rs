@@ -17,9 +17,15 @@ pub struct RunData {
 }
 
 impl RunData {
-    /// Does the run say anything? Each point that was measured needs a valid trial (repeated ones do not matter), and where
-    /// rates were searched for, one must have been found.
+    /// Does the run say anything? Each point that was measured needs a valid trial (repeated ones do not matter), where
+    /// rates were searched for, one must have been found, and not all may have been left out.
     pub fn is_believable(&self) -> bool {
+        let is_left_out = |point: &PointData| {
+            point.trials.is_empty() && point.point.result.as_ref().is_some_and(|r| r.search == "left out")
+        };
+        if !self.points.is_empty() && self.points.iter().all(is_left_out) {
+            return false;
+        }
         let says_something = |point: &PointData| point.trials.is_empty() || point.valid().next().is_some();
         let mut goals = self.points.iter().filter(|p| !p.is_ceiling()).flat_map(PointData::goals).peekable();
         let finds = goals.peek().is_none() || goals.any(|goal| goal.fps_median.is_some());
@@ -281,6 +287,7 @@ fn percentile(buckets: &[(u64, u64)], share: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::PointResult;
 
     fn stream(buckets: &[(u64, u64)], p50_ns: u64, max_ns: u64) -> Stream {
         let count = buckets.iter().map(|(_, n)| n).sum::<u64>().max(1);
@@ -312,6 +319,15 @@ mod tests {
         assert!(!data.is_believable());
         let mut data = crate::fixture::quick();
         data.points[0].trials.iter_mut().for_each(|trial| trial.verdict = Verdict::Invalid);
+        assert!(!data.is_believable());
+        let mut data = crate::fixture::quick();
+        let leave_out = |point: &mut PointData| {
+            point.trials.clear();
+            point.point.result = Some(PointResult { search: "left out".into(), ..PointResult::default() });
+        };
+        leave_out(&mut data.points[0]);
+        assert!(data.is_believable(), "others were measured");
+        data.points.iter_mut().for_each(leave_out);
         assert!(!data.is_believable());
     }
 
