@@ -18,6 +18,7 @@ const OTHERS: &[&str] = &[
     "kubectl",
     "mkdir",
     "mount",
+    "packaging/container",
     "packaging/deb",
     "sbatch",
     "seq",

@@ -56,13 +56,13 @@ Examples:
   weir doctor --for servers --fix --only net.core.somaxconn
   weir doctor --undo
 
-Without --for: what can be measured here. Each line is ok, weaker (measures, but less well) or missing, with the remedy.
+Without --for: what can be measured here. Each line is ok, weaker (measures, but less well) or missing, with the remedy. \
 The exit code is 0 if the plan quick can run here, and 1 if not.
 
-With --for: what the machine will do under a load, as the settings of its kernel and NICs have it. Each line says what
-happens above the ceiling: stops (nothing works), loses (what is above is refused or lost), slows; then the part of the
-load that fits, the setting and its value, and the value that the load needs. Parts of what slows are estimates. The
-exit code is 0 if the load fits, and 1 if not. --fix shows the commands and asks before anything is changed; values before
+With --for: what the machine will do under a load, as the settings of its kernel and NICs have it. Each line says what \
+happens above the ceiling: stops (nothing works), loses (what is above is refused or lost), slows; then the part of the \
+load that fits, the setting and its value, and the value that the load needs. Parts of what slows are estimates. The \
+exit code is 0 if the load fits, and 1 if not. --fix shows the commands and asks before anything is changed; values before \
 are kept in $XDG_STATE_HOME/weir/doctor-undo.json until --undo.")]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -120,9 +120,9 @@ Examples:
   weir inspect 4711
   weir inspect 127.0.0.1:25 --json
 
-TARGET is a process id, the name of a running program, or HOST:PORT. The server gets connections that say nothing, held at the
-same time, and its processes and threads are counted: inspect only servers that you may load so. One that is on this machine
-should be inspected by root, or by its own user: what its threads wait in cannot be seen by others. Of a server elsewhere
+TARGET is a process id, the name of a running program, or HOST:PORT. The server gets connections that say nothing, held at the \
+same time, and its processes and threads are counted: inspect only servers that you may load so. One that is on this machine \
+should be inspected by root, or by its own user: what its threads wait in cannot be seen by others. Of a server elsewhere \
 only a limit shows.
 The exit code is 0 with a verdict, and 1 if the evidence does not say.")]
 pub(crate) struct Inspect {
@@ -149,7 +149,7 @@ Examples:
   weir check --fault latency                only the latency through a device that adds a known delay
   weir check --capture --frames 5M          does weir capture account for every frame, on each method?
 
-Trials that the machine disturbed are repeated and counted. The exit code is 0 if each fault was named and nothing
+Trials that the machine disturbed are repeated and counted. The exit code is 0 if each fault was named and nothing \
 else, 1 if not, and 3 if the machine disturbed every trial of one.")]
 pub(crate) struct Check {
     /// How often each fault is planted

@@ -18,14 +18,15 @@ const PORT: u16 = 25;
 const LONGEST: usize = 254;
 
 /// `weir mail`.
+// clap takes the letter n in braces for a new line; with a reset of colours in between, it does not.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   weir mail --to 192.0.2.1 --owner-agrees --from me@example.org --rcpt test@example.net
   weir mail --to 192.0.2.1:2525 --owner-agrees --from me@example.org --rcpt test@example.net --message 4096 --rate max
-  weir mail --to 192.0.2.1 --owner-agrees --from me@example.org --rcpt t{n}@example.net --recipients 10000 --log outcomes
+  weir mail --to 192.0.2.1 --owner-agrees --from me@example.org --rcpt t{\u{1b}[0mn}@example.net --recipients 10000 --log outcomes
 
-Without --message every step is taken but the message itself: RSET in place of DATA, so that nobody receives anything. The exit
+Without --message every step is taken but the message itself: RSET in place of DATA, so that nobody receives anything. The exit \
 code is 0 if the server took all, and 3 if not. Ctrl-C ends the delivery when the transactions that have begun are complete.")]
 pub(crate) struct Mail {
     /// The server: HOST or HOST:PORT
@@ -37,8 +38,7 @@ pub(crate) struct Mail {
     /// Sender of the messages
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     from: String,
-    /// Recipient, with the number of each for {n}
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, help = "Recipient, with the number of each for {\u{1b}[0mn}")]
     rcpt: String,
     /// Number of recipients
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -176,6 +176,13 @@ mod tests {
             assert!(address(text).unwrap_err().contains("is no address"), "{text}");
         }
         assert!(helo("a\nb").is_err());
+    }
+
+    #[test]
+    fn the_help_shows_how_recipients_are_numbered() {
+        let help = Mail::augment_args(clap::Command::new("mail")).render_long_help().to_string();
+        assert!(help.contains("--rcpt t{n}@example.net"), "{help}");
+        assert!(help.contains("number of each for {n}"), "{help}");
     }
 
     #[test]
