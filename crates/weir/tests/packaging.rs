@@ -21,8 +21,8 @@ fn read(name: &str) -> String {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Folder {
-        let folder = std::env::temp_dir().join(format!("weir-packaging-{}", std::process::id()));
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("weir-packaging-{name}-{}", std::process::id()));
         fs::create_dir(&folder).expect("a temporary folder");
         Folder(folder)
     }
@@ -40,7 +40,7 @@ fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
     if !Command::new("dpkg-deb").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return println!("skipped: no dpkg-deb");
     }
-    let folder = Folder::new();
+    let folder = Folder::new("deb");
     let mut command = Command::new(root().join("packaging/deb"));
     command.args(["-b", env!("CARGO_BIN_EXE_weir"), "-o"]).arg(&folder.0);
     // What is prepared goes there, too. A test program is large: it is not compressed.
@@ -67,7 +67,7 @@ fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
     assert!(list.lines().all(|line| line.contains(" root/root ")), "{list}");
     let control = watchdog::output(Command::new("dpkg-deb").args(["-f", &said])).expect("dpkg-deb");
     let control = String::from_utf8_lossy(&control.stdout).into_owned();
-    for field in [concat!("Version: ", env!("CARGO_PKG_VERSION")), "Depends: libc6", "Package: weir"] {
+    for field in [concat!("Version: ", env!("CARGO_PKG_VERSION")), "Depends: libc6 (>= 2.", "Package: weir"] {
         assert!(control.contains(field), "{control}");
     }
 }
@@ -105,16 +105,29 @@ fn the_dashboard_asks_only_for_metrics_that_there_are() {
     }
 }
 
+/// The image from the package, on a base of Debian's packages, and quick in it: frames by the XDP tester, with the capabilities that
+/// the Containerfile names.
 #[test]
-fn the_container_has_what_a_build_and_a_run_need() {
-    let (file, setup) = (read("packaging/Containerfile"), read(".setup.sh"));
-    for package in ["libelf-dev", "zlib1g-dev", "libpcap-dev", "pkg-config", "nftables"] {
-        assert!(setup.contains(package) && file.contains(package), "{package}");
-    }
-    let rust = read("Cargo.toml");
-    let version = rust.lines().find_map(|line| line.strip_prefix("rust-version = ")).expect("a version");
-    assert!(file.contains(&format!("rust:{}-", version.trim_matches('"'))), "the Rust of the build");
-    for capability in ["SYS_ADMIN", "NET_ADMIN", "NET_RAW"] {
-        assert!(file.contains(capability), "{capability}");
-    }
+fn quick_measures_in_a_container() {
+    let Some(base) = base_image() else {
+        return println!("skipped: no podman with a base image: packaging/container -f debian makes one");
+    };
+    let mut command = Command::new(root().join("packaging/container"));
+    command
+        .args(["-b", env!("CARGO_BIN_EXE_weir"), "-n", "weir-test", "-f", &base, "-t"])
+        .env("DPKG_DEB_COMPRESSOR_TYPE", "none");
+    let folder = Folder::new("container");
+    let output = watchdog::output(command.env("CARGO_TARGET_DIR", &folder.0)).expect("it starts");
+    let _ = Command::new("podman").args(["rmi", "-f", "weir-test"]).output();
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success() && said.contains("by the XDP tester"), "{said}");
+}
+
+/// The base of Debian's packages, if it is here already: tests fetch nothing.
+fn base_image() -> Option<String> {
+    let list =
+        Command::new("podman").args(["images", "--format", "{{.Repository}}:{{.Tag}}"]).output().ok()?;
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    list.lines().find(|name| name.contains("/weir-base:")).map(str::to_string)
 }
