@@ -394,10 +394,25 @@ pub(crate) fn drop_pages(of: &File) -> io::Result<()> {
     }
 }
 
-/// Has the kernel the first page of a file? By a read that does not wait (preadv2(2)).
-pub(crate) fn is_cached(file: &File) -> bool {
-    let mut byte = [0_u8; 1];
-    let into = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    // SAFETY: the buffer and what describes it outlive the call.
-    unsafe { libc::preadv2(file.as_raw_fd(), &raw const into, 1, 0, libc::RWF_NOWAIT) > 0 }
+/// Has the kernel the first page of a file? By mincore(2), which asks for no page: a read that does not wait (RWF_NOWAIT) has the page
+/// fetched.
+///
+/// # Errors
+/// The file cannot be mapped; it is empty.
+pub(crate) fn is_cached(file: &File) -> io::Result<bool> {
+    const ONE: usize = 1;
+    let mut is_there = 0_u8;
+    // SAFETY: a new mapping at an address that the kernel chooses, which nobody reads; it has one page, for which mincore writes one
+    // byte; it is unmapped at once.
+    unsafe {
+        let at =
+            libc::mmap(std::ptr::null_mut(), ONE, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let result = check(libc::mincore(at, ONE, &raw mut is_there));
+        libc::munmap(at, ONE);
+        result?;
+    }
+    Ok(is_there & 1 != 0)
 }

@@ -20,10 +20,7 @@ impl RunData {
     /// Does the run say anything? Each point that was measured needs a valid trial (repeated ones do not matter), where
     /// rates were searched for, one must have been found, and not all may have been left out.
     pub fn is_believable(&self) -> bool {
-        let is_left_out = |point: &PointData| {
-            point.trials.is_empty() && point.point.result.as_ref().is_some_and(|r| r.search == "left out")
-        };
-        if !self.points.is_empty() && self.points.iter().all(is_left_out) {
+        if !self.points.is_empty() && self.points.iter().all(PointData::is_left_out) {
             return false;
         }
         let says_something = |point: &PointData| point.trials.is_empty() || point.valid().next().is_some();
@@ -100,6 +97,11 @@ impl Measures {
 }
 
 impl PointData {
+    /// Could it not be measured here? Its notes say why.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.trials.is_empty() && self.point.result.as_ref().is_some_and(|r| r.search == "left out")
+    }
+
     /// The value of a setting; records of 0.1 have a capture method as `rung`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         let is = |n: &str| n == name || (name == "method" && n == "rung");

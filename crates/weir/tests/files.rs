@@ -31,7 +31,8 @@ fn is_empty(folder: &Path) -> bool {
 fn files_are_made_on_each_file_system_and_gone() {
     let home = Home::new(&[]);
     fs::create_dir(home.path("files")).unwrap();
-    let systems = if is_root() { "file_system=[given,tmpfs,ext4,f2fs]" } else { "file_system=[given,tmpfs]" };
+    let systems =
+        if is_root() { "file_system=[given,tmpfs,ext4,xfs,btrfs,f2fs]" } else { "file_system=[given,tmpfs]" };
     let (code, said) = run(&home, &[systems, "durability=[none,fsync]", "workers=2"]);
     // What a file system cannot do is a trial that is none.
     assert!(matches!(code, Some(0 | 3)), "{said}");

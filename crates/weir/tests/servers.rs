@@ -25,7 +25,11 @@ fn each_server_is_loaded_in_each_way() {
 
     let data = home.record();
     let points = data["points"].as_array().unwrap();
-    assert_eq!(points.len(), 4 * 3 + 6 * 2 + 2, "ours by three loads, all by two, wrk with two servers");
+    assert_eq!(
+        points.len(),
+        4 * 3 + 6 * 2 + 4,
+        "ours by three loads, all by two, wrk and oha with two servers"
+    );
     for point in points {
         let (point, trials) = (&point["point"], point["trials"].as_array().unwrap());
         let name = format!("{}", point["settings"]);

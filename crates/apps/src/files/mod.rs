@@ -235,7 +235,7 @@ fn in_order(task: &Task) -> Vec<u32> {
 fn forget(shared: &Shared<'_>, file: u32) -> io::Result<bool> {
     let file = File::open(shared.path(file))?;
     sys::drop_pages(&file)?;
-    Ok(sys::is_cached(&file))
+    sys::is_cached(&file)
 }
 
 /// All workers from the first to the last file.

@@ -115,3 +115,42 @@ fn files_differ_and_the_order_of_reading_follows_from_the_seed() {
     sorted.sort_unstable();
     assert!(sorted == (0..30).collect::<Vec<_>>() && sorted != order);
 }
+
+/// Whoever asks whether a file is cached must not have it fetched: the cold reading would be a warm one.
+#[test]
+fn asking_for_a_file_does_not_fetch_it() {
+    let made = |folder: &Path| {
+        let path = folder.join("file");
+        fs::write(&path, [7; 8192]).unwrap();
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        assert!(sys::is_cached(&file).unwrap());
+        sys::drop_pages(&file).unwrap();
+        (path, file)
+    };
+    let within = within();
+    let (path, file) = made(&within.0);
+    if sys::is_cached(&file).unwrap() {
+        return println!("skipped: {} is memory", within.0.display());
+    }
+    let is_cached = || sys::is_cached(&file).unwrap();
+    // Time in which a disk would have brought it: reading another file that nobody has in memory.
+    let other = within.0.join("other");
+    fs::create_dir(&other).unwrap();
+    let (other, _) = made(&other);
+    assert_eq!(fs::read(&other).unwrap().len(), 8192);
+    assert!(!is_cached() && !is_cached(), "it was fetched by the question");
+    assert_eq!(fs::read(&path).unwrap().len(), 8192);
+    assert!(is_cached());
+}
+
+#[test]
+fn a_file_in_memory_is_never_cold() {
+    let memory = Path::new("/dev/shm").join(format!("weir-files-{}", std::process::id()));
+    if fs::create_dir(&memory).is_err() {
+        return println!("skipped: no /dev/shm");
+    }
+    let within = Within(memory);
+    let filed = file(&task(&within, Durability::None, Method::Calls), &AtomicBool::new(false)).unwrap();
+    assert_eq!(filed.still_cached, 1.0);
+}

@@ -77,14 +77,22 @@ fn line(target: &str, heading: &str, text: &str) -> String {
 }
 
 fn method(data: &RunData) -> String {
-    let points = data.points.iter().filter(|point| !point.is_ceiling());
+    let (absent, points): (Vec<_>, Vec<_>) =
+        data.points.iter().filter(|point| !point.is_ceiling()).partition(|point| point.is_left_out());
     let trials: usize = data.points.iter().map(|point| point.measured().count()).sum();
+    let measured = data.points.iter().filter(|point| !point.is_left_out());
     let mut searches: Vec<String> =
-        data.points.iter().filter_map(|p| p.point.result.as_ref()).map(|r| r.search.clone()).collect();
+        measured.filter_map(|p| p.point.result.as_ref()).map(|r| r.search.clone()).collect();
     searches.sort();
     searches.dedup();
     let by = if searches.is_empty() { String::new() } else { format!(" by {}", list(&searches)) };
-    format!("{} in {}{by}; seed {}.", count(points.count(), "point"), count(trials, "trial"), data.run.seed)
+    let absent = if absent.is_empty() { String::new() } else { format!("; {} left out", absent.len()) };
+    format!(
+        "{} in {}{by}{absent}; seed {}.",
+        count(points.len(), "point"),
+        count(trials, "trial"),
+        data.run.seed
+    )
 }
 
 fn trust(data: &RunData) -> String {

@@ -213,6 +213,7 @@ fn cost(all: &[Placed<'_>], base: &Placed<'_>) -> Option<String> {
         })
         .collect();
     let [file_system, bytes, workers, by] = base.case();
+    let file_system = if file_system == "given" { "the given file system" } else { file_system };
     let others = if others.is_empty() { String::new() } else { format!("; with {}", list(&others)) };
     Some(format!(
         "{} files/s of {bytes} bytes are made on {file_system} by {by} (workers: {workers}) where nothing is durable{others}.",
@@ -261,7 +262,7 @@ mod tests {
         let found = findings(&data).join("\n").replace('\u{202f}', " ");
         assert_eq!(
             found,
-            "750 files/s of 4096 bytes are made on given by calls (workers: 1) where nothing is durable; with fsync 10.0 times \
+            "750 files/s of 4096 bytes are made on the given file system by calls (workers: 1) where nothing is durable; with fsync 10.0 times \
              as long.\nf2fs is left out: this kernel has no f2fs."
         );
         let text = terminal(&parts(&data)).replace('\u{202f}', " ");
