@@ -28,7 +28,7 @@ pub use client::{Group, IPERF3_PORT, Load, Observe, run};
 pub use info::Info;
 pub use preflight::{Limits, check};
 pub use result::{FlowOutcome, Interval, Outcome, Stall, jain};
-pub use server::{PORT, Server};
+pub use server::{PORT, Server, listen};
 
 /// What prevents a load.
 #[derive(Debug, thiserror::Error)]

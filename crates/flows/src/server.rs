@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::FlowsError;
 use crate::epoll::{Epoll, Events, ONE_OF_US, READ};
 use crate::preflight::Limits;
-use crate::sys::{close_by_fin, close_by_reset, widen_backlog};
+use crate::sys::{close_by_fin, close_by_reset, set_congestion_control, widen_backlog};
 use crate::wire::{Answer, CONTROL, FLOW, FLOW_HEADER, Lines, MOST_FLOWS, Order, read_flow_header, say};
 
 /// Where a server listens unless somebody says otherwise.
@@ -64,6 +64,23 @@ fn locked(tests: &Tests) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Test>>> {
     tests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Listens at `address`, in the network namespace of the calling thread. Connections have the congestion control `cc`, which
+/// matters to receivers where it needs both ends, as DCTCP does.
+///
+/// # Errors
+/// The address, or the congestion control, is not to be had.
+pub fn listen(address: SocketAddr, cc: Option<&str>) -> Result<TcpListener, FlowsError> {
+    let failed = || FlowsError::at(format!("listening at {address}"));
+    let listener = TcpListener::bind(address).map_err(failed())?;
+    if let Some(cc) = cc {
+        set_congestion_control(&listener, cc)
+            .map_err(FlowsError::at(format!("congestion control {cc} at {address}")))?;
+    }
+    widen_backlog(&listener).map_err(failed())?;
+    listener.set_nonblocking(true).map_err(failed())?;
+    Ok(listener)
+}
+
 /// A server that runs in threads of its own until it is dropped.
 pub struct Server {
     address: SocketAddr,
@@ -78,11 +95,16 @@ impl Server {
     /// # Errors
     /// The address is not to be had.
     pub fn start(address: SocketAddr) -> Result<Server, FlowsError> {
+        Server::over(listen(address, None)?)
+    }
+
+    /// Serves who connects to a listener, with a thread for each CPU.
+    ///
+    /// # Errors
+    /// A limit of this machine.
+    pub fn over(listener: TcpListener) -> Result<Server, FlowsError> {
+        let address = listener.local_addr().map_err(FlowsError::at("address of the listener"))?;
         let failed = |step: &str| FlowsError::at(format!("{step} at {address}"));
-        let listener = TcpListener::bind(address).map_err(failed("listening"))?;
-        widen_backlog(&listener).map_err(failed("listening"))?;
-        listener.set_nonblocking(true).map_err(failed("listening"))?;
-        let address = listener.local_addr().map_err(failed("listening"))?;
         let limits = Limits::here();
         let (stop, tests) = (Arc::new(AtomicBool::new(false)), Tests::default());
         let (listener, controls) = (Arc::new(listener), Arc::new(AtomicUsize::new(0)));

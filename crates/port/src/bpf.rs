@@ -15,6 +15,8 @@ use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
 use crate::refusal;
 use crate::shared::Shared;
 
+pub mod congestion;
+
 /// Objects, compiled from `bpf/*.bpf.c` by `bpf/build`.
 pub mod object {
     /// Bytes aligned as the ELF reader wants them.
@@ -48,8 +50,14 @@ pub mod object {
     pub static LEAVE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/leave.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
+    /// DCTCP.
+    pub static DCTCP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/dctcp.bpf.o"));
+    /// BBR version 2.
+    pub static BBR2: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr2.bpf.o"));
+    /// BBR version 3.
+    pub static BBR3: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr3.bpf.o"));
 
-    /// All of them, with what they are.
+    /// All that handle frames, with what they are.
     pub static ALL: [(&str, &Aligned<[u8]>); 14] = [
         ("generator", GENERATOR),
         ("receiver", RECEIVER),
@@ -89,6 +97,22 @@ pub enum BpfError {
         /// Kernel's error.
         source: io::Error,
     },
+    /// The kernel does not take a congestion control.
+    #[error(
+        "the kernel ({}) does not take the congestion control {name}: {source} (that needs root, and Linux {needs} or newer with \
+         BTF){}",
+        refusal::kernel(), report_hint(.report)
+    )]
+    Register {
+        /// Name that it would have had.
+        name: String,
+        /// The first kernel that takes it.
+        needs: &'static str,
+        /// libbpf's error.
+        source: libbpf_rs::Error,
+        /// Where it is written what the verifier said.
+        report: Option<PathBuf>,
+    },
     /// Running a program failed.
     #[error(
         "the kernel ({release}) runs no XDP program on live frames: {0} (that needs Linux 5.18 or newer, and frames of at most \
@@ -108,13 +132,18 @@ pub enum BpfError {
 
 fn load_hint(error: &libbpf_rs::Error, report: &Option<PathBuf>) -> String {
     match (report, error.kind()) {
-        (Some(path), _) => format!("; what its verifier said is in {}", path.display()),
+        (Some(_), _) => report_hint(report),
         (None, libbpf_rs::ErrorKind::PermissionDenied) => {
             " (needs CAP_BPF and CAP_NET_ADMIN: run as root)".into()
         }
         (None, libbpf_rs::ErrorKind::InvalidInput) => " (Linux 5.18 or newer has what it needs)".into(),
         _ => String::new(),
     }
+}
+
+fn report_hint(report: &Option<PathBuf>) -> String {
+    let hint = |path: &PathBuf| format!("; what its verifier said is in {}", path.display());
+    report.as_ref().map_or_else(String::new, hint)
 }
 
 fn attach_hint(error: &io::Error) -> &'static str {

@@ -16,7 +16,7 @@ use weir_lab::plan;
 use weir_lab::record::Machine;
 use weir_lab::rigs;
 use weir_load::TesterKind;
-use weir_port::bpf::{self, Program, object};
+use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
@@ -168,6 +168,9 @@ impl Findings {
             [] => self.add("ebpf programs", State::Ok, format!("all {} load", object::ALL.len())),
             some => self.add("ebpf programs", State::Weaker, some.join("; ")),
         }
+        let brought = congestion::try_all().map_err(Into::into);
+        let loads = "dctcp, bbr2 and bbr3 can be loaded while flows use them";
+        self.add_result("congestion controls", brought, loads, (State::Weaker, ""));
         let live = bpf::try_live_frames().map_err(Into::into);
         self.add_result("live frames", live, "XDP programs can send frames", (State::Weaker, ""));
     }

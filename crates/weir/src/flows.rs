@@ -7,40 +7,73 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use weir_capture::privilege;
-use weir_flows::{FlowOutcome, Interval, Load, Observe, Outcome as Found, PORT, Server, run};
+use weir_flows::{FlowOutcome, Group, Interval, Load, Observe, Outcome as Found, PORT, Server, listen, run};
+use weir_port::bpf::congestion::CongestionControl;
 
 use crate::units::{bits, size};
 use crate::{Outcome, cli, say};
 
 /// Signals are seen after this time.
 const LOOK: Duration = Duration::from_millis(100);
-/// Listens at ports below 1024; a bit of capabilities(7).
-const CAP_NET_BIND_SERVICE: u64 = 1 << 10;
 /// Flows that are named one by one.
 const NAMED: usize = 20;
 
 pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Outcome> {
+    match arguments.to() {
+        Some(to) => send(arguments, to, out),
+        None => serve(arguments),
+    }
+}
+
+fn serve(arguments: &cli::Flows) -> Result<Outcome> {
     let stop = crate::run::stop_flag()?;
-    let Some(to) = arguments.to() else {
-        let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
-        let address = arguments.bind.unwrap_or(all);
-        // Everybody who reaches the port may send it anything. Before the server has threads.
-        let kept = if address.port() < 1024 { CAP_NET_BIND_SERVICE } else { 0 };
-        privilege::drop_all_but(kept).context("cannot give up privileges")?;
-        privilege::run_no_program();
-        let server = Server::start(address)?;
-        say::say(&format!("serving at {}", server.address()));
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-        }
-        return Ok(Outcome::Done);
-    };
+    let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
+    let cc = arguments.cc.as_deref().map(CongestionControl::provide).transpose()?;
+    // Root may choose any congestion control: before privileges are gone.
+    let listener = listen(arguments.bind.unwrap_or(all), cc.as_ref().map(CongestionControl::name))?;
+    // Everybody who reaches the port may send it anything. Before the server has threads.
+    privilege::drop_all().context("cannot give up privileges")?;
+    privilege::run_no_program();
+    let server = Server::over(listener)?;
+    say::say(&format!("serving at {}", server.address()));
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK);
+    }
+    Ok(Outcome::Done)
+}
+
+/// The congestion controls of these groups, which get the names by which sockets know them.
+fn provide(groups: &mut [Group]) -> Result<Vec<CongestionControl>> {
+    let mut provided: Vec<(String, CongestionControl)> = Vec::new();
+    for group in groups {
+        let Some(name) = group.cc.clone() else { continue };
+        let known = provided.iter().position(|(known, _)| *known == name);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let control = CongestionControl::provide(&name)?;
+                if control.note().is_some() {
+                    say::say(&format!("{name} is {} here, until this program ends", control.name()));
+                }
+                provided.push((name, control));
+                provided.len() - 1
+            }
+        };
+        group.cc = Some(provided[at].1.name().into());
+    }
+    Ok(provided.into_iter().map(|(_, control)| control).collect())
+}
+
+fn send(arguments: &cli::Flows, to: SocketAddr, out: &mut impl Write) -> Result<Outcome> {
+    let stop = crate::run::stop_flag()?;
     if arguments.duration <= arguments.groups().iter().map(|group| group.start).max().unwrap_or_default() {
         bail!("a group starts at the deadline or after it: use a longer --duration or an earlier start");
     }
+    let mut groups = arguments.groups();
+    let controls = provide(&mut groups)?;
     let load = Load {
         to,
-        groups: arguments.groups(),
+        groups,
         duration: arguments.duration,
         interval: arguments.interval,
         grace: arguments.grace,
@@ -64,10 +97,11 @@ pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Ou
         say::say("");
     }
     broken?;
-    let found = match found {
+    let mut found = match found {
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(Outcome::Interrupted),
         found => found?,
     };
+    found.notes.extend(controls.iter().filter_map(CongestionControl::note));
     match arguments.json {
         true => json(out, &found)?,
         false => out.write_all(text(&found).as_bytes())?,

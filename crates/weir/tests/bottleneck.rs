@@ -9,77 +9,33 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use weir_queue::{Bottleneck, Config, Pace, Time};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod confined;
+mod link;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod watchdog;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
+use link::{Street, need_root};
 use weir::{Started, WEIR};
 
-macro_rules! need_root {
-    () => {
-        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        }
-    };
-}
-
-/// Host 198.18.0.1 - m0 [ middle ] m1 - host 198.18.0.2.
-struct Street {
-    left: Namespace,
-    middle: Namespace,
-    right: Namespace,
-}
-
-impl Street {
-    fn new() -> Street {
-        let [left, middle, right] = [(); 3].map(|()| Namespace::new().unwrap());
-        for (number, host, name, inner, address) in
-            [(1, &left, "l0", "m0", "198.18.0.1"), (2, &right, "r0", "m1", "198.18.0.2")]
-        {
-            let outer = VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: host.fd() };
-            let inner_end = VethEnd { name: inner, mac: [2, 0, 0, 0, 1, number], namespace: middle.fd() };
-            let config = VethConfig { mtu: 1500, queues: 1 };
-            host.run(|| Rtnl::open()?.add_veth([outer, inner_end], config)).unwrap();
-            let up = |space: &Namespace, name: &str| {
-                space.run(|| {
-                    let mut rtnl = Rtnl::open().unwrap();
-                    let link = rtnl.link(name).unwrap();
-                    rtnl.set_up(link.ifindex, true).unwrap();
-                    link.ifindex
-                })
-            };
-            up(&middle, inner);
-            let index = up(host, name);
-            host.run(|| Rtnl::open()?.add_address(index, address.parse().unwrap(), 24)).unwrap();
-        }
-        Street { left, middle, right }
-    }
-
-    fn start(&self, line: &str) -> Started {
-        Started::new(&self.middle, &format!("bottleneck m0 m1 {line}"), "bottleneck between")
-    }
-
-    /// Sends bytes from left to right over TCP, and has them all arrive.
-    fn transfer(&self, bytes: usize) {
-        let listener = self.right.run(|| TcpListener::bind("198.18.0.2:0").unwrap());
-        let address = listener.local_addr().unwrap();
-        let content: Vec<u8> = (0..bytes).map(|i| (i / 7 + i / 1000) as u8).collect();
-        let expected = content.clone();
-        let receiver = std::thread::spawn(move || {
-            let mut got = Vec::new();
-            listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
-            assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
-        });
-        let mut stream = self.left.run(|| TcpStream::connect(address).unwrap());
-        stream.write_all(&content).unwrap();
-        drop(stream);
-        receiver.join().unwrap();
-    }
+/// Sends bytes from left to right over TCP, and has them all arrive.
+fn transfer(street: &Street, bytes: usize) {
+    let listener = street.right.run(|| TcpListener::bind("198.18.0.2:0").unwrap());
+    let address = listener.local_addr().unwrap();
+    let content: Vec<u8> = (0..bytes).map(|i| (i / 7 + i / 1000) as u8).collect();
+    let expected = content.clone();
+    let receiver = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+        assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+    });
+    let mut stream = street.left.run(|| TcpStream::connect(address).unwrap());
+    stream.write_all(&content).unwrap();
+    drop(stream);
+    receiver.join().unwrap();
 }
 
 fn file(name: &str) -> PathBuf {
@@ -126,7 +82,7 @@ fn real_traffic_meets_the_same_queue_as_in_virtual_time() {
             path.display()
         );
         let link = street.start(&line);
-        street.transfer(4_000_000);
+        transfer(&street, 4_000_000);
         let ended = link.interrupt();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -184,7 +140,7 @@ fn lines_change_it_while_it_runs() {
         writeln!(input, "{line}").unwrap();
         until(answer);
     }
-    street.transfer(1_000_000);
+    transfer(&street, 1_000_000);
     // SAFETY: a child that has not been waited for.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     let output = child.wait_with_output().unwrap();
@@ -332,4 +288,124 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     assert_eq!(server.interrupt().code, Some(0));
     let ended = link.interrupt();
     assert_eq!(ended.result["directions"][0]["unexplained"], 0, "{}", ended.result);
+}
+
+/// Congestion controls that the kernel has for everybody, now.
+fn controls() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    text.split_whitespace().map(str::to_string).collect()
+}
+
+/// What a program said of a congestion control that it brought along: the name that it has in the kernel.
+fn loaded<'s>(said: &'s str, cc: &str) -> Option<&'s str> {
+    let of = |line: &'s str| line.strip_prefix(&format!("{cc} is "))?.split_whitespace().next();
+    said.lines().find_map(of)
+}
+
+#[test]
+fn congestion_controls_that_the_kernel_lacks_are_loaded_while_flows_use_them() {
+    need_root!();
+    let lacking: Vec<&str> = ["dctcp", "bbr2", "bbr3"]
+        .into_iter()
+        .filter(|cc| !controls().iter().any(|known| known == cc))
+        .collect();
+    let street = Street::new();
+    let link = street.start("--rate 20mbit --delay 5ms --buffer 20bdp --aqm codel --json");
+    let serve = "flows --serve --bind 198.18.0.2:5301 --cc dctcp";
+    let server = Started::new(&street.right, serve, "serving at");
+    confined::check(&confined::statuses(server.pid()), 0, None);
+    let line = "flows --to 198.18.0.2 --group flows=2,cc=bbr2 --group flows=2,cc=bbr3 --group flows=2,cc=dctcp \
+                --duration 3 --interval 0.1 --grace 60 --json";
+    let output = weir::run(&street.left, line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("does not take the congestion control") {
+        return eprintln!("skipped: {}: {said}", module_path!());
+    }
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let result: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    for flow in result["flows"].as_array().unwrap() {
+        let asked = ["bbr2", "bbr3", "dctcp"][flow["group"].as_u64().unwrap() as usize];
+        let expected = if lacking.contains(&asked) { loaded(&said, asked).unwrap() } else { asked };
+        assert_eq!(flow["cc"], expected, "{flow}");
+        assert!(flow["sent_bytes"] == flow["received_bytes"] && flow["end"] == "closed", "{flow}");
+        assert!(flow["received_bytes"].as_u64() > Some(100_000), "{flow}");
+    }
+    let named = |cc: &str| {
+        result["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|note| loaded(&said, cc).is_some_and(|name| note.as_str().unwrap().starts_with(name)))
+    };
+    assert!(lacking.iter().all(|cc| named(cc)), "{result}");
+    // A link that is used by six flows and marks is full.
+    assert!(result["sum_bits_per_s"].as_f64().unwrap() > 14e6, "{result}");
+    drop(server);
+    let ended = link.interrupt();
+    assert!(ended.result["directions"][0]["marked"].as_u64() > Some(0), "{}", ended.result);
+    for cc in lacking {
+        let name = loaded(&said, cc).unwrap();
+        assert!(!controls().iter().any(|known| known == name), "{name} is left in the kernel");
+    }
+}
+
+#[test]
+fn dctcp_gives_way_to_marks_without_losses() {
+    need_root!();
+    let street = Street::new();
+    let link = street.start("--rate 20mbit --delay 5ms --buffer 100bdp --aqm codel --json");
+    let serve = "flows --serve --bind 198.18.0.2:5301 --cc dctcp";
+    let server = Started::new(&street.right, serve, "serving at");
+    let line = "flows --to 198.18.0.2 --cc dctcp --duration 3 --interval 0.1 --grace 60 --json";
+    let output = weir::run(&street.left, line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("does not take the congestion control") {
+        return eprintln!("skipped: {}: {said}", module_path!());
+    }
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (result, intervals) = lines.split_last().unwrap();
+    let windows: Vec<u64> =
+        intervals.iter().map(|interval| interval["info"][0]["cwnd"].as_u64().unwrap()).collect();
+    let fell = windows.windows(2).any(|pair| pair[1] < pair[0]);
+    assert!(fell, "the window was never reduced: {windows:?}");
+    assert_eq!(result["flows"][0]["info"]["retransmissions"], 0, "{result}");
+    drop(server);
+    let ended = link.interrupt();
+    let there = &ended.result["directions"][0];
+    let dropped: u64 = there["dropped"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+    assert!(dropped == 0 && there["marked"].as_u64() > Some(0), "{}", ended.result);
+}
+
+#[test]
+fn a_killed_client_leaves_no_congestion_control() {
+    need_root!();
+    if controls().iter().any(|cc| cc == "bbr3") {
+        return eprintln!("skipped: {}: the kernel has bbr3 by itself", module_path!());
+    }
+    let street = Street::new();
+    let link = street.start("--rate 100mbit --delay 1ms --json");
+    let server = Started::new(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
+    let mut command = Command::new(WEIR);
+    command.args("flows --to 198.18.0.2 --cc bbr3 --duration 600 --interval 0.1 --json".split(' '));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut client = street.left.run(|| command.spawn()).unwrap();
+    let _watch = watchdog::Watch::new(&client);
+    let mut said = String::new();
+    let mut words = std::io::BufReader::new(client.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut words, &mut said).unwrap();
+    let Some(name) = loaded(&said, "bbr3") else {
+        return eprintln!("skipped: {}: {said}", module_path!());
+    };
+    // A connection has it: an interval was seen.
+    let mut intervals = std::io::BufReader::new(client.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut intervals, &mut String::new()).unwrap();
+    assert!(controls().iter().any(|known| known == name), "{name} in {:?}", controls());
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert!(!controls().iter().any(|known| known == name), "{name} is left in the kernel");
+    assert_eq!(server.interrupt().code, Some(0));
+    link.interrupt();
 }

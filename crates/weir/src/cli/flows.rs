@@ -17,6 +17,7 @@ Examples:
   weir flows --to 192.0.2.2 --flows 100 --cc cubic     on the other
   weir flows --to 192.0.2.2 --group flows=50,cc=cubic --group flows=50,cc=bbr,from=198.18.1.1,start=2s --json
 
+  weir flows --to 192.0.2.2 --cc bbr3                  a congestion control that the kernel need not have
   weir flows --to 192.0.2.2 --iperf3 --flows 10        to a machine that has iperf3 and not weir
 
 The client sends, the server counts. With --json there is a line for each interval: goodput of each flow from the receiver, and
@@ -40,9 +41,10 @@ pub(crate) struct Flows {
     /// Number of flows
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     flows: u32,
-    /// Congestion control of all flows, as in net.ipv4.tcp_available_congestion_control
+    /// Congestion control of all flows, as in net.ipv4.tcp_available_congestion_control, or dctcp, bbr2 or bbr3, which are
+    /// loaded into the kernel meanwhile if it has none (needs root); of a server, that of its connections: dctcp needs both
     #[arg(long, value_name = "NAME")]
-    cc: Option<String>,
+    pub(crate) cc: Option<String>,
     /// Address that all flows come from
     #[arg(long, value_name = "ADDR")]
     from: Option<IpAddr>,
