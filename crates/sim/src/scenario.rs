@@ -51,6 +51,17 @@ impl Rate {
             Rate::Trace(steps) => steps.first().map_or(0, |step| step.1),
         }
     }
+
+    /// Its mean between two times, in bits/s.
+    pub fn mean(&self, from: Time, to: Time) -> f64 {
+        let Rate::Trace(steps) = self else { return self.first() as f64 };
+        let ends = steps.iter().skip(1).map(|step| step.0).chain([Time::MAX]);
+        let bits = steps.iter().zip(ends).map(|(&(begin, rate), end)| {
+            let (begin, end) = (begin.max(from), end.min(to));
+            if end > begin { (end - begin).secs() * rate as f64 } else { 0.0 }
+        });
+        bits.sum::<f64>() / (to - from).secs().max(1e-9)
+    }
 }
 
 /// Losses behind the queue, on the way to the receiver.
@@ -325,5 +336,20 @@ impl Group {
             return wrong("the application's times rise, and its rates are 0 bit/s or more");
         }
         Ok(self.marker.check()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_of_a_rate_is_that_of_the_bits() {
+        let steps = [(0, 8), (10, 2), (30, 4)].map(|(s, rate)| (Time::from_s(s), rate));
+        let rate = Rate::Trace(steps.to_vec());
+        for (from, to, mean) in [(0, 10, 8.0), (5, 15, 5.0), (0, 40, 4.0), (20, 60, 3.5)] {
+            assert_eq!(rate.mean(Time::from_s(from), Time::from_s(to)), mean, "{from} to {to} s");
+        }
+        assert_eq!(Rate::BitsPerS(7).mean(Time::ZERO, Time::from_s(1)), 7.0);
     }
 }

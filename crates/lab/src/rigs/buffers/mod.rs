@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_config::Section;
 use weir_load::TesterKind;
+use weir_port::bpf::BpfError;
 use weir_testbed::namespace::Namespace;
 
 use crate::report::block::Part;
@@ -86,7 +87,13 @@ impl Experiment for Buffers {
             option: "buffers.bed",
             source: Box::new(RunError::Testbed(error)),
         };
-        Namespace::new().map(drop).map_err(unfit)
+        Namespace::new().map(drop).map_err(unfit)?;
+        let unfit = |error: BpfError| Unfit {
+            what: "a congestion control cannot be had on a real bed".into(),
+            option: "buffers.mix",
+            source: Box::new(RunError::Search(error.to_string())),
+        };
+        self.mixes.iter().try_for_each(|mix| real::Controls::provide(mix).map(drop).map_err(unfit))
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {

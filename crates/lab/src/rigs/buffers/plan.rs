@@ -30,6 +30,8 @@ pub struct Buffers {
     pub rtts: Vec<Rtts>,
     /// Where flows are: simulated, real.
     pub beds: Vec<Bed>,
+    /// Senders on a real bed hand large frames to their interface, as is usual; otherwise a segment at a time.
+    pub offloads: bool,
     /// Rate of the bottleneck, bits/s ..
     pub rate_bits_per_s: u64,
     /// .. and from when on it is another one.
@@ -65,6 +67,8 @@ pub(super) struct Cell<'a> {
     pub(super) mix: &'a Mix,
     pub(super) rtts: &'a Rtts,
     pub(super) bed: Bed,
+    /// See [`Buffers::offloads`].
+    pub(super) offloads: bool,
 }
 
 /// What a packet costs the simulator, roughly.
@@ -82,7 +86,9 @@ impl Buffers {
                 for &flows in self.flows.iter().filter(|&&flows| shares(flows, mix, rtts)) {
                     for &queue in &self.queues {
                         for &bed in &self.beds {
-                            let cell = |&buffer_bdp| Cell { queue, buffer_bdp, flows, mix, rtts, bed };
+                            let offloads = self.offloads;
+                            let cell =
+                                |&buffer_bdp| Cell { queue, buffer_bdp, flows, mix, rtts, bed, offloads };
                             cells.extend(self.buffers_bdp.iter().map(cell));
                         }
                     }
@@ -172,6 +178,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Buffers> {
         mixes: section.axis("mix", value::parsed::<Mix>).unwrap_or(vec![Mix(vec![(1, Name::Cubic)])]),
         rtts: section.axis("rtt_ms", value::parsed::<Rtts>).unwrap_or(vec![Rtts(vec![20.0])]),
         beds: section.axis("bed", value::choice("bed", &BEDS)).unwrap_or(vec![Bed::Simulated]),
+        offloads: section.one("offloads", value::flag).unwrap_or(true),
         rate_bits_per_s: section.one("rate", rate).unwrap_or(100_000_000),
         rate_changes: section.axis("rate_changes", rate_change).unwrap_or_default(),
         duration,
@@ -213,13 +220,11 @@ impl Buffers {
     fn check_real(&self, section: &Section<'_>) {
         let unknown = |mix: &Mix| mix.0.iter().map(|(_, cc)| *cc).find(|cc| kernel_name(*cc).is_none());
         if let Some((i, cc)) = self.mixes.iter().enumerate().find_map(|(i, mix)| Some((i, unknown(mix)?))) {
-            let text =
-                format!("the kernel has no {} by itself: use reno, cubic or bbr1 on a real bed", cc.text());
+            let text = format!(
+                "no kernel has {}: use reno, cubic, bbr1, bbr2, bbr3 or dctcp on a real bed",
+                cc.text()
+            );
             section.wrong_entry("mix", i, text);
-        }
-        if !self.rate_changes.is_empty() {
-            let text = "a real bed has one rate: leave it out, or use bed = \"simulated\"";
-            section.wrong("rate_changes", text.into());
         }
     }
 }
@@ -300,18 +305,27 @@ mod tests {
             ("buffers.rate=1", "use 100k to 100G bit/s"),
             ("buffers.warm_up_s=30", "less than duration_s"),
             ("buffers.bed=reel", "did you mean `real`"),
-            ("buffers.bed=real", "the kernel has no bbr2 by itself"),
         ] {
             let error = buffers(&[set]).unwrap_err();
             assert!(error.contains(text), "{set}: {error}");
         }
+        assert!(buffers(&["buffers.bed=real"]).is_ok());
+        let error = buffers(&["buffers.bed=real", "buffers.mix=prague"]).unwrap_err();
+        assert!(error.contains("no kernel has prague: use reno, cubic"), "{error}");
     }
 
     #[test]
     fn groups_share_the_flows() {
         let (mix, rtts) = ("cubic+bbr2".parse().unwrap(), "10+100".parse().unwrap());
-        let cell =
-            Cell { queue: "fifo", buffer_bdp: 1.0, flows: 20, mix: &mix, rtts: &rtts, bed: Bed::Simulated };
+        let cell = Cell {
+            queue: "fifo",
+            buffer_bdp: 1.0,
+            flows: 20,
+            mix: &mix,
+            rtts: &rtts,
+            bed: Bed::Simulated,
+            offloads: true,
+        };
         let of =
             |cc| cell.groups().into_iter().filter(|(_, own, _)| *own == cc).map(|(n, _, _)| n).sum::<u32>();
         assert_eq!((cell.groups().len(), of(Name::Cubic), of(Name::Bbr2)), (4, 10, 10));
@@ -350,8 +364,15 @@ mod tests {
     #[test]
     fn weights_divide_the_flows() {
         let (mix, rtts): (Mix, Rtts) = ("bbr1+49*cubic".parse().unwrap(), "20".parse().unwrap());
-        let cell =
-            Cell { queue: "fifo", buffer_bdp: 1.0, flows: 100, mix: &mix, rtts: &rtts, bed: Bed::Simulated };
+        let cell = Cell {
+            queue: "fifo",
+            buffer_bdp: 1.0,
+            flows: 100,
+            mix: &mix,
+            rtts: &rtts,
+            bed: Bed::Simulated,
+            offloads: true,
+        };
         assert_eq!(cell.groups(), [(2, Name::Bbr1, 20.0), (98, Name::Cubic, 20.0)]);
         assert!(shares(50, &mix, &rtts) && !shares(20, &mix, &rtts));
     }

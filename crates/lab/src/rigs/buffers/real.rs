@@ -4,23 +4,28 @@
 //!  sender, an address for each round trip - veth - [ weir-bottleneck ] - veth - receiver
 //! ```
 //! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is real are
-//! the senders: the kernel's TCP with its offloads and bursts.
+//! the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
-use weir_flows::{Group, Interval, Load, Server};
+use weir_flows::{Group, Interval, Load, Server, listen};
 use weir_load::histogram::{Histogram, LATENCY_BITS};
+use weir_port::bpf::BpfError;
+use weir_port::bpf::congestion::CongestionControl;
 use weir_port::duplex::{Packet, Pool, Port};
 use weir_port::shared::LATENCY_BUCKETS;
 use weir_sim::cc::Name;
-use weir_sim::{FlowSeries, GroupOutcome, Scenario, Series, Sojourn, jain};
+use weir_sim::{FlowSeries, GroupOutcome, Rate, Scenario, Series, Sojourn, jain};
+use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
-use super::history::History;
+use super::history::{History, Response};
+use super::mix::Mix;
 use super::plan::Cell;
 use super::run::Shared;
 use crate::run::RunError;
@@ -33,13 +38,39 @@ const GRACE: Duration = Duration::from_secs(30);
 const LONGEST: usize = 1522;
 const RECEIVER: &str = "198.18.0.254";
 
-/// The kernel's name of a congestion control; `None` where it has none by itself.
+/// The name under which a congestion control is had, see [`CongestionControl::provide`]; `None` where there is none.
 pub(super) fn kernel_name(cc: Name) -> Option<&'static str> {
     match cc {
         Name::Reno => Some("reno"),
         Name::Cubic => Some("cubic"),
         Name::Bbr1 => Some("bbr"),
-        _ => None,
+        Name::Bbr2 => Some("bbr2"),
+        Name::Bbr3 => Some("bbr3"),
+        Name::Dctcp => Some("dctcp"),
+        // ECT(1) is not to be had from the kernel.
+        Name::Prague => None,
+    }
+}
+
+/// Those of a mix, as long as this lives.
+pub(super) struct Controls(Vec<(Name, CongestionControl)>);
+
+impl Controls {
+    pub(super) fn provide(mix: &Mix) -> Result<Controls, BpfError> {
+        let names = mix.0.iter().filter_map(|&(_, cc)| Some((cc, kernel_name(cc)?)));
+        names
+            .map(|(cc, name)| Ok((cc, CongestionControl::provide(name)?)))
+            .collect::<Result<_, _>>()
+            .map(Controls)
+    }
+
+    fn name(&self, cc: Name) -> Option<&str> {
+        self.0.iter().find(|(own, _)| *own == cc).map(|(_, control)| control.name())
+    }
+
+    /// That of the receivers, if it matters.
+    fn at_receivers(&self) -> Option<&str> {
+        self.0.iter().find(|(_, control)| control.needs_both_ends()).map(|(_, control)| control.name())
     }
 }
 
@@ -55,9 +86,9 @@ fn source(path: usize) -> String {
 }
 
 impl Wires {
-    fn new(paths: usize) -> Result<Wires, RunError> {
+    fn new(cell: &Cell<'_>) -> Result<Wires, RunError> {
         let [sender, middle, receiver] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
-        let sources: Vec<String> = (0..paths).map(source).collect();
+        let sources: Vec<String> = (0..cell.rtts.0.len()).map(source).collect();
         let ends =
             [(1, &sender, "s0", "m0", sources), (2, &receiver, "r0", "m1", vec![RECEIVER.to_string()])];
         for (number, host, name, inner, addresses) in ends {
@@ -78,6 +109,11 @@ impl Wires {
                 let address = address.parse().expect("an address");
                 host.run(|| Rtnl::open()?.add_address(index, address, 24))?;
             }
+        }
+        if !cell.offloads {
+            let off =
+                || [Offload::Tso, Offload::Gso].iter().try_for_each(|kind| set_offload("s0", *kind, false));
+            sender.run(off)?;
         }
         Ok(Wires { sender, middle, receiver })
     }
@@ -118,7 +154,8 @@ struct Link {
 }
 
 impl Running {
-    fn start(middle: &Namespace, settings: Settings) -> Result<Running, RunError> {
+    /// `changes` are lines that change settings.
+    fn start(middle: &Namespace, settings: Settings, changes: Receiver<String>) -> Result<Running, RunError> {
         let bridge = middle.run(|| {
             let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
             let ports = [open("m0").map_err(failed)?, open("m1").map_err(failed)?];
@@ -129,17 +166,20 @@ impl Running {
         let stop = Arc::new(AtomicBool::new(false));
         let ended = stop.clone();
         let thread = middle.spawn("bottleneck", move || {
-            let mut seen = Vec::new();
+            let (mut seen, mut refused) = (Vec::new(), Vec::new());
             let observe = Observe {
                 stop: &ended,
-                changes: None,
+                changes: Some(&changes),
                 interval: INTERVAL,
                 duration: None,
                 see: &mut |snapshot| seen.push(snapshot.clone()),
-                changed: &mut |_, _| (),
+                changed: &mut |line, result| refused.extend(result.err().map(|why| format!("{line}: {why}"))),
             };
             let since = Instant::now();
             let outcome = weir_bottleneck::run(&mut bridge, observe).map_err(failed)?;
+            if let Some(refused) = refused.first() {
+                return Err(failed(refused));
+            }
             Ok(Link { since, outcome, snapshots: seen })
         })?;
         Ok(Running { stop, thread })
@@ -151,19 +191,36 @@ impl Running {
     }
 }
 
+/// Changes the rate at the times of the scenario, counted from the barrier, until the flows are over.
+fn change_rates(rate: &Rate, barrier: &Receiver<Instant>, bottleneck: &Sender<String>) {
+    let (Rate::Trace(steps), Ok(began)) = (rate, barrier.recv()) else { return };
+    for (at, bits_per_s) in steps.iter().skip(1) {
+        let at = began + Duration::from_nanos(at.ns());
+        let left = at.saturating_duration_since(Instant::now());
+        if barrier.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
+            return;
+        }
+        // Nobody listens any longer where the bottleneck has failed, which it reports itself.
+        let _ = bottleneck.send(format!("rate {bits_per_s}"));
+    }
+}
+
 /// Measures a point.
 pub(super) fn measure(
     cell: &Cell<'_>,
     scenario: &Scenario,
     stop: &AtomicBool,
 ) -> Result<(Shared, History), RunError> {
-    let wires = Wires::new(cell.rtts.0.len())?;
-    let link = Running::start(&wires.middle, settings(cell, scenario)?)?;
+    let controls = Controls::provide(cell.mix).map_err(failed)?;
+    let wires = Wires::new(cell)?;
+    let (changes, lines) = channel();
+    let link = Running::start(&wires.middle, settings(cell, scenario)?, lines)?;
     let address = format!("{RECEIVER}:5301").parse().expect("an address");
-    let server = wires.receiver.run(|| Server::start(address)).map_err(failed)?;
+    let serve = || listen(address, controls.at_receivers()).and_then(Server::over);
+    let server = wires.receiver.run(serve).map_err(failed)?;
     let groups = cell.groups().into_iter().map(|(flows, cc, rtt_ms)| Group {
         flows,
-        cc: kernel_name(cc).map(str::to_string),
+        cc: controls.name(cc).map(str::to_string),
         from: cell.rtts.0.iter().position(|rtt| *rtt == rtt_ms).and_then(|path| source(path).parse().ok()),
         start: Duration::ZERO,
     });
@@ -178,15 +235,24 @@ pub(super) fn measure(
         rate: None,
     };
     let (mut intervals, mut began) = (Vec::new(), None);
+    let (tell, barrier) = channel();
+    let rate = scenario.rate.clone();
+    let changer = std::thread::spawn(move || change_rates(&rate, &barrier, &changes));
     let flows = wires.sender.run(|| {
         let mut see = |interval: &Interval| {
             // An interval is seen after its end: the earliest of these times is the nearest to the barrier.
             let barrier = Instant::now().checked_sub(Duration::from_secs_f64(interval.to_s.max(0.0)));
+            if let (None, Some(barrier)) = (began, barrier) {
+                // Nobody listens where the rate does not change.
+                let _ = tell.send(barrier);
+            }
             began = [began, barrier].into_iter().flatten().min();
             intervals.push(interval.clone());
         };
         weir_flows::run(&load, weir_flows::Observe { stop, see: &mut see })
     });
+    drop(tell);
+    changer.join().map_err(|_| failed("the thread that changes the rate has panicked"))?;
     drop(server);
     let link = link.end()?;
     let flows = flows.map_err(failed)?;
@@ -250,7 +316,7 @@ impl Seen {
         let there = &self.link.outcome.directions[0];
         let converged = series.convergence();
         Shared {
-            utilisation: mean(&on_link) / scenario.rate.first() as f64,
+            utilisation: mean(&on_link) / scenario.rate.mean(scenario.warm_up, scenario.duration),
             idle_empty: 0.0,
             jain: jain(own.iter().copied()),
             jain_least: converged.map(|(_, least)| least),
@@ -268,7 +334,7 @@ impl Seen {
             stalled: self.flows.stalled.len(),
             invalid: self.link.outcome.invalid.clone(),
             mathis: None,
-            responses: Vec::new(),
+            responses: Response::all(series, scenario),
         }
     }
 }
@@ -295,4 +361,40 @@ fn groups(cell: &Cell<'_>, own: &[f64]) -> Vec<GroupOutcome> {
         }
     };
     cell.groups().into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_queue::Time;
+
+    /// Changes at these times of a barrier that was so long ago, if the flows end at once or go on.
+    fn changes(at_s: &[u64], ago_s: u64, flows_end: bool) -> Vec<String> {
+        let step = |&s: &u64| (Time::from_s(s), 1000 + s);
+        let rate = Rate::Trace([0].iter().chain(at_s).map(step).collect());
+        let (tell, barrier) = channel();
+        let (bottleneck, lines) = channel();
+        tell.send(Instant::now() - Duration::from_secs(ago_s)).unwrap();
+        let flows = (!flows_end).then_some(tell);
+        change_rates(&rate, &barrier, &bottleneck);
+        drop((bottleneck, flows));
+        lines.iter().collect()
+    }
+
+    #[test]
+    fn rates_change_in_their_order_until_the_flows_end() {
+        assert_eq!(changes(&[1, 2], 5, false), ["rate 1001", "rate 1002"]);
+        assert_eq!(changes(&[3600], 0, true), [""; 0], "it does not wait for an hour");
+    }
+
+    #[test]
+    fn every_congestion_control_but_prague_can_be_had() {
+        let without: Vec<Name> = Name::ALL.into_iter().filter(|cc| kernel_name(*cc).is_none()).collect();
+        assert_eq!(without, [Name::Prague]);
+        let ours: Vec<&str> = weir_port::bpf::congestion::names().collect();
+        assert!(
+            ours.iter().all(|name| Name::ALL.iter().any(|cc| kernel_name(*cc) == Some(name))),
+            "{ours:?}"
+        );
+    }
 }

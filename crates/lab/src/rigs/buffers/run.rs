@@ -169,6 +169,9 @@ fn settings(grid: &Buffers, cell: &Cell<'_>) -> Vec<(&'static str, String)> {
     // Points of earlier records had none of these, and did not say so.
     if cell.bed == Bed::Real {
         settings.push((report::BED, "real".to_string()));
+        if !cell.offloads {
+            settings.push(("offloads", "false".to_string()));
+        }
     }
     if grid.per_sqrt_flows {
         settings.push((report::PER_SQRT, "true".to_string()));

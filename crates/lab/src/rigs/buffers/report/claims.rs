@@ -102,9 +102,17 @@ fn more_fills(cells: &[Cell<'_>]) -> Option<Answer> {
     (buffer.or(flows).is_some()).then_some(Answer { reproduced: filled, found })
 }
 
+/// PVPIE in a buffer no longer than its target never sees a reason to drop: it is a FIFO.
+fn is_inert(cell: &Cell<'_>) -> bool {
+    const TARGET_MS: f64 = 20.0;
+    let longest_ms = cell.rtts().into_iter().fold(0.0, f64::max);
+    cell.setting("queue") == "pvpie" && cell.buffer_bdp() * longest_ms <= TARGET_MS
+}
+
 fn ppv_is_fair(cells: &[Cell<'_>]) -> Option<Answer> {
     let of_values = ["ppv-drop-min", "pvpie", "core-stateless"];
     let own = cells.iter().filter(|cell| of_values.contains(&cell.setting("queue")) && cell.flows() > 1.0);
+    let own = own.filter(|cell| !is_inert(cell));
     let all: Vec<(&Cell<'_>, f64)> = own.filter_map(|cell| Some((cell, cell.value(JAIN)?))).collect();
     let (cell, least) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let fair = all.iter().filter(|(_, jain)| *jain >= FAIR).count();
@@ -236,7 +244,12 @@ mod tests {
         assert_eq!(verdict(1, &[fifo("0.25", "2", 0.95), fifo("0.1", "20", 0.95)]), Some(true));
         let of = |queue, buffer, mix, rtt, jain| (queue, buffer, "20", mix, rtt, jain, 1.0);
         assert_eq!(verdict(2, &[of("ppv-drop-min", "1", "cubic", "20", 0.97)]), Some(true));
-        assert_eq!(verdict(2, &[of("pvpie", "1", "cubic", "20", 0.9)]), Some(false));
+        assert_eq!(verdict(2, &[of("pvpie", "2", "cubic", "20", 0.9)]), Some(false));
+        assert_eq!(
+            verdict(2, &[of("pvpie", "1", "cubic", "20", 0.6)]),
+            None,
+            "20 ms: never above its target"
+        );
         let bbr = |queue, jain| of(queue, "1", "cubic+bbr2", "20", jain);
         assert_eq!(verdict(3, &[bbr("fifo", 0.6), bbr("pie", 0.65)]), Some(true));
         assert_eq!(verdict(3, &[bbr("fifo", 0.6), bbr("pie", 0.9)]), Some(false));

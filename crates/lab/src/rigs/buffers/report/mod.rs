@@ -34,7 +34,9 @@ const FAIRNESS: &str = "Jain's index of the flows' throughputs, median of the se
 const UTILISED: &str = "Utilisation of the link, median of the seeds; rows and columns as above.";
 
 const METHOD: &str = "Points of the real bed: the kernel's TCP with its offloads, through a bottleneck in namespaces that has the same \
-    queue and the same buffer; fairness is that of the payload at the receivers; the loss counts from the start on. \
+    queue and the same buffer; fairness is that of the payload at the receivers; the loss counts from the start on. There bbr2, bbr3 \
+    and, where the kernel has none, dctcp are eBPF programs of weir: both BBR know what was in flight and lost by ACK, not by segment, and have \
+    neither ECN nor the rules for tail loss probes. \
     All others: simulated packet by packet in virtual time, the same for the same seed: queues with limits exact to the byte, \
     senders with SACK, RACK, a tail loss probe and pacing. Segments have one size; hosts have no qdisc, no TSO and no CPU time; \
     ACKs take no capacity. Flows of a group start within one of its round trips. BBR version 2 is its rules on version 3's engine. \
