@@ -11,12 +11,28 @@ use weir_packet::neighbour::{Host, question};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
 
 /// Numbers, the same from the same seed.
-struct Dice(u64);
+struct Dice {
+    state: u64,
+    /// With whom an exchange is under way, and its next step.
+    other: Ipv4Addr,
+    step: u32,
+}
 
 impl Dice {
     fn roll(&mut self, sides: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as u32) % sides
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.state >> 33) as u32) % sides
+    }
+
+    /// The next step of an exchange of so many, from 0, and with whom it is.
+    fn exchange(&mut self, steps: u32) -> (u32, Ipv4Addr) {
+        let step = self.step;
+        if step == 0 {
+            self.other = self.address();
+        }
+        self.step = (step + 1) % steps;
+        (step, self.other)
     }
 
     /// An address that nobody honest has.
@@ -51,7 +67,13 @@ impl Street {
         let mut node =
             nobody_at.into_iter().fold(VirtualNode::of_threads(threads), VirtualNode::with_nobody_at);
         node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
-        Street { node, flood, dice: Dice(7), at: Duration::ZERO, what: format!("{what}, {threads} threads") }
+        Street {
+            node,
+            flood,
+            dice: Dice { state: 7, other: Ipv4Addr::UNSPECIFIED, step: 0 },
+            at: Duration::ZERO,
+            what: format!("{what}, {threads} threads"),
+        }
     }
 
     /// What leaves by the other end because of a packet that comes in by one, behind the next fragment of the flood.
@@ -295,6 +317,30 @@ const SMALL_NAT: &str = "nat(public 192.0.2.0/28, sessions 2000, subscriber-call
 #[test]
 fn a_table_that_is_full_takes_whoever_is_honest() {
     let rows: &[(&str, &str, Flood)] = &[
+        ("questions from anywhere outside, which are answered, by a filter", SMALL_FILTER, |dice| match dice
+            .exchange(2)
+        {
+            (0, asks) => (End::Right, format!("udp {asks}:9000 > 198.18.0.66:9")),
+            (_, asks) => (End::Left, format!("udp 198.18.0.66:9 > {asks}:9000")),
+        }),
+        ("questions from a host inside, which are answered, by a filter", SMALL_FILTER, |dice| {
+            match dice.exchange(2) {
+                (0, asked) => (End::Left, format!("udp 198.18.0.66:9000 > {asked}:53")),
+                (_, asked) => (End::Right, format!("udp {asked}:53 > 198.18.0.66:9000")),
+            }
+        }),
+        ("connections from a host inside, which are open, by a filter", SMALL_FILTER, |dice| {
+            match dice.exchange(3) {
+                (0, to) => (End::Left, format!("tcp 198.18.0.66:9000 > {to}:80 S seq 1")),
+                (1, to) => (End::Right, format!("tcp {to}:80 > 198.18.0.66:9000 SA seq 1 ack 2")),
+                (_, to) => (End::Left, format!("tcp 198.18.0.66:9000 > {to}:80 A seq 2 ack 2")),
+            }
+        }),
+        ("connections from anywhere outside, which are open", SMALL_NAT, |dice| match dice.exchange(3) {
+            (0, from) => (End::Right, format!("tcp {from}:9000 > 192.0.2.1:80 S seq 1")),
+            (1, from) => (End::Left, format!("tcp 198.18.0.66:80 > {from}:9000 SA seq 1 ack 2")),
+            (_, from) => (End::Right, format!("tcp {from}:9000 > 192.0.2.1:80 A seq 2 ack 2")),
+        }),
         ("connections from outside that nobody answers", SMALL_NAT, |dice| {
             (End::Right, format!("tcp {}:{} > 192.0.2.1:80 S", dice.address(), 1 + dice.roll(60_000)))
         }),

@@ -12,9 +12,9 @@
 //! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
 //!
 //! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
-//! in the middle of a connection may begin one. A full table gives up a connection that nobody has answered for a new one,
-//! of a few the oldest, and never one that was answered: whoever floods it displaces himself. What a later stage drops has
-//! begun nothing: it is forgotten as soon as its sender has been informed.
+//! in the middle of a connection may begin one. In a full table a new connection takes the place of one that is worth less
+//! ([`Worth`]), of a few the oldest: whoever floods it displaces himself. What a later stage drops has begun nothing: it is
+//! forgotten as soon as its sender has been informed.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod passage;
@@ -32,6 +32,7 @@ use crate::quote;
 use crate::sessions::Piece;
 use crate::stage::Step;
 use crate::table::arena::Arena;
+use crate::table::holders::Holders;
 use crate::table::index::Index;
 use crate::table::secret::Secret;
 use crate::table::tcp::{ACK, Effect, FIN, RST, SYN, Segment, Side, Track};
@@ -65,6 +66,23 @@ const _: () = assert!(size_of::<Entry>() == 64);
 
 /// Entries among which one is looked for that may be given up.
 const LOOKED_AT: u32 = 16;
+
+/// Who holds no more keeps all that was answered, however full the table is.
+const A_FEW: u32 = 16;
+
+/// Who holds one connection of so many fills the table.
+const MUCH_OF_ALL: u32 = 16;
+
+/// What a connection is worth beside one more, where there is no room; an end of it that holds most counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// Nobody has answered.
+    Unanswered,
+    /// It can be begun anew by any packet, and its host holds much more than the new one's, or is the one that fills the table.
+    OfTheRicher,
+    /// An open connection of TCP whose host fills the table with those, and the new one's does not.
+    OfWhoFills,
+}
 
 /// Bits of an entry's flags beside the kind.
 const BEGUN_BY_LOW: u8 = 0x40;
@@ -251,6 +269,8 @@ pub(crate) struct Connections {
     most: u32,
     /// Where the next one is looked for that may be given up.
     victim: u32,
+    /// Connections of each host, at whichever end it is.
+    holders: Holders,
     /// Frames of the present batch that began a connection, or came right behind the one that did.
     begun: Vec<(usize, u32)>,
     /// Connections whose frames went no further.
@@ -289,6 +309,7 @@ impl Connections {
             live: 0,
             most,
             victim: 0,
+            holders: Holders::new(),
             begun: Vec::with_capacity(BATCH),
             refused: Vec::with_capacity(BATCH),
         }
@@ -313,7 +334,7 @@ impl Connections {
 
     /// Memory taken, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.len() as usize * size_of::<Entry>() + self.index.bytes()
+        self.entries.len() as usize * size_of::<Entry>() + self.index.bytes() + self.holders.bytes()
     }
 
     /// The connections of frames. Three passes, so that the lines of the index and those of the entries are on their
@@ -443,7 +464,7 @@ impl Connections {
             self.begun.push((i, before));
             return Ok(());
         }
-        if self.live >= self.most && !self.make_room() {
+        if self.live >= self.most && !self.make_room(&flow, found) {
             return Err(Full);
         }
         let number = match self.free {
@@ -458,6 +479,7 @@ impl Connections {
             }
         };
         self.index.insert(hash, number);
+        [flow.low, flow.high].into_iter().for_each(|host| self.holders.add(&self.secret, host));
         self.live += 1;
         self.begun.push((i, number));
         Ok(())
@@ -497,25 +519,53 @@ impl Connections {
         self.hand.is_behind()
     }
 
-    /// Gives up a connection that nobody has answered, of a few the oldest; false if there is none among them.
+    /// Gives up a connection that is worth less than a new one, of a few the oldest; false if there is none among them. Those
+    /// that have a frame in this batch stay.
     #[cold]
-    fn make_room(&mut self) -> bool {
-        let mut oldest: Option<u32> = None;
+    fn make_room(&mut self, newcomer: &Flow, found: &Found) -> bool {
+        let held = self.held(newcomer.low, newcomer.high);
+        let mut least: Option<(Worth, u32)> = None;
         for _ in 0..LOOKED_AT {
             self.victim = if self.victim + 1 < self.entries.len() { self.victim + 1 } else { 1 };
-            let entry = &self.entries[self.victim];
-            let is_idle = entry.track.flags & KIND != 0 && entry.track.flags & ANSWERED == 0;
-            let is_older = |number: u32| entry.seen.since(self.entries[number].seen) as i32 <= 0;
-            if is_idle && oldest.is_none_or(is_older) {
-                oldest = Some(self.victim);
+            let Some(worth) = self.worth(self.victim, held) else { continue };
+            let seen = self.entries[self.victim].seen;
+            let is_less = |(other, number): (Worth, u32)| {
+                worth < other || worth == other && seen.since(self.entries[number].seen) as i32 <= 0
+            };
+            if least.is_none_or(is_less) && found.entries.in_order().all(|entry| entry != self.victim) {
+                least = Some((worth, self.victim));
             }
         }
-        let Some(oldest) = oldest else { return false };
+        let Some((_, number)) = least else { return false };
         // Nobody is to forget by its number what comes in its place.
-        self.begun.retain(|(_, begun)| *begun != oldest);
-        self.refused.retain(|refused| *refused != oldest);
-        self.remove(oldest);
+        self.begun.retain(|(_, begun)| *begun != number);
+        self.refused.retain(|refused| *refused != number);
+        self.remove(number);
         true
+    }
+
+    /// Connections of the one of two hosts that has more.
+    fn held(&self, low: [u32; 4], high: [u32; 4]) -> u32 {
+        let [low, high] = [low, high].map(|host| self.holders.of(&self.secret, host));
+        low.max(high)
+    }
+
+    /// What a connection is worth beside one of a host that holds so many; `None`: it stays.
+    fn worth(&self, number: u32, newcomer: u32) -> Option<Worth> {
+        let entry = &self.entries[number];
+        if entry.track.flags & KIND == 0 {
+            return None;
+        }
+        let held = self.held(entry.low, entry.high);
+        let has_much_more = |one: u32, other: u32| one > other.saturating_mul(2).saturating_add(A_FEW);
+        let fills = |held: u32| held > A_FEW && held.saturating_mul(MUCH_OF_ALL) > self.live;
+        let is_richer = has_much_more(held, newcomer);
+        match (entry.track.flags & ANSWERED, entry.track.class) {
+            // Who fills the table takes nothing from one who has much less.
+            (0, _) => (!(fills(newcomer) && has_much_more(newcomer, held))).then_some(Worth::Unanswered),
+            (_, Class::TcpEstablished) => (fills(held) && is_richer).then_some(Worth::OfWhoFills),
+            _ => (is_richer || fills(held) && held >= newcomer).then_some(Worth::OfTheRicher),
+        }
     }
 
     /// What is known of a connection from outside holds no more.
@@ -532,6 +582,7 @@ impl Connections {
         let Entry { low, high, ports, track, .. } = self.entries[number];
         let flow = Flow { low, high, ports, kind: track.flags & KIND, from_low: true };
         self.index.remove(flow.hash(&self.secret), number);
+        [low, high].into_iter().for_each(|host| self.holders.take(&self.secret, host));
         self.entries[number] = Entry { ports: self.free, ..NOBODY };
         self.free = number;
         self.live -= 1;

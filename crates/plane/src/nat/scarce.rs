@@ -3,7 +3,8 @@
 //! ```text
 //! full > of a few sessions: one that was never open, or is over, but
 //!                           not for who fills the table with others  > the oldest gives way
-//!                           else one of a host with much more       > the oldest gives way, unless it is an open connection
+//!                           else one of a host with much more       > the oldest gives way; an open connection of TCP only
+//!                                                                     if its host fills the table
 //!                           else                                    > the new one is refused
 //! ```
 //! What others outside begin has a limit of its own for each host, beyond which only those calls are refused.
@@ -31,6 +32,8 @@ enum Worth {
     NotOpen,
     /// Of a host that has much more than the one who asks.
     OfTheRicher,
+    /// An open connection of a host that has much more, and fills the table.
+    OfWhoFills,
 }
 
 /// Who wants one more session.
@@ -99,18 +102,17 @@ impl Table {
             return None;
         }
         let of_host = self.subscribers[slot.subscriber].sessions;
+        let has_much_more = of_host > newcomer.sessions.saturating_mul(2).saturating_add(A_FEW);
+        let fills = |sessions: u32| sessions.saturating_mul(MUCH_OF_ALL) > self.sessions.live();
         match slot.track.class {
             Class::TcpOpening | Class::TcpClosing | Class::TcpReset => {
                 // Who fills the table takes nothing from one who has much less.
-                let fills = newcomer.sessions.saturating_mul(MUCH_OF_ALL) > self.sessions.live();
                 let has_more = newcomer.sessions > of_host.saturating_mul(2).saturating_add(A_FEW);
-                (!(fills && has_more)).then_some(Worth::NotOpen)
+                (!(fills(newcomer.sessions) && has_more)).then_some(Worth::NotOpen)
             }
-            Class::TcpEstablished | Class::Lasting => None,
-            _ => {
-                let enough = newcomer.sessions.saturating_mul(2).saturating_add(A_FEW);
-                (of_host > enough).then_some(Worth::OfTheRicher)
-            }
+            Class::TcpEstablished => (has_much_more && fills(of_host)).then_some(Worth::OfWhoFills),
+            Class::Lasting => None,
+            _ => has_much_more.then_some(Worth::OfTheRicher),
         }
     }
 

@@ -7,11 +7,13 @@
 //! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
 //! | How often may something happen? | `allowance.rs`; for each host: `quota.rs` |
 //! | Who gives way where all want more than there is? | `shares.rs` |
+//! | How much of a table does a host hold? | `holders.rs` |
 //! | What became of a packet's first fragment, and which fragments wait for it? | `fragments.rs` |
 
 pub(crate) mod allowance;
 pub(crate) mod arena;
 pub(crate) mod fragments;
+pub(crate) mod holders;
 pub(crate) mod index;
 pub(crate) mod quota;
 pub(crate) mod secret;

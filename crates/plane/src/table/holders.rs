@@ -1,0 +1,51 @@
+//! How many entries of a table each host holds, so that one who holds much gives way. Hosts share places by a hash that nobody
+//! outside foresees: a host counts as one that holds too much if it shares its own with one, never as one that holds too little.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use super::secret::Secret;
+
+/// Places: 128 KiB.
+const PLACES: usize = 1 << 15;
+
+/// Entries by the hash of their host.
+#[derive(Debug)]
+pub(crate) struct Holders(Box<[u32]>);
+
+impl Holders {
+    pub(crate) fn new() -> Holders {
+        Holders(vec![0; PLACES].into_boxed_slice())
+    }
+
+    /// Memory taken, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    /// What a host holds.
+    pub(crate) fn of(&self, secret: &Secret, host: [u32; 4]) -> u32 {
+        self.0.get(place(secret, host)).copied().unwrap_or_default()
+    }
+
+    /// A host has one more.
+    pub(crate) fn add(&mut self, secret: &Secret, host: [u32; 4]) {
+        if let Some(held) = self.0.get_mut(place(secret, host)) {
+            *held += 1;
+        }
+    }
+
+    /// It has one less.
+    pub(crate) fn take(&mut self, secret: &Secret, host: [u32; 4]) {
+        if let Some(held) = self.0.get_mut(place(secret, host)) {
+            *held -= 1;
+        }
+    }
+}
+
+/// All addresses of a /64 are one host's.
+fn place(secret: &Secret, host: [u32; 4]) -> usize {
+    let key = match host {
+        [0, 0, 0xffff, _] => host,
+        [a, b, _, _] => [a, b, 0, 0],
+    };
+    secret.hash(key, 1) as usize % PLACES
+}
