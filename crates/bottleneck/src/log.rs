@@ -92,3 +92,54 @@ impl Log {
         self.missing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::BufWriter;
+
+    use weir_disk::faults::{self, Fault, Writer};
+
+    use super::*;
+
+    const PACKETS: u64 = 300;
+
+    /// Writes a log, and says whether it is whole.
+    #[test]
+    fn writer() {
+        let Some(folder) = faults::folder() else { return };
+        let mut log = Log::default();
+        for n in 0..PACKETS {
+            log.arrived(&Packet::new(1500, n as u32, ()), Time::from_us(n));
+        }
+        let mut file = BufWriter::new(File::create_new(folder.join("log")).expect("a new folder"));
+        match log.write(&mut file) {
+            Ok(()) => println!("whole"),
+            Err(error) => println!("error: {error}"),
+        }
+    }
+
+    #[test]
+    fn a_log_is_whole_or_said_not_to_be() {
+        // A disk that is full stays so.
+        let faults = [(Fault::Short, 1), (Fault::Full, 9), (Fault::Io, 9), (Fault::Kill, 1)];
+        for (fault, lasts) in faults {
+            let writer = Writer { test: "log::tests::writer", lasts };
+            let changes = faults::at_each_change(
+                writer,
+                fault,
+                |_| {},
+                |at, folder, said| {
+                    let text = fs::read_to_string(folder.join("log")).expect("it was made");
+                    let entries = text.lines().filter(|line| serde_json::from_str::<Entry>(line).is_ok());
+                    let is_whole = entries.count() as u64 == PACKETS;
+                    let has = |word: &str| said.iter().any(|line| line.contains(word));
+                    assert_eq!(is_whole, has("whole"), "{fault:?} at {at}: {said:?}");
+                    assert!(is_whole || has("error: ") || fault.kills(), "{fault:?} at {at}: {said:?}");
+                    assert!(is_whole || fault != Fault::Short, "{fault:?} at {at}: {said:?}");
+                },
+            );
+            assert!(changes > 3, "{fault:?}: {changes}");
+        }
+    }
+}

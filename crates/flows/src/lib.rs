@@ -47,6 +47,9 @@ pub enum FlowsError {
     /// The other side does not keep to the protocol.
     #[error("the server answers with `{0}`: is it `weir flows --serve` of the same version?")]
     Answer(String),
+    /// The other side has closed the control connection.
+    #[error("the server has closed the control connection: it has ended, or was killed")]
+    Gone,
     /// The other side says nothing, for so many seconds.
     #[error(
         "nothing came over the control connection for {0} s: is it `weir flows --serve` that listens there, and does it run?"

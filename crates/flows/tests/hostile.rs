@@ -82,9 +82,7 @@ fn servers_of_all_kinds_end_a_load() {
         scope.spawn(|| check("answers with `SSH-2.0", |stream| forever(stream, &[], "SSH-2.0-x\r\n")));
         scope.spawn(|| {
             // What was read before it is closed ends by FIN.
-            check("answers with `the end of the connection`", |mut stream| {
-                stream.read(&mut [0; 4096]).map(drop)
-            })
+            check("has closed the control connection", |mut stream| stream.read(&mut [0; 4096]).map(drop))
         });
         scope.spawn(|| check("answers with", |stream| forever(stream, &[READY], READY)));
         scope.spawn(|| {

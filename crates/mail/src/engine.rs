@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -249,7 +249,7 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
             .collect();
         drop(sender);
         if let (Some(log), Some(records)) = (log, records) {
-            *failure.lock().expect("nobody has panicked with it") = write(log, records).err();
+            *failure.lock().expect("nobody has panicked with it") = write(log, records, stop).err();
         }
         threads
             .into_iter()
@@ -265,9 +265,30 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
     Ok(report)
 }
 
-/// Takes records to the log until no thread has any left. When it fails, the threads notice that nobody takes them.
-fn write(mut log: OutcomeLog, records: Receiver<Vec<Record>>) -> Result<(), LogError> {
-    records.into_iter().try_for_each(|records| log.append(&records))
+/// Takes records to the log until no thread has any left. When it cannot, the delivery is stopped; what the messages that were
+/// under way came to is tried once more at the end, and counted if there is no room for it.
+fn write(mut log: OutcomeLog, records: Receiver<Vec<Record>>, stop: &AtomicBool) -> Result<(), LogError> {
+    let (mut waiting, mut failure) = (Vec::new(), None);
+    for group in records {
+        waiting.extend(group);
+        if failure.is_none() {
+            match log.append(&waiting) {
+                Ok(()) => waiting.clear(),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    failure = Some(error);
+                }
+            }
+        }
+    }
+    match failure {
+        Some(LogError::Write { path, source, .. }) => {
+            let unrecorded = (waiting.len() - log.append_some(&waiting)) as u64;
+            Err(LogError::Write { path, source, recorded: log.recorded(), unrecorded })
+        }
+        Some(other) => Err(other),
+        None => Ok(()),
+    }
 }
 
 fn run(common: Common, number: u32, done: Done) -> Result<Share, std::io::Error> {

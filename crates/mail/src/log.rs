@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Job;
 
+/// Records that are tried together where there is little room.
+const GROUP: usize = 16;
+
 /// What became of a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -157,8 +160,9 @@ pub enum LogError {
     },
     /// A line cannot be written.
     #[error(
-        "cannot write the outcome log {path}: {source}; {recorded} recipients have their outcome in it: make room and start the same \
-         delivery again, it goes on with the others"
+        "cannot write the outcome log {path}: {source}; {recorded} recipients have their outcome in it{}: make room and start the \
+         same delivery again, it goes on with the others",
+        but_not(*.unrecorded)
     )]
     Write {
         /// Its path.
@@ -167,7 +171,17 @@ pub enum LogError {
         source: io::Error,
         /// Lines of recipients.
         recorded: u64,
+        /// Recipients that have an outcome and no line.
+        unrecorded: u64,
     },
+}
+
+/// They are delivered to once more.
+fn but_not(unrecorded: u64) -> String {
+    match unrecorded {
+        0 => String::new(),
+        _ => format!(", {unrecorded} more have one that is not in it and get the message again"),
+    }
 }
 
 /// An open outcome log, which no other process has.
@@ -177,6 +191,8 @@ pub struct OutcomeLog {
     file: File,
     /// Bytes of whole lines.
     length: u64,
+    /// There may be half a line behind them.
+    is_torn: bool,
     durability: Durability,
     recorded: u64,
     text: Vec<u8>,
@@ -213,8 +229,15 @@ impl OutcomeLog {
         file.seek(SeekFrom::End(0)).map_err(failed)?;
         let recorded = done.count();
         let text = if length == 0 { header.into_bytes() } else { Vec::new() };
-        let mut log =
-            OutcomeLog { path: path.into(), file, length: length as u64, durability, recorded, text };
+        let mut log = OutcomeLog {
+            path: path.into(),
+            file,
+            length: length as u64,
+            is_torn: false,
+            durability,
+            recorded,
+            text,
+        };
         log.append(&[])?;
         Ok((log, done))
     }
@@ -222,24 +245,52 @@ impl OutcomeLog {
     /// Appends records; when it returns they are as safe as was asked for.
     ///
     /// # Errors
-    /// [`LogError::Write`]: none of them counts, and the log is as before, as far as that can be done.
+    /// [`LogError::Write`]: none of them counts. It may be tried again.
     pub fn append(&mut self, records: &[Record]) -> Result<(), LogError> {
         records.iter().for_each(|record| record.line(&mut self.text));
-        let written = self.file.write_all(&self.text).and_then(|()| match self.durability {
-            Durability::Power => fdatasync(&self.file).map_err(io::Error::from),
-            Durability::Process => Ok(()),
-        });
-        if let Err(source) = written {
-            // Half a line is cut off at the next start at the latest.
-            let _ = self.file.set_len(self.length);
-            let _ = self.file.seek(SeekFrom::End(0));
-            self.text.clear();
-            return Err(LogError::Write { path: self.path.clone(), source, recorded: self.recorded });
-        }
-        self.length += self.text.len() as u64;
-        self.recorded += records.len() as u64;
+        let written = self.write_text();
+        let length = self.text.len() as u64;
         self.text.clear();
+        if let Err(source) = written {
+            // If it cannot be cut off now, then before the next line or at the next start.
+            self.is_torn = true;
+            let _ = self.cut();
+            let (path, recorded) = (self.path.clone(), self.recorded);
+            return Err(LogError::Write { path, source, recorded, unrecorded: records.len() as u64 });
+        }
+        self.length += length;
+        self.recorded += records.len() as u64;
         Ok(())
+    }
+
+    fn write_text(&mut self) -> io::Result<()> {
+        self.cut()?;
+        self.file.write_all(&self.text)?;
+        match self.durability {
+            Durability::Power => Ok(fdatasync(&self.file)?),
+            Durability::Process => Ok(()),
+        }
+    }
+
+    /// Cuts off half a line: a whole one behind it would make the log a damaged one.
+    fn cut(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.length)?;
+            self.file.seek(SeekFrom::End(0))?;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+
+    /// Appends as many of these as there is room for; how many that were.
+    pub(crate) fn append_some(&mut self, records: &[Record]) -> usize {
+        let groups = records.chunks(GROUP);
+        groups.take_while(|group| self.append(group).is_ok()).map(<[Record]>::len).sum()
+    }
+
+    /// Recipients that have a line.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.recorded
     }
 }
 

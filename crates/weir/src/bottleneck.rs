@@ -74,14 +74,14 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     };
     let found = run(&mut bridge, observe)?;
     live.finish();
+    // Of what was measured each is kept although the other cannot be.
+    let kept = log.map_or(Ok(()), |(file, path)| write_log(&bridge, file, path));
     broken?;
-    if let Some((file, path)) = log {
-        write_log(&bridge, file, path)?;
-    }
     match arguments.json {
         true => json(out, &found)?,
         false => out.write_all(text(&found, [&one.name, &other.name]).as_bytes())?,
     }
+    kept?;
     Ok(if found.valid { Outcome::Done } else { Outcome::NotAllValid })
 }
 
@@ -131,7 +131,8 @@ fn write_log(bridge: &Bridge, file: File, path: &Path) -> Result<()> {
     let name = path.display();
     let mut file = BufWriter::new(file);
     let log = bridge.log(0).ok_or_else(|| anyhow!("there is no log"))?;
-    log.write(&mut file).with_context(|| format!("cannot write {name}"))?;
+    log.write(&mut file)
+        .with_context(|| format!("cannot write all of {name}: make room, and let it run again"))?;
     if log.missing() > 0 {
         say::say(&format!("note: {name} ends {} frames before the end", log.missing()));
     }

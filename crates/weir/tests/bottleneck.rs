@@ -1,10 +1,12 @@
 //! `weir bottleneck` between two hosts with stacks of their own, offloads at their defaults.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use weir_queue::{Bottleneck, Config, Pace, Time};
@@ -12,12 +14,16 @@ use weir_testbed::namespace::Namespace;
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod confined;
+mod full_disk;
+mod kills;
 mod link;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod watchdog;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
+use full_disk::{refuses_output, shell_with_disk};
+use kills::{Kills, kill_after};
 use link::{Street, need_root};
 use weir::{Started, WEIR};
 
@@ -36,6 +42,37 @@ fn transfer(street: &Street, bytes: usize) {
     stream.write_all(&content).unwrap();
     drop(stream);
     receiver.join().unwrap();
+}
+
+/// Has datagrams come from the left while this is done.
+fn under_load<T>(street: &Street, work: impl FnOnce() -> T) -> T {
+    let socket = street.left.run(|| UdpSocket::bind("198.18.0.1:0").unwrap());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // Nobody answers ARP while there is no bottleneck.
+                let _ = socket.send_to(&[0; 1000], "198.18.0.2:9");
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// What a program could leave behind at the interfaces: settings, promiscuous mode, programs, sockets.
+fn traces(street: &Street) -> String {
+    street.middle.run(|| {
+        let mut text = String::new();
+        for line in ["ip -details link show", "ethtool -k m0", "ethtool -k m1", "tc qdisc show"] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let output = Command::new(words[0]).args(&words[1..]).output();
+            text += &output.map_or(String::new(), |out| String::from_utf8_lossy(&out.stdout).into_owned());
+        }
+        text + &std::fs::read_to_string("/proc/thread-self/net/packet").unwrap()
+    })
 }
 
 fn file(name: &str) -> PathBuf {
@@ -408,4 +445,76 @@ fn a_killed_client_leaves_no_congestion_control() {
     assert!(!controls().iter().any(|known| known == name), "{name} is left in the kernel");
     assert_eq!(server.interrupt().code, Some(0));
     link.interrupt();
+}
+
+#[test]
+fn killed_at_any_instant_it_gives_both_interfaces_back() {
+    need_root!();
+    let street = Street::new();
+    let (before, log) = (traces(&street), file("killed"));
+    assert!(before.contains("m0") && before.contains("promiscuity 0"), "{before}");
+    let line =
+        format!("bottleneck m0 m1 --rate 5mbit --delay 20ms --json --interval 0.05 --log {}", log.display());
+    let mut kills = Kills::new(5);
+    while let Some((delay, trace)) = kills.next(Duration::from_millis(600)) {
+        let mut command = Command::new(WEIR);
+        command.args(line.split(' ')).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        under_load(&street, || kill_after(&mut street.middle.run(|| command.spawn().unwrap()), delay));
+        assert_eq!(traces(&street), before, "{trace}");
+        let _ = std::fs::remove_file(&log);
+    }
+    let link = street.start("--rate 50mbit --delay 1ms --json");
+    assert_ne!(traces(&street), before, "what is there while it runs is seen");
+    transfer(&street, 200_000);
+    assert_eq!(link.interrupt().result["directions"][0]["unexplained"], 0);
+    assert_eq!(traces(&street), before);
+}
+
+#[test]
+fn a_log_without_room_costs_only_the_log() {
+    need_root!();
+    let street = Street::new();
+    let mut shell = shell_with_disk("16k", &format!("exec {WEIR} \"$@\" --log disk/log"));
+    let folder = file("disk");
+    std::fs::create_dir_all(&folder).unwrap();
+    shell.current_dir(&folder);
+    let line = "bottleneck m0 m1 --rate 20mbit --delay 1ms --json";
+    let link = Started::by(shell, &street.middle, line, "bottleneck between");
+    transfer(&street, 1_000_000);
+    let ended = link.interrupt();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    let expected = "cannot write all of disk/log: make room, and let it run again: No space left on device";
+    assert!(ended.said.contains(expected), "{}", ended.said);
+    assert_eq!(ended.result["directions"][0]["unexplained"], 0, "it is reported: {}", ended.result);
+}
+
+#[test]
+fn a_result_that_nobody_can_keep_is_named_and_the_log_is_whole() {
+    need_root!();
+    let street = Street::new();
+    for json in [&["--json"][..], &[]] {
+        let log = file("unreported");
+        let mut command = Command::new(WEIR);
+        command.args([
+            "bottleneck",
+            "m0",
+            "m1",
+            "--rate",
+            "20mbit",
+            "--interval",
+            "1.5",
+            "--duration",
+            "2",
+            "--log",
+        ]);
+        command.arg(&log).args(json);
+        under_load(&street, || {
+            street.middle.run(|| refuses_output(command, &format!("bottleneck {json:?}")))
+        });
+        let text = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        let frames = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count();
+        assert!(frames > 0 && frames == text.lines().count(), "{json:?}: {frames} frames in the log");
+    }
 }

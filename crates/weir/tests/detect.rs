@@ -12,6 +12,8 @@ use weir_port::pcapng::read::{Item, Reader};
 #[allow(dead_code, reason = "other tests use more of it")]
 mod attack;
 mod confined;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod full_disk;
 mod listener;
 mod pair;
 mod terminal;
@@ -20,6 +22,7 @@ mod watchdog;
 mod weir;
 
 use attack::{Folder, capture, capture_of, text};
+use full_disk::shell_with_disk;
 use pair::Pair;
 use terminal::InTerminal;
 use watchdog::{Watch, output};
@@ -171,6 +174,36 @@ fn an_attack_is_acted_upon_though_nobody_can_be_reported() {
     let _watch = Watch::new(&child);
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert!(fs::read_to_string(heard).unwrap().contains("\"event\":\"start\""));
+}
+
+#[test]
+fn a_full_disk_costs_the_capture_of_an_attack_and_no_event() {
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: {} needs root (a file system)", module_path!());
+    }
+    let folder = Folder::new("no-room");
+    let config = folder.config(20_000, "[captures]\nfolder = \"disk\"\nframes = 50_000\n");
+    let file = folder.file("attack.pcapng", capture(30_000, 7));
+    let mut shell = shell_with_disk("256k", &format!("\"{WEIR}\" detect \"$@\" && cp disk/* ."));
+    shell.current_dir(&folder.0).args(["--read", text(&file), "--config", text(&config), "--json"]);
+    let output = output(&mut shell).unwrap();
+    let (lines, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let named = said.lines().filter(|line| line.contains("ends early: No space left on device")).count();
+    assert_eq!(named, 1, "once: {said}");
+    let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["start", "end", "status"], "{lines}");
+    // What is there is whole.
+    let name = events[0]["capture"].as_str().unwrap().rsplit('/').next().unwrap();
+    let mut reader = Reader::open(BufReader::new(fs::File::open(folder.0.join(name)).unwrap())).unwrap();
+    let mut packets = 0;
+    while let Some(item) = reader.next_item().unwrap() {
+        packets += u64::from(matches!(item, Item::Packet(_)));
+    }
+    // 256 KiB have room for some 2700 packets of 60 bytes with what is said of each.
+    assert!(packets > 2000, "{packets}");
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! Standard output that cannot be written: each program ends, says so, and fails.
 
+mod full_disk;
 #[allow(dead_code, reason = "runs that are looked at use more of it")]
 mod home;
 mod watchdog;
 
-use std::fs::File;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
+use full_disk::refuses_output;
 use home::{Home, WEIR, is_root};
-use watchdog::Watch;
 
 const GRID: &str = r#"
 question = "Which queue is fair?"
@@ -23,19 +21,6 @@ rate = "5M"
 duration_s = 1
 seeds = 1
 "#;
-
-/// Runs a command whose output nobody can keep.
-fn check(mut command: Command, what: &str) {
-    let full = File::options().write(true).open("/dev/full").expect("a device");
-    let begun = Instant::now();
-    let child = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).spawn().expect("it starts");
-    let _watch = Watch::new(&child);
-    let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{what}, after {:?}: {said}", begun.elapsed());
-    assert!(said.contains("standard output") && said.contains("No space left on device"), "{what}: {said}");
-    assert!(!said.contains("panicked"), "{what}: {said}");
-}
 
 #[test]
 fn records_and_shards() {
@@ -77,7 +62,7 @@ fn records_and_shards() {
         "man",
     ];
     for line in table {
-        check(home.command(&[WEIR], &line.split(' ').collect::<Vec<_>>()), line);
+        refuses_output(home.command(&[WEIR], &line.split(' ').collect::<Vec<_>>()), line);
     }
 }
 
@@ -88,7 +73,7 @@ fn servers_that_are_inspected() {
     let target = listener.local_addr().expect("it is bound").to_string();
     for more in [&[][..], &["--json"]] {
         let words = [&["inspect", &target, "--connections", "4"], more].concat();
-        check(home.command(&[WEIR], &words), &format!("inspect {more:?}"));
+        refuses_output(home.command(&[WEIR], &words), &format!("inspect {more:?}"));
     }
 }
 
@@ -113,7 +98,7 @@ fn runs_of_every_rig() {
     for line in table {
         for json in ["--no-report", "--no-report --json"] {
             let line = format!("run {line} {json}");
-            check(home.command(&[WEIR], &line.split_whitespace().collect::<Vec<_>>()), &line);
+            refuses_output(home.command(&[WEIR], &line.split_whitespace().collect::<Vec<_>>()), &line);
         }
     }
     assert_eq!(std::fs::read_dir(home.path("files")).expect("a folder").count(), 0, "files are gone");

@@ -2,17 +2,22 @@
 
 #[allow(dead_code, reason = "runs of plans use more of it")]
 mod home;
+mod kills;
 mod watchdog;
 
 use std::fs;
-use std::net::TcpStream;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use home::{Home, WEIR, is_root};
+use kills::{Kills, kill_after};
 use serde_json::{Value, json};
 use weir_testbed::namespace::Namespace;
 
@@ -53,6 +58,43 @@ fn servers_are_recognized() {
         threads.into_iter().filter_map(|thread| thread.join().expect("no panic").err()).collect()
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn killed_at_any_instant_it_leaves_a_server_that_can_be_inspected() {
+    let home = Home::new(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let inspect = ["inspect", &target, "--connections", "20", "--json"];
+    let open = Arc::new(AtomicUsize::new(0));
+    let counted = open.clone();
+    // A thread for each connection; they end with the test.
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let counted = counted.clone();
+            counted.fetch_add(1, Relaxed);
+            thread::spawn(move || {
+                while matches!(stream.read(&mut [0; 64]), Ok(1..)) {}
+                counted.fetch_sub(1, Relaxed);
+            });
+        }
+    });
+    let (mut kills, mut held) = (Kills::new(5), 0);
+    while let Some((delay, trace)) = kills.next(Duration::from_millis(600)) {
+        kill_after(&mut home.command(&[WEIR], &inspect).spawn().unwrap(), delay);
+        held += open.load(Relaxed);
+        let begin = Instant::now();
+        while open.load(Relaxed) > 0 {
+            assert!(begin.elapsed() < PATIENCE, "{trace}: {} connections are held", open.load(Relaxed));
+            thread::yield_now();
+        }
+    }
+    println!("{held} connections were open after kills");
+    let output = home.weir(&inspect);
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    // What it is called depends on the other tests of this process.
+    let last = verdict["evidence"]["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["held"], &last["accepted"]), (&20.into(), &20.into()), "{verdict}");
 }
 
 /// Starts a server and inspects it; what is wrong with the verdict.

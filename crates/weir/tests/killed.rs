@@ -1,7 +1,6 @@
 //! Runs that are killed at random instants: they leave their finished trials, and nothing else.
 //!
-//! Eight kills by default; `WEIR_KILLS=1000 cargo test -p weir --test killed -- --nocapture` makes it a thousand, and
-//! `WEIR_KILL_SEED` repeats them as far as the machine allows.
+//! Eight kills, or as many as `WEIR_KILLS` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +9,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 mod home;
+mod kills;
 mod programs;
 mod watchdog;
 
 use home::{Home, WEIR, is_root, trials};
+use kills::{Kills, kill_after};
 use programs::all_programs;
 
 /// All kinds of devices that hold something: rules, programs, threads.
@@ -75,29 +76,13 @@ fn read_settings(folder: &Path, into: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Runs of one seed are killed at the same times.
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// SplitMix64: enough for instants, and the same in each run of a seed.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// Starts a run, kills it after `delay`, and returns the numbers of the trials that it reported as kept.
-fn kill_after(home: &Home, delay: Duration) -> Vec<i64> {
+fn killed_after(home: &Home, delay: Duration) -> Vec<i64> {
     let mut run =
         home.command(&[WEIR], &["run", "four.toml", "-v", "--no-report"]).spawn().expect("weir starts");
     let lines = BufReader::new(run.stderr.take().expect("piped")).lines();
     let reader = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
-    // The instant of the kill is what is tested: nothing is awaited here.
-    std::thread::sleep(delay);
-    run.kill().expect("it is our child");
-    run.wait().expect("it ran");
+    kill_after(&mut run, delay);
     let said = reader.join().expect("reading does not panic");
     let reported =
         said.iter().filter_map(|line| line.strip_prefix("  trial ")?.split(':').next()?.parse().ok());
@@ -117,18 +102,15 @@ fn nothing_is_left_but_what_was_measured() {
     if !is_root() {
         return;
     }
-    let (kills, seed) = (number("WEIR_KILLS", 8), number("WEIR_KILL_SEED", 1));
     let home = Home::new(&[("four.toml", PLAN)]);
     let begun = Instant::now();
     let whole = home.weir(&["run", "four.toml", "--no-report"]);
     assert!(matches!(whole.status.code(), Some(0 | 3)), "{whole:?}");
     let length = begun.elapsed();
     let (before, programs) = (Traces::now(), all_programs());
-    let (mut state, mut reported, mut in_mid_trial) = (seed, 0, 0);
-    for kill in 0..kills {
-        let delay = length.mul_f64(next(&mut state) as f64 / u64::MAX as f64);
-        let trace = format!("kill {kill} of seed {seed}, after {delay:?}");
-        let kept = kill_after(&home, delay);
+    let (mut kills, mut reported, mut in_mid_trial) = (Kills::new(8), 0, 0);
+    while let Some((delay, trace)) = kills.next(length) {
+        let kept = killed_after(&home, delay);
         let cleaned = home.weir(&["clean"]);
         assert!(cleaned.status.success(), "{trace}: {cleaned:?}");
         let cleaned = String::from_utf8_lossy(&cleaned.stdout).into_owned();
@@ -151,7 +133,7 @@ fn nothing_is_left_but_what_was_measured() {
     assert_eq!(integrity(&home), "ok");
     let end = home.weir(&["run", "four.toml", "--no-report"]);
     assert!(matches!(end.status.code(), Some(0 | 3)), "{end:?}");
-    println!("{kills} kills, {in_mid_trial} of them in mid-run: {reported} trials were reported and kept");
+    println!("{in_mid_trial} kills in mid-run: {reported} trials were reported and kept");
     assert!(in_mid_trial > 0 && reported > 0, "no run was hit");
 }
 

@@ -1,19 +1,25 @@
 //! `weir run mail`, `weir run peers-mail` and `weir mail` as a user runs them: everybody is delivered to, and that is what is
 //! recorded.
 
+mod full_disk;
 mod home;
+mod kills;
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
 
+use full_disk::{refuses_output, shell_with_disk};
 use home::{Home, WEIR, is_root, trials};
+use kills::{Kills, kill_after};
 use serde_json::Value;
 use weir_mail::command;
-use weir_mail::sink::{Faults, Listening, Service};
+use weir_mail::sink::{Faults, Listening, Received, Service};
 
 #[test]
 fn each_case_is_delivered_and_accounted_for() {
@@ -77,9 +83,17 @@ fn setting<'a>(point: &'a Value, name: &str) -> &'a str {
     settings.iter().find(|setting| setting[0] == name).unwrap()[1].as_str().unwrap()
 }
 
+/// What follows a word in the next line.
+fn after<T: serde::de::DeserializeOwned>(word: &str, lines: &mut impl BufRead) -> T {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    serde_json::from_str(line.strip_prefix(word).unwrap()).unwrap()
+}
+
 /// Receivers that end with the test.
 struct Sink {
     child: Child,
+    said: BufReader<ChildStdout>,
     at: SocketAddr,
 }
 
@@ -88,10 +102,15 @@ impl Sink {
         let service = Service { faults, ..Service::default() };
         let mut command = command::sink(Path::new(WEIR), &service);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let listening: Listening = serde_json::from_str(line.strip_prefix(command::READY).unwrap()).unwrap();
-        Sink { child, at: listening.at }
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let listening: Listening = after(command::READY, &mut said);
+        Sink { child, said, at: listening.at }
+    }
+
+    /// What it has received, when nobody delivers any more.
+    fn end(mut self) -> Received {
+        drop(self.child.stdin.take());
+        after(command::DONE, &mut self.said)
     }
 }
 
@@ -154,4 +173,82 @@ fn ctrl_c_ends_a_delivery_that_can_go_on() {
     assert_eq!(output.status.code(), Some(130), "{report}");
     assert_eq!(report["unfinished"].as_u64().unwrap() + delivered, 100_000, "{report}");
     assert_eq!(lines() as u64, delivered + 1, "each is in the log");
+}
+
+/// Recipients that have a line in a log of deliveries, each of them once.
+fn recorded(log: &Path) -> BTreeSet<u64> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    // The last line may be cut off.
+    let whole = text.split_inclusive('\n').skip(1).filter(|line| line.ends_with('\n'));
+    let mut all = BTreeSet::new();
+    for line in whole {
+        let is_new = all.insert(line.split(' ').next().unwrap().parse().unwrap());
+        assert!(is_new, "twice: {line}");
+    }
+    all
+}
+
+/// The command line of a delivery to 3000 recipients with a log.
+fn with_log(to: SocketAddr, log: &str, rate: &str) -> String {
+    format!(
+        "mail --to {to} --from a@example.org --rcpt u{{n}}@example.net --owner-agrees --recipients 3000 --json --log {log} --rate {rate}"
+    )
+}
+
+#[test]
+fn killed_at_any_instant_it_goes_on_where_it_was() {
+    let (home, sink) = (Home::new(&[]), Sink::start(Faults { refuse: 0.1, ..Faults::default() }));
+    let (log, slow) = (home.path("outcomes"), with_log(sink.at, "outcomes", "2000"));
+    let (mut kills, mut before) = (Kills::new(5), BTreeSet::new());
+    while let Some((delay, trace)) = kills.next(Duration::from_millis(400)) {
+        kill_after(&mut home.command(&[WEIR], &slow.split(' ').collect::<Vec<_>>()).spawn().unwrap(), delay);
+        let now = recorded(&log);
+        assert!(now.is_superset(&before), "{trace}: {} lines, {} before", now.len(), before.len());
+        before = now;
+    }
+    let output = home.weir(&with_log(sink.at, "outcomes", "max").split(' ').collect::<Vec<_>>());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["before"].as_u64(), Some(before.len() as u64), "{report}");
+    assert!(recorded(&log).into_iter().eq(0..3000), "each has its outcome");
+    let failed = fs::read_to_string(&log).unwrap().matches(" failed ").count() as u64;
+    assert!(sink.end().recipients >= 3000 - failed, "whoever is delivered in the log was delivered to");
+}
+
+#[test]
+fn a_log_without_room_ends_a_delivery_which_goes_on_when_there_is_some() {
+    if !is_root() {
+        return;
+    }
+    let (home, sink) = (Home::new(&[]), Sink::start(Faults::default()));
+    let script = format!(
+        r#""{WEIR}" "$@" >first.json 2>first; echo $? >code; cp disk/outcomes before
+        mount -o remount,size=1m disk && "{WEIR}" "$@" >second.json && cp disk/outcomes after"#
+    );
+    let mut shell = shell_with_disk("16k", &script);
+    shell.current_dir(home.path("")).args(with_log(sink.at, "disk/outcomes", "max").split(' '));
+    let output = watchdog::output(&mut shell).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let read = |name: &str| fs::read_to_string(home.path(name)).unwrap();
+    let (said, before) = (read("first"), recorded(&home.path("before")).len() as u64);
+    assert_eq!(read("code"), "1\n", "{said}");
+    assert!(said.contains("No space left on device") && said.contains("make room"), "{said}");
+    let number = |after: &str| {
+        let (before, _) = said.split_once(after).unwrap_or_else(|| panic!("no `{after}`: {said}"));
+        before.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(before > 0 && number(" recipients have their outcome in it") == before, "{before}: {said}");
+    let twice = number(" more have one that is not in it");
+    assert!(recorded(&home.path("after")).into_iter().eq(0..3000), "each has its outcome");
+    assert_eq!(sink.end().recipients, 3000 + twice, "{said}");
+}
+
+#[test]
+fn a_report_that_nobody_can_keep_is_named() {
+    let (home, sink) = (Home::new(&[]), Sink::start(Faults::default()));
+    let to = sink.at.to_string();
+    let words = ["mail", "--to", &to, "--from", "a@example.org", "--rcpt", "b@example.net", "--owner-agrees"];
+    for more in [&[][..], &["--json"]] {
+        let words = [&words[..], &["--rate", "max", "--recipients", "20"], more].concat();
+        refuses_output(home.command(&[WEIR], &words), &format!("mail {more:?}"));
+    }
 }

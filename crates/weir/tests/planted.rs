@@ -61,7 +61,7 @@ const PLANTED: [(&str, Plant); 4] = [
 ];
 
 /// What root runs, and the path that it writes to or reads, below the folder.
-const COMMANDS: [(&str, &str); 14] = [
+const COMMANDS: [(&str, &str); 15] = [
     ("list --store DIR/laid", "laid"),
     ("report 1 --store DIR/records.db -o DIR/laid", "laid"),
     ("report 1 --store DIR/records.db", "reports/weir-small-1.html"),
@@ -76,6 +76,10 @@ const COMMANDS: [(&str, &str); 14] = [
     ("node run DIR/file.node --socket DIR/sock", "laid"),
     ("clean", "state/weir/journal/4194303-7-1.json"),
     ("detect --read DIR/none.pcapng --config DIR/detect.toml", "announced"),
+    (
+        "mail --to 127.0.0.1:9 --owner-agrees --from a@example.org --rcpt b@example.net --recipients 1 --log DIR/laid",
+        "laid",
+    ),
 ];
 
 /// A file of records with one run.

@@ -248,7 +248,7 @@ impl Control {
 }
 
 fn hear(from: &mut Lines<impl Read>, patience: Duration, stop: &AtomicBool) -> Result<Answer, FlowsError> {
-    from.next(patience, stop)?.ok_or_else(|| FlowsError::Answer("the end of the connection".into()))
+    from.next(patience, stop)?.ok_or(FlowsError::Gone)
 }
 
 fn unexpected(answer: Answer) -> FlowsError {

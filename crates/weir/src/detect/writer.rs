@@ -242,8 +242,10 @@ impl Output {
     fn append(&self, piece: &[u8]) -> io::Result<()> {
         let file = self.file(&self.path)?;
         (&*file).write_all(piece).inspect_err(|_| {
-            // Half a packet would make readers complain of the whole file. A device cannot be cut.
-            let _ = file.set_len(self.written.load(Ordering::Relaxed));
+            // Half a packet would make readers complain of the whole file: it ends with a whole one. A device cannot be cut.
+            let before = self.written.load(Ordering::Relaxed);
+            let there = file.metadata().map_or(before, |about| about.len());
+            let _ = file.set_len(before + whole_blocks(piece, there.saturating_sub(before)));
         })
     }
 
@@ -255,6 +257,20 @@ impl Output {
         }
         Ok(self.file.get().expect("it was made"))
     }
+}
+
+/// How many of the first bytes of a piece are whole blocks. The length of each stands behind its kind (draft-ietf-opsawg-pcapng,
+/// section 3.1).
+fn whole_blocks(piece: &[u8], there: u64) -> u64 {
+    let mut whole = 0;
+    while let Some(length) = piece.get(whole + 4..).and_then(|rest| rest.first_chunk()) {
+        let end = whole + u32::from_le_bytes(*length) as usize;
+        if end == whole || end as u64 > there {
+            break;
+        }
+        whole = end;
+    }
+    whole as u64
 }
 
 #[cfg(test)]
@@ -305,6 +321,20 @@ mod tests {
         assert!(!output.has_failed() && writer.write(&output, vec![1; 100]).is_empty());
         finish((writer, written));
         assert!(output.has_failed());
+    }
+
+    #[test]
+    fn a_piece_that_is_cut_off_ends_with_a_whole_block() {
+        let block = |length: u8| {
+            let mut bytes = vec![7; length.into()];
+            bytes[4..8].copy_from_slice(&u32::from(length).to_le_bytes());
+            bytes
+        };
+        let piece = [block(12), block(40), block(16)].concat();
+        for (there, whole) in [(0, 0), (11, 0), (12, 12), (51, 12), (52, 52), (67, 52), (68, 68), (900, 68)] {
+            assert_eq!(whole_blocks(&piece, there), whole, "{there} bytes");
+        }
+        assert_eq!(whole_blocks(&[0; 20], 20), 0, "no block has no length");
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! `weir flows` when one end of it dies, or cannot write.
+
+#[allow(dead_code, reason = "other programs have disks")]
+mod full_disk;
+mod kills;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod watchdog;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod weir;
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use full_disk::refuses_output;
+use kills::{Kills, kill_after};
+use watchdog::Watch;
+use weir::{Started, WEIR};
+use weir_testbed::namespace::Namespace;
+
+macro_rules! need_root {
+    () => {
+        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+        }
+    };
+}
+
+const SERVE: &str = "flows --serve --bind 127.0.0.1:5301";
+const LOAD: &str = "flows --to 127.0.0.1 --flows 8 --duration 0.5 --interval 0.1 --json";
+
+fn start(host: &Namespace, line: &str) -> Child {
+    let mut command = Command::new(WEIR);
+    command.args(line.split(' ')).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    host.run(|| command.spawn().unwrap())
+}
+
+/// Connections of TCP in a namespace but for those that only wait for old segments.
+fn connections(host: &Namespace) -> usize {
+    let text = host.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
+    let state = |line: &str| line.split_whitespace().nth(3).map(str::to_string);
+    text.lines().skip(1).filter_map(state).filter(|state| !["0A", "06"].contains(&state.as_str())).count()
+}
+
+#[test]
+fn a_client_that_is_killed_at_any_instant_costs_its_server_nothing() {
+    need_root!();
+    let host = Namespace::new().unwrap();
+    let server = Started::new(&host, SERVE, "serving at");
+    let mut kills = Kills::new(6);
+    while let Some((delay, trace)) = kills.next(Duration::from_millis(800)) {
+        kill_after(&mut start(&host, LOAD), delay);
+        let begin = Instant::now();
+        while connections(&host) > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(120), "{trace}: the server keeps connections");
+            std::thread::yield_now();
+        }
+    }
+    let output = start(&host, LOAD).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "others are served: {said}");
+    assert_eq!(server.interrupt().code, Some(0));
+}
+
+#[test]
+fn a_client_whose_server_is_killed_at_any_instant_says_so() {
+    need_root!();
+    let host = Namespace::new().unwrap();
+    let (mut kills, mut said_so) = (Kills::new(6), 0);
+    while let Some((delay, trace)) = kills.next(Duration::from_millis(500)) {
+        let server = Started::new(&host, SERVE, "serving at");
+        let client = start(&host, LOAD);
+        let _watch = Watch::new(&client);
+        // The instant is what is tested: nothing is awaited here.
+        std::thread::sleep(delay);
+        server.signal(libc::SIGKILL);
+        let output = client.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{trace}: {said}");
+        // It may have ended before.
+        let is_named = said.contains("127.0.0.1:5301") || said.contains("control connection");
+        assert!(output.status.success() || output.status.code() == Some(1) && is_named, "{trace}: {said}");
+        said_so += u32::from(!output.status.success());
+    }
+    assert!(said_so > 0, "no client was hit");
+}
+
+#[test]
+fn a_result_that_nobody_can_keep_is_named() {
+    need_root!();
+    let host = Namespace::new().unwrap();
+    let server = Started::new(&host, SERVE, "serving at");
+    for line in [LOAD, LOAD.strip_suffix(" --json").unwrap()] {
+        let mut command = Command::new(WEIR);
+        command.args(line.split(' '));
+        host.run(|| refuses_output(command, line));
+    }
+    assert_eq!(server.interrupt().code, Some(0));
+}
