@@ -8,7 +8,7 @@ use weir_fuzz::{Dice, TARGETS, Target};
 
 /// How long a target runs, s.
 fn seconds() -> u64 {
-    std::env::var("FUZZ_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(5)
+    std::env::var("FUZZ_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(10)
 }
 
 fn fails(target: &Target, input: &[u8]) -> bool {
