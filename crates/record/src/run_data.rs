@@ -98,7 +98,7 @@ impl Measures {
 
 impl PointData {
     /// Could it not be measured here? Its notes say why.
-    pub(crate) fn is_left_out(&self) -> bool {
+    pub fn is_left_out(&self) -> bool {
         self.trials.is_empty() && self.point.result.as_ref().is_some_and(|r| r.search == "left out")
     }
 
