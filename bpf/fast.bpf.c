@@ -28,13 +28,15 @@ struct {
 	__type(value, __u32);
 } outs SEC(".maps");
 
-/* Numbers of entries. */
+/* Which entry a key has: a hash that the plane writes by itself. A map of the kernel's takes a call for each lookup and a
+ * cache miss more. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
-	__type(key, struct fast_key);
-	__type(value, __u32);
-} flows SEC(".maps");
+	__type(key, __u32);
+	__type(value, struct fast_bucket);
+} buckets SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -133,7 +135,7 @@ static __always_inline void rewrite(const struct fast_entry *entry, void *data, 
 {
 	__u16 *ip_check = data + 24, *check = data + (protocol == 6 ? 50 : 40), *ttl = data + 22;
 	__u64 ip_delta = 0;
-	if (entry->is_rewritten) {
+	if (entry->flags & IS_REWRITTEN) {
 		*(__u32 *)(data + 26) = entry->src;
 		*(__u32 *)(data + 30) = entry->dst;
 		*(__u16 *)(data + 34) = entry->sport;
@@ -147,7 +149,7 @@ static __always_inline void rewrite(const struct fast_entry *entry, void *data, 
 			*check = sum ? sum : 0xffff;
 		}
 	}
-	if (entry->is_routed) {
+	if (entry->flags & IS_ROUTED) {
 		__u16 before = *ttl, after = (before & 0xff00) | ((before - 1) & 0xff);
 		*ttl = after;
 		ip_delta += delta_of(before, after);
@@ -208,15 +210,43 @@ static __always_inline int read(void *data, void *end, struct fast_key *key, __u
 	return -1;
 }
 
+/* The entry that one of a bucket's slots leads to. */
+static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, __u32 index, __u32 part)
+{
+	const __u64 *words = (const __u64 *)key;
+	struct fast_bucket *bucket = bpf_map_lookup_elem(&buckets, &index);
+	if (!bucket)
+		return 0;
+	for (int i = 0; i < FAST_SLOTS; i++) {
+		__u64 slot = *(volatile __u64 *)&bucket->slot[i];
+		if (slot >> 32 != part)
+			continue;
+		__u32 number = (__u32)slot - 1;
+		struct fast_entry *entry = bpf_map_lookup_elem(&entries, &number);
+		if (!entry)
+			continue;
+		const __u64 *own = (const __u64 *)&entry->key;
+		if (own[0] == words[0] && own[1] == words[1])
+			return entry;
+	}
+	return 0;
+}
+
+static __always_inline struct fast_entry *find(const struct fast_key *key, const struct fast_control *all)
+{
+	__u64 hash = fast_hash(key, all->seed);
+	struct fast_entry *entry = in_bucket(key, (__u32)hash & all->mask, hash >> 32);
+	return entry ? entry : in_bucket(key, fast_other(hash) & all->mask, hash >> 32);
+}
+
 /* Whether an entry holds now, for a packet of this length. */
 static __always_inline int holds(const struct fast_entry *entry, const struct fast_control *all, __u64 now, __u32 bytes)
 {
-	if (entry->epochs[0] != all->epochs[0] || entry->epochs[1] != all->epochs[1] ||
-	    entry->epochs[2] != all->epochs[2])
+	if (entry->epoch != *(volatile __u32 *)&all->epoch)
 		return PUNT_STALE;
 	if (now >= *(volatile __u64 *)&entry->until_ns)
 		return PUNT_EXPIRED;
-	if (entry->is_routed && bytes > entry->most)
+	if (entry->flags & IS_ROUTED && bytes > entry->most)
 		return PUNT_LONG;
 	return -1;
 }
@@ -241,10 +271,7 @@ static __always_inline int pass(struct xdp_md *ctx)
 	int reason = read(data, end, &key, &bytes);
 	if (reason >= 0)
 		return leave_to_plane(ctx, count, reason);
-	__u32 *number = bpf_map_lookup_elem(&flows, &key);
-	if (!number)
-		return leave_to_plane(ctx, count, PUNT_UNKNOWN);
-	struct fast_entry *entry = bpf_map_lookup_elem(&entries, number);
+	struct fast_entry *entry = find(&key, all);
 	if (!entry)
 		return leave_to_plane(ctx, count, PUNT_UNKNOWN);
 	__u64 now = all->clock_ns ? all->clock_ns : bpf_ktime_get_ns();
@@ -254,13 +281,13 @@ static __always_inline int pass(struct xdp_md *ctx)
 	if (key.protocol == 6) {
 		if (data + 54 > end)
 			return leave_to_plane(ctx, count, PUNT_HEADER);
-		follow(entry, data, bytes - 20);
+		if (entry->flags & IS_FOLLOWED)
+			follow(entry, data, bytes - 20);
 		rewrite(entry, data, 6);
 	} else {
 		rewrite(entry, data, 17);
 	}
-	__sync_fetch_and_add(&entry->frames, 1);
-	__sync_fetch_and_add(&entry->bytes, bytes);
+	__sync_fetch_and_add(&entry->used, FAST_FRAME + bytes);
 	entry->last_ns = now;
 	__u32 out = entry->out & (FAST_PORTS - 1);
 	count->received[key.port & (FAST_PORTS - 1)]++;

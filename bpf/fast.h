@@ -6,8 +6,8 @@
 #include <linux/types.h>
 
 #define FAST_PORTS 16              /* most ports of a node that has one */
-#define FAST_EPOCHS 3              /* the text, routes, neighbours */
 #define FAST_TRACKS 2              /* stages that follow a connection of TCP */
+#define FAST_SLOTS 8               /* entries that a bucket leads to: one cache line of slots */
 
 /* Why a frame is left to the plane. */
 enum fast_punt {
@@ -37,13 +37,24 @@ struct fast_key {
 	__u8 protocol;
 	__u8 flags;          /* of TCP */
 	__u8 keeps_whole;    /* may not be cut into fragments */
+} __attribute__((aligned(8)));
+
+/* Where entries are found: each key has two buckets. A slot is a part of the key's hash in the upper half and the number of
+ * the entry + 1 in the lower one; 0: free. The plane writes a slot at once, so that the program sees it whole. */
+struct fast_bucket {
+	__u64 slot[FAST_SLOTS];
 };
 
-/* What is done to the frames of a flow. The first cache line is written by the plane before the key is, but for the two
- * fields that say whether it holds; the second one by the program. */
+#define IS_ROUTED 1                /* it gets other Ethernet addresses and has a hop less to live */
+#define IS_REWRITTEN 2             /* it gets other addresses or ports */
+#define IS_FOLLOWED 4              /* it is of a connection that stages follow */
+
+/* What is done to the frames of a flow. The first cache line is written by the plane before a slot leads to it, but for
+ * `until_ns`; the second one by the program. */
 struct fast_entry {
+	struct fast_key key;
 	__u64 until_ns;               /* of CLOCK_MONOTONIC; 0: it is over */
-	__u32 epochs[FAST_EPOCHS];    /* it holds as long as these are those of today */
+	__u32 epoch;                  /* it holds as long as this is that of today */
 	__u32 src;                    /* addresses and ports that it leaves with, in network order */
 	__u32 dst;
 	__u16 sport;
@@ -52,15 +63,17 @@ struct fast_entry {
 	__u16 transport_delta;
 	__u16 most;                   /* longest packet, where it is routed */
 	__u8 out;                     /* port of the node */
-	__u8 is_routed;               /* it gets other Ethernet addresses and has a hop less to live */
+	__u8 flags;
 	__u8 macs[12];                /* destination, source */
-	__u32 track[FAST_TRACKS];     /* 0: none; else number * 2 + side + 1 */
-	__u32 is_rewritten;
-	__u64 frames;
-	__u64 bytes;                  /* of packets */
+	__u32 pad;
+	__u64 used;                   /* bytes of packets, and FAST_FRAME for each: counted at once */
 	__u64 last_ns;                /* when the last one came */
+	__u32 track[FAST_TRACKS];     /* 0: none; else number * 2 + side + 1 */
 	__u64 pad_line[5];
 };
+
+/* A frame in `used`: what bytes there are between two looks of the plane is less. */
+#define FAST_FRAME (1ULL << 36)
 
 /* A connection of TCP as its stage follows it: see crates/plane/src/table/tcp.rs. By side. */
 struct fast_track {
@@ -72,9 +85,12 @@ struct fast_track {
 
 /* What holds for all entries. */
 struct fast_control {
-	__u32 epochs[FAST_EPOCHS];
+	__u32 epoch;
 	__u32 on;
 	__u64 clock_ns;               /* the time, in tests; 0: that of the machine */
+	__u64 seed;                   /* of hashes: nobody outside knows which keys share a bucket */
+	__u32 mask;                   /* buckets - 1; a power of two less one */
+	__u32 pad;
 };
 
 /* By CPU. */
@@ -96,7 +112,23 @@ struct fast_port {
 _Static_assert(sizeof(struct fast_key) == 16, "layout.rs");
 _Static_assert(sizeof(struct fast_entry) == 128, "layout.rs");
 _Static_assert(sizeof(struct fast_track) == 32, "layout.rs");
-_Static_assert(sizeof(struct fast_control) == 24, "layout.rs");
+_Static_assert(sizeof(struct fast_control) == 32, "layout.rs");
+_Static_assert(sizeof(struct fast_bucket) == 64, "layout.rs");
 _Static_assert(sizeof(struct fast_counts) == 384, "layout.rs");
 _Static_assert(sizeof(struct fast_port) == 24, "layout.rs");
 _Static_assert((int)PUNT_REASONS <= FAST_PORTS, "punts");
+
+/* Which buckets, and what is in the slot. crates/port/src/fast/index.rs does the same. */
+static inline __attribute__((always_inline)) __u64 fast_hash(const struct fast_key *key, __u64 seed)
+{
+	const __u64 *words = (const __u64 *)key;
+	__u64 hash = (words[0] ^ seed) * 0x9e3779b97f4a7c15ULL;
+	hash = (hash ^ hash >> 32 ^ words[1]) * 0xbf58476d1ce4e5b9ULL;
+	hash = (hash ^ hash >> 29) * 0x94d049bb133111ebULL;
+	return hash ^ hash >> 32;
+}
+
+static inline __attribute__((always_inline)) __u32 fast_other(__u64 hash)
+{
+	return (__u32)hash ^ (__u32)(hash >> 32) * 0x5bd1e995U;
+}

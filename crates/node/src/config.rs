@@ -15,10 +15,13 @@
 //! | `wait poll` | it looks again at once, and takes all of its CPU | |
 //! | `fast off` | every frame comes to the plane | this |
 //! | `fast on` | frames of established sessions are passed on by XDP programs at the ports, without coming to the plane | |
-//! | `fast auto` | the same, where the node has one thread, and AF_XDP and no VLAN tag at every port | |
+//! | `fast-entries 131072` | flows in one direction that these programs know at a time | 131072 |
+//! | `fast auto` | the same, where the node has one thread, and AF_XDP and no VLAN tag at every port, and as long as it pays | |
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
 //! | `host NAME` | it goes to this TAP device, which has the first port's Ethernet address; what the machine sends there leaves by that port | |
 //! | `host none` | it is counted and goes no further | |
+
+use std::ops::RangeInclusive;
 
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
@@ -49,6 +52,8 @@ pub struct Settings {
     pub host: Host,
     /// Whether XDP programs pass frames on.
     pub fast: Fast,
+    /// Flows in one direction that these programs know at a time.
+    pub fast_entries: u32,
 }
 
 /// Whether XDP programs pass frames on that the plane knows.
@@ -58,7 +63,7 @@ pub enum Fast {
     Off,
     /// They do.
     On,
-    /// They do where the node can have it.
+    /// They do where the node can have it, and as long as it pays.
     Auto,
 }
 
@@ -82,7 +87,10 @@ pub enum Host {
     Nobody,
 }
 
-const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast"];
+const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
+/// Entries of a fast path, and which numbers of them it may have.
+const FAST_ENTRIES: u32 = 1 << 17;
+const MOST_FAST_ENTRIES: RangeInclusive<u32> = 1024..=1 << 23;
 
 /// What is read of `run`.
 struct Run {
@@ -102,8 +110,13 @@ impl Config {
         text: &str,
         beside: &dyn Fn(&str) -> Result<String, String>,
     ) -> Result<Config, Mistakes> {
-        let settings =
-            Settings { threads: vec![None], wait: Wait::Sleep, host: Host::Kernel, fast: Fast::Off };
+        let settings = Settings {
+            threads: vec![None],
+            wait: Wait::Sleep,
+            host: Host::Kernel,
+            fast: Fast::Off,
+            fast_entries: FAST_ENTRIES,
+        };
         let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
         let (mut run_item, mut items) = (None, Vec::new());
         let mut own = |item: &Item, notes: &Notes<'_>| {
@@ -115,7 +128,7 @@ impl Config {
             if run_item.replace(item.clone()).is_some() {
                 item.wrong(notes, "there is a `run` already: write all in one".to_string());
             }
-            item.said_once(&["io", "wait", "host", "fast"], notes);
+            item.said_once(&["io", "wait", "host", "fast", "fast-entries"], notes);
             for arg in &item.args {
                 if let Err(text) = run.argument(arg) {
                     arg.wrong(notes, text);
@@ -254,6 +267,12 @@ impl Run {
             ["fast", "off"] => settings.fast = Fast::Off,
             ["fast", "on"] => settings.fast = Fast::On,
             ["fast", "auto"] => settings.fast = Fast::Auto,
+            ["fast-entries", number] => {
+                let entries = number.parse().ok().filter(|entries| MOST_FAST_ENTRIES.contains(entries));
+                let (least, most) = MOST_FAST_ENTRIES.into_inner();
+                let wrong = || format!("fast-entries takes a number from {least} to {most}");
+                settings.fast_entries = entries.ok_or_else(wrong)?;
+            }
             ["host", "kernel"] => settings.host = Host::Kernel,
             ["host", "none"] => settings.host = Host::Nobody,
             ["host", name] => settings.host = Host::Tap(name.to_string()),
@@ -323,6 +342,7 @@ mod tests {
             wait: Wait::Poll,
             host: Host::Tap("tap0".into()),
             fast: Fast::Off,
+            fast_entries: FAST_ENTRIES,
         };
         assert_eq!(config.settings, settings);
         let config = read("lan > wan run(io packet)").expect("right");

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_plane::{FastCounts, FastTable, FlowKey, FlowRule, FlowUses, Progress, Time};
-use weir_port::fast::{Entry, Fast, Key, PUNTS, Track};
-
-/// Flows that have an entry at a time.
-pub(crate) const ROOM: u32 = 1 << 17;
+use weir_port::fast::{
+    Entry, FRAME, Fast, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY, PUNTS, Track,
+};
 
 /// The programs' maps, in the time of a node.
 pub struct Table {
@@ -15,6 +15,26 @@ pub struct Table {
     /// When the node began, ns of CLOCK_MONOTONIC.
     start_ns: u64,
     ports: usize,
+    /// Those of the text, of routes and of neighbours, and the one that stands for all three.
+    epochs: ([u32; 3], u32),
+    /// What is known of the uses of each entry.
+    read: Vec<Read>,
+}
+
+/// The counter of an entry when it was read last, and what it was used for until then.
+#[derive(Debug, Clone, Copy, Default)]
+struct Read {
+    used: u64,
+    frames: u64,
+    bytes: u64,
+}
+
+impl Read {
+    /// The counter is this now. It begins anew after so many frames and bytes as no entry sees between two sweeps.
+    fn advance(&mut self, used: u64) {
+        let fresh = used.wrapping_sub(self.used);
+        *self = Read { used, frames: self.frames + fresh / FRAME, bytes: self.bytes + fresh % FRAME };
+    }
 }
 
 impl fmt::Debug for Table {
@@ -26,7 +46,8 @@ impl fmt::Debug for Table {
 impl Table {
     /// For a node that began at `start_ns` of CLOCK_MONOTONIC and has so many ports.
     pub fn new(fast: Arc<Fast>, start_ns: u64, ports: usize) -> Table {
-        Table { fast, start_ns, ports }
+        let read = vec![Read::default(); fast.room() as usize];
+        Table { fast, start_ns, ports, epochs: ([0; 3], 0), read }
     }
 
     /// A time of the node as one of programs, where 0 says that it is over.
@@ -37,9 +58,12 @@ impl Table {
     fn entry(&self, rule: &FlowRule) -> Entry {
         let (ip_delta, transport_delta) = rule.deltas.unwrap_or_default();
         let (dst, src, most) = rule.routed.unwrap_or_default();
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let (known, epoch) = self.epochs;
         Entry {
             until_ns: self.ns(rule.until),
-            epochs: rule.epochs,
+            // What was made of older ones never holds.
+            epoch: if rule.epochs == known { epoch } else { epoch.wrapping_sub(1) },
             src: rule.ends.0.to_be(),
             dst: rule.ends.1.to_be(),
             sport: rule.ports.0.to_be(),
@@ -48,12 +72,52 @@ impl Table {
             transport_delta: transport_delta.to_be(),
             most,
             out: rule.out.0,
-            is_routed: rule.routed.is_some().into(),
+            flags: flag(rule.routed.is_some(), IS_ROUTED)
+                | flag(rule.deltas.is_some(), IS_REWRITTEN)
+                | flag(rule.tracks.iter().any(Option::is_some), IS_FOLLOWED),
             macs: [dst, src],
             tracks: rule.tracks.map(|track| track.map_or(0, |(place, side)| place * 2 + u32::from(side) + 1)),
-            is_rewritten: rule.deltas.is_some().into(),
             ..Entry::default()
         }
+    }
+}
+
+/// Whether entries are worth what it costs each frame to look for one. An entry saves a frame the way through the node, several
+/// times what the look costs (docs/node.md): with fewer hits than a quarter of the misses the node is faster without.
+#[derive(Debug, Default)]
+pub(crate) struct Worth {
+    /// Frames that found one, and those that did not, at the last judgement.
+    seen: (u64, u64),
+    off_until: Option<Time>,
+}
+
+/// Misses for each hit, at most.
+const MOST_MISSES: u64 = 4;
+/// Nothing is judged by fewer frames without an entry.
+const JUDGED: u64 = 100_000;
+/// After this time entries are tried again.
+const AGAIN: Duration = Duration::from_secs(60);
+
+impl Worth {
+    /// Are entries to be used from now on?
+    pub(crate) fn judge(&mut self, now: Time, counts: &FastCounts) -> bool {
+        let missed = counts.punts.iter().filter(|(why, _)| *why == NO_ENTRY).map(|(_, n)| n).sum::<u64>();
+        let sums = (counts.received.iter().sum::<u64>(), missed);
+        if self.off_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        if self.off_until.take().is_some() {
+            self.seen = sums;
+            return true;
+        }
+        let (hits, misses) = (sums.0 - self.seen.0, sums.1 - self.seen.1);
+        if misses < JUDGED {
+            return true;
+        }
+        self.seen = sums;
+        let is_worth = misses <= hits * MOST_MISSES;
+        self.off_until = (!is_worth).then(|| now + AGAIN);
+        is_worth
     }
 }
 
@@ -77,12 +141,13 @@ impl FastTable for Table {
     }
 
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
-        self.fast.insert(&key_of(key), number, &self.entry(rule)).is_ok()
+        self.read[number as usize] = Read::default();
+        self.fast.insert(&key_of(key), number, &self.entry(rule))
     }
 
     fn remove(&mut self, key: &FlowKey) {
         // One that is not there is as good as removed.
-        let _ = self.fast.remove(&key_of(key));
+        self.fast.remove(&key_of(key));
     }
 
     fn hold(&mut self, number: u32, until: Option<Time>) {
@@ -93,13 +158,19 @@ impl FastTable for Table {
         self.fast.hold(number, 0);
     }
 
-    fn uses(&self, number: u32) -> FlowUses {
-        let (frames, bytes, last_ns) = self.fast.uses(number);
-        FlowUses { frames, bytes, last: Time::from_ns(last_ns.saturating_sub(self.start_ns)) }
+    fn uses(&mut self, number: u32) -> FlowUses {
+        let (used, last_ns) = self.fast.uses(number);
+        let read = &mut self.read[number as usize];
+        read.advance(used);
+        let last = Time::from_ns(last_ns.saturating_sub(self.start_ns));
+        FlowUses { frames: read.frames, bytes: read.bytes, last }
     }
 
     fn set_epochs(&mut self, epochs: [u32; 3]) {
-        self.fast.set_epochs(epochs);
+        if self.epochs.0 != epochs {
+            self.epochs = (epochs, self.epochs.1.wrapping_add(1));
+        }
+        self.fast.set_epoch(self.epochs.1);
     }
 
     fn set_on(&mut self, on: bool) {
@@ -122,6 +193,48 @@ impl FastTable for Table {
             received: counts.received[..self.ports].to_vec(),
             sent: counts.sent[..self.ports].to_vec(),
             punts: PUNTS.into_iter().zip(counts.punts).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_few_frames_find_are_not_used_for_a_minute() {
+        let counts = |hits, misses| FastCounts {
+            received: vec![hits, 0],
+            punts: vec![(NO_ENTRY, misses)],
+            ..FastCounts::default()
+        };
+        let (mut worth, at) = (Worth::default(), |s: u64| Time::from_ns(s * 1_000_000_000));
+        for (second, hits, misses, used) in [
+            (1, 0, 99_999, true),       // too few to judge
+            (2, 30_000, 120_000, true), // one of five frames
+            (3, 30_000, 200_000, true),
+            (4, 40_000, 250_000, false), // 10,000 of 140,000
+            (63, 40_000, 900_000, false),
+            (64, 40_000, 900_000, true), // tried again, whatever there was meanwhile
+            (65, 60_000, 950_000, true),
+            (66, 60_000, 999_999, true),
+            (67, 60_000, 1_050_000, false),
+        ] {
+            assert_eq!(worth.judge(at(second), &counts(hits, misses)), used, "second {second}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_loses_nothing() {
+        let mut read = Read::default();
+        let mut used = 0_u64;
+        let (mut frames, mut bytes) = (0, 0);
+        // 2^28 frames are a turn of the counter.
+        for (n, size) in [(1, 1500), (200 << 20, 46), (100 << 20, 100), (7, 65_535), (250 << 20, 28)] {
+            used = used.wrapping_add(n * (FRAME + size));
+            (frames, bytes) = (frames + n, bytes + n * size);
+            read.advance(used);
+            assert_eq!((read.frames, read.bytes), (frames, bytes));
         }
     }
 }

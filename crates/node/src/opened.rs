@@ -14,7 +14,7 @@ use weir_port::fast::{Fast, FastPort};
 use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::bell::Bell;
 use crate::config::{Config, Fast as Wish, Host, Settings};
-use crate::fast::{ROOM, Table};
+use crate::fast::{Table, Worth};
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
 use crate::worker::{IN_TURN, Machine, Parts, Worker};
@@ -78,7 +78,7 @@ fn fast(config: &Config) -> Result<(Option<Arc<Fast>>, Option<String>), NodeErro
     match (config.settings.fast, config.may_be_fast()) {
         (Wish::Off, _) | (Wish::Auto, Err(_)) => Ok((None, None)),
         (Wish::On, Err(why)) => Err(NodeError::Change(why)),
-        (wanted, Ok(())) => match (Fast::new(ROOM), wanted) {
+        (wanted, Ok(())) => match (Fast::new(config.settings.fast_entries), wanted) {
             (Ok(fast), _) => Ok((Some(Arc::new(fast)), None)),
             (Err(why), Wish::Auto) => Ok((None, Some(format!("there is no fast path: {why}")))),
             (Err(why), _) => Err(NodeError::Fast(why)),
@@ -153,7 +153,8 @@ impl Opened {
     fn be_fast(&mut self, fast: Arc<Fast>) {
         self.is_fast = true;
         let [worker] = &mut self.workers[..] else { unreachable!("a fast path is one thread's") };
-        if !worker.be_fast(Table::new(fast, self.start_ns, self.kind.backends.len())) {
+        let worth = (self.kind.settings.fast == Wish::Auto).then(Worth::default);
+        if !worker.be_fast(Table::new(fast, self.start_ns, self.kind.backends.len()), worth) {
             let text = "not all ports take frames that XDP programs redirect: the fast path waits until they do (a veth does where \
                         its other end has GRO or a native XDP program, a network card where its driver has it)";
             self.obstacles.push(text.into());

@@ -23,7 +23,7 @@ use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
-use crate::fast::Table;
+use crate::fast::{Table, Worth};
 use crate::handover::{Arrival, Exchange};
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     /// What was lost by panics, of which nobody has asked yet.
     mishaps: Vec<Mishap>,
     panics: u64,
+    /// Whether a fast path pays, if the node is to find out.
+    worth: Option<Worth>,
 }
 
 /// Mishaps whose frames are kept until somebody asks: of those behind only the counters tell.
@@ -159,6 +161,7 @@ impl Worker {
             shown_ns: 0,
             mishaps: Vec::new(),
             panics: 0,
+            worth: None,
         }
     }
 
@@ -455,7 +458,9 @@ impl Worker {
     }
 
     /// Has programs pass frames on; false: not all ports can take them now.
-    pub(crate) fn be_fast(&mut self, table: Table) -> bool {
+    /// With `worth` they do as long as that pays.
+    pub(crate) fn be_fast(&mut self, table: Table, worth: Option<Worth>) -> bool {
+        self.worth = worth;
         self.plane.set_fast(Box::new(table));
         self.look_fast()
     }
@@ -463,7 +468,10 @@ impl Worker {
     /// Frames leave otherwise than by the plane where all ports take them.
     fn look_fast(&mut self) -> bool {
         let can = self.ports.iter().all(|port| port.takes_redirected());
-        self.plane.use_fast(self.now, can);
+        let counts = self.plane.fast_state().map(|state| state.counts);
+        let pays =
+            self.worth.as_mut().zip(counts).is_none_or(|(worth, counts)| worth.judge(self.now, &counts));
+        self.plane.use_fast(self.now, can && pays);
         can
     }
 

@@ -12,7 +12,7 @@
 //! - An entry holds no longer than what it was made of: a session that ends or changes ends its entries before anything that
 //!   the same call did leaves the plane; another text, route or neighbour is another epoch, which entries are compared with.
 //! - Counters and idle times are exact: a session's entries expire [`MARGIN`] before it does, and what they were used for is
-//!   read at least every [`SWEEP`] before a stage can look at it.
+//!   read at least every [`SWEEP`] before a stage can look at it; both are longer where there is room for many entries.
 //! - A connection of TCP that both follow is brought up to date here before the plane looks at a segment of it, and there
 //!   afterwards.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -137,7 +137,7 @@ pub trait FastTable: Debug + Send {
     /// An entry holds no more, from now on.
     fn end(&mut self, number: u32);
     /// How often an entry was used; also after its key has gone.
-    fn uses(&self, number: u32) -> FlowUses;
+    fn uses(&mut self, number: u32) -> FlowUses;
     /// Entries with other epochs hold no more, from now on.
     fn set_epochs(&mut self, epochs: [u32; 3]);
     /// Whether entries are used at all, from now on.
@@ -206,7 +206,7 @@ impl Plane {
 
     /// Time passes, or frames are about to pass the stages.
     pub(crate) fn sweep_if_due(&mut self, now: Time) {
-        if self.fast.as_ref().is_none_or(|book| now - book.swept < SWEEP) {
+        if self.fast.as_ref().is_none_or(|book| !book.is_due(now)) {
             return;
         }
         if let Some(mut book) = self.fast.take() {
@@ -381,7 +381,7 @@ impl Plane {
         }
         let tracks = recipe.tracks(key.proto);
         let Some(places) = book.follow(&tracks, |track| self.progress(track)) else { return };
-        let rule = rule_of(now, key, &recipe, (self.fast_epochs(), places));
+        let rule = rule_of((now, book.margin()), key, &recipe, (self.fast_epochs(), places));
         book.insert(now, (flow, *key), recipe, rule);
     }
 
@@ -412,7 +412,7 @@ impl Plane {
     /// Entries that are used hold on as long as their sessions, and those that are not give their room back.
     fn keep_up(&mut self, now: Time, book: &mut Book) {
         for (number, key) in book.about_to_expire(now) {
-            let until = self.recipe(now, key).ok().map(|recipe| entry::until_of(now, &recipe));
+            let until = self.recipe(now, key).ok().map(|recipe| entry::until_of(now, &recipe, book.margin()));
             book.hold_on(number, until);
         }
         book.tidy(now);

@@ -261,21 +261,6 @@ impl Program {
         self.map(name).update(&key.to_ne_bytes(), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
     }
 
-    /// Sets what a key of a hash leads to.
-    pub(crate) fn put<K: Shared, V: Shared>(
-        &self,
-        name: &'static str,
-        key: &K,
-        value: &V,
-    ) -> Result<(), BpfError> {
-        self.map(name).update(as_bytes(key), as_bytes(value), MapFlags::ANY).map_err(map_error(name))
-    }
-
-    /// Takes a key out of a hash.
-    pub(crate) fn delete<K: Shared>(&self, name: &'static str, key: &K) -> Result<(), BpfError> {
-        self.map(name).delete(as_bytes(key)).map_err(map_error(name))
-    }
-
     /// Puts a socket into entry `key` of a map of sockets.
     pub(crate) fn set_socket(
         &self,

@@ -5,30 +5,36 @@
 //!   frame > [ program ] > entry that holds > another port
 //!                       > none             > AF_XDP socket of the queue
 //! ```
-//! Entries, epochs and counters lie in memory that both sides map, so that reading and ending them takes no call of the
-//! system; only a flow that comes or goes does.
+//! Entries, what leads to them, epochs and counters lie in memory that both sides map, so that nothing that is done to them
+//! takes a call of the system.
 //!
-//! Invariant, kept by whoever calls: an entry is written before a key points to it, and its number is used again only when
-//! no program can hold it any more.
+//! Invariant: an entry is written before a key leads to it; kept by whoever calls: its number is used again only when no
+//! program can hold it any more.
 
 pub mod bench;
+mod index;
 mod layout;
 
 use std::io;
 use std::ptr::addr_of_mut;
 use std::sync::Arc;
 
-pub use layout::{Control, Counts, EPOCHS, Entry, Gate, Key, PORTS, PUNTS, TRACKS, Track};
+use index::Index;
+pub use layout::{
+    Control, Counts, Entry, FRAME, Gate, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY, PORTS, PUNTS,
+    TRACKS, Track,
+};
 
 use crate::bpf::{BpfError, Memory, Program, object};
 
 /// Maps that all instances of the program share.
-const SHARED: [&str; 6] = ["outs", "flows", "entries", "tracks", "control", "counts"];
+const SHARED: [&str; 6] = ["outs", "buckets", "entries", "tracks", "control", "counts"];
 const WHAT: &str = "fast path of a node";
 
 /// The maps, with an instance of the program that is attached nowhere.
 pub struct Fast {
     program: Program,
+    index: Index,
     entries: Memory<Entry>,
     tracks: Memory<Track>,
     control: Memory<Control>,
@@ -41,14 +47,23 @@ impl Fast {
     /// # Errors
     /// The kernel refuses the program or has no memory.
     pub fn new(entries: u32) -> Result<Fast, BpfError> {
-        let cpus = possible_cpus();
-        let sizes =
-            [("flows", entries), ("entries", entries), ("tracks", entries), ("counts", cpus), ("sockets", 1)];
+        let (cpus, buckets) = (possible_cpus(), Index::buckets(entries));
+        let sizes = [
+            ("buckets", buckets),
+            ("entries", entries),
+            ("tracks", entries),
+            ("counts", cpus),
+            ("sockets", 1),
+        ];
         let program = Program::load(WHAT, object::FAST, &sizes)?;
+        let index = Index::new(program.memory("buckets", buckets as usize)?);
+        let control: Memory<Control> = program.memory("control", 1)?;
+        control.set(0, &Control { seed: index.seed, mask: index.mask, ..Control::default() });
         Ok(Fast {
+            index,
             entries: program.memory("entries", entries as usize)?,
             tracks: program.memory("tracks", entries as usize)?,
-            control: program.memory("control", 1)?,
+            control,
             counts: program.memory("counts", cpus as usize)?,
             program,
         })
@@ -77,13 +92,10 @@ impl Fast {
         self.control.set_field(0, u32::from(on), |control| unsafe { addr_of_mut!((*control).on) });
     }
 
-    /// Entries with other epochs hold no more.
-    pub fn set_epochs(&self, epochs: [u32; EPOCHS]) {
-        let now = self.control.get(0).epochs;
-        for (n, (epoch, _)) in epochs.into_iter().zip(now).enumerate().filter(|(_, (new, old))| new != old) {
-            // SAFETY: a field of the entry.
-            self.control.set_field(0, epoch, |control| unsafe { addr_of_mut!((*control).epochs[n]) });
-        }
+    /// Entries with another epoch hold no more.
+    pub fn set_epoch(&self, epoch: u32) {
+        // SAFETY: a field of the entry.
+        self.control.set_field(0, epoch, |control| unsafe { addr_of_mut!((*control).epoch) });
     }
 
     /// The time that programs take for that of the machine; 0: they ask.
@@ -92,30 +104,24 @@ impl Fast {
         self.control.set_field(0, ns, |control| unsafe { addr_of_mut!((*control).clock_ns) });
     }
 
-    /// Has a key lead to an entry, which is written here.
-    ///
-    /// # Errors
-    /// There is no room.
-    pub fn insert(&self, key: &Key, number: u32, entry: &Entry) -> io::Result<()> {
-        self.entries.set(number as usize, entry);
-        self.program.put("flows", key, &number).map_err(io::Error::other)
+    /// Has a key lead to an entry, which is written here; false if there is no room.
+    #[must_use]
+    pub fn insert(&self, key: &Key, number: u32, entry: &Entry) -> bool {
+        self.entries.set(number as usize, &Entry { key: *key, ..*entry });
+        self.index.insert(key, number, &self.entries)
     }
 
-    /// A key leads nowhere any more.
-    ///
-    /// # Errors
-    /// There is no such key.
-    pub fn remove(&self, key: &Key) -> io::Result<()> {
-        self.program.delete("flows", key).map_err(io::Error::other)
+    /// A key leads nowhere any more; false if it did not lead anywhere.
+    pub fn remove(&self, key: &Key) -> bool {
+        self.index.remove(key, &self.entries)
     }
 
-    /// Frames, bytes and time of the last frame of an entry so far.
-    pub fn uses(&self, number: u32) -> (u64, u64, u64) {
+    /// What an entry was used for so far, see [`Entry::used`], and when last.
+    pub fn uses(&self, number: u32) -> (u64, u64) {
         let n = number as usize;
         // SAFETY: fields of the entry, here and below.
-        let frames = self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).frames) });
-        let bytes = self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).bytes) });
-        (frames, bytes, self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).last_ns) }))
+        let used = self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).used) });
+        (used, self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).last_ns) }))
     }
 
     /// An entry holds until then; 0: no longer.

@@ -10,9 +10,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::entry::Places;
-use super::{FastTable, FlowKey, FlowRule, MARGIN, Progress};
+use super::{FastTable, FlowKey, FlowRule, MARGIN, Progress, SWEEP};
 use crate::recipe::{Key, On, Recipe, Uses};
 use crate::table::timers::Tick;
 use crate::time::Time;
@@ -20,12 +21,16 @@ use crate::time::Time;
 /// A session of a NAT or a connection of a filter: the stage, and the number that it has there.
 pub(crate) type Track = (usize, u32);
 
-/// Keys that were seen lately, one for each value of some bits of their hash.
-const LATELY: usize = 1 << 13;
+/// Places for keys that were seen lately, for each entry that there is room for, and at least: a key is known again if no other
+/// one has come to its place meanwhile.
+const LATELY: usize = 2;
+const LEAST_LATELY: usize = 1 << 13;
+/// Sweeps over more entries than this come less often, so that they take no more of a thread's time.
+const EACH_SWEEP: u32 = 1 << 17;
 /// Sweeps without a frame until an entry gives its room back.
 const IDLE_SWEEPS: u32 = 30;
-/// What is to expire within so many margins is looked at again, if it was used.
-const EARLY_MARGINS: u32 = 10;
+/// What is to expire so long after two margins is looked at again, if it was used.
+const EARLY: Duration = Duration::from_secs(16);
 
 /// What is known of the entries of a table.
 pub(crate) struct Book {
@@ -38,10 +43,13 @@ pub(crate) struct Book {
     by_session: HashMap<Track, Vec<u32>>,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
+    /// All numbers from here on were never used.
+    top: u32,
     /// Entries whose key has gone, and when.
     leaving: Vec<(u32, Time)>,
     places: TrackPlaces,
-    lately: Box<[u64]>,
+    /// Parts of hashes; 0: none.
+    lately: Box<[u32]>,
     /// Frames that a table had counted before.
     before: u64,
 }
@@ -57,6 +65,8 @@ struct Entry {
     bytes: u64,
     idle: u32,
     is_over: bool,
+    /// Its key has gone.
+    is_leaving: bool,
     /// Its stages are others by now.
     is_past: bool,
     places: Vec<u32>,
@@ -91,9 +101,10 @@ impl Book {
             by_session: HashMap::new(),
             entries: (0..room).map(|_| None).collect(),
             free: (0..room).rev().collect(),
+            top: 0,
             leaving: Vec::new(),
             places: TrackPlaces { free: (0..room).rev().collect(), ..TrackPlaces::default() },
-            lately: vec![0; LATELY].into(),
+            lately: vec![0; (room as usize * LATELY).next_power_of_two().max(LEAST_LATELY)].into(),
             before,
         }
     }
@@ -128,9 +139,10 @@ impl Book {
         }
         let mut hasher = DefaultHasher::new();
         flow.hash(&mut hasher);
-        let hash = hasher.finish() | 1;
-        let Some(place) = self.lately.get_mut((hash >> 32) as usize % LATELY) else { return false };
-        std::mem::replace(place, hash) == hash
+        let (hash, places) = (hasher.finish(), self.lately.len());
+        let Some(place) = self.lately.get_mut((hash >> 32) as usize % places) else { return false };
+        let part = hash as u32 | 1;
+        std::mem::replace(place, part) == part
     }
 
     fn entry(&self, number: u32) -> Option<&Entry> {
@@ -173,9 +185,11 @@ impl Book {
             bytes: 0,
             idle: 0,
             is_over: false,
+            is_leaving: false,
             is_past: false,
             places,
         };
+        self.top = self.top.max(number + 1);
         if let Some(slot) = self.entries.get_mut(number as usize) {
             *slot = Some(entry);
         }
@@ -194,7 +208,7 @@ impl Book {
         self.table.end(number);
         self.leaving.push((number, now));
         let Some(entry) = self.entry_mut(number) else { return };
-        entry.is_over = true;
+        (entry.is_over, entry.is_leaving) = (true, true);
         let recipe = entry.recipe.clone();
         for depends in &recipe.depends {
             if let On::Session { stage, number: session } = depends.on
@@ -218,9 +232,30 @@ impl Book {
         }
     }
 
+    /// All entries, in the order of memory.
+    fn all(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        let numbered = (0..self.top).zip(&self.entries);
+        numbered.filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
+    }
+
     /// Entries that may have been used.
     pub(super) fn used(&self) -> Vec<u32> {
-        self.by_key.values().copied().chain(self.leaving.iter().map(|(number, _)| *number)).collect()
+        self.all().map(|(number, _)| number).collect()
+    }
+
+    /// Is it time to read what entries were used for?
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        now - self.swept >= SWEEP * self.times(self.top)
+    }
+
+    /// Entries expire so long before their session: longer than between two sweeps.
+    pub(super) fn margin(&self) -> Duration {
+        MARGIN * self.times(self.table.room())
+    }
+
+    /// How many times as long a sweep may take as the shortest.
+    fn times(&self, entries: u32) -> u32 {
+        entries.div_ceil(EACH_SWEEP).max(1)
     }
 
     /// What an entry was used for that its stages do not know.
@@ -241,15 +276,15 @@ impl Book {
 
     /// Entries that hold and are used, and will expire soon.
     pub(super) fn about_to_expire(&self, now: Time) -> Vec<(u32, Key)> {
-        let soon = now + MARGIN * EARLY_MARGINS;
+        let soon = now + self.margin() * 2 + EARLY;
         let is_one = |entry: &&Entry| {
             entry.idle == 0
                 && !entry.is_over
+                && !entry.is_leaving
                 && entry.epochs == self.epochs
                 && entry.until.is_some_and(|u| u < soon)
         };
-        let all = self.by_key.values().filter_map(|&number| Some((number, self.entry(number)?)));
-        all.filter(|(_, entry)| is_one(entry)).map(|(number, entry)| (number, entry.key)).collect()
+        self.all().filter(|(_, entry)| is_one(entry)).map(|(number, entry)| (number, entry.key)).collect()
     }
 
     /// An entry holds until then; `None`: there is no recipe for it any more.
@@ -264,17 +299,18 @@ impl Book {
     /// Takes away what is over or idle, and has numbers be used again that nobody holds.
     pub(super) fn tidy(&mut self, now: Time) {
         let mut old = Vec::new();
-        for &number in self.by_key.values() {
-            let Some(Some(entry)) = self.entries.get_mut(number as usize) else { continue };
+        for entry in
+            self.entries.iter_mut().take(self.top as usize).flatten().filter(|entry| !entry.is_leaving)
+        {
             entry.idle += 1;
             if entry.is_over || entry.idle > IDLE_SWEEPS {
                 old.push(entry.flow);
             }
         }
         old.iter().for_each(|flow| self.forget(flow, now));
-        let leaving = std::mem::take(&mut self.leaving);
+        let (leaving, margin) = (std::mem::take(&mut self.leaving), self.margin());
         for (number, since) in leaving {
-            if now - since < MARGIN {
+            if now - since < margin {
                 self.leaving.push((number, since));
                 continue;
             }
@@ -295,7 +331,7 @@ impl Book {
         self.by_session.clear();
         for (number, _) in &self.leaving {
             if let Some(Some(entry)) = self.entries.get_mut(*number as usize) {
-                entry.is_past = true;
+                (entry.is_leaving, entry.is_past) = (true, true);
             }
         }
         self.places.by_track.clear();

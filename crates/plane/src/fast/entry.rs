@@ -1,9 +1,11 @@
 //! What a recipe is to whoever has no stages: one rewrite, one difference of the sums.
 
+use std::time::Duration;
+
 use weir_packet::headers::TCP;
 
 use super::book::Track;
-use super::{FlowKey, FlowRule, MARGIN};
+use super::{FlowKey, FlowRule};
 use crate::frame::{delta16, delta32, fold16};
 use crate::recipe::{Ends, Key, Note, Recipe, Rewrite};
 use crate::time::Time;
@@ -37,7 +39,7 @@ impl Recipe {
 
 /// What a recipe does to frames with this key.
 pub(super) fn rule_of(
-    now: Time,
+    (now, margin): (Time, Duration),
     key: &Key,
     recipe: &Recipe,
     (epochs, tracks): ([u32; 3], Places),
@@ -66,12 +68,12 @@ pub(super) fn rule_of(
         routed: recipe.out.routed,
         tracks,
         epochs,
-        until: until_of(now, recipe),
+        until: until_of(now, recipe, margin),
     }
 }
 
 /// How long an entry of a recipe may hold: it ends before any of its sessions can.
-pub(super) fn until_of(now: Time, recipe: &Recipe) -> Option<Time> {
+pub(super) fn until_of(now: Time, recipe: &Recipe, margin: Duration) -> Option<Time> {
     let end = recipe.until?.time(now);
-    Some(Time::from_ns(end.ns().saturating_sub(MARGIN.as_nanos() as u64)))
+    Some(Time::from_ns(end.ns().saturating_sub(margin.as_nanos() as u64)))
 }

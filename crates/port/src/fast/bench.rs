@@ -4,7 +4,7 @@ use std::io;
 
 use weir_packet::checksum::write_ipv4;
 
-use super::{EPOCHS, Entry, Fast, Gate, Key, SHARED};
+use super::{Entry, Fast, Gate, IS_REWRITTEN, IS_ROUTED, Key, SHARED};
 use crate::bpf::{BpfError, Program, object};
 use crate::shared::Shared;
 
@@ -59,8 +59,10 @@ pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError
     program.write("outs", 1, &1_u32)?;
     for flow in 0..flows {
         let (inside, port) = (0x0a00_0000 + flow / 63, 5000 + (flow % 63) as u16);
-        let failed = |source| BpfError::Map { name: "flows", source };
-        fast.insert(&key(inside, port), flow, &entry(flow)).map_err(failed)?;
+        if !fast.insert(&key(inside, port), flow, &entry(flow)) {
+            let source = io::Error::other("it has no room for another flow");
+            return Err(BpfError::Map { name: "buckets", source });
+        }
         program.write("samples", flow, &sample(inside, port))?;
     }
     let run = |passes: bool| {
@@ -101,7 +103,6 @@ fn key(inside: u32, port: u16) -> Key {
 fn entry(flow: u32) -> Entry {
     Entry {
         until_ns: u64::MAX,
-        epochs: [0; EPOCHS],
         src: (PUBLIC + flow / 50_000).to_be(),
         dst: REMOTE.to_be(),
         sport: (1024 + (flow % 50_000) as u16).to_be(),
@@ -110,8 +111,7 @@ fn entry(flow: u32) -> Entry {
         transport_delta: 0x5678,
         most: 1500,
         out: 1,
-        is_routed: 1,
-        is_rewritten: 1,
+        flags: IS_ROUTED | IS_REWRITTEN,
         ..Entry::default()
     }
 }

@@ -4,11 +4,21 @@ use crate::shared::Shared;
 
 /// Most ports of a node that has a fast path.
 pub const PORTS: usize = 16;
-/// The text, routes, neighbours.
-pub const EPOCHS: usize = 3;
 /// Stages that follow a connection of TCP.
 pub const TRACKS: usize = 2;
+/// Entries that a bucket leads to.
+pub(super) const SLOTS: usize = 8;
+/// What a frame adds to [`Entry::used`], beside its bytes.
+pub const FRAME: u64 = 1 << 36;
+/// Flags of an entry: other Ethernet addresses and a hop less to live, other addresses or ports, connections that stages follow.
+pub const IS_ROUTED: u8 = 1;
+/// See [`IS_ROUTED`].
+pub const IS_REWRITTEN: u8 = 2;
+/// See [`IS_ROUTED`].
+pub const IS_FOLLOWED: u8 = 4;
 
+/// A frame without an entry, of [`PUNTS`].
+pub const NO_ENTRY: &str = "no entry";
 /// Why frames are left to the plane, in the order of `enum fast_punt`.
 pub const PUNTS: [&str; 13] = [
     "being changed",
@@ -19,7 +29,7 @@ pub const PUNTS: [&str; 13] = [
     "no hop left",
     "neither TCP nor UDP",
     "begin or end of TCP",
-    "no entry",
+    NO_ENTRY,
     "entry out of date",
     "entry expired",
     "too long",
@@ -28,7 +38,7 @@ pub const PUNTS: [&str; 13] = [
 
 /// What a flow is known by; addresses and ports in network order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, align(8))]
 pub struct Key {
     /// Source address.
     pub src: u32,
@@ -48,14 +58,23 @@ pub struct Key {
     pub keeps_whole: u8,
 }
 
+/// Where entries are found: a part of a hash in the upper half and the number of the entry + 1 in the lower one; 0: free.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Bucket {
+    pub(super) slots: [u64; SLOTS],
+}
+
 /// What is done to the frames of a flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
+    /// The flow; [`super::Fast::insert`] writes it.
+    pub key: Key,
     /// It holds until then, ns of CLOCK_MONOTONIC; 0: it is over.
     pub until_ns: u64,
-    /// It holds as long as these are those of [`Control`].
-    pub epochs: [u32; EPOCHS],
+    /// It holds as long as this is that of [`Control`].
+    pub epoch: u32,
     /// Addresses and ports that frames leave with, in network order.
     pub src: u32,
     /// See `src`.
@@ -72,20 +91,18 @@ pub struct Entry {
     pub most: u16,
     /// Port of the node by which frames leave.
     pub out: u8,
-    /// 1: other Ethernet addresses, and a hop less to live.
-    pub is_routed: u8,
+    /// [`IS_ROUTED`] and the others.
+    pub flags: u8,
     /// Destination and source.
     pub macs: [[u8; 6]; 2],
-    /// 0: none; else number * 2 + side + 1.
-    pub tracks: [u32; TRACKS],
-    /// 1: other addresses or ports.
-    pub is_rewritten: u32,
-    /// Frames so far.
-    pub frames: u64,
-    /// Bytes of their packets.
-    pub bytes: u64,
+    /// To the end of the cache line.
+    pub pad_first: u32,
+    /// Bytes of packets, and [`FRAME`] for each.
+    pub used: u64,
     /// When the last one came, ns of CLOCK_MONOTONIC.
     pub last_ns: u64,
+    /// 0: none; else number * 2 + side + 1.
+    pub tracks: [u32; TRACKS],
     /// To the end of the cache line.
     pub pad: [u64; 5],
 }
@@ -108,12 +125,18 @@ pub struct Track {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Control {
-    /// Of the text, of routes, of neighbours.
-    pub epochs: [u32; EPOCHS],
+    /// Entries with another one hold no more.
+    pub epoch: u32,
     /// 0: all frames are the plane's.
     pub on: u32,
     /// The time, in tests; 0: that of the machine.
     pub clock_ns: u64,
+    /// Of hashes.
+    pub seed: u64,
+    /// Buckets - 1.
+    pub mask: u32,
+    /// To 32 bytes.
+    pub pad: u32,
 }
 
 /// Frames that a CPU has seen.
@@ -146,8 +169,9 @@ pub struct Gate {
 
 const _: () = assert!(size_of::<Key>() == 16);
 const _: () = assert!(size_of::<Entry>() == 128);
+const _: () = assert!(size_of::<Bucket>() == 64);
 const _: () = assert!(size_of::<Track>() == 32);
-const _: () = assert!(size_of::<Control>() == 24);
+const _: () = assert!(size_of::<Control>() == 32);
 const _: () = assert!(size_of::<Counts>() == 384);
 const _: () = assert!(size_of::<Gate>() == 24);
 const _: () = assert!(PUNTS.len() <= PORTS);
@@ -156,6 +180,8 @@ const _: () = assert!(PUNTS.len() <= PORTS);
 unsafe impl Shared for Key {}
 // SAFETY: as above.
 unsafe impl Shared for Entry {}
+// SAFETY: as above.
+unsafe impl Shared for Bucket {}
 // SAFETY: as above.
 unsafe impl Shared for Track {}
 // SAFETY: as above.
