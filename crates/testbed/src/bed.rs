@@ -27,6 +27,8 @@ pub const QUEUES: std::ops::RangeInclusive<u32> = 1..=64;
 
 /// Sessions that a NAT of ours has room for unless there are more flows.
 pub const SESSIONS: u32 = 2_000_000;
+/// Entries that the fast path of a node of ours has room for unless there are more flows.
+pub const FAST_ENTRIES: u32 = 1 << 17;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct BedSpec {
     pub spreading: Spreading,
     /// Sessions that a NAT of ours has room for.
     pub sessions: u32,
+    /// Entries that the fast path of a node of ours has room for.
+    pub fast_entries: u32,
     /// Makes the namespaces visible to ip(8) as NAME-tester and NAME-dut while the bed stands.
     pub publish: Option<String>,
 }
@@ -69,6 +73,7 @@ impl BedSpec {
             rx_queues: 1,
             spreading: Spreading::default(),
             sessions: SESSIONS,
+            fast_entries: FAST_ENTRIES,
             publish: None,
         }
     }
@@ -465,6 +470,7 @@ fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
         | DutKind::NodeStateless
         | DutKind::NodeStateful
         | DutKind::NodeNat
+        | DutKind::NodeNat64
         | DutKind::NodeForwardFast
         | DutKind::NodeStatefulFast
         | DutKind::NodeNatFast

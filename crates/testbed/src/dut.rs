@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use weir_packet::flow::IpVersion;
+
+use crate::topology::Side;
+
 /// Kind of device under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DutKind {
@@ -30,6 +34,8 @@ pub enum DutKind {
     NodeStateful,
     /// The node with NAT towards side b, for IPv4.
     NodeNat,
+    /// The node with NAT64 (RFC 6146): side a has IPv6, side b IPv4.
+    NodeNat64,
     /// The forwarding node with a fast path: XDP programs pass on what it has decided.
     NodeForwardFast,
     /// The stateful filter with a fast path.
@@ -47,7 +53,7 @@ pub enum DutKind {
 
 impl DutKind {
     /// All kinds with their names in plans, on the command line and in records.
-    pub const ALL: [(DutKind, &'static str); 18] = [
+    pub const ALL: [(DutKind, &'static str); 19] = [
         (DutKind::Wire, "wire"),
         (DutKind::KernelForward, "kernel-forward"),
         (DutKind::KernelStateless, "kernel-stateless"),
@@ -60,6 +66,7 @@ impl DutKind {
         (DutKind::NodeStateless, "node-stateless"),
         (DutKind::NodeStateful, "node-stateful"),
         (DutKind::NodeNat, "node-nat"),
+        (DutKind::NodeNat64, "node-nat64"),
         (DutKind::NodeForwardFast, "node-forward-fast"),
         (DutKind::NodeStatefulFast, "node-stateful-fast"),
         (DutKind::NodeNatFast, "node-nat-fast"),
@@ -105,6 +112,7 @@ impl DutKind {
             }
             DutKind::KernelNat | DutKind::NodeNat | DutKind::NodeNatFast | DutKind::PrefixNat => "translate",
             DutKind::KernelBridge => "bridge",
+            DutKind::NodeNat64 => "translate between IPv6 and IPv4",
             DutKind::External => "its own",
             DutKind::Faulty => "err",
         }
@@ -112,7 +120,17 @@ impl DutKind {
 
     /// Does it translate addresses, so that only side a can begin a flow?
     pub fn translates(self) -> bool {
-        matches!(self.without_fast_path(), DutKind::KernelNat | DutKind::NodeNat | DutKind::PrefixNat)
+        let kind = self.without_fast_path();
+        matches!(kind, DutKind::KernelNat | DutKind::NodeNat | DutKind::NodeNat64 | DutKind::PrefixNat)
+    }
+
+    /// The IP version of its frames on a side, where those of the bed are `ip`.
+    pub fn ip_on(self, side: Side, ip: IpVersion) -> IpVersion {
+        match (self, side) {
+            (DutKind::NodeNat64, Side::A) => IpVersion::V6,
+            (DutKind::NodeNat64, Side::B) => IpVersion::V4,
+            _ => ip,
+        }
     }
 
     /// Is it this project's own node?
@@ -124,6 +142,7 @@ impl DutKind {
                 | DutKind::NodeStateless
                 | DutKind::NodeStateful
                 | DutKind::NodeNat
+                | DutKind::NodeNat64
         )
     }
 }

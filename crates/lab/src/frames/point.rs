@@ -207,6 +207,10 @@ impl PointSpec {
             let why = format!("{} translates IPv4 alone: use ip = 4, or another device", self.dut);
             list.push(Conflict { axes: ["kind", "ip"], why });
         }
+        if self.dut == DutKind::NodeNat64 && self.ip == IpVersion::V4 {
+            let why = "node-nat64 is sent IPv6 on side a: use ip = 6, or another device".to_string();
+            list.push(Conflict { axes: ["kind", "ip"], why });
+        }
         if !self.cpus.suit(self.dut) {
             let why = format!("the fast path of {} is one thread's: use cpus = 1", self.dut);
             list.push(Conflict { axes: ["kind", "cpus"], why });

@@ -10,7 +10,7 @@ use weir_load::{Control, Tester, TesterKind};
 use weir_packet::flow::Direction;
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
-use weir_testbed::bed::{Bed, BedSpec, Port, SESSIONS};
+use weir_testbed::bed::{Bed, BedSpec, FAST_ENTRIES, Port, SESSIONS};
 use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::cpu::{CpuPlan, DutCpus, softirq_threads};
 use weir_testbed::device::Device;
@@ -513,6 +513,8 @@ pub(crate) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
         spreading: spec.spreading.clone().unwrap_or_default(),
         sessions: spec.flows.max(SESSIONS),
+        // One in each direction.
+        fast_entries: (spec.flows * 2).max(FAST_ENTRIES),
         ..BedSpec::plain(spec.dut, cpus.dut.clone())
     }
 }

@@ -90,8 +90,7 @@ impl XdpTester {
         self.checkers().map_or(Vec::new(), |[_, outside]| outside.outside())
     }
 
-    /// From now on port b sends to the outside tuples of these flows (RFC 9693, section 4.2: the state table of the
-    /// responder).
+    /// From now on port b sends to the outside tuples of these flows (RFC 9693: the state table of the responder).
     pub fn answer_to(&mut self, flows: &[(Flow, Outside)]) -> Result<(), BpfError> {
         let answer = |(flow, outside): &(Flow, Outside)| Flow {
             src: flow.dst,

@@ -29,12 +29,17 @@ pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     plane.chain(ports).collect()
 }
 
+/// The network that stands for IPv4 behind a NAT64: none that is well known, since by that one no private addresses are translated
+/// (RFC 6052, section 3.1), and those of tests are.
+const PREFIX64: &str = "2001:db8:64::/96";
+
 fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
     let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
     let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
     let kind = spec.dut.without_fast_path();
-    let fast = if spec.dut.is_fast() { "on" } else { "off" };
+    let fast =
+        if spec.dut.is_fast() { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
     let filter = match kind {
         DutKind::NodeStateless if spec.rules == 0 => "",
         DutKind::NodeStateless | DutKind::NodeStateful => "filter(rules.fw)",
@@ -47,6 +52,9 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
     let public = if spec.sessions > SESSIONS { "198.19.2.0/25" } else { "198.19.2.0/26" };
     let nat = match kind {
         DutKind::NodeNat => format!("> nat(public {public}, block 256, sessions {})", spec.sessions),
+        DutKind::NodeNat64 => {
+            format!("> nat(public {public}, block 256, sessions {}, prefix64 {PREFIX64})", spec.sessions)
+        }
         _ => String::new(),
     };
     format!(
@@ -55,7 +63,8 @@ fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
 }
 
 fn port(spec: &BedSpec, side: Side, port: &Port) -> String {
-    let (own, next) = (side.dut(spec.ip), side.tester(spec.ip));
+    let ip = spec.dut.ip_on(side, spec.ip);
+    let (own, next) = (side.dut(ip), side.tester(ip));
     // Both of them, and no test address.
     let length = if matches!(own, IpAddr::V4(_)) { 30 } else { 126 };
     let mut text = format!("{own}/{length}, neighbour {next} ");
@@ -89,6 +98,7 @@ fn rules(spec: &BedSpec) -> String {
 }
 
 fn routes(spec: &BedSpec, side: Side) -> Vec<String> {
-    let (network, length) = side.network(spec.ip);
-    vec![format!("{network}/{length} via {}", side.tester(spec.ip))]
+    let ip = spec.dut.ip_on(side, spec.ip);
+    let (network, length) = side.network(ip);
+    vec![format!("{network}/{length} via {}", side.tester(ip))]
 }

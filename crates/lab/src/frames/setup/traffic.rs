@@ -4,6 +4,8 @@ use weir_load::counts::Traffic;
 use weir_packet::flow::{self, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_testbed::bed::Port;
+use weir_testbed::dut::DutKind;
+use weir_testbed::topology::Side;
 
 use crate::frames::PointSpec;
 
@@ -13,17 +15,22 @@ pub(crate) const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
 /// Upper 12 bytes of the IPv6 networks 2001:db8:18::/48 and 2001:db8:19::/48.
 const PREFIX: [[u8; 12]; 2] = [prefix(0x18), prefix(0x19)];
 
+/// Upper 12 bytes of 2001:db8:64::/96, which stands for IPv4 behind the NAT64 of the test bed.
+const PREFIX64: [u8; 12] = prefix(0x64);
+
 const fn prefix(subnet: u8) -> [u8; 12] {
     [0x20, 0x01, 0x0d, 0xb8, 0, subnet, 0, 0, 0, 0, 0, 0]
 }
 
 pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
+    // Behind a NAT64 a network of IPv6 stands for the hosts on side b.
+    let there = if spec.dut == DutKind::NodeNat64 { PREFIX64 } else { PREFIX[1] };
     let ends = |from: usize, to: usize| Ends {
-        ip: spec.ip,
+        ip: spec.dut.ip_on([Side::A, Side::B][from], spec.ip),
         src_mac: ports[from].mac,
         dst_mac: ports[from].next_hop_mac,
         src_prefix: PREFIX[from],
-        dst_prefix: PREFIX[to],
+        dst_prefix: [PREFIX[0], there][to],
         keeps_whole: spec.keeps_whole,
     };
     Traffic {

@@ -146,7 +146,9 @@ fn public_addresses(bed: &Bed) -> Vec<AddressRange> {
             IpAddr::V4(address) => vec![(address, address)],
             IpAddr::V6(_) => Vec::new(),
         },
-        DutKind::NodeNat | DutKind::NodeNatFast => range([198, 19, 2, 0], [198, 19, 2, 127]),
+        DutKind::NodeNat | DutKind::NodeNat64 | DutKind::NodeNatFast => {
+            range([198, 19, 2, 0], [198, 19, 2, 127])
+        }
         DutKind::PrefixNat => range([198, 19, 0, 0], [198, 19, 127, 255]),
         DutKind::Wire => range([198, 18, 128, 0], [198, 18, 255, 255]),
         _ => Vec::new(),

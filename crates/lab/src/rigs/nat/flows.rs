@@ -1,4 +1,4 @@
-//! The flows behind a NAT: unique 4-tuples, so many source addresses and ports, and few destinations (RFC 9693, section 4.1:
+//! The flows behind a NAT: unique 4-tuples, so many source addresses and ports, and few destinations (RFC 9693:
 //! a large range of source ports, a small one of destinations).
 
 use weir_packet::flow::{Flow, FlowOrder};
@@ -55,7 +55,7 @@ impl Ranges {
     }
 }
 
-/// Pseudo-random order (Fisher and Yates), as RFC 9693, section 4.4 asks for.
+/// Pseudo-random order (Fisher and Yates), as RFC 9693 asks for.
 fn shuffle(list: &mut [Flow], seed: u64) {
     let mut random = Rng::new(seed.wrapping_mul(3));
     for last in (1..list.len()).rev() {

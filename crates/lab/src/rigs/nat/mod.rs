@@ -19,6 +19,7 @@ use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
 mod bench;
+mod capacity;
 mod evidence;
 mod figure;
 mod flows;

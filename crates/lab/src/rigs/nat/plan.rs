@@ -11,6 +11,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
+use super::capacity;
 use super::flows::{MOST_SUBSCRIBERS, Ranges};
 use super::table::{TableAxes, TableSettings};
 use crate::frames::read_external::read_external;
@@ -46,6 +47,10 @@ pub struct NatLoad {
     pub tables: TableAxes,
     /// How fast flows are established before anything is measured, flows/s.
     pub establish_fps: f64,
+    /// Trials in steady overload in each round, whose median is the headline; 0: none.
+    pub capacity_trials: u32,
+    /// Their length.
+    pub capacity_trial: Duration,
     /// The search for the maximum.
     pub search: NatSearch,
     /// Steps of load after it, percent of the maximum; none: no steps.
@@ -142,7 +147,8 @@ impl NatLoad {
     /// Upper bound of the trial time at a point.
     pub(super) fn estimate_at(&self, spec: &PointSpec) -> Duration {
         let establish = Duration::from_secs_f64(f64::from(spec.flows) / self.establish_fps);
-        (establish + self.search.time_limit + self.trial * self.percent.len() as u32) * self.rounds
+        let capacity = self.capacity_trial * (self.capacity_trials + capacity::APPROACH as u32);
+        (establish + capacity + self.search.time_limit + self.trial * self.percent.len() as u32) * self.rounds
     }
 }
 
@@ -173,6 +179,8 @@ impl NatSearch {
     }
 }
 
+/// A trial in overload has room for three windows at least.
+const SHORTEST_CAPACITY: Duration = Duration::from_millis(100);
 /// Length of the first, coarse trials.
 const INITIAL: Duration = Duration::from_millis(100);
 
@@ -180,7 +188,7 @@ const INITIAL: Duration = Duration::from_millis(100);
 pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     let external = read_external(root.section("external"));
     let section = root.section("nat");
-    let (kind, cpus) = read_devices(&section);
+    let (kind, cpus) = read_devices(&section, &NATS);
     let spreading = SpreadAxes::read(&section);
     let frame_bytes = section.axis("frame_bytes", value::parsed::<FrameSizes>);
     let flows = section.axis("flows", value::count(1..=MOST_FLOWS));
@@ -189,6 +197,13 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     let public = section.axis("public", value::parsed::<PublicRange>).unwrap_or_default();
     let faults = section.one("faults", value::parsed::<Faults>).unwrap_or_default();
     let establish_fps = section.one("establish", value::fps).unwrap_or(100e3);
+    let capacity_trials = section.one("capacity_trials", value::count(0..=1000)).unwrap_or(0);
+    let capacity_trial =
+        section.one("capacity_trial_s", value::seconds).unwrap_or(Duration::from_millis(200));
+    if capacity_trial < SHORTEST_CAPACITY {
+        let shortest = SHORTEST_CAPACITY.as_secs_f64();
+        section.wrong("capacity_trial_s", format!("has no room for windows: use {shortest} or more"));
+    }
     let search = read_search(&section);
     let percent = section.axis("percent", percent).unwrap_or_default();
     let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
@@ -214,6 +229,8 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
         external,
         tables,
         establish_fps,
+        capacity_trials,
+        capacity_trial,
         search,
         percent,
         trial,
@@ -221,7 +238,8 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     })
 }
 
-const NATS: [(DutKind, &str); 5] = [
+/// NATs of IPv4 on both sides.
+pub(super) const NATS: [(DutKind, &str); 5] = [
     (DutKind::KernelNat, "kernel-nat"),
     (DutKind::NodeNat, "node-nat"),
     (DutKind::NodeNatFast, "node-nat-fast"),
@@ -275,9 +293,12 @@ fn read_search(section: &Section<'_>) -> NatSearch {
     }
 }
 
-/// Reads the devices and their CPUs.
-pub(super) fn read_devices(section: &Section<'_>) -> (Option<Vec<DutKind>>, Vec<Cpus>) {
-    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", &NATS));
+/// Reads the devices, of those that the experiment knows, and their CPUs.
+pub(super) fn read_devices(
+    section: &Section<'_>,
+    nats: &'static [(DutKind, &'static str)],
+) -> (Option<Vec<DutKind>>, Vec<Cpus>) {
+    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", nats));
     let cpus = section.axis("cpus", value::parsed::<Cpus>).unwrap_or(vec![Cpus::Count(1)]);
     let lost = kind.iter().flatten().find(|kind| !cpus.iter().any(|cpus| cpus.suit(**kind)));
     if let Some(kind) = lost {

@@ -1,5 +1,6 @@
 //! What an ISP forum published in 2016 of NATs under the same load: 10,000 UDP flows, frames of 128 bytes.
 
+use super::report::rate_fps;
 use crate::record::Run;
 use crate::run_data::PointData;
 use crate::view::Table;
@@ -42,7 +43,7 @@ const ALL: [Published; 13] = [
 ];
 
 pub(super) const CAVEATS: &str = "The published figures are of whole machines with network cards, sent one way; they are no benchmark of \
-    the same procedure. Those of this run are round trips over virtual wires at the loss ratio of the plan: each frame is \
+    the same procedure. Those of this run are round trips over virtual wires, in overload or at the loss ratio of the plan: each frame is \
     translated twice, once on its way out and once on its way back, and translations are counted, so that a figure here has \
     twice as many as frames. Per core and GHz they are divided by the CPUs of the device alone, while published ones are by \
     all cores of the machine and its nominal clock, which a turbo exceeds; revisions of a Xeon E5-2620 differ, and the first \
@@ -67,7 +68,7 @@ pub(super) fn table(run: &Run, points: &[&PointData]) -> Table {
     let ghz = ghz.and_then(|(_, hz)| hz.parse::<f64>().ok()).map(|hz| hz / 1e9);
     for data in points {
         let cpus = (!data.point.cpus.is_empty()).then_some(data.point.cpus.len() as f64);
-        let mpps = data.headline_fps().map(|fps| 2.0 * fps / 1e6);
+        let mpps = rate_fps(data).map(|fps| 2.0 * fps / 1e6);
         push(
             &format!("this run: {}", run.machine.cpu),
             &data.point.dut,

@@ -54,7 +54,8 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
     }
     let tables = tables(&points);
     if !tables.is_empty() {
-        blocks.extend([Block::Heading("The kernel's connection table"), Block::Table(tables)]);
+        let both = |(heading, table)| [Block::Heading(heading), Block::Table(table)];
+        blocks.extend(tables.into_iter().flat_map(both));
         blocks.extend(advice(&points).map(Block::Sentence));
         blocks.push(Block::Note(TABLE_NOTE.into()));
     }
@@ -74,40 +75,55 @@ fn seen(data: &PointData) -> impl Iterator<Item = Translation> {
     data.trials.iter().filter_map(|trial| trial.detail())
 }
 
-const TABLE_NOTE: &str = "Flows per bucket: each flow is in the chains of both its directions, whatever the chains really are. Memory by the \
+const TABLE_NOTE: &str = "Per bucket: each flow is in the chains of both its directions, whatever the chains really are. Memory by the \
     formula: 8 bytes a bucket and an object of the slab nf_conntrack an entry. A flow that comes back after its timeout is a new \
     one: with short timeouts and many flows the table churns.";
 
-/// A row for each setting of the kernel's table; none where the plan does not set it.
-fn tables(points: &[&PointData]) -> Table {
-    let settings = ["nf_conntrack_buckets", "nf_conntrack_max", "nf_conntrack_udp_timeout"];
-    let mut table = Table::new(&[
-        "Buckets",
-        "Most entries",
-        "UDP timeout, s",
-        "Flows",
-        "Flows per bucket",
-        "Throughput, frames/s",
-        "RTT median at 50 %",
-        "RTT p99 at 50 %",
-        "Insertion failures",
-        "Early drops",
-        "Dropped: no entry",
-        "Memory of a flow",
-        "Table by the formula",
-    ]);
-    for data in points.iter().filter(|data| settings.iter().any(|name| data.setting(name).is_some())) {
+/// A row for each setting of the kernel's table: what it forwards, what it loses, what it takes; none where the plan does not set
+/// it. No table is wider than a terminal.
+fn tables(points: &[&PointData]) -> Vec<(&'static str, Table)> {
+    let number = |data: &PointData, name: &str, text: fn(f64) -> String| or_dash(value(data, name), text);
+    let trip = |data: &PointData, name: &str| number(data, &round_trip_at(name, 50.0), |s| time_ns(s * 1e9));
+    let speed = by_setting(points, &["per bucket", "frames/s", "RTT p50", "RTT p99"], |data| {
+        let fps = or_dash(rate_fps(data), full);
+        vec![number(data, CHAIN, significant), fps, trip(data, "median"), trip(data, "99th percentile")]
+    });
+    let lost = by_setting(points, &["not inserted", "early drops", "no entry"], |data| {
+        [INSERT_FAILED, EARLY_DROP, TABLE_DROP].map(|name| number(data, name, full)).to_vec()
+    });
+    let memory = by_setting(points, &["of a flow", "by the formula"], |data| {
+        [MEMORY, FORMULA].map(|name| number(data, name, bytes)).to_vec()
+    });
+    let all = [("The kernel's connection table", speed), ("What it loses", lost), ("Its memory", memory)];
+    all.into_iter().filter(|(_, table)| !table.is_empty()).collect()
+}
+
+fn by_setting(points: &[&PointData], names: &[&str], cells: impl Fn(&PointData) -> Vec<String>) -> Table {
+    const SETTINGS: &[(&str, &str)] = &[
+        ("nf_conntrack_buckets", "buckets"),
+        ("nf_conntrack_max", "max"),
+        ("nf_conntrack_udp_timeout", "UDP timeout"),
+    ];
+    let is_set = |data: &PointData| SETTINGS.iter().any(|(name, _)| data.setting(name).is_some());
+    let set: Vec<&&PointData> = points.iter().filter(|data| is_set(data)).collect();
+    // A timeout that is the same everywhere is among the options of the plan.
+    let varies = |name: &str| set.windows(2).any(|pair| pair[0].setting(name) != pair[1].setting(name));
+    let shown: Vec<_> =
+        SETTINGS.iter().filter(|(name, text)| *text != "UDP timeout" || varies(name)).collect();
+    let head = shown.iter().map(|(_, text)| *text).chain(["flows"]);
+    let mut table = Table::new(&head.chain(names.iter().copied()).collect::<Vec<_>>());
+    for data in set {
         let setting = |name: &str| data.setting(name).unwrap_or("as it is").to_string();
-        let number = |name: &str, text: fn(f64) -> String| or_dash(value(data, name), text);
-        let trip = |name: &str| number(&round_trip_at(name, 50.0), |s| time_ns(s * 1e9));
-        let mut row: Vec<String> = settings.map(setting).to_vec();
-        row.extend([setting("flows"), number(CHAIN, significant), or_dash(data.headline_fps(), full)]);
-        row.extend([trip("median"), trip("99th percentile")]);
-        row.extend([INSERT_FAILED, EARLY_DROP, TABLE_DROP].map(|name| number(name, full)));
-        row.extend([number(MEMORY, bytes), number(FORMULA, bytes)]);
-        table.push(row);
+        let own = shown.iter().map(|(name, _)| setting(name)).chain([setting("flows")]);
+        table.push(own.chain(cells(data)).collect());
     }
-    table.without_empty(&["Memory of a flow"])
+    table
+}
+
+/// Frames/s there and back: in overload where that was measured, else that of the search.
+pub(super) fn rate_fps(data: &PointData) -> Option<f64> {
+    let capacity = data.capacity().and_then(|capacity| capacity.figures.first()?.value);
+    capacity.or_else(|| data.headline_fps())
 }
 
 /// A figure of a point.
@@ -126,7 +142,7 @@ fn advice(points: &[&PointData]) -> Option<String> {
     let fastest = points
         .iter()
         .filter(|data| of(data) == Some(flows))
-        .filter_map(|data| Some((data, data.headline_fps()?)))
+        .filter_map(|data| Some((data, rate_fps(data)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1));
     let fastest = fastest.map_or(String::new(), |(data, fps)| {
         let setting = |name: &str| data.setting(name).unwrap_or("as it is").to_string();
@@ -267,8 +283,15 @@ fn step(label: &str, trial: &Trial) -> Vec<String> {
 
 /// A row for each point, where the numbers or the order of flows differ.
 fn flows(points: &[&PointData]) -> Table {
-    let mut table =
-        Table::new(&["NAT", "Flows", "Order", "Throughput, frames/s", "Memory of a flow", "Cycles/frame"]);
+    let mut table = Table::new(&[
+        "NAT",
+        "Flows",
+        "Order",
+        "Capacity, 1/s",
+        "Throughput, 1/s",
+        "Memory/flow",
+        "Cycles/frame",
+    ]);
     let traffic = |data: &PointData| {
         (data.setting("flows").map(str::to_string), data.setting("flow_order").map(str::to_string))
     };
@@ -285,12 +308,13 @@ fn flows(points: &[&PointData]) -> Table {
             data.point.dut.clone(),
             setting("flows"),
             order.to_string(),
+            or_dash(data.capacity().and(rate_fps(data)), full),
             or_dash(data.headline_fps(), full),
             or_dash(value(data, MEMORY), bytes),
             or_dash(cycles, full),
         ]);
     }
-    table
+    table.without_empty(&["Capacity, 1/s"])
 }
 
 /// What a run says, for the summary.
@@ -324,6 +348,8 @@ pub(super) fn findings(data: &RunData) -> Vec<String> {
 /// How long a round trip takes at half of the maximum, and at all of it.
 fn trip(data: &PointData) -> Option<String> {
     let maximum = data.headline_fps()?;
+    let capacity = data.capacity().and(rate_fps(data));
+    let capacity = capacity.map_or(String::new(), |fps| format!(" ({} in overload)", full(fps)));
     let at = |share: f64| {
         let near = |trial: &&Trial| is_step(trial) && (trial.offered_fps / maximum / share - 1.0).abs() < 0.1;
         let mut valid = data.valid().filter(near);
@@ -331,7 +357,7 @@ fn trip(data: &PointData) -> Option<String> {
     };
     let (half, all) = (at(0.5)?, at(1.0)?);
     Some(format!(
-        "{}: {} frames/s there and back; a round trip takes {} (99th percentile {}) at half of that and {} ({}) at all of it.",
+        "{}: {} frames/s there and back{capacity}; a round trip takes {} (99th percentile {}) at half of that and {} ({}) at all of it.",
         data.point.dut,
         full(maximum),
         time_ns(half.p50_ns as f64),
@@ -395,6 +421,38 @@ mod tests {
         assert!(right[0].contains("kernel-nat and prefix-nat had"), "{right:?}");
         assert!(right.iter().any(|text| text.contains("a round trip takes")), "{right:?}");
         assert!(findings(&fixture::quick()).is_empty() && parts(&fixture::quick()).is_empty());
+    }
+
+    #[test]
+    fn tables_of_the_kernel_s_settings_fit_on_a_terminal() {
+        let mut data = run(Vec::new());
+        for (point, buckets) in data.points.iter_mut().zip(["16384", "1048576"]) {
+            let set = [
+                ("nf_conntrack_buckets", buckets),
+                ("nf_conntrack_max", "2097152"),
+                ("nf_conntrack_udp_timeout", "120"),
+            ];
+            point.point.settings.extend(set.map(|(name, value)| (name.to_string(), value.to_string())));
+            let figures = &mut point.point.result.as_mut().unwrap().procedures[0].figures;
+            for name in [CHAIN, INSERT_FAILED, EARLY_DROP, TABLE_DROP, FORMULA] {
+                figures.push(crate::figure::figure(
+                    name,
+                    "",
+                    crate::record::Statistic::Median,
+                    vec![123_456_789.0],
+                ));
+            }
+        }
+        let points: Vec<&PointData> = data.points.iter().collect();
+        let tables = tables(&points);
+        assert_eq!(tables.len(), 3);
+        for (heading, table) in tables {
+            assert!(!table.head().contains(&"UDP timeout".to_string()), "it is the same everywhere");
+            for line in table.text().lines() {
+                assert!(line.chars().count() <= 80, "{heading}: {line}");
+            }
+            assert!(table.text().contains("1048576"), "{}", table.text());
+        }
     }
 
     #[test]

@@ -9,11 +9,13 @@ use std::fs;
 use std::time::Duration;
 
 use weir_load::counts::Load;
+use weir_measure::capacity::Round;
 use weir_testbed::conntrack::ConntrackStats;
 use weir_testbed::dut::DutKind;
 use weir_testbed::memory::KernelMemory;
 
 use super::bench::Bench;
+use super::capacity::Capacity;
 use super::figure::{self, Footprint};
 use super::plan::{NatLoad, NatPoint};
 use super::table::{self, TableSettings};
@@ -49,6 +51,7 @@ struct Entrant<'a> {
     maximum_fps: Option<f64>,
     steps: Vec<Trial>,
     footprint: Option<Footprint>,
+    capacity: Capacity,
     /// What the kernel's connection table counted in the last round.
     table: Vec<Figure>,
     /// Why it is not measured.
@@ -104,6 +107,7 @@ impl Measuring<'_> {
     ) -> Result<(), RunError> {
         let mut opened = Vec::new();
         let mut earlier = None;
+        let mut base: Option<(usize, Vec<Round>)> = None;
         for (i, point) in points.iter().enumerate() {
             match self.finished(first + i, rounds) {
                 Some(data) => earlier = earlier.or_else(|| Earlier::of(data)),
@@ -115,12 +119,26 @@ impl Measuring<'_> {
             let absent = this.too_many(&spec);
             let bench = Bench::new(this, (point, spec), setup, kept);
             let (found, steps, table) = (Vec::new(), Vec::new(), Vec::new());
-            Entrant { bench, ceiling_fps, found, maximum_fps: None, steps, footprint: None, table, absent }
+            let capacity = Capacity::default();
+            Entrant {
+                bench,
+                ceiling_fps,
+                found,
+                maximum_fps: None,
+                steps,
+                footprint: None,
+                capacity,
+                table,
+                absent,
+            }
         };
         let mut entrants: Vec<_> = opened.into_iter().map(entrant).collect();
         interleave(rounds, &mut entrants, |entrant| this.turn(entrant))?;
         for entrant in &entrants {
-            let result = this.result(entrant, earlier.as_ref());
+            let mut result = this.result(entrant, earlier.as_ref());
+            let reference = base.as_ref().map(|(index, trials)| (*index, &trials[..]));
+            result.procedures.extend(entrant.capacity.result(this.experiment.capacity_trial, reference));
+            base = base.or_else(|| Some((entrant.bench.point.index, entrant.capacity.trials.clone())));
             earlier = earlier.or_else(|| Earlier::new(entrant.bench.point.index, &result));
             this.close(&entrant.bench.point, result)?;
         }
@@ -216,6 +234,8 @@ impl Measuring<'_> {
     fn turn(&self, entrant: &mut Entrant<'_>) -> Result<(), RunError> {
         let before = entrant.conntrack()?;
         self.establish(entrant)?;
+        let Entrant { capacity, bench, ceiling_fps, .. } = &mut *entrant;
+        capacity.round(self.experiment, bench, *ceiling_fps)?;
         self.load(entrant)?;
         if let Some((before, after)) = before.zip(entrant.conntrack()?) {
             entrant.table = table::figures(entrant.bench.spec.flows, &before, &after);

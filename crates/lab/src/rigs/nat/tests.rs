@@ -8,10 +8,11 @@ use weir_load::counts::Load;
 use weir_load::translation::{Evidence, NatFault, Outside};
 use weir_load::xdp::clashes;
 use weir_load::{Control, TesterKind};
-use weir_packet::flow::{Direction, FlowOrder};
+use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
+use weir_testbed::topology::Side;
 
 use super::flows::Ranges;
 use super::{evidence, figure};
@@ -27,7 +28,8 @@ const FRAMES: u64 = 200;
 /// Frames that are reflected behind a NAT.
 fn spec(dut: DutKind) -> PointSpec {
     let traffic = PointSpec::plain(dut, 128, FLOWS);
-    PointSpec { direction: Direction::Reflect, order: FlowOrder::Unique, keeps_whole: true, ..traffic }
+    let ip = dut.ip_on(Side::A, IpVersion::V4);
+    PointSpec { direction: Direction::Reflect, order: FlowOrder::Unique, keeps_whole: true, ip, ..traffic }
 }
 
 /// A NAT that does wrong as `faults` says.
@@ -76,8 +78,8 @@ fn nats_that_work_are_found_right() {
     if !is_root("nats_that_work_are_found_right") {
         return;
     }
-    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNatFast, DutKind::PrefixNat, DutKind::Wire]
-    {
+    use DutKind::{KernelNat, NodeNat, NodeNat64, NodeNatFast, PrefixNat, Wire};
+    for dut in [KernelNat, NodeNat, NodeNat64, NodeNatFast, PrefixNat, Wire] {
         let mut setup = build(&spec(dut), "");
         let (trial, seen) = trial(&mut setup);
         let flows = u64::from(FLOWS);
@@ -111,7 +113,27 @@ fn check(faults: &str, expected: impl Fn(&[(NatFault, u64)]) -> bool) -> Vec<Evi
     assert!(
         !evidence.is_empty() && evidence.iter().all(|one| seen.faults.iter().any(|(f, _)| *f == one.fault))
     );
+    assert_eq!(
+        frames_of(faults, &evidence),
+        evidence.iter().map(|one| one.bytes.clone()).collect::<Vec<_>>()
+    );
     evidence
+}
+
+/// What somebody who opens the capture file of the evidence finds.
+fn frames_of(faults: &str, evidence: &[Evidence]) -> Vec<Vec<u8>> {
+    let name = faults.replace(['=', '/'], "-");
+    let folder = std::env::temp_dir().join(format!("weir-nat-evidence-{}-{name}", std::process::id()));
+    let path = evidence::write(&folder, &format!("{name}.pcapng"), evidence).unwrap();
+    let mut reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
+    let mut frames = Vec::new();
+    while let Some(item) = reader.next_item().unwrap() {
+        if let Item::Packet(packet) = item {
+            frames.push(packet.bytes.to_vec());
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    frames
 }
 
 fn source(frame: &[u8]) -> Ipv4Addr {
@@ -125,17 +147,6 @@ fn a_nat_that_leaks_frames_is_broken() {
     }
     let evidence = check("leak=1/10", |found| found == [(NatFault::Leaked, FRAMES / 10)]);
     assert!(evidence.iter().all(|one| source(&one.bytes).octets()[..2] == [198, 18]), "{evidence:?}");
-    let folder = std::env::temp_dir().join(format!("weir-nat-evidence-{}", std::process::id()));
-    let path = evidence::write(&folder, "leak.pcapng", &evidence).unwrap();
-    let mut reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
-    let mut frames = Vec::new();
-    while let Some(item) = reader.next_item().unwrap() {
-        if let Item::Packet(packet) = item {
-            frames.push(packet.bytes.to_vec());
-        }
-    }
-    std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(frames, evidence.iter().map(|one| one.bytes.clone()).collect::<Vec<_>>());
 }
 
 #[test]
@@ -157,7 +168,9 @@ fn a_nat_that_answers_somebody_else_is_broken() {
     if !is_root("a_nat_that_answers_somebody_else_is_broken") {
         return;
     }
-    check("wrong-subscriber=1/10", |found| found == [(NatFault::WrongSubscriber, FRAMES / 10)]);
+    let evidence =
+        check("wrong-subscriber=1/10", |found| found == [(NatFault::WrongSubscriber, FRAMES / 10)]);
+    assert!(evidence.iter().all(|one| !one.fault.is_outside()), "answers are seen inside: {evidence:?}");
 }
 
 #[test]
@@ -174,7 +187,7 @@ fn the_responder_learns_the_tuples_that_it_answers() {
     if !is_root("the_responder_learns_the_tuples_that_it_answers") {
         return;
     }
-    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNatFast] {
+    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNat64, DutKind::NodeNatFast] {
         let spec = PointSpec { direction: Direction::Both, ..spec(dut) };
         let mut setup = build(&spec, "");
         let flows = u64::from(FLOWS);

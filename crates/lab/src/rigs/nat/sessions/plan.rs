@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use weir_config::{Section, value};
-use weir_packet::flow::{Direction, FlowOrder};
+use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
 use weir_testbed::external::ExternalSpec;
+use weir_testbed::topology::Side;
 
 use super::super::flows::Ranges;
-use super::super::plan::{Hosts, MOST_FLOWS, PublicRange, check, check_external, read_devices, read_hosts};
+use super::super::plan::{
+    self, Hosts, MOST_FLOWS, PublicRange, check, check_external, read_devices, read_hosts,
+};
 use crate::frames::read_external::read_external;
 use crate::frames::setup::AddressRange;
-use crate::frames::{Cpus, PointSpec, SpreadAxes};
+use crate::frames::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, SpreadAxes};
 
 /// The experiment of RFC 9693. Lists are axes with at least one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +52,11 @@ pub struct Rfc9693 {
     pub repetitions: u32,
 }
 
+/// NATs of IPv4 on both sides, and those of IPv6 on the inside.
+const NATS: [(DutKind, &str); 6] = {
+    let [kernel, node, fast, prefix, external] = plan::NATS;
+    [kernel, node, fast, (DutKind::NodeNat64, "node-nat64"), prefix, external]
+};
 /// Rates that a search tries at most: from the ceiling of a tester down to an error of some percent.
 const MOST_TRIALS: u32 = 14;
 /// A rate that any device can establish at, to estimate times.
@@ -68,6 +76,7 @@ impl Rfc9693 {
                         order: FlowOrder::Unique,
                         direction: Direction::Both,
                         keeps_whole: true,
+                        ip: kind.ip_on(Side::A, IpVersion::V4),
                         ..PointSpec::plain(kind, 128, sessions)
                     }));
                 }
@@ -99,7 +108,7 @@ impl Rfc9693 {
 pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     let external = read_external(root.section("external"));
     let section = root.section("rfc9693");
-    let (kind, cpus) = read_devices(&section);
+    let (kind, cpus) = read_devices(&section, &NATS);
     let spreading = SpreadAxes::read(&section);
     let frame = section.one("frame_bytes", value::parsed::<FrameSizes>).unwrap_or(FrameSizes::Fixed(84));
     let sessions = section.axis("sessions", value::count(1..=MOST_FLOWS)).unwrap_or(vec![100_000]);
@@ -113,7 +122,14 @@ pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     let capacity = section.one("capacity", value::count(1..=MOST_FLOWS));
     let repetitions = section.one("repetitions", value::count(1..=1000)).unwrap_or(10);
     check(&section, (std::slice::from_ref(&frame), "frame_bytes"), (&sessions, "sessions"), hosts);
-    if kind.as_ref().is_some_and(|kind| kind.contains(&DutKind::External)) {
+    let has = |wanted| kind.as_ref().is_some_and(|kind| kind.contains(&wanted));
+    if has(DutKind::NodeNat64) && frame.min() < MIN_IPV6_FRAME_BYTES {
+        let why = format!(
+            "`{frame}` is too small for node-nat64, whose test frames are IPv6: use {MIN_IPV6_FRAME_BYTES} bytes or more"
+        );
+        section.wrong("frame_bytes", why);
+    }
+    if has(DutKind::External) {
         check_external(&section, external.as_ref(), &public);
     }
     section.finish();
@@ -154,6 +170,10 @@ mod tests {
             ("rfc9693.sessions=5000000", "use a whole number from 1 to 4000000"),
             ("rfc9693.kind=external", "add [external] with `ports`"),
             ("rfc9693.frame_bytes=9000", "use 64 to 1518 bytes"),
+            (
+                "rfc9693.frame_bytes=64",
+                "`64` is too small for node-nat64, whose test frames are IPv6: use 84 bytes",
+            ),
         ] {
             let error = load("rfc9693", &[set.to_string()]).unwrap_err().to_string();
             assert!(error.contains(text), "{set}: {error}");

@@ -1,9 +1,10 @@
 //! The tables of RFC 9693: results with all their parameters, and how they scale with sessions and CPUs.
 
-use super::super::section::{find, irregular, parameters, points, with_ends};
-use crate::record::ProcedureResult;
+use super::super::section::{find, irregular, parameters, points};
+use crate::record::{Figure, ProcedureResult};
 use crate::report::block::{Block, Part};
 use crate::run_data::{PointData, RunData};
+use crate::stats::percentile;
 use crate::view::Table;
 use crate::view::format::{full, or_dash, significant};
 
@@ -11,26 +12,40 @@ use crate::view::format::{full, or_dash, significant};
 pub(super) mod name {
     /// Of the procedure and the section.
     pub(in crate::rigs::nat::sessions) const ID: &str = "rfc9693";
-    /// RFC 9693, section 4.5.
     pub(in crate::rigs::nat::sessions) const PLAIN: &str = "maximum connection establishment rate";
-    /// RFC 9693, section 4.6.
     pub(in crate::rigs::nat::sessions) const VALIDATED: &str =
         "maximum connection establishment rate with validation";
-    /// RFC 9693, section 4.7.
     pub(in crate::rigs::nat::sessions) const THROUGHPUT: &str = "throughput with established connections";
-    /// RFC 9693, section 4.8.
     pub(in crate::rigs::nat::sessions) const TEAR_DOWN: &str = "connection tear-down rate";
-    /// RFC 9693, section 4.9.
     pub(in crate::rigs::nat::sessions) const CAPACITY: &str = "connection tracking table capacity";
     pub(in crate::rigs::nat::sessions) const CPS: &str = "connections/s";
     pub(in crate::rigs::nat::sessions) const CONNECTIONS: &str = "connections";
 }
 
-const FIGURES: [&str; 5] = [name::PLAIN, name::VALIDATED, name::THROUGHPUT, name::TEAR_DOWN, name::CAPACITY];
+/// Figures, and what they are called in a table.
+const FIGURES: [(&str, &str); 5] = [
+    (name::PLAIN, "establishment, 1/s"),
+    (name::VALIDATED, "with validation, 1/s"),
+    (name::THROUGHPUT, "throughput, frames/s"),
+    (name::TEAR_DOWN, "tear-down, 1/s"),
+    (name::CAPACITY, "table capacity"),
+];
+/// Parameters that vary with the sessions, or are of the table of connections.
+const SET: [&str; 7] = [
+    "source addresses",
+    "source ports of each",
+    "destination ports",
+    "nf_conntrack_buckets",
+    "sessions per bucket",
+    "nf_conntrack_max",
+    "sessions of the node",
+];
 
-const METHOD: &str = "Median of the repetitions; in brackets the smallest and the largest of them, where there are several (the RFC asks \
-    for the 1st and the 99th percentile from 100 on). The throughput is that of both directions together. The wires are virtual; \
-    the responder's checks run on the device's CPU.";
+const METHOD: &str = "A figure is the median of its repetitions; below it the 1st and the 99th percentile, or, with fewer than 100 \
+    repetitions, the smallest and the largest. The throughput is that of both directions together. The wires are virtual; the \
+    responder's checks run on the device's CPU.";
+/// From so many repetitions on there are percentiles.
+const FOR_PERCENTILES: usize = 100;
 
 /// Its section of a report.
 pub(in crate::rigs::nat) fn parts(data: &RunData) -> Vec<Part> {
@@ -43,7 +58,10 @@ pub(in crate::rigs::nat) fn parts(data: &RunData) -> Vec<Part> {
     if !broken.is_empty() {
         blocks.push(Block::Bullets(broken));
     }
-    blocks.extend([Block::Table(results(&points)), Block::Note(METHOD.into())]);
+    blocks.extend(
+        points.chunk_by(|a, b| device(a.0) == device(b.0)).map(|points| Block::Table(results(points))),
+    );
+    blocks.push(Block::Note(METHOD.into()));
     let scaling = scaling(&points);
     if !scaling.is_empty() {
         blocks.extend([Block::Heading("Scaling"), Block::Table(scaling), Block::Note(SCALING.into())]);
@@ -55,35 +73,53 @@ pub(in crate::rigs::nat) fn parts(data: &RunData) -> Vec<Part> {
 const SCALING: &str =
     "Relative scale-up with n CPUs: P(n) / (n P(1)); with sessions: by the point with the fewest of them.";
 
-fn label(data: &PointData) -> String {
-    let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
-    let cpus = match setting("cpus").as_str() {
+/// A device and its CPUs.
+fn device(data: &PointData) -> String {
+    let cpus = match data.setting("cpus").unwrap_or("–") {
         "1" => "1 CPU".to_string(),
         more => format!("{more} CPUs"),
     };
-    format!("{}, {cpus}, {} sessions", data.point.dut, setting("flows"))
+    format!("{}, {cpus}", data.point.dut)
 }
 
+fn label(data: &PointData) -> String {
+    format!("{}, {} sessions", device(data), data.setting("flows").unwrap_or("–"))
+}
+
+/// The table of the RFC for a device: what was set, then what was measured, a column for each number of sessions.
 fn results(points: &[(&PointData, &ProcedureResult)]) -> Table {
-    let mut table = Table::new(&[
-        "NAT",
-        "CPUs",
-        "Sessions N",
-        "Establishment, 1/s",
-        "With validation, 1/s",
-        "Throughput, frames/s",
-        "Tear-down, 1/s",
-        "Capacity",
-        "Repetitions",
-    ]);
-    for (data, procedure) in points {
-        let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
-        let mut row = vec![data.point.dut.clone(), setting("cpus"), setting("flows")];
-        row.extend(FIGURES.map(|name| or_dash(find(procedure, name), with_ends)));
-        row.push(find(procedure, name::PLAIN).map_or("0".into(), |figure| figure.values.len().to_string()));
-        table.push(row);
+    let sessions = points.iter().map(|(data, _)| data.setting("flows").unwrap_or("–").to_string());
+    let head: Vec<String> = [device(points[0].0)].into_iter().chain(sessions).collect();
+    let mut table = Table::new(&head);
+    let mut push = |name: &str, cell: &dyn Fn(&ProcedureResult) -> Option<String>| {
+        let cells: Vec<Option<String>> = points.iter().map(|(_, procedure)| cell(procedure)).collect();
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(|cell| cell.unwrap_or("–".into()));
+            table.push([name.to_string()].into_iter().chain(cells).collect());
+        }
+    };
+    for name in SET {
+        push(name, &|procedure| {
+            let set = procedure.parameters.iter().find(|(known, _)| known == name);
+            set.map(|(_, value)| value.clone())
+        });
     }
-    table.without_empty(&["Capacity"])
+    push("repetitions", &|procedure| {
+        Some(find(procedure, name::PLAIN).map_or(0, |all| all.values.len()).to_string())
+    });
+    for (name, heading) in FIGURES {
+        push(heading, &|procedure| find(procedure, name)?.value.map(full));
+        push("  least, most", &|procedure| find(procedure, name).and_then(ends));
+    }
+    table
+}
+
+/// The 1st and the 99th percentile, or the smallest and the largest of a few repetitions; `None` of one alone.
+fn ends(figure: &Figure) -> Option<String> {
+    let values = &figure.values;
+    let (low, high) = if values.len() < FOR_PERCENTILES { (0.0, 100.0) } else { (1.0, 99.0) };
+    let at = |percent| percentile(values, percent).map(full);
+    (values.len() > 1).then(|| Some(format!("{}, {}", at(low)?, at(high)?))).flatten()
 }
 
 /// Each point by the one with the fewest CPUs and sessions of its device; empty where there is one point a device.

@@ -18,6 +18,7 @@ use crate::record::{
     Detail, Figure, PointResult, ProcedureResult, Purpose, Statistic, Translation, Trial, Verdict,
 };
 use crate::run::{RunError, Running};
+use crate::view::format::significant;
 
 /// An experiment in progress.
 type Measuring<'a> = Running<'a, Rfc9693>;
@@ -293,19 +294,28 @@ impl Bencher<'_, '_> {
         self.bench.setup.check_translation(flows, public)
     }
 
-    /// All that RFC 9693, section 6 wants to be reported beside the results.
+    /// All that RFC 9693 wants to be reported beside the results.
     fn parameters(&self) -> Vec<(String, String)> {
         let Rfc9693 { hosts, alpha, timeout, error, trial, loss_ratio, .. } = self.experiment;
+        let is_nat64 = self.bench.spec.dut == DutKind::NodeNat64;
+        let ports = self.sessions.div_ceil(hosts.subscribers.min(self.sessions));
         let seconds = |time: &Duration| format!("{} s", time.as_secs_f64());
         let mut list: Vec<(String, String)> = [
             ("sessions N", self.sessions.to_string()),
             ("source addresses", hosts.subscribers.min(self.sessions).to_string()),
+            ("source ports of each", ports.to_string()),
             ("destination addresses", hosts.destinations.to_string()),
             ("destination ports", format!("1 to {}", hosts.destination_ports)),
             ("tuples", "unique, in pseudo-random order (Fisher-Yates)".to_string()),
             ("validation rate alpha", alpha.to_string()),
             ("timeout T", seconds(timeout)),
             ("error e", format!("{} % of the rate", error * 100.0)),
+            ("NAT", if is_nat64 { "NAT64: IPv6 inside, IPv4 outside" } else { "NAT44" }.to_string()),
+            ("frames", format!("UDP, {} bytes as they are sent from each side", self.experiment.frame)),
+            (
+                "delay D from the begin of phase 1 to that of phase 2",
+                "N / R + T, and the time to read the state table".into(),
+            ),
             ("phase 1 before throughput", format!("{} % of the validated rate", SAFE * 100.0)),
             ("throughput trial", seconds(trial)),
             ("loss ratio", loss_ratio.to_string()),
@@ -322,6 +332,9 @@ impl Bencher<'_, '_> {
             ] {
                 list.extend(table::now(name).map(|value| (name.to_string(), value.to_string())));
             }
+            let buckets = table::now("nf_conntrack_buckets").filter(|buckets| *buckets > 0);
+            let load = buckets.map(|buckets| significant(f64::from(self.sessions) / buckets as f64));
+            list.extend(load.map(|load| ("sessions per bucket".to_string(), load)));
         }
         if self.bench.spec.dut.is_node() {
             list.push(("sessions of the node".into(), self.bench.setup.bed().spec().sessions.to_string()));

@@ -1,6 +1,6 @@
 //! The searches of RFC 9693. Pure: they ask for trials and know nothing else.
 
-/// The highest rate, up to `max`, that passes, by halving (RFC 9693, section 4.5), within a relative `error`; `None` if none
+/// The highest rate, up to `max`, that passes, by halving (RFC 9693), within a relative `error`; `None` if none
 /// of those that were tried does. `passes` may fail, which ends the search. It ends, too, when nothing passes at twice `stop`.
 pub(in crate::rigs::nat) fn highest<E>(
     max: f64,
@@ -26,7 +26,7 @@ const BETA: f64 = 0.1;
 /// The same while halving.
 const GAMMA: f64 = 0.5;
 
-/// The capacity of a connection table (RFC 9693, section 4.9): so many connections can be established and validated at a rate
+/// The capacity of a connection table (RFC 9693): so many connections can be established and validated at a rate
 /// that is near that of fewer. `rate` tells the highest rate for so many connections, up to the given one and not below
 /// another one; `None` if there is none. The second value tells whether `most` was reached: the capacity is at least that.
 pub(super) fn capacity<E>(

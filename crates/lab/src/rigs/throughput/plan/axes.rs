@@ -199,6 +199,7 @@ fn has_routes(kind: DutKind) -> bool {
         | DutKind::NodeStateless
         | DutKind::NodeStateful
         | DutKind::NodeNat
+        | DutKind::NodeNat64
         | DutKind::NodeForwardFast
         | DutKind::NodeStatefulFast
         | DutKind::NodeNatFast
