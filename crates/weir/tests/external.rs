@@ -222,6 +222,62 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
     lab.refused(&["box.toml"], "use direction = \"forward\"");
 }
 
+/// Loads through a box that is a NAT: flows, and TCP connections beside others.
+const NAT_PLANS: [(&str, &str); 2] = [
+    (
+        "nat.toml",
+        r#"
+question = "What does the box translate?"
+experiment = "nat"
+[external]
+ports = ["eth1", "eth2"]
+[nat]
+kind = "external"
+public = ["198.19.1.1"]
+flows = 100
+search_trial_s = 0.05
+duration_sum_s = 0.1
+time_limit_s = 1
+percent = 50
+trial_s = 0.1
+"#,
+    ),
+    (
+        "tcp.toml",
+        r#"
+question = "How many connections does the box carry?"
+experiment = "nat"
+[external]
+ports = ["eth1", "eth2"]
+[nat_tcp]
+kind = "external"
+public = ["198.19.1.1"]
+concurrent = 100
+connections = 200
+timeout_s = 0.05
+error = "50%"
+"#,
+    ),
+];
+
+#[test]
+fn each_frame_of_a_box_that_is_a_nat_is_checked() {
+    let Some(lab) = Lab::new(&NAT_PLANS) else { return };
+    lab.in_box(&lab.setup("--mode forward --nat"));
+    for (plan, _) in NAT_PLANS {
+        let record = lab.run(&[plan]);
+        let seen: Vec<&Value> = trials(&record).into_iter().map(|trial| &trial["translation"]).collect();
+        let translated: u64 = seen.iter().filter_map(|seen| seen["outside"].as_u64()).sum();
+        assert!(translated > 100, "{plan}: {record}");
+        let faults = seen.iter().filter_map(|seen| seen["faults"].as_array()).flatten().count();
+        assert_eq!(faults, 0, "{plan}: {record}");
+    }
+    // The same box has another public address than the plan says: each frame that leaves it counts as leaked.
+    let record = lab.run(&["nat.toml", "--set", "nat.public=[\"192.0.2.1\"]"]);
+    let leaked = trials(&record).into_iter().any(|trial| trial["translation"].to_string().contains("leaked"));
+    assert!(leaked, "{record}");
+}
+
 #[test]
 fn where_the_driver_has_no_xdp_packet_sockets_measure() {
     let ports = PLAN.replace("\"eth1\", \"eth2\"", "\"bridge1\", \"bridge2\"");
