@@ -18,6 +18,7 @@ mod counters;
 mod crew;
 mod fast;
 mod handover;
+mod kept;
 mod node;
 mod opened;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{BlockChange, Change, Count, Cursor, Event, FastState, Kept, Past};
+use weir_plane::{BlockChange, Change, Count, Cursor, Event, FastState, Kept, Past, QueueCounts};
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
 use weir_port::thread;
@@ -274,6 +274,14 @@ impl Node {
             all.iter_mut().flatten().zip(more).for_each(|((_, to), (_, from))| to.frames += from.frames);
         }
         Ok(all.into_iter().map(|filter| filter.into_iter().map(frames).collect()).collect())
+    }
+
+    /// What its queues have done, in the order of the text.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn queues(&self) -> Result<Vec<QueueCounts>, NodeError> {
+        Ok(self.ask(|worker| worker.plane.queue_counts())?.into_iter().flatten().collect())
     }
 
     /// Frames that rules of its filters have written down since the last call, in words.

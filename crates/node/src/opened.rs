@@ -21,6 +21,12 @@ use crate::worker::{IN_TURN, Machine, Parts, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
+/// Chunks of a thread for frames that its plane keeps: for those that wait for a neighbour or a fragment, and at most for
+/// those in queues.
+const KEPT_CHUNKS: u32 = 1024;
+const MOST_QUEUED_CHUNKS: u64 = 8192;
+/// A frame of full size in a queue.
+const QUEUED_BYTES: u64 = 1514;
 /// Ethernet header with two tags.
 const ETHERNET: usize = 22;
 
@@ -67,6 +73,11 @@ fn longest(ports: &[weir_plane::Port]) -> usize {
     ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0)
 }
 
+/// How many frames that a plane keeps have chunks of their own.
+fn kept_chunks(plane: &weir_plane::Config) -> u32 {
+    KEPT_CHUNKS + (plane.queued_bytes() / QUEUED_BYTES).min(MOST_QUEUED_CHUNKS) as u32
+}
+
 /// Memory for each thread.
 fn pools(threads: usize, chunks: u32, longest: usize) -> Result<Vec<Pool>, NodeError> {
     let pool = |_| Pool::new(chunks, longest).map_err(thread_error("memory for frames"));
@@ -109,7 +120,7 @@ impl Opened {
             |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
         let longest = longest(ports);
         let threads = config.settings.threads.len();
-        let mut chunks = SPARE_CHUNKS;
+        let mut chunks = SPARE_CHUNKS + kept_chunks(&config.plane);
         let mut macs = Vec::new();
         for (n, backend) in config.backends.iter().enumerate() {
             chunks += backend.chunks(threads).map_err(named(n))? + 2 * BATCH as u32;
@@ -168,7 +179,8 @@ impl Opened {
     pub fn between(config: &Config, ports: Vec<Vec<Box<dyn Port>>>) -> Result<Opened, NodeError> {
         let mac = |n: usize| config.plane.ports[n].mac.unwrap_or([2, 0, 0, 0, 0x77, n as u8]);
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
-        let pools = pools(ports.len(), SPARE_CHUNKS, longest(&config.plane.ports))?;
+        let pools =
+            pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;
         let hosts = pools.iter().map(|_| Machine::Nobody).collect();
         Opened::of(Blueprint::new(config, macs), ports, pools, hosts)
     }
@@ -185,9 +197,10 @@ impl Opened {
         let (wait, start_ns) = (kind.settings.wait, now_ns());
         let exchanges = exchanges(ports.len(), RING_BYTES).map_err(thread_error("making a socket"))?;
         let bells = exchanges.iter().map(|exchange| exchange.bell()).collect();
+        let most_chunks = kept_chunks(&kind.config) as usize;
         let all = kind.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
         let worker = |((((plane, ports), pool), host), exchange)| {
-            Worker::new(Parts { plane, ports, pool, host, exchange, wait, start_ns })
+            Worker::new(Parts { plane, ports, pool, most_chunks, host, exchange, wait, start_ns })
         };
         let workers = all.map(worker).collect();
         let began = SystemTime::now();

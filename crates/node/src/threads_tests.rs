@@ -40,6 +40,7 @@ impl Rig {
                 plane: Plane::new(&config, &MACS),
                 ports: vec![Box::new(left) as Box<dyn Port>, Box::new(right)],
                 pool: Pool::new(4096, 1518).expect("memory"),
+                most_chunks: 64,
                 host: Machine::Nobody,
                 exchange,
                 wait: Wait::Sleep,
@@ -135,6 +136,48 @@ fn frames_without_state_stay_where_they_arrive() {
         let seen = rig.counted().accounting;
         assert_eq!((seen.left, seen.handed), (100, 0), "{text}");
     }
+}
+
+/// Some wait in the memory that they came in, the others as copies.
+#[test]
+fn frames_wait_in_a_queue_and_give_their_memory_back() {
+    let mut rig = Rig::new("lan > queue(outward 200Mbit, aqm fifo, limit 1MB) > wan", 1, RING_BYTES);
+    let free = rig.workers[0].free_chunks();
+    for round in 0..3 {
+        for n in 0..200 {
+            assert!(rig.wires[0][0].send(&frame(n, true, 1000)));
+        }
+        rig.settle();
+        let mut left = rig.left(1);
+        assert!(
+            left.len() < 200 && rig.counted().accounting.held > 0,
+            "{round}: {} left at once",
+            left.len()
+        );
+        while left.len() < 200 {
+            rig.workers[0].turn().expect("it works");
+            left.extend(rig.left(1));
+        }
+        let expected: Vec<_> = (0..200).map(|n| (0, frame(n, true, 1000))).collect();
+        assert!(left == expected, "{round}: in their order, as they came");
+    }
+    let seen = rig.counted().accounting;
+    assert_eq!((seen.held, seen.left, rig.workers[0].free_chunks()), (0, 600, free), "{seen:?}");
+}
+
+/// A plane that is replaced takes what it kept with it, but not the memory.
+#[test]
+fn a_node_that_begins_anew_has_the_memory_of_what_waited() {
+    let text = "lan > queue(outward 8kbit, aqm fifo, limit 1MB) > wan";
+    let mut rig = Rig::new(text, 1, RING_BYTES);
+    let free = rig.workers[0].free_chunks();
+    for n in 0..100 {
+        assert!(rig.wires[0][0].send(&frame(n, true, 1000)));
+    }
+    rig.settle();
+    assert!(rig.workers[0].free_chunks() < free);
+    rig.workers[0].begin_anew(Plane::new(&config(text), &MACS));
+    assert_eq!(rig.workers[0].free_chunks(), free);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   receive <= 64 > plane > by verdict: out[port] > send;   local > host;   handed > another thread
-//!                                    held, dropped > chunk back
+//!                     ^              held, dropped > chunk back
+//!                     `---- shelf <- kept
 //! ```
 
 use std::io;
@@ -15,16 +16,17 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Event, FastState, Frame, Kept, Leave, Plane, PortId, Recovered, Time, Verdict,
-    Way,
+    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Recovered, Ticket,
+    Time, Verdict, Way,
 };
 use weir_port::bpf::now_ns;
-use weir_port::duplex::{self, Chunk, FRONT, Pool, Port};
+use weir_port::duplex::{self, Chunk, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
 use crate::fast::{Table, Worth};
 use crate::handover::{Arrival, Exchange};
+use crate::kept::{KeptFrames, in_chunk};
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -62,6 +64,11 @@ pub(crate) struct Worker {
     /// Frames of the present batch, and how each came.
     arrived: Vec<Chunk>,
     ways: Vec<(PortId, Way)>,
+    /// Of frames that the plane has kept and goes on with, of each.
+    tickets: Vec<Ticket>,
+    kept: KeptFrames,
+    /// What went wrong when somebody asked for something.
+    failure: Option<io::Error>,
     /// Frames for the machine, by the port they came in by.
     local: Vec<Vec<Chunk>>,
     batches: u64,
@@ -109,6 +116,8 @@ pub(crate) struct Parts {
     pub(crate) plane: Plane,
     pub(crate) ports: Vec<Box<dyn Port>>,
     pub(crate) pool: Pool,
+    /// How many chunks frames that the plane keeps may be in.
+    pub(crate) most_chunks: usize,
     pub(crate) host: Machine,
     pub(crate) exchange: Exchange,
     pub(crate) wait: Wait,
@@ -139,7 +148,7 @@ type Outcome = (Verdict, u16, u16);
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Worker {
-        let Parts { plane, ports, pool, host, exchange, wait, start_ns } = parts;
+        let Parts { plane, ports, pool, most_chunks, host, exchange, wait, start_ns } = parts;
         Worker {
             plane,
             out: ports.iter().map(|_| Vec::with_capacity(4 * BATCH)).collect(),
@@ -154,6 +163,9 @@ impl Worker {
             is_behind: false,
             arrived: Vec::with_capacity(BATCH),
             ways: Vec::with_capacity(BATCH),
+            tickets: Vec::new(),
+            kept: KeptFrames::new(most_chunks),
+            failure: None,
             batches: 0,
             sleeps: 0,
             withheld: 0,
@@ -175,6 +187,9 @@ impl Worker {
         loop {
             if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
                 break;
+            }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
             }
             let idle = !self.turn()?;
             if idle && self.ports.iter().all(|port| port.is_over()) {
@@ -250,6 +265,7 @@ impl Worker {
         let mut more = false;
         self.guarded(|plane| more = plane.tick(now));
         self.is_behind = more;
+        self.resume()?;
         // Before the questions leave whose answers others may get.
         for news in self.plane.news() {
             self.exchange.tell(&news);
@@ -284,14 +300,49 @@ impl Worker {
                 Arrival::NoChunk => self.plane.lost_on_the_way(),
             }
         }
-        if !self.arrived.is_empty() {
-            self.pass()?;
+        match self.arrived.is_empty() {
+            true => self.resume()?,
+            false => self.pass()?,
         }
         Ok(any)
     }
 
-    /// Leads the batch that has arrived through the plane.
+    /// Leads the batch that has arrived through the plane, and what that has kept and goes on with.
     fn pass(&mut self) -> io::Result<()> {
+        self.pass_batch()?;
+        self.resume()
+    }
+
+    /// Leads all frames through the plane that it has kept and goes on with.
+    fn resume(&mut self) -> io::Result<()> {
+        loop {
+            while self.arrived.len() < BATCH {
+                match self.plane.next_emitted() {
+                    Some(Emitted::Back(ticket)) => self.bring_back(ticket),
+                    Some(Emitted::Free(ticket)) => self.kept.free(&mut self.pool, ticket),
+                    None => break,
+                }
+            }
+            if self.arrived.is_empty() {
+                return Ok(());
+            }
+            self.pass_batch()?;
+        }
+    }
+
+    /// A frame that was kept is one of the next batch.
+    fn bring_back(&mut self, ticket: Ticket) {
+        match self.kept.take(&mut self.pool, ticket) {
+            (port, Some(chunk)) => {
+                self.arrived.push(chunk);
+                self.ways.push((port, Way::Wire));
+                self.tickets.push(ticket);
+            }
+            (_, None) => self.plane.lost_while_kept(ticket),
+        }
+    }
+
+    fn pass_batch(&mut self) -> io::Result<()> {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         self.batches += 1;
         let Some(outcome) = self.judge() else {
@@ -318,10 +369,15 @@ impl Worker {
                     }
                     self.pool.give_back(chunk);
                 }
+                Verdict::Kept(ticket) => {
+                    chunk.set_range(start.into()..end.into());
+                    self.kept.put(&mut self.pool, ticket, (from, chunk));
+                }
                 Verdict::Held | Verdict::Dropped(_) => self.pool.give_back(chunk),
                 Verdict::Live => unreachable!("each frame has a verdict behind the plane"),
             }
         }
+        self.tickets.clear();
         if any_local { self.leave_to_machine() } else { Ok(()) }
     }
 
@@ -329,15 +385,19 @@ impl Worker {
     fn judge(&mut self) -> Option<[Outcome; BATCH]> {
         let mut outcome = [(Verdict::Live, 0, 0); BATCH];
         let mut batch = Batch::default();
+        let mut tickets = self.tickets.iter();
         for ((bytes, range), &(port, way)) in self.pool.all_mut(&self.arrived).zip(&self.ways) {
             let frame = Frame::new(bytes, range.start, range.end, port);
-            match way {
-                Way::Wire => batch.push(frame),
-                way => batch.push_handed(frame, way),
+            match (tickets.next(), way) {
+                (Some(&ticket), _) => batch.push_kept(frame, ticket),
+                (None, Way::Wire) => batch.push(frame),
+                (None, way) => batch.push_handed(frame, way),
             }
         }
         let (plane, now) = (&mut self.plane, self.now);
-        catch_unwind(AssertUnwindSafe(|| plane.run(now, &mut batch))).ok()?;
+        let are_kept = !self.tickets.is_empty();
+        let run = || if are_kept { plane.resume(now, &mut batch) } else { plane.run(now, &mut batch) };
+        catch_unwind(AssertUnwindSafe(run)).ok()?;
         for (slot, (frame, verdict)) in outcome.iter_mut().zip(batch.outcome()) {
             let range = frame.range();
             *slot = (verdict, range.start as u16, range.end as u16);
@@ -356,6 +416,7 @@ impl Worker {
     /// The batch that has arrived goes no further.
     #[cold]
     fn give_up(&mut self) {
+        self.tickets.clear();
         let (pool, kept) = (&mut self.pool, self.mishaps.len() < MOST_MISHAPS);
         let mut batch = Vec::new();
         for (chunk, (port, _)) in self.arrived.drain(..).zip(self.ways.drain(..)) {
@@ -412,14 +473,10 @@ impl Worker {
                 }
                 continue;
             }
-            let Some(mut chunk) = self.pool.take() else {
+            let Some(chunk) = in_chunk(&mut self.pool, &bytes) else {
                 self.withheld += 1;
                 continue;
             };
-            // What became longer on its way than any frame that arrives begins further in front.
-            let start = FRONT.min((FRONT + self.pool.longest()).saturating_sub(bytes.len()));
-            chunk.set_range(start..start + bytes.len());
-            self.pool.bytes_mut(&chunk).copy_from_slice(&bytes);
             match to {
                 Leave::Port(port) => self.out[usize::from(port.0)].push(chunk),
                 _ => {
@@ -479,6 +536,7 @@ impl Worker {
     pub(crate) fn begin_anew(&mut self, plane: Plane) {
         let fast = self.plane.take_fast(self.now);
         self.plane = plane;
+        self.kept.clear(&mut self.pool);
         if let Some(table) = fast {
             self.plane.set_fast(table);
             self.look_fast();
@@ -503,7 +561,17 @@ impl Worker {
 
     /// Takes a piece of what is to change; `true`: there is more.
     pub(crate) fn commit(&mut self, change: &mut weir_plane::Change) -> bool {
-        self.plane.commit(self.now, change)
+        let more = self.plane.commit(self.now, change);
+        if let Err(error) = self.resume() {
+            self.failure = Some(error);
+        }
+        more
+    }
+
+    /// Chunks that nobody has.
+    #[cfg(test)]
+    pub(crate) fn free_chunks(&self) -> usize {
+        self.pool.free()
     }
 
     /// Takes all of its free memory away.

@@ -8,6 +8,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::drops::Drop;
 use crate::frame::{Frame, PortId};
+use crate::kept::Ticket;
 use crate::way::{Handover, Way};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
@@ -153,6 +154,8 @@ pub enum Verdict {
     Out(PortId),
     /// Is for the machine that the node runs on.
     Local,
+    /// Waits in the memory that it came in: whoever runs the plane sets that aside, see [`crate::Shelf`].
+    Kept(Ticket),
     /// A copy waits inside the node.
     Held,
     /// Goes on in another thread of the node, which is the caller's to do.
@@ -169,6 +172,8 @@ pub struct Batch<'a> {
     pub(crate) ways: PerFrame<Way>,
     /// How many did not come by the wire.
     pub(crate) handed: usize,
+    /// Of a batch of frames that were kept, of each.
+    pub(crate) tickets: Vec<Ticket>,
 }
 
 impl Default for Batch<'_> {
@@ -178,6 +183,7 @@ impl Default for Batch<'_> {
             verdicts: PerFrame::all(Verdict::Live),
             ways: PerFrame::all(Way::Wire),
             handed: 0,
+            tickets: Vec::new(),
         }
     }
 }
@@ -199,6 +205,15 @@ impl<'a> Batch<'a> {
     pub fn push_handed(&mut self, frame: Frame<'a>, way: Way) {
         self.ways[self.frames.len()] = way;
         self.handed += usize::from(way != Way::Wire);
+        self.push(frame);
+    }
+
+    /// Takes one more frame, which was kept and comes back; such frames have batches of their own.
+    ///
+    /// # Panics
+    /// If there are [`BATCH`] already.
+    pub fn push_kept(&mut self, frame: Frame<'a>, ticket: Ticket) {
+        self.tickets.push(ticket);
         self.push(frame);
     }
 

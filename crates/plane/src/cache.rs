@@ -138,7 +138,7 @@ impl Plane {
             (On::Session { stage, number }, _) => match self.stages.get(stage) {
                 Some(Stage::Filter(filter)) => filter.epoch(number),
                 Some(Stage::Nat(nat)) => nat.epoch(number),
-                None => 0,
+                Some(Stage::Queue(_)) | None => 0,
             },
         }
     }
@@ -210,6 +210,10 @@ impl Plane {
             let part = match kind {
                 Stage::Filter(filter) => filter.recipe(now, &at, dir)?,
                 Stage::Nat(nat) => nat.recipe(now, &at, dir)?,
+                Stage::Queue(queue) => {
+                    queue.recipe(dir)?;
+                    continue;
+                }
             };
             at = at.behind(part.rewrite);
             depends.extend(part.sessions.iter().map(|&number| On::Session { stage, number }));

@@ -12,18 +12,20 @@ use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
 use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::nat::Nat;
-use crate::own::{Entry, Own};
+use crate::own::Own;
+use crate::queue::Queue;
 use crate::recipe::{Note, Uses};
 use crate::stage::Step;
 use crate::text::MOST_STAGES;
 use crate::time::Time;
-use crate::way::Dir;
+use crate::way::{Dir, Entry};
 
 /// What a frame meets between its ports: a closed set, distinguished once per batch.
 #[derive(Debug)]
 pub(crate) enum Stage {
     Filter(Box<Filter>),
     Nat(Box<Nat>),
+    Queue(Box<Queue>),
 }
 
 impl Stage {
@@ -31,6 +33,7 @@ impl Stage {
         match self {
             Stage::Filter(filter) => filter.run(step, dir, set),
             Stage::Nat(nat) => nat.run(step, dir, set),
+            Stage::Queue(queue) => queue.run(step, dir, set),
         }
     }
 
@@ -38,6 +41,7 @@ impl Stage {
         match self {
             Stage::Filter(filter) => filter.tick(step),
             Stage::Nat(nat) => nat.tick(step),
+            Stage::Queue(queue) => queue.tick(step),
         }
     }
 
@@ -46,6 +50,7 @@ impl Stage {
         match self {
             Stage::Filter(filter) => filter.due(now),
             Stage::Nat(nat) => nat.due(now),
+            Stage::Queue(queue) => queue.due(now),
         }
     }
 
@@ -60,10 +65,11 @@ impl Stage {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+    pub(crate) fn let_go(&mut self, now: Time, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
         match self {
             Stage::Filter(filter) => filter.let_go(own, entry),
             Stage::Nat(nat) => nat.let_go(own, entry),
+            Stage::Queue(queue) => queue.let_go(now, own, entry),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | one stays, see `align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/apply.rs` |
 //! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
-//! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Pieces of packets that waited in it go on |
+//! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
 //! | one changes its place | the same: it goes there and comes here |
 //!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
@@ -29,12 +29,12 @@ use crate::config::{Config, StageConfig};
 use crate::filter::{self, Logged, MOST_LOGGED};
 use crate::limits::Limits;
 use crate::nat::{self, Event};
-use crate::own::Entry;
 use crate::plane::{Exit, Plane, stage_of};
 use crate::prefix::Prefix;
+use crate::queue;
 use crate::route::{Options, Route, Target};
 use crate::time::Time;
-use crate::way::Dir;
+use crate::way::{Dir, Entry};
 
 /// Routes that a call changes.
 const ROUTES_AT_A_TIME: usize = 128;
@@ -71,6 +71,7 @@ enum Place {
 enum StageChange {
     Filter(Box<filter::Change>),
     Nat(Box<nat::Change>),
+    Queue(queue::Config),
 }
 
 #[derive(Debug)]
@@ -157,6 +158,7 @@ impl Change {
                     past.events.extend(events);
                     past.lost += lost;
                 }
+                Stage::Queue(_) => {}
             }
         }
         past
@@ -193,6 +195,7 @@ fn stage_change(old: &StageConfig, new: &StageConfig) -> Option<StageChange> {
         (StageConfig::Filter(old), StageConfig::Filter(new)) => {
             Some(StageChange::Filter(Box::new(filter::Change::prepare(old, new))))
         }
+        (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageChange::Queue((**new).clone())),
         _ => unreachable!("a stage stays what it is"),
     }
 }
@@ -240,6 +243,7 @@ impl Plane {
     /// Becomes what a change says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
     /// `true`: there is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, change: &mut Change) -> bool {
+        self.own.kept.begin();
         if change.begun.is_none() {
             change.begun = Some(now);
             self.stop_fast(now);
@@ -268,6 +272,7 @@ impl Plane {
     }
 
     fn take_stages(&mut self, now: Time, change: &mut Change) {
+        assert!(self.own.kept.are_all_back(), "what was emitted names stages of the text before");
         if let Exit::Router(router) = &mut self.exit {
             router.options = change.options;
             for (port, addresses) in (self.left..).zip(&mut change.translated) {
@@ -288,7 +293,7 @@ impl Plane {
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.let_go(&mut self.own, |dir| change.entry(gone, dir));
+                stage.let_go(now, &mut self.own, |dir| change.entry(gone, dir));
                 change.gone.push(stage);
             }
         }
@@ -314,6 +319,7 @@ impl Stage {
         match (&mut self, change) {
             (Stage::Nat(nat), StageChange::Nat(change)) => nat.take(now, change),
             (Stage::Filter(filter), StageChange::Filter(change)) => filter.take(change),
+            (Stage::Queue(queue), StageChange::Queue(config)) => queue.take(now, config),
             _ => unreachable!("a stage stays what it is"),
         }
         self

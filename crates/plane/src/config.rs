@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
 use crate::port::Port;
 use crate::prefix::Prefix;
+use crate::queue;
 use crate::route::{self, Route};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
 use crate::way::Share;
@@ -42,12 +43,13 @@ pub struct Config {
 pub(crate) enum StageConfig {
     Filter(Box<filter::Config>),
     Nat(Box<nat::Config>),
+    Queue(Box<queue::Config>),
 }
 
 /// Names of the stages.
-const STAGES: &[&str] = &["route", "filter", "nat"];
+const STAGES: &[&str] = &["route", "filter", "nat", "queue"];
 /// Names of items that are no ports.
-pub(crate) const NO_PORTS: &[&str] = &["route", "filter", "nat", "limits"];
+pub(crate) const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "limits"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -83,6 +85,11 @@ impl Config {
         if threads == 1 {
             return Ok(());
         }
+        if self.stages.iter().any(|stage| matches!(stage, StageConfig::Queue(_))) {
+            return Err("a `queue` is one link, which several threads cannot share: run the node with one thread, or \
+                        leave the queue out"
+                .into());
+        }
         let nats: Vec<&nat::Config> = self.nats().collect();
         for (n, nat) in nats.iter().enumerate() {
             nat.may_share(threads)?;
@@ -101,7 +108,7 @@ impl Config {
     pub fn instead_of(self, old: &Config, threads: u8) -> Config {
         let sharding = |from: Option<usize>| match &old.stages[from?] {
             StageConfig::Nat(nat) => nat.sharding,
-            StageConfig::Filter(_) => None,
+            StageConfig::Filter(_) | StageConfig::Queue(_) => None,
         };
         let shardings: Vec<_> = align(&old.stages, &self.stages).into_iter().map(sharding).collect();
         self.dealt(threads, &shardings)
@@ -122,10 +129,19 @@ impl Config {
         self
     }
 
+    /// Bytes of frames that queues may keep.
+    pub fn queued_bytes(&self) -> u64 {
+        let of = |stage: &StageConfig| match stage {
+            StageConfig::Queue(queue) => queue.all_bytes(),
+            StageConfig::Filter(_) | StageConfig::Nat(_) => 0,
+        };
+        self.stages.iter().map(of).fold(0, u64::saturating_add)
+    }
+
     fn nats(&self) -> impl Iterator<Item = &nat::Config> {
         self.stages.iter().filter_map(|stage| match stage {
             StageConfig::Nat(nat) => Some(&**nat),
-            StageConfig::Filter(_) => None,
+            StageConfig::Filter(_) | StageConfig::Queue(_) => None,
         })
     }
 
@@ -248,6 +264,7 @@ fn stage(item: &Item, ports: &[Port], file: FileOf<'_>, notes: &Notes<'_>) -> Op
             filter::Config::read(item, ports, file, notes).map(|filter| StageConfig::Filter(Box::new(filter)))
         }
         "nat" => Some(StageConfig::Nat(Box::new(nat::Config::read(item, notes)))),
+        "queue" => Some(StageConfig::Queue(Box::new(queue::Config::read(item, notes)))),
         name => {
             item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));
             None

@@ -227,6 +227,7 @@ impl Plane {
             match stage {
                 Stage::Filter(filter) => filter.watch(is_on),
                 Stage::Nat(nat) => nat.watch(is_on),
+                Stage::Queue(_) => {}
             }
         }
     }
@@ -312,6 +313,7 @@ impl Plane {
             let numbers = match kind {
                 Stage::Filter(filter) => filter.renewed(),
                 Stage::Nat(nat) => nat.renewed(),
+                Stage::Queue(_) => continue,
             };
             renewed.extend(numbers.into_iter().map(|number| (stage, number)));
         }
@@ -339,6 +341,7 @@ impl Plane {
                     all.push((stage, number));
                     at = at.behind(rewrite);
                 }
+                Stage::Queue(_) => {}
             }
         }
         all
@@ -350,7 +353,7 @@ impl Plane {
         match self.stages.get_mut(track.0) {
             Some(Stage::Filter(filter)) => filter.catch_up(track.1, &progress),
             Some(Stage::Nat(nat)) => nat.catch_up(track.1, &progress),
-            None => {}
+            Some(Stage::Queue(_)) | None => {}
         }
     }
 
@@ -365,6 +368,7 @@ impl Plane {
         match self.stages.get(stage)? {
             Stage::Filter(filter) => filter.progress(number),
             Stage::Nat(nat) => nat.progress(number),
+            Stage::Queue(_) => None,
         }
     }
 

@@ -62,6 +62,24 @@ pub(crate) const IPV6: usize = 40;
 /// Longest packet of IPv4, and what one of IPv6 carries at most.
 const LONGEST: usize = 65_535;
 
+/// What is known of a frame beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The port that it came in by.
+    pub(crate) port: PortId,
+    /// How many bytes its Ethernet header has, tags included.
+    pub(crate) ethernet: u8,
+    pub(crate) is_awaited: bool,
+    pub(crate) stays_inside: bool,
+}
+
+impl Known {
+    /// Of a frame of the node's own, which has no tags.
+    pub(crate) fn untagged(port: PortId) -> Known {
+        Known { port, ethernet: ETHERNET as u8, is_awaited: false, stays_inside: false }
+    }
+}
+
 /// A frame in somebody else's memory.
 #[derive(Debug)]
 pub struct Frame<'a> {
@@ -131,6 +149,22 @@ impl<'a> Frame<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What is known of it beside its bytes.
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            port: self.port,
+            ethernet: (self.ip_at - self.start) as u8,
+            is_awaited: self.is_awaited,
+            stays_inside: self.stays_inside,
+        }
+    }
+
+    /// Reads the headers again of a frame that was known so.
+    pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), Drop> {
+        (self.is_awaited, self.stays_inside) = (known.is_awaited, known.stays_inside);
+        self.read(usize::from(known.ethernet) - 2)
     }
 
     /// Reads again after the packet itself was written anew.
@@ -260,6 +294,11 @@ impl Frame<'_> {
         let &[a, b, c, d, e, f, ref src @ ..] =
             self.bytes().first_chunk::<12>().expect("a type stands behind them");
         ([a, b, c, d, e, f], *src)
+    }
+
+    /// Another Ethernet address of its receiver; it need not have been read.
+    pub(crate) fn set_receiver(&mut self, mac: Mac) {
+        self.between_mut(self.start, self.end)[..6].copy_from_slice(&mac);
     }
 
     /// The header of an IPv4 packet, without options.
@@ -658,6 +697,27 @@ impl Frame<'_> {
                 adjust(header, 10, delta16(old, u16::from(ttl) << 8 | old & 0xff));
             }
             _ => self.header6_mut()[7] = ttl,
+        }
+    }
+
+    /// The ECN field, two bits (RFC 3168).
+    pub(crate) fn ecn(&self) -> u8 {
+        match self.kind {
+            Kind::V4 => self.header4()[1] & 3,
+            _ => self.header6()[1] >> 4 & 3,
+        }
+    }
+
+    /// Congestion was experienced (RFC 3168, section 5).
+    pub(crate) fn mark_congestion(&mut self) {
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                let old = u16::from_be_bytes([header[0], header[1]]);
+                header[1] |= 3;
+                adjust(header, 10, delta16(old, old | 3));
+            }
+            _ => self.header6_mut()[1] |= 0x30,
         }
     }
 

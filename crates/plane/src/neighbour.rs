@@ -19,13 +19,14 @@ use weir_packet::frame::Mac;
 use weir_packet::neighbour::{self, Heard, Host};
 
 use crate::drops::{Drop, Drops};
-use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
+use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
+use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
-use crate::own::{Entry, Own};
+use crate::own::Own;
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::way::{News, Share};
+use crate::way::{Entry, News, Share};
 pub(crate) use asked::Asker;
 use asked::{AskedFor, Place};
 use news::Gossip;
@@ -69,10 +70,7 @@ pub(crate) struct Slot(pub(crate) u32);
 /// A frame that waits for its destination, whole but for the Ethernet address.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// With head room in front.
-    pub(crate) buf: Vec<u8>,
-    /// The port it came in by.
-    pub(crate) from: PortId,
+    pub(crate) frame: Ticket,
     /// Where an error about it goes: the beginning of a way, since stages may come and go while it waits.
     pub(crate) back: Entry,
 }
@@ -263,8 +261,10 @@ impl Neighbours {
             self.slots[other.0 as usize].asked = None;
             let waiting = std::mem::take(&mut self.slots[other.0 as usize].waiting);
             self.held -= waiting.len();
-            own.lapse(waiting.len() as u64);
-            waiting.iter().for_each(|_| drops.count(Drop::NeighbourLimit));
+            for Waiting { frame, .. } in waiting {
+                own.discard(frame);
+                drops.count(Drop::NeighbourLimit);
+            }
             self.enter(other, State::Unknown, None);
             self.forget(other);
         }
@@ -336,8 +336,8 @@ impl Neighbours {
     }
 
     /// Frames that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.slots.iter().map(|neighbour| neighbour.waiting.len()).sum()
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
+        self.slots.iter().flat_map(|neighbour| neighbour.waiting.iter().map(|waiting| waiting.frame))
     }
 
     /// A frame that is held waits for the neighbour; that is asked for its address if it is not yet.
@@ -350,10 +350,11 @@ impl Neighbours {
         waiting.push_back(frame);
         self.held += 1;
         while waiting.len() > MOST_WAITING || self.held > MOST_HELD && waiting.len() > 1 {
-            waiting.pop_front();
-            self.held -= 1;
-            own.lapse(1);
-            drops.count(Drop::NeighbourQueue);
+            if let Some(Waiting { frame, .. }) = waiting.pop_front() {
+                self.held -= 1;
+                own.discard(frame);
+                drops.count(Drop::NeighbourQueue);
+            }
         }
     }
 
@@ -453,9 +454,8 @@ impl Neighbours {
     fn release(&mut self, slot: Slot, own: &mut Own) {
         let neighbour = &mut self.slots[slot.0 as usize];
         self.held -= neighbour.waiting.len();
-        for mut frame in neighbour.waiting.drain(..) {
-            frame.buf[HEAD_ROOM..HEAD_ROOM + 6].copy_from_slice(&neighbour.mac);
-            own.release(Entry::Leave(neighbour.port), frame.from, frame.buf);
+        for Waiting { frame, .. } in neighbour.waiting.drain(..) {
+            own.emit(frame, Then::Leave(neighbour.port, neighbour.mac));
         }
     }
 
@@ -465,17 +465,17 @@ impl Neighbours {
     }
 
     /// Does what is due at `now`, a bounded part of it; true if there is more.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) -> bool {
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own) -> bool {
         for _ in 0..PER_TICK {
             match self.deadlines.first() {
-                Some(&(deadline, slot)) if deadline <= now => self.is_due(slot, now, own, drops),
+                Some(&(deadline, slot)) if deadline <= now => self.is_due(slot, now, own),
                 _ => return false,
             }
         }
         true
     }
 
-    fn is_due(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
+    fn is_due(&mut self, slot: Slot, now: Time, own: &mut Own) {
         match self.slots[slot.0 as usize].state {
             State::Asking(asked) if asked < MOST_QUESTIONS => {
                 self.ask(slot, own);
@@ -491,7 +491,7 @@ impl Neighbours {
             }
             State::Reachable => self.enter(slot, State::Stale, Some(now + FORGET)),
             State::Asking(_) | State::Probing(_) | State::Stale => {
-                self.give_up(slot, now, own, drops);
+                self.give_up(slot, own);
                 self.enter(slot, State::Unknown, None);
                 if self.slots[slot.0 as usize].routes == 0 {
                     self.forget(slot);
@@ -502,18 +502,11 @@ impl Neighbours {
     }
 
     /// Those that waited go no further, and their senders are informed (RFC 1812, section 5.2.7.1).
-    fn give_up(&mut self, slot: Slot, now: Time, own: &mut Own, drops: &mut Drops) {
+    fn give_up(&mut self, slot: Slot, own: &mut Own) {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.held -= waiting.len();
-        own.lapse(waiting.len() as u64);
-        for mut frame in waiting {
-            drops.count(Drop::NoNeighbour);
-            let tags = self.links[usize::from(self.slots[slot.0 as usize].port.0)].tags.len();
-            let end = frame.buf.len();
-            let mut read = Frame::new(&mut frame.buf, HEAD_ROOM, end, frame.from);
-            if read.read(ETHERNET - 2 + 4 * tags).is_ok() {
-                own.report(now, &read, Error::NoHost, frame.back);
-            }
+        for Waiting { frame, back } in waiting {
+            own.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, back));
         }
     }
 

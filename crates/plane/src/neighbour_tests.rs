@@ -6,7 +6,8 @@ use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 
 use crate::config::Config;
 use crate::frame::{Frame, HEAD_ROOM, PortId};
-use crate::{Batch, Drop, Leave, Plane, Time, Verdict};
+use crate::scenario::Vector;
+use crate::{Batch, Drop, Leave, Plane, Shelf, Time, Verdict};
 
 const NODE: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route(default via 198.19.0.2) > wan(198.19.0.1/24)";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -15,13 +16,20 @@ const HOST: Mac = [2, 0, 0, 0, 0xcc, 1];
 /// A node and what left it.
 struct Net {
     plane: Plane,
+    kept: Shelf<Vector>,
+    now: Time,
     left: Vec<(u8, Vec<u8>)>,
 }
 
 impl Net {
     fn new(text: &str) -> Net {
         let config = Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        Net { plane: Plane::new(&config, &MACS), left: Vec::new() }
+        Net::of(&config)
+    }
+
+    fn of(config: &Config) -> Net {
+        let plane = Plane::new(config, &MACS);
+        Net { plane, kept: Shelf::default(), now: Time::default(), left: Vec::new() }
     }
 
     fn frame(&mut self, ms: u64, port: u8, bytes: &[u8]) -> Verdict {
@@ -31,19 +39,28 @@ impl Net {
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
         self.plane.run(Time::from_ms(ms), &mut batch);
         let (frame, verdict) = batch.outcome().next().expect("one");
-        if let Verdict::Out(port) = verdict {
-            self.left.push((port.0, frame.bytes().to_vec()));
+        match verdict {
+            Verdict::Out(port) => self.left.push((port.0, frame.bytes().to_vec())),
+            Verdict::Kept(ticket) => self.kept.copy(ticket, frame),
+            _ => {}
         }
+        self.now = Time::from_ms(ms);
         self.depart();
         verdict
     }
 
     fn tick(&mut self, ms: u64) {
         self.plane.tick(Time::from_ms(ms));
+        self.now = Time::from_ms(ms);
         self.depart();
     }
 
     fn depart(&mut self) {
+        for (verdict, _, bytes) in self.kept.resume(&mut self.plane, self.now) {
+            if let Verdict::Out(port) = verdict {
+                self.left.push((port.0, bytes));
+            }
+        }
         let departed = self.plane.departures().filter_map(|d| match d.to {
             Leave::Port(port) => Some((port.0, d.bytes)),
             _ => None,
@@ -86,8 +103,8 @@ fn reply(ip: &str, mac: Mac) -> Vec<u8> {
 #[test]
 fn frames_wait_for_an_answer_and_go_in_order() {
     let mut net = Net::new(NODE);
-    assert_eq!(net.frame(0, 0, &packet(10)), Verdict::Held);
-    assert_eq!(net.frame(1, 0, &packet(11)), Verdict::Held);
+    assert!(matches!(net.frame(0, 0, &packet(10)), Verdict::Kept(_)));
+    assert!(matches!(net.frame(1, 0, &packet(11)), Verdict::Kept(_)));
     assert_eq!(net.seen(), "1:ask 198.19.0.2");
     assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Local);
     assert_eq!(net.seen(), "1:10, 1:11");
@@ -102,7 +119,7 @@ fn who_does_not_answer_is_asked_three_times_and_the_sender_reported() {
     net.frame(0, 0, &question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap()));
     net.seen();
     for sport in 0..10 {
-        assert_eq!(net.frame(u64::from(sport), 0, &packet(sport)), Verdict::Held);
+        assert!(matches!(net.frame(u64::from(sport), 0, &packet(sport)), Verdict::Kept(_)));
     }
     assert_eq!(net.plane.accounting().drops[Drop::NeighbourQueue], 2, "the newest eight are kept");
     assert_eq!(net.seen(), "1:ask 198.19.0.2");
@@ -166,7 +183,7 @@ fn a_neighbour_that_nobody_uses_is_forgotten() {
         net.tick(ms);
     }
     net.seen();
-    assert_eq!(to_host(&mut net, 608_000), Verdict::Held);
+    assert!(matches!(to_host(&mut net, 608_000), Verdict::Kept(_)));
     assert_eq!(net.seen(), "0:ask 198.18.0.5");
 }
 
@@ -219,7 +236,7 @@ fn whoever_waited_for_nobody_is_reported_through_other_stages() {
     for (before, after) in [(two, ""), ("", errors), (errors, two)] {
         let mut net = Net::new(&text(before));
         net.frame(0, 0, &question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap()));
-        assert_eq!(net.frame(0, 0, &packet(1)), Verdict::Held);
+        assert!(matches!(net.frame(0, 0, &packet(1)), Verdict::Kept(_)));
         net.seen();
         let [old, new] = [before, after].map(|stages| Config::read("n", &text(stages)).expect("a node"));
         net.plane.apply(Time::from_ms(1), &old, &new).expect("other stages");
@@ -259,7 +276,7 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     let mut net = Net::new(node);
     // A quarter of a quarter of the rate at once, and the rest of what others have left.
     let verdicts: Vec<Verdict> = (0..30).map(|n| net.frame(0, 1, &scan(6, 1000 + n))).collect();
-    let held = verdicts.iter().filter(|verdict| **verdict == Verdict::Held).count();
+    let held = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Kept(_))).count();
     assert_eq!((held, verdicts[29]), (7, Verdict::Dropped(Drop::NeighbourRate)));
     // One more every 40 ms.
     (0..30).for_each(|n| _ = net.frame(100 + 40 * n, 1, &scan(6, 2000 + n as u32)));
@@ -267,7 +284,7 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     assert_eq!((drops[Drop::NeighbourLimit], net.plane.accounting().held), (17, 20));
     net.seen();
     // Another host's is not among them, whoever asks next.
-    assert_eq!(net.frame(1300, 1, &scan(7, 9)), Verdict::Held);
+    assert!(matches!(net.frame(1300, 1, &scan(7, 9)), Verdict::Kept(_)));
     (0..9).for_each(|n| _ = net.frame(1340 + 40 * n, 1, &scan(6, 3000 + n as u32)));
     net.seen();
     let asked = question(host(MACS[0], "198.18.0.1"), [198, 18, 0, 9].into());
@@ -301,8 +318,7 @@ fn threads_tell_each_other_what_they_wait_for_and_little_else() {
         let config = Config::read("n", NODE).expect("a node");
         Config { share: crate::Share { thread, of: 2 }, ..config }
     };
-    let mut threads =
-        [0, 1].map(|thread| Net { plane: Plane::new(&config(thread), &MACS), left: Vec::new() });
+    let mut threads = [0, 1].map(|thread| Net::of(&config(thread)));
     for n in 0..5000_u32 {
         let from = [198, 18, 0, 2 + (n % 250) as u8].map(|byte| byte.to_string()).join(".");
         let mac = [2, 0, 0, 0, (n >> 8) as u8, n as u8];
@@ -311,7 +327,7 @@ fn threads_tell_each_other_what_they_wait_for_and_little_else() {
     let reported = threads[0].plane.news().count();
     assert!((64..=64 + 100 / 5).contains(&reported), "{reported} of 5000 in 100 ms");
     // The other one asks, and the answer comes to this one while the flood goes on.
-    assert_eq!(threads[1].frame(101, 0, &packet(1)), Verdict::Held);
+    assert!(matches!(threads[1].frame(101, 0, &packet(1)), Verdict::Kept(_)));
     let asks: Vec<_> = threads[1].plane.news().collect();
     assert_eq!(asks.len(), 1);
     threads[0].plane.overhear(Time::from_ms(101), &asks[0]);

@@ -5,37 +5,12 @@
 
 use std::net::IpAddr;
 
-use crate::frame::{Frame, Kind, PortId};
+use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::{self, Error};
+use crate::kept::{Decided, Kept, Originated, Then, Ticket};
 use crate::limiter::{Limiter, Said};
 use crate::time::Time;
-use crate::way::Dir;
-use crate::way::Handover;
-
-/// Where a frame of the node's own enters the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
-    /// Before all stages of its way.
-    Begin(Dir),
-    /// Before the stage `above`, on the way to the right; behind all stages if that is their number.
-    Outward { above: usize },
-    /// Behind the stage `below`, on the way to the left: the first stage it meets is the one before.
-    Inward { below: usize },
-    /// It is whole and leaves by this port as it is.
-    Leave(PortId),
-    /// It goes on in another thread.
-    Hand(Handover),
-}
-
-/// A frame of the node's own on its way.
-#[derive(Debug)]
-pub(crate) struct Originated {
-    pub(crate) entry: Entry,
-    /// The port that it counts as come in by.
-    pub(crate) port: PortId,
-    /// With [`crate::frame::HEAD_ROOM`] bytes free in front.
-    pub(crate) buf: Vec<u8>,
-}
+use crate::way::Entry;
 
 /// Most frames of its own that the node says in a batch: they cost more than to pass one on.
 const MOST: usize = 256;
@@ -46,8 +21,11 @@ pub(crate) struct Own {
     pub(crate) waiting: Vec<Originated>,
     /// Frames made by the node.
     pub(crate) made: u64,
-    /// Copies that stages hold.
+    /// Frames that stages keep, and copies that they hold.
     pub(crate) held: u64,
+    pub(crate) kept: Kept,
+    /// Frames that stages kept and a panic has cost.
+    pub(crate) lost: u64,
     /// Frames that there was no room for.
     pub(crate) refused: u64,
     /// Fragments that were held and gave way to others.
@@ -89,9 +67,50 @@ impl Own {
     pub(crate) fn send(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.made += 1;
         match self.waiting.len() < MOST {
-            true => self.waiting.push(Originated { entry, port, buf }),
+            true => self.waiting.push(originated(entry, port, buf)),
             false => self.refused += 1,
         }
+    }
+
+    /// Keeps a frame, for [`Own::emit`] or [`Own::discard`]; the caller gives it the verdict.
+    pub(crate) fn keep(&mut self, frame: &Frame<'_>) -> Ticket {
+        self.held += 1;
+        self.kept.keep(frame)
+    }
+
+    /// Keeps a frame that the node has made; `buf` is as in [`Own::send`].
+    pub(crate) fn keep_made(&mut self, known: Known, buf: Vec<u8>) -> Ticket {
+        (self.made, self.held) = (self.made + 1, self.held + 1);
+        self.kept.keep_made(known, buf)
+    }
+
+    /// A frame that was kept goes on. It counts as held until whoever runs the plane has brought it back.
+    pub(crate) fn emit(&mut self, ticket: Ticket, then: Then) {
+        match self.kept.emit(ticket, then) {
+            Decided::Later => {}
+            Decided::Now(frame) => {
+                self.held -= 1;
+                self.waiting.push(frame);
+            }
+            Decided::Lost => {
+                self.held -= 1;
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// Takes a frame of the node's own that a stage has kept, as it left the batch.
+    pub(crate) fn set_aside(&mut self, ticket: Ticket, frame: &[u8]) {
+        if let Some(frame) = self.kept.set_aside(ticket, frame) {
+            self.held -= 1;
+            self.waiting.push(frame);
+        }
+    }
+
+    /// A frame that was kept goes no further; the caller counts the reason.
+    pub(crate) fn discard(&mut self, ticket: Ticket) {
+        self.held -= 1;
+        self.kept.discard(ticket);
     }
 
     /// Copies that a stage made wait beside the frame.
@@ -100,20 +119,24 @@ impl Own {
         self.held += frames as u64;
     }
 
-    /// A frame that was held goes on.
+    /// A copy that was held goes on.
     pub(crate) fn release(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.held -= 1;
-        self.waiting.push(Originated { entry, port, buf });
+        self.waiting.push(originated(entry, port, buf));
     }
 
-    /// Fragments that were held go no further: others have the room.
-    pub(crate) fn give_way(&mut self, fragments: u64) {
-        self.lapse(fragments);
-        self.gave_way += fragments;
+    /// A fragment that was kept goes no further: others have the room.
+    pub(crate) fn give_way(&mut self, fragment: Ticket) {
+        self.discard(fragment);
+        self.gave_way += 1;
     }
 
-    /// A frame that was held goes no further; the caller counts the reason.
+    /// Copies that were held go no further; the caller counts the reason.
     pub(crate) fn lapse(&mut self, frames: u64) {
         self.held -= frames;
     }
+}
+
+fn originated(entry: Entry, port: PortId, buf: Vec<u8>) -> Originated {
+    Originated { then: Then::On(entry), known: Known::untagged(port), buf }
 }

@@ -20,21 +20,22 @@ use crate::config::{Config, StageConfig};
 use crate::drops::{Drop, Drops};
 use crate::fast::Book;
 use crate::filter::{Count, Filter, Logged};
-use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
+use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, Known, PortId};
 use crate::icmp::Error;
+use crate::kept::{Emitted, Originated, Then, Ticket};
 use crate::limits::Limits;
 use crate::local::Local;
 use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
-use crate::own::{Entry, Originated, Own};
+use crate::own::Own;
 use crate::port::Port;
 use crate::prefix::Prefix;
+use crate::queue::{Queue, QueueCounts};
 use crate::route::{NoLink, Refusal, Route, Router};
 use crate::stage::Step;
 use crate::steer::Steering;
 use crate::time::Time;
-use crate::way::Dir;
-use crate::way::{Handover, News, Way};
+use crate::way::{Dir, Entry, Handover, News, Way};
 
 /// A node's data plane.
 #[derive(Debug)]
@@ -161,12 +162,75 @@ impl Plane {
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.accounting.taken += batch.handed as u64;
         self.accounting.entered += (batch.len() - batch.handed) as u64;
+        self.own.kept.begin();
         let entries = self.admit(now, batch);
         let before = self.before_stages(now, batch, &entries);
         self.pass(now, batch, entries);
         if let Some(before) = before {
             self.behind_stages(now, batch, &before);
         }
+        self.finish(now, batch);
+    }
+
+    /// Goes on with a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
+    pub fn resume(&mut self, now: Time, batch: &mut Batch<'_>) {
+        self.own.kept.begin();
+        // Before anything can fail: with the batch the memory of its frames is gone.
+        let tickets = std::mem::take(&mut batch.tickets);
+        assert_eq!(tickets.len(), batch.len(), "a batch of frames that were kept");
+        let kept: Vec<(Known, Then)> =
+            tickets.into_iter().map(|ticket| self.own.kept.redeem(ticket)).collect();
+        self.own.held -= kept.len() as u64;
+        let mut entries = Entries::default();
+        for (i, (known, then)) in kept.iter().enumerate() {
+            match self.go_on(now, &mut batch[i], known, *then) {
+                Ok(entry) => entries.insert(i, entry),
+                Err(verdict) => self.decide(batch, i, verdict),
+            }
+        }
+        self.pass(now, batch, entries);
+        self.finish(now, batch);
+    }
+
+    /// Where a frame enters the chain that was kept, or its verdict if it does not.
+    fn go_on(
+        &mut self,
+        now: Time,
+        frame: &mut Frame<'_>,
+        known: &Known,
+        then: Then,
+    ) -> Result<Entry, Verdict> {
+        if let Then::Leave(port, mac) = then {
+            frame.set_receiver(mac);
+            return Err(Verdict::Out(port));
+        }
+        let read = frame.read_known(known);
+        match (then, read) {
+            // What it says about neighbours is no packet.
+            (Then::On(Entry::Leave(port)), _) => Err(Verdict::Out(port)),
+            (_, Err(reason)) => Err(Verdict::Dropped(reason)),
+            (Then::On(Entry::Hand(to)), _) => Err(Verdict::Handed(to)),
+            (Then::On(entry), _) => Ok(entry),
+            (Then::Marked(entry), _) => {
+                frame.mark_congestion();
+                Ok(entry)
+            }
+            (Then::Refuse(reason, error, back), _) => {
+                self.own.report(now, frame, error, back);
+                Err(Verdict::Dropped(reason))
+            }
+            (Then::Leave(..), _) => unreachable!("it has left"),
+        }
+    }
+
+    /// What is to be done with the memory of a frame that was kept: to be asked for until there is no more behind each
+    /// call, and what comes back is to come back before the text changes.
+    pub fn next_emitted(&mut self) -> Option<Emitted> {
+        self.own.kept.next_emitted()
+    }
+
+    /// What is behind the chain of a batch.
+    fn finish(&mut self, now: Time, batch: &mut Batch<'_>) {
         for i in 0..batch.len() {
             // A NAT may have taken the tags off.
             if matches!(batch.verdicts[i], Verdict::Handed(_)) && !batch[i].has_tags() {
@@ -181,11 +245,12 @@ impl Plane {
     /// Time has passed: a bounded fragment of what is due is done. True: there is more, for another call as soon as there is
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
+        self.own.kept.begin();
         self.sweep_if_due(now);
         let mut more = chain::tick(&mut self.stages, now, &mut self.own, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.own, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.exit {
-            more |= router.tick(now, &mut self.own, &mut self.accounting.drops);
+            more |= router.tick(now, &mut self.own);
         }
         self.run_own(now);
         self.publish();
@@ -219,6 +284,7 @@ impl Plane {
 
     /// Hears what another thread of the node has heard of neighbours.
     pub fn overhear(&mut self, now: Time, news: &News) {
+        self.own.kept.begin();
         if let Exit::Router(router) = &mut self.exit {
             router.overhear(news, now, &mut self.own);
         }
@@ -230,6 +296,13 @@ impl Plane {
     pub fn handover_failed(&mut self) {
         self.accounting.handed -= 1;
         self.accounting.drops.count(Drop::HandoverFull);
+    }
+
+    /// For a frame that was kept as a copy and is to come back, there is no memory.
+    pub fn lost_while_kept(&mut self, ticket: Ticket) {
+        self.own.kept.redeem(ticket);
+        self.own.held -= 1;
+        self.accounting.drops.count(Drop::NoMemory);
     }
 
     /// A frame that another thread handed over had no memory here.
@@ -315,6 +388,15 @@ impl Plane {
         self.filters().map(of).collect()
     }
 
+    /// What its queues have done, in the order of the text.
+    pub fn queue_counts(&self) -> Vec<QueueCounts> {
+        let of = |(n, stage): (usize, &Stage)| match stage {
+            Stage::Queue(queue) => queue.counts(n + 1).collect(),
+            Stage::Filter(_) | Stage::Nat(_) => Vec::new(),
+        };
+        self.stages.iter().enumerate().flat_map(of).collect()
+    }
+
     /// Frames that rules have written down since the last call.
     pub fn logged(&mut self) -> Vec<Logged> {
         let mut all = Vec::new();
@@ -343,6 +425,7 @@ impl Plane {
             match stage {
                 Stage::Filter(filter) => filter.limit(limits),
                 Stage::Nat(nat) => nat.limit(limits),
+                Stage::Queue(_) => {}
             }
         }
         self.steering.limit(limits);
@@ -633,20 +716,17 @@ impl Plane {
                 self.own.waiting.drain(..self.own.waiting.len().min(BATCH)).collect();
             let mut batch = Batch::default();
             let mut entries = Entries::default();
-            for (i, own) in waiting.iter_mut().enumerate() {
-                let end = own.buf.len();
-                batch.push(Frame::new(&mut own.buf, HEAD_ROOM, end, own.port));
-                let read = batch[i].read(ETHERNET - 2);
-                match own.entry {
-                    Entry::Leave(port) => batch.verdicts[i] = Verdict::Out(port),
-                    Entry::Hand(to) => batch.verdicts[i] = Verdict::Handed(to),
-                    entry => match read {
-                        Ok(()) => entries.insert(i, entry),
-                        Err(reason) => self.decide(&mut batch, i, Verdict::Dropped(reason)),
-                    },
+            for (i, Originated { then, known, buf }) in waiting.iter_mut().enumerate() {
+                let end = buf.len();
+                batch.push(Frame::new(buf, HEAD_ROOM, end, known.port));
+                match self.go_on(now, &mut batch[i], known, *then) {
+                    Ok(entry) => entries.insert(i, entry),
+                    Err(verdict) => self.decide(&mut batch, i, verdict),
                 }
             }
+            self.own.kept.is_own_batch = true;
             self.pass(now, &mut batch, entries);
+            self.own.kept.is_own_batch = false;
             for i in 0..batch.len() {
                 if let Verdict::Handed(_) = batch.verdicts[i] {
                     self.tag(&mut batch[i]);
@@ -661,6 +741,10 @@ impl Plane {
                     Verdict::Out(port) => Leave::Port(port),
                     Verdict::Local => Leave::Machine,
                     Verdict::Handed(to) => Leave::Thread(to, port),
+                    Verdict::Kept(ticket) => {
+                        self.own.set_aside(ticket, &bytes);
+                        continue;
+                    }
                     _ => continue,
                 };
                 self.departures.push(Departure { to, bytes });
@@ -671,6 +755,8 @@ impl Plane {
         (0..refused).for_each(|_| self.accounting.drops.count(Drop::OwnLimit));
         let gave_way = std::mem::take(&mut self.own.gave_way);
         (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
+        let lost = std::mem::take(&mut self.own.lost);
+        (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
     }
 
     /// Gives a frame of the node's own the tags that it would have come in with.
@@ -685,7 +771,7 @@ impl Plane {
             Verdict::Local => self.accounting.local += 1,
             Verdict::Handed(_) => self.accounting.handed += 1,
             // Counted where they were decided.
-            Verdict::Held | Verdict::Dropped(_) => {}
+            Verdict::Kept(_) | Verdict::Held | Verdict::Dropped(_) => {}
             Verdict::Live => unreachable!("each frame has a verdict behind the chain"),
         }
     }
@@ -732,6 +818,7 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
             filter.limit(&config.limits);
             Stage::Filter(Box::new(filter))
         }
+        StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
         StageConfig::Nat(nat) => {
             let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
             let has6 = own.iter().any(IpAddr::is_ipv6);

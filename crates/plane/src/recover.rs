@@ -6,11 +6,13 @@
 //! Nobody knows what the stage at work had done and what not, so that nothing of it is kept but its configuration and
 //! counters. Routes stay, wherever it happened.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::chain::Stage;
 use crate::change::Past;
 use crate::drops::Drop;
+use crate::kept::Ticket;
 use crate::plane::{Exit, Plane};
 use crate::time::Time;
 
@@ -42,27 +44,40 @@ impl Plane {
                     nat.begin_anew();
                     "nat"
                 }
+                Stage::Queue(queue) => {
+                    queue.begin_anew(now);
+                    "queue"
+                }
             };
             (k, name)
         });
         self.text_epoch = self.text_epoch.wrapping_add(1);
         self.own.waiting.clear();
-        self.own.held = self.waiting();
+        let (kept, copies) = self.waiting();
+        let held = (kept.len() + copies) as u64;
+        self.own.held = held + self.own.kept.recover(&kept);
         self.recover_fast(now);
         Recovered { frames: self.write_off(), stage }
     }
 
-    /// Frames that wait in it.
-    fn waiting(&self) -> u64 {
-        let in_stage = |stage: &Stage| match stage {
-            Stage::Filter(filter) => filter.waiting(),
-            Stage::Nat(nat) => nat.waiting(),
-        };
-        let in_exit = match &self.exit {
-            Exit::Router(router) => router.waiting(),
-            Exit::Across => 0,
-        };
-        (self.stages.iter().map(in_stage).sum::<usize>() + in_exit + self.steering.waiting()) as u64
+    /// Frames that wait in it: those that are kept, and how many are copies.
+    fn waiting(&self) -> (HashSet<Ticket>, usize) {
+        let (mut kept, mut copies): (HashSet<Ticket>, _) = (self.steering.waiting().collect(), 0);
+        for stage in &self.stages {
+            match stage {
+                Stage::Filter(filter) => kept.extend(filter.waiting()),
+                Stage::Nat(nat) => {
+                    let (of_nat, copies_of_nat) = nat.waiting();
+                    kept.extend(of_nat);
+                    copies += copies_of_nat;
+                }
+                Stage::Queue(queue) => kept.extend(queue.waiting()),
+            }
+        }
+        if let Exit::Router(router) = &self.exit {
+            kept.extend(router.waiting());
+        }
+        (kept, copies)
     }
 
     /// Counts as lost what came in and is nowhere any more.
@@ -87,6 +102,7 @@ mod tests {
     use crate::batch::{Batch, Verdict};
     use crate::config::Config;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
+    use crate::kept::Emitted;
     use crate::scenario::packet;
 
     const NODE: &str = "lan > nat(public 192.0.2.1 ports 5000-5000, log sessions) > \
@@ -118,7 +134,8 @@ mod tests {
     #[test]
     fn a_panic_costs_its_batch() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
-        assert_eq!(sent(&mut plane, now, &[OUT, PIECE]), [Verdict::Out(PortId(1)), Verdict::Held]);
+        let verdicts = sent(&mut plane, now, &[OUT, PIECE]);
+        assert!(matches!(verdicts[..], [Verdict::Out(PortId(1)), Verdict::Kept(_)]), "{verdicts:?}");
         assert!(catch_unwind(AssertUnwindSafe(|| sent(&mut plane, now, &[BACK, WRONG, BACK]))).is_err());
         assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
         let accounting = plane.accounting();
@@ -150,5 +167,45 @@ mod tests {
             assert_eq!(plane.events().0.len(), if stage == "nat" { 2 } else { 0 });
         }
         assert_eq!(sent(&mut plane, now, &[OUT, BACK]), [Verdict::Out(PortId(1)), Verdict::Out(PortId(0))]);
+    }
+
+    fn emitted(plane: &mut Plane) -> Vec<Emitted> {
+        std::iter::from_fn(|| plane.next_emitted()).collect()
+    }
+
+    #[test]
+    fn a_queue_that_begins_anew_gives_the_memory_of_its_frames_back() {
+        let config = Config::read("n", "lan > queue(outward 8kbit, aqm fifo) > wan").expect("a node");
+        let (mut plane, now) = (Plane::new(&config, &[[2; 6], [4; 6]]), Time::from_ms(1));
+        let verdicts = sent(&mut plane, now, &[OUT; 3]);
+        let [Verdict::Kept(first), Verdict::Kept(second), Verdict::Kept(third)] = verdicts[..] else {
+            panic!("{verdicts:?}")
+        };
+        plane.tick(now);
+        plane.own.at_work = Some(0);
+        assert_eq!(plane.recover(now), Recovered { frames: 2, stage: Some((0, "queue")) });
+        assert_eq!(
+            emitted(&mut plane),
+            [Emitted::Back(first), Emitted::Free(second), Emitted::Free(third)],
+            "the first was on its way"
+        );
+        let accounting = plane.accounting();
+        assert!(accounting.balance() && accounting.held == 1, "{accounting:?}");
+    }
+
+    /// Whoever runs the plane throws the batch away that was at work: what a stage kept of it is lost when it is to go on.
+    #[test]
+    fn frames_that_were_kept_in_the_batch_of_a_panic_are_lost() {
+        let (mut plane, now) = (plane(), Time::from_ms(1));
+        let verdicts = sent(&mut plane, now, &[OUT, PIECE]);
+        assert!(matches!(verdicts[1], Verdict::Kept(_)), "{verdicts:?}");
+        assert_eq!(plane.recover(now), Recovered { frames: 0, stage: None });
+        assert_eq!(plane.accounting().held, 1);
+        let first = ("udp 198.18.0.2:1000 > 198.19.0.9:53 whole 64 len 16 frag 0+ id 9", 0);
+        assert_eq!(sent(&mut plane, now, &[first]), [Verdict::Out(PortId(1))]);
+        assert_eq!(emitted(&mut plane), []);
+        let accounting = plane.accounting();
+        assert_eq!((accounting.held, accounting.drops[Drop::Panic]), (0, 1), "{accounting:?}");
+        assert!(accounting.balance(), "{accounting:?}");
     }
 }

@@ -75,6 +75,7 @@ impl Plane {
                 let Piece { records, next } = filter.shown(number);
                 (records.into_iter().map(|one| Session(Kind::Filter(one))).collect(), next)
             }
+            Some(Stage::Queue(_)) => (Vec::new(), None),
             None => return (Vec::new(), None),
         };
         match next {

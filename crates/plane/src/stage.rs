@@ -7,9 +7,10 @@ use crate::batch::{Frames, PerFrame, Set, Verdict};
 use crate::drops::{Drop, Drops};
 use crate::frame::PortId;
 use crate::icmp::Error;
-use crate::own::{Entry, Own};
+use crate::kept::Ticket;
+use crate::own::Own;
 use crate::time::Time;
-use crate::way::{Dir, Handover, Way};
+use crate::way::{Dir, Entry, Handover, Way};
 
 /// One of a kind for each direction, so that neither end takes from the other.
 #[derive(Debug)]
@@ -86,7 +87,15 @@ impl Step<'_, '_> {
         self.verdicts[i] = Verdict::Handed(Handover { to, way });
     }
 
-    /// The stage keeps a copy, which it passes on later with [`Own::release`], or gives up with [`Own::lapse`].
+    /// The stage keeps the frame, which it passes on later with [`Own::emit`], or gives up with [`Own::discard`].
+    pub(crate) fn keep(&mut self, i: usize) -> Ticket {
+        let ticket = self.own.keep(&self.frames[i]);
+        self.verdicts[i] = Verdict::Kept(ticket);
+        ticket
+    }
+
+    /// The stage has made a copy, which it passes on in the frame's place with [`Own::release`], or gives up with
+    /// [`Own::lapse`].
     pub(crate) fn hold(&mut self, i: usize) {
         self.own.held += 1;
         self.verdicts[i] = Verdict::Held;

@@ -23,14 +23,15 @@ use weir_packet::steer::{mix4, mix6, pick};
 use crate::batch::Verdict;
 use crate::chain::Stage;
 use crate::drops::{Drop, Drops};
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
+use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::{quoted4, quoted6};
+use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::nat::Nat;
-use crate::own::{Entry, Own};
+use crate::own::Own;
 use crate::time::Time;
-use crate::way::{Dir, Handover, Share, Way};
-use meeting::Meeting;
+use crate::way::{Dir, Entry, Handover, Share, Way};
+use meeting::{Held, Meeting};
 use nats::{Nats, Whose};
 
 /// Which frames must meet.
@@ -75,6 +76,8 @@ impl Steering {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
             Stage::Filter(_) => Together::Fragments,
             Stage::Nat(_) => Together::Inside,
+            // With one there is one thread.
+            Stage::Queue(_) => Together::Nothing,
         };
         self.together = stages.iter().map(of).max().unwrap_or(Together::Nothing);
         self.nats = Nats::of(stages);
@@ -82,25 +85,21 @@ impl Steering {
 
     /// Where fragments meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
     /// the left end.
-    #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     pub(crate) fn let_go(&mut self, left: usize, own: &mut Own) {
         if matches!(self.together, Together::Inside | Together::Ends) {
             return;
         }
-        for (port, mut buf) in self.meeting.let_go() {
-            let dir = if usize::from(port.0) < left { Dir::Outward } else { Dir::Inward };
-            let end = buf.len();
-            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
-            frame.read(ETHERNET - 2).expect("it was read when it came");
+        for Held { frame, addresses, .. } in self.meeting.let_go() {
+            let is_left = usize::from(own.kept.known(frame).port.0) < left;
             let hand = match self.together {
                 Together::Nothing => None,
-                _ => self.hand(pick(addresses(&frame), self.share.of)),
+                _ => self.hand(pick(addresses, self.share.of)),
             };
             let entry = match hand {
                 Some(Verdict::Handed(to)) => Entry::Hand(to),
-                _ => Entry::Begin(dir),
+                _ => Entry::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
             };
-            own.release(entry, port, buf);
+            own.emit(frame, Then::On(entry));
         }
     }
 
@@ -163,7 +162,7 @@ impl Steering {
     }
 
     /// Frames that wait for the first fragment of theirs.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
         self.meeting.waiting()
     }
 
@@ -199,9 +198,10 @@ impl Steering {
             return match self.meeting.find(now, (frame, dir)) {
                 Some(owner) => self.hand(owner),
                 None => {
-                    own.held += 1;
-                    own.give_way(self.meeting.hold(now, (frame, dir)));
-                    Some(Verdict::Held)
+                    let ticket = own.keep(frame);
+                    let gone = self.meeting.hold(now, (frame, dir), ticket, addresses(frame));
+                    gone.into_iter().for_each(|held| own.give_way(held.frame));
+                    Some(Verdict::Kept(ticket))
                 }
             };
         }
@@ -210,8 +210,8 @@ impl Steering {
             (Some(Verdict::Handed(to)), _) => Entry::Hand(to),
             (_, dir) => Entry::Begin(dir),
         };
-        for (port, buf) in self.meeting.learn(now, (frame, dir), owner) {
-            own.release(entry, port, buf);
+        for waited in self.meeting.learn(now, (frame, dir), owner) {
+            own.emit(waited, Then::On(entry));
         }
         self.hand(owner)
     }
@@ -223,9 +223,11 @@ impl Steering {
 
     /// Lets time pass.
     pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
-        let lapsed = self.meeting.expire(now);
-        own.lapse(lapsed);
-        (0..lapsed).for_each(|_| drops.count(self.no_first()));
+        let reason = self.no_first();
+        for frame in self.meeting.expire(now) {
+            own.discard(frame);
+            drops.count(reason);
+        }
     }
 }
 

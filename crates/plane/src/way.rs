@@ -65,6 +65,21 @@ pub enum Way {
     Awaited(u8),
 }
 
+/// Where a frame enters the chain that did not come in by a port: one of the node's own, or one that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Before all stages of its way.
+    Begin(Dir),
+    /// Before the stage `above`, on the way to the right; behind all stages if that is their number.
+    Outward { above: usize },
+    /// Behind the stage `below`, on the way to the left: the first stage it meets is the one before.
+    Inward { below: usize },
+    /// It is whole and leaves by this port as it is.
+    Leave(PortId),
+    /// It goes on in another thread.
+    Hand(Handover),
+}
+
 /// Bits of a code that say the way; the others are the number of a NAT.
 const WAY_BITS: u32 = 3;
 

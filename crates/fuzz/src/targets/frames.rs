@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use weir_packet::{frame as test_frame, headers, neighbour};
-use weir_plane::scenario::{packet, suites};
-use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time};
+use weir_plane::scenario::{Vector, packet, suites};
+use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
 
 use super::files;
 use crate::dice::Dice;
@@ -71,13 +71,20 @@ fn macs(config: &Config) -> Vec<[u8; 6]> {
 }
 
 /// Sends a frame; each frame is accounted for.
-fn send(plane: &mut Plane, now: Time, port: u8, bytes: &[u8]) {
+fn send((plane, kept): (&mut Plane, &mut Shelf<Vector>), now: Time, port: u8, bytes: &[u8]) {
     let mut buf = [&[0; HEAD_ROOM], bytes].concat();
     let end = buf.len();
     let mut batch = Batch::default();
     batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
     plane.run(now, &mut batch);
+    for (frame, verdict) in batch.outcome() {
+        if let Verdict::Kept(ticket) = verdict {
+            kept.copy(ticket, frame);
+        }
+    }
+    kept.resume(plane, now);
     plane.tick(now);
+    kept.resume(plane, now);
     plane.departures().for_each(drop);
     assert!(plane.accounting().balance(), "{:?}", plane.accounting());
 }
@@ -88,10 +95,10 @@ pub(super) fn plane(input: &[u8]) {
     let config = &CONFIGS[usize::from(number) % CONFIGS.len()];
     let macs = macs(config);
     let mut plane = Plane::new(config, &macs);
-    let mut now = Time::default();
+    let (mut kept, mut now) = (Shelf::default(), Time::default());
     for (port, wait, bytes) in frames(rest) {
         now = now + Duration::from_millis(u64::from(wait) * 50);
-        send(&mut plane, now, port % macs.len() as u8, bytes);
+        send((&mut plane, &mut kept), now, port % macs.len() as u8, bytes);
     }
 }
 
@@ -121,16 +128,17 @@ pub(super) fn apply(input: &[u8]) {
     let Ok(mut next) = Config::read("fuzz", &other) else { return };
     let macs = macs(&is);
     let mut plane = Plane::new(&is, &macs);
-    let mut now = Time::default();
+    let (mut kept, mut now) = (Shelf::default(), Time::default());
     let rest = parts.next().unwrap_or_default();
     for (n, (port, wait, bytes)) in frames(rest).enumerate() {
         now = now + Duration::from_millis(u64::from(wait) * 50);
-        send(&mut plane, now, port % macs.len() as u8, bytes);
+        send((&mut plane, &mut kept), now, port % macs.len() as u8, bytes);
         if n % 3 == 2 {
             match plane.apply(now, &is, &next) {
                 Ok(_) => std::mem::swap(&mut is, &mut next),
                 Err(why) => assert!(!why.is_empty()),
             }
+            kept.resume(&mut plane, now);
             plane.departures().for_each(drop);
             assert!(plane.accounting().balance(), "{:?}", plane.accounting());
         }

@@ -11,13 +11,14 @@
 use weir_packet::headers::TCP;
 
 use crate::drops::Drop;
-use crate::frame::{Frame, Kind, PortId};
-use crate::own::{Entry, Own};
+use crate::frame::{Frame, Kind};
+use crate::kept::{Then, Ticket};
+use crate::own::Own;
 use crate::stage::{ByDir, Step};
 use crate::table::fragments::{self, Packet, Piece, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::Dir;
+use crate::way::{Dir, Entry};
 
 /// The header of TCP without options.
 const TCP_HEADER: usize = 20;
@@ -41,9 +42,8 @@ pub(super) enum First {
 
 #[derive(Debug)]
 struct Held {
-    port: PortId,
     piece: Piece,
-    buf: Vec<u8>,
+    frame: Ticket,
 }
 
 /// The packets that are remembered.
@@ -69,11 +69,11 @@ impl FragmentTable {
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
         let (key, fragments) = (key(&step.frames[i]), &mut self.0[dir]);
         fragments.learn(step.now, Piece::of(&step.frames[i]), key, first);
-        for Held { port, piece, buf } in fragments.take(&key) {
+        for Held { piece, frame } in fragments.take(&key) {
             fragments.pass(step.now, piece, &key);
             match first {
-                First::Passed => step.own.release(step.onward(dir), port, buf),
-                First::Refused => give_up(step, 1),
+                First::Passed => step.own.emit(frame, Then::On(step.onward(dir))),
+                First::Refused => give_up(step, frame),
             }
         }
     }
@@ -93,10 +93,10 @@ impl FragmentTable {
             Some(First::Passed) => return Later::Passes,
             Some(First::Refused) => step.drop(i, Drop::FilterFragment),
             None => {
-                let held = Held { port: frame.port, piece: Piece::of(frame), buf: frame.copy() };
-                let gone = fragments.wait(step.now, Host::of(frame), key, held);
-                step.hold(i);
-                step.own.give_way(gone);
+                let (host, piece) = (Host::of(frame), Piece::of(frame));
+                let held = Held { piece, frame: step.keep(i) };
+                let gone = fragments.wait(step.now, host, key, held);
+                gone.into_iter().for_each(|held| step.own.give_way(held.frame));
             }
         }
         Later::Gone
@@ -106,13 +106,13 @@ impl FragmentTable {
     pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
         for dir in [Dir::Outward, Dir::Inward] {
             let held = self.0[dir].take_all();
-            held.for_each(|(_, Held { port, buf, .. })| own.release(entry(dir), port, buf));
+            held.for_each(|(_, Held { frame, .. })| own.emit(frame, Then::On(entry(dir))));
         }
     }
 
     /// Fragments that wait.
-    pub(super) fn waiting(&self) -> usize {
-        [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Ticket> {
+        self.0.both().into_iter().flat_map(|fragments| fragments.waiting().map(|held| held.frame))
     }
 
     /// When the first of those that wait has waited too long.
@@ -122,8 +122,9 @@ impl FragmentTable {
 
     /// Gives up what waited too long.
     pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
-        let lapsed = self.0.each().map(|fragments| fragments.expire(step.now)).iter().sum();
-        give_up(step, lapsed);
+        for fragments in self.0.each() {
+            fragments.expire(step.now).into_iter().for_each(|held| give_up(step, held.frame));
+        }
     }
 }
 
@@ -137,8 +138,8 @@ fn key(frame: &Frame<'_>) -> Packet {
     packet
 }
 
-/// Fragments that were held go no further.
-fn give_up(step: &mut Step<'_, '_>, fragments: u64) {
-    step.own.lapse(fragments);
-    (0..fragments).for_each(|_| step.drops.count(Drop::FilterFragment));
+/// A fragment that was kept goes no further.
+fn give_up(step: &mut Step<'_, '_>, fragment: Ticket) {
+    step.own.discard(fragment);
+    step.drops.count(Drop::FilterFragment);
 }

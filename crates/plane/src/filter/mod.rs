@@ -42,8 +42,9 @@ use crate::batch::{BATCH, PerFrame, Set, Verdict};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
+use crate::kept::Ticket;
 use crate::limits::Limits;
-use crate::own::{Entry, Own};
+use crate::own::Own;
 use crate::port::Port;
 use crate::reset;
 use crate::sessions::Piece;
@@ -51,8 +52,7 @@ use crate::stage::Step;
 use crate::table::timers::WALK_INTERVAL;
 use crate::text::{Arg, FileOf, Item};
 use crate::time::Time;
-use crate::way::Dir;
-use crate::way::Share;
+use crate::way::{Dir, Entry, Share};
 
 pub(crate) use self::passage::Passage;
 pub(crate) use self::ruleset::Change;
@@ -246,7 +246,7 @@ impl Filter {
     }
 
     /// Frames that wait in it.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
         self.fragments.waiting()
     }
 

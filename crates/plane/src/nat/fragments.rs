@@ -24,12 +24,13 @@ use crate::drops::Drop;
 use crate::extensions::MORE4;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
-use crate::own::{Entry, Own};
+use crate::kept::{Then, Ticket};
+use crate::own::Own;
 use crate::stage::{ByDir, Step};
 use crate::table::fragments::{FragmentTable, Packet, Piece, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::Dir;
+use crate::way::{Dir, Entry};
 
 /// A packet on its way outward or inward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,21 +69,63 @@ enum Stand {
 
 #[derive(Debug)]
 struct Held {
-    port: PortId,
     /// Which bytes of the whole transport it carries, and whether more follow.
     part: Range<usize>,
     more: bool,
-    buf: Vec<u8>,
+    fragment: Waiting,
 }
 
 impl Held {
-    /// What was held, as a frame.
+    /// Its ticket, if it is no copy.
+    fn kept(&self) -> Option<Ticket> {
+        match self.fragment {
+            Waiting::Kept(frame) => Some(frame),
+            Waiting::Copied(_) => None,
+        }
+    }
+}
+
+/// A fragment that waits.
+#[derive(Debug)]
+enum Waiting {
+    /// For its first one.
+    Kept(Ticket),
+    /// For all others, together with which it is read.
+    Copied(Copied),
+}
+
+/// The copy of a frame without tags, with head room in front, and the port that it came in by.
+#[derive(Debug)]
+struct Copied {
+    port: PortId,
+    buf: Vec<u8>,
+}
+
+impl Copied {
+    /// As a frame.
     #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     fn frame(&mut self) -> Frame<'_> {
         let end = self.buf.len();
         let mut frame = Frame::new(&mut self.buf, HEAD_ROOM, end, self.port);
         frame.read(ETHERNET - 2).expect("it was read when it came");
         frame
+    }
+}
+
+impl Waiting {
+    fn go_on(self, own: &mut Own, entry: Entry) {
+        match self {
+            Waiting::Kept(frame) => own.emit(frame, Then::On(entry)),
+            Waiting::Copied(Copied { port, buf }) => own.release(entry, port, buf),
+        }
+    }
+
+    /// It goes no further; the caller counts the reason.
+    fn give_up(self, own: &mut Own) {
+        match self {
+            Waiting::Kept(frame) => own.discard(frame),
+            Waiting::Copied(_) => own.lapse(1),
+        }
     }
 }
 
@@ -141,16 +184,17 @@ impl Fragments {
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
     pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        for (Key { dir, .. }, Held { port, buf, .. }) in
-            self.0.each().into_iter().flat_map(FragmentTable::take_all)
-        {
-            own.release(entry(dir), port, buf);
+        for (Key { dir, .. }, held) in self.0.each().into_iter().flat_map(FragmentTable::take_all) {
+            held.fragment.go_on(own, entry(dir));
         }
     }
 
-    /// Fragments that wait.
-    pub(super) fn waiting(&self) -> usize {
-        [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
+    /// Fragments that wait: the tickets of those that are kept, and how many are copies.
+    pub(super) fn waiting(&self) -> (Vec<Ticket>, usize) {
+        let all: Vec<Option<Ticket>> =
+            self.0.both().into_iter().flat_map(FragmentTable::waiting).map(Held::kept).collect();
+        let copies = all.iter().filter(|kept| kept.is_none()).count();
+        (all.into_iter().flatten().collect(), copies)
     }
 
     /// When the first of those that wait has waited too long.
@@ -159,8 +203,11 @@ impl Fragments {
     }
 
     /// Forgets what is too old; tells how many held fragments were given up.
-    pub(super) fn expire(&mut self, now: Time) -> u64 {
-        self.0.each().map(|fragments| fragments.expire(now)).iter().sum()
+    pub(super) fn expire(&mut self, now: Time, own: &mut Own) -> usize {
+        let all: Vec<Held> = self.0.each().into_iter().flat_map(|fragments| fragments.expire(now)).collect();
+        let given_up = all.len();
+        all.into_iter().for_each(|held| held.fragment.give_up(own));
+        given_up
     }
 }
 
@@ -234,8 +281,8 @@ impl Nat {
     fn follow(&mut self, step: &mut Step<'_, '_>, (key, first): (Key, Piece), change: Change) {
         self.fragments.of(&key).learn(step.now, first, key, change);
         let entry = step.again(key.dir);
-        for Held { port, buf, .. } in self.fragments.take(&key) {
-            step.own.release(entry, port, buf);
+        for held in self.fragments.take(&key) {
+            held.fragment.go_on(step.own, entry);
         }
     }
 
@@ -312,16 +359,25 @@ impl Nat {
         let frame = &step.frames[i];
         let (start, more) = (frame.fragment_offset(), frame.fragment_place() & MORE4 != 0);
         let part = start..start.saturating_add(frame.l4().len());
-        let held = Held { port: frame.port, part, more, buf: frame.copy() };
-        let gone = self.fragments.of(&key).wait(step.now, Host::of(frame), key, held);
-        step.hold(i);
-        step.own.give_way(gone);
+        let host = Host::of(frame);
+        let fragment = match self.table.config.prefix64 {
+            None => Waiting::Kept(step.keep(i)),
+            Some(_) => {
+                let copied = Copied { port: frame.port, buf: frame.copy() };
+                step.hold(i);
+                Waiting::Copied(copied)
+            }
+        };
+        let held = Held { part, more, fragment };
+        for gone in self.fragments.of(&key).wait(step.now, host, key, held) {
+            step.own.gave_way += 1;
+            gone.fragment.give_up(step.own);
+        }
         match self.fragments.stand(&key) {
             Stand::Waits => {}
             Stand::Wrong => {
-                let lapsed = self.fragments.take(&key).len() as u64;
-                step.own.lapse(lapsed);
-                (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
+                let wrong = self.fragments.take(&key);
+                wrong.into_iter().for_each(|held| give_up(step, held.fragment));
             }
             Stand::Whole => self.gather(step, key),
         }
@@ -330,11 +386,18 @@ impl Nat {
 
     /// All fragments of a packet are here.
     fn gather(&mut self, step: &mut Step<'_, '_>, key: Key) {
-        let mut all = self.fragments.take(&key);
-        let bytes = all.last().map_or(0, |last| last.part.end);
+        let (mut bytes, mut all) = (0, Vec::new());
+        for held in self.fragments.take(&key) {
+            bytes = held.part.end;
+            match held.fragment {
+                Waiting::Copied(copied) => all.push(copied),
+                // It came when the text had no NAT64, and cannot be read here.
+                kept => give_up(step, kept),
+            }
+        }
         // Each but the last has whole words.
-        let covered = all.iter_mut().map(|held| sum(held.frame().l4())).sum();
-        let Some(mut first) = all.first_mut().map(Held::frame) else { return };
+        let covered = all.iter_mut().map(|copied| sum(copied.frame().l4())).sum();
+        let Some(mut first) = all.first_mut().map(Copied::frame) else { return };
         if first.icmp_error() {
             return self.join(step, key.dir, all);
         }
@@ -344,13 +407,13 @@ impl Nat {
         let first = Piece::of(&first);
         self.fragments.of(&key).learn(step.now, first, key, Change::Gathered { bytes });
         let entry = step.again(key.dir);
-        all.into_iter().for_each(|held| step.own.release(entry, held.port, held.buf));
+        all.into_iter().for_each(|copied| step.own.release(entry, copied.port, copied.buf));
     }
 
     /// An error of ICMP whose fragments are all here comes to the NAT once more in one fragment.
-    fn join(&self, step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Held>) {
+    fn join(&self, step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
         let fragments = all.len() as u64;
-        let l4: Vec<u8> = all.iter_mut().flat_map(|held| held.frame().l4().to_vec()).collect();
+        let l4: Vec<u8> = all.iter_mut().flat_map(|copied| copied.frame().l4().to_vec()).collect();
         let whole = all.first_mut().and_then(|first| Some((first.port, nat64::whole(&first.frame(), &l4)?)));
         let lapsed = fragments - u64::from(whole.is_some());
         step.own.lapse(lapsed);
@@ -395,6 +458,12 @@ impl Nat {
             Err(reason) => Next::Drop(reason),
         }
     }
+}
+
+/// A fragment that was held goes no further.
+fn give_up(step: &mut Step<'_, '_>, fragment: Waiting) {
+    fragment.give_up(step.own);
+    step.drops.count(Drop::NatFragment);
 }
 
 /// A frame, with head room in front, as a change makes it.

@@ -67,15 +67,15 @@ use crate::batch::{PerFrame, Set};
 use crate::drops::Drop;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
+use crate::kept::Ticket;
 use crate::limits::Limits;
-use crate::own::{Entry, Own};
+use crate::own::Own;
 use crate::prefix::is_unicast4;
 use crate::stage::Step;
 use crate::table::allowance::Allowance;
 use crate::table::tcp::{self, Segment};
 use crate::time::Time;
-use crate::way::Dir;
-use crate::way::Share;
+use crate::way::{Dir, Entry, Share};
 
 pub(crate) use apply::Change;
 pub use block_changes::BlockChange;
@@ -230,8 +230,7 @@ impl Nat {
     /// Lets time pass: sessions end, held fragments are given up, late answers are sent. True: there is more to do.
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let more = self.table.expire(step.now);
-        let lapsed = self.fragments.expire(step.now);
-        step.own.lapse(lapsed);
+        let lapsed = self.fragments.expire(step.now, step.own);
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
         self.answer_unsolicited(step);
         more
@@ -266,8 +265,8 @@ impl Nat {
         self.unsolicited = Unsolicited::default();
     }
 
-    /// Frames that wait in it.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Frames that wait in it: the tickets of those that are kept, and how many are copies.
+    pub(crate) fn waiting(&self) -> (Vec<Ticket>, usize) {
         self.fragments.waiting()
     }
 

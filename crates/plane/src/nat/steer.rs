@@ -27,10 +27,8 @@ use super::table::Table;
 use super::{Nat, Owner};
 use crate::address::bits;
 use crate::frame::{Fragment, Frame};
-use crate::own::Entry;
 use crate::stage::Step;
-use crate::way::Dir;
-use crate::way::{Handover, Way};
+use crate::way::{Dir, Entry, Handover, Way};
 
 /// A receiver of a packet of IPv4, and whom it hears.
 #[derive(Debug, Clone, Copy)]

@@ -16,8 +16,7 @@ use crate::stage::ByDir;
 use crate::table::quota::Quota;
 use crate::table::shares::{Host, Shares};
 use crate::time::Time;
-use crate::way::Dir;
-use crate::way::Share;
+use crate::way::{Dir, Share};
 
 /// Places for hosts that have the node ask.
 const PLACES: usize = 256;

@@ -23,19 +23,19 @@ use super::options::{self, Options, Writer};
 use super::source::{Rpf, hops_of};
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::batch::{PerFrame, Set};
-use crate::drops::{Drop, Drops};
+use crate::drops::Drop;
 use crate::fragment;
-use crate::frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
+use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::icmp::{self, Error};
+use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::neighbour::{Asker, Known, Link, Neighbours, Slot, State, Waiting};
-use crate::own::{Entry, Own};
+use crate::own::Own;
 use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
 use crate::stage::Step;
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::Dir;
-use crate::way::{News, Share};
+use crate::way::{Dir, Entry, News, Share};
 
 /// What a hop means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,7 +312,7 @@ impl Router {
     }
 
     /// Frames that wait for neighbours.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
         self.neighbours.waiting()
     }
 
@@ -436,8 +436,8 @@ impl Router {
     }
 
     /// Does what is due at `now`, a bounded part of it; true if there is more.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) -> bool {
-        let more = self.neighbours.tick(now, own, drops);
+    pub(crate) fn tick(&mut self, now: Time, own: &mut Own) -> bool {
+        let more = self.neighbours.tick(now, own);
         self.settle();
         more
     }
@@ -666,11 +666,11 @@ impl Router {
             true => fragment::cut(frame, mtu),
             false => Vec::new(),
         };
-        let (from, first) = (frame.port, [&[0; HEAD_ROOM], frame.bytes()].concat());
-        step.hold(i);
-        step.own.hold(later.len());
-        for buf in std::iter::once(first).chain(later) {
-            self.neighbours.wait(slot, Waiting { buf, from, back }, step.now, step.own, step.drops);
+        let known = frame.known();
+        let mut frames = vec![step.keep(i)];
+        frames.extend(later.into_iter().map(|buf| step.own.keep_made(known, buf)));
+        for frame in frames {
+            self.neighbours.wait(slot, Waiting { frame, back }, step.now, step.own, step.drops);
         }
         self.settle();
     }
@@ -711,7 +711,7 @@ pub(super) fn is_nobody(frame: &Frame<'_>) -> bool {
 }
 
 /// The same for all packets of a flow; fragments have no ports, so that they count for none of a packet that is cut.
-fn flow_hash(frame: &Frame<'_>) -> u32 {
+pub(crate) fn flow_hash(frame: &Frame<'_>) -> u32 {
     let addresses = match frame.kind() {
         Kind::V4 => frame.addresses4().0 as u128 | (frame.addresses4().1 as u128) << 32,
         _ => frame.addresses6().0 ^ frame.addresses6().1.rotate_left(64),

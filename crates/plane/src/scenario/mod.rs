@@ -8,6 +8,7 @@ mod fields;
 mod fragments;
 mod pcp;
 mod run;
+mod shelf;
 mod suites;
 pub mod talk;
 mod text;
@@ -15,6 +16,7 @@ mod virtual_node;
 mod wire;
 
 pub use run::Target;
+pub use shelf::Vector;
 pub use suites::suites;
 pub use text::{End, Scenario, read};
 pub use virtual_node::{FastPath, VirtualNode};

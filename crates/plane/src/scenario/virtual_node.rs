@@ -8,12 +8,14 @@ use weir_packet::frame::Mac;
 use weir_packet::neighbour::{self, Heard, Host};
 
 use super::run::Target;
+use super::shelf::Vector;
 use super::text::End;
 use crate::batch::{BATCH, Batch, Verdict};
 use crate::config::Config;
 use crate::fast::{FastState, FastTable};
 use crate::filter::Count;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
+use crate::kept::Shelf;
 use crate::plane::{Accounting, Departure, Leave, Plane};
 use crate::prefix::Prefix;
 use crate::sessions::Cursor;
@@ -39,6 +41,8 @@ pub trait FastPath: std::fmt::Debug {
 pub struct VirtualNode {
     /// By thread.
     planes: Vec<Plane>,
+    /// By thread, the frames that its plane keeps.
+    shelves: Vec<Shelf<Vector>>,
     threads: u8,
     /// The thread that the next batch comes to.
     next: usize,
@@ -74,6 +78,7 @@ impl VirtualNode {
     pub fn of_threads(threads: u8) -> VirtualNode {
         VirtualNode {
             planes: Vec::new(),
+            shelves: (0..threads).map(|_| Shelf::default()).collect(),
             threads,
             next: 0,
             config: None,
@@ -255,9 +260,20 @@ impl VirtualNode {
             }
         }
         self.planes[*thread].run(now, &mut batch);
-        let outcome: Vec<_> =
-            batch.outcome().map(|(frame, verdict)| (verdict, frame.port, frame.bytes().to_vec())).collect();
-        for (verdict, from, bytes) in outcome {
+        let mut outcome = Vec::new();
+        for (frame, verdict) in batch.outcome() {
+            match verdict {
+                Verdict::Kept(ticket) => self.shelves[*thread].copy(ticket, frame),
+                verdict => outcome.push((verdict, frame.port, frame.bytes().to_vec())),
+            }
+        }
+        self.go(outcome, waiting);
+        self.depart(waiting);
+    }
+
+    /// Frames go where a plane says.
+    fn go(&mut self, frames: Vec<(Verdict, PortId, Vec<u8>)>, waiting: &mut VecDeque<Bunch>) {
+        for (verdict, from, bytes) in frames {
             match verdict {
                 Verdict::Out(port) => self.leaves(Some(port), bytes),
                 Verdict::Local => self.leaves(None, bytes),
@@ -267,7 +283,14 @@ impl VirtualNode {
                 _ => {}
             }
         }
-        self.depart(waiting);
+    }
+
+    /// Frames that planes have kept go on.
+    fn resume(&mut self, waiting: &mut VecDeque<Bunch>) {
+        let now = Time::default() + self.now;
+        let both = self.shelves.iter_mut().zip(&mut self.planes);
+        let outcome = both.flat_map(|(shelf, plane)| shelf.resume(plane, now)).collect();
+        self.go(outcome, waiting);
     }
 
     /// Threads hear what others tell of neighbours.
@@ -284,6 +307,7 @@ impl VirtualNode {
     /// What the planes say of their own leaves, or waits for another thread.
     fn depart(&mut self, waiting: &mut VecDeque<Bunch>) {
         self.tell();
+        self.resume(waiting);
         let departures: Vec<_> =
             self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>()).collect();
         for Departure { to, bytes } in departures {

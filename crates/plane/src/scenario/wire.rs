@@ -277,7 +277,8 @@ fn header6(
         None => Vec::new(),
     };
     let first = if extension.is_empty() { proto } else { 44 };
-    let mut header = vec![0x60, 0, 0, 0];
+    let tos = read.number("tos", 0)? as u8;
+    let mut header = vec![0x60 | tos >> 4, tos << 4, 0, 0];
     header.extend(((l4 + extension.len()) as u16).to_be_bytes());
     header.extend([first, read.number("ttl", 64)? as u8]);
     header.extend([src.octets(), dst.octets()].concat());
@@ -441,6 +442,7 @@ fn describe6(packet: &[u8], notes: &mut Notes<'_>) -> Result<Ip, String> {
     let mut ip =
         Ip { ends: (address(8), address(24)), proto: header[6], at: 40, total, offset: 0, more: false };
     notes.set("ttl", header[7]);
+    notes.set("tos", header[0] << 4 | header[1] >> 4);
     if header[6] == 44 {
         let extension = packet.get(40..48).ok_or("it ends within its fragment header")?;
         let place = u16::from_be_bytes([extension[2], extension[3]]);

@@ -5,7 +5,8 @@
 //! any thread > the thread of both addresses and the identification > the thread that all of them belong to
 //! ```
 
-use crate::frame::{Frame, PortId};
+use crate::frame::Frame;
+use crate::kept::Ticket;
 use crate::stage::ByDir;
 use crate::table::fragments::{FragmentTable, Packet, Piece, Room};
 use crate::table::shares::Host;
@@ -16,17 +17,17 @@ fn key(frame: &Frame<'_>) -> Packet {
     Packet::of(frame, frame.fragment_id())
 }
 
-/// What this thread knows of packets in fragments: the thread of each whose first has come, and copies of others with the
-/// ports that they came in by.
+/// What this thread knows of packets in fragments: the thread of each whose first has come, and the fragments of others.
 #[derive(Debug)]
 pub(super) struct Meeting(ByDir<FragmentTable<Packet, u8, Held>>);
 
-/// A copy of a fragment that waits, and the port that it came in by.
+/// A fragment that waits.
 #[derive(Debug)]
-struct Held {
+pub(super) struct Held {
     piece: Piece,
-    port: PortId,
-    buf: Vec<u8>,
+    pub(super) frame: Ticket,
+    /// Its addresses, mixed.
+    pub(super) addresses: u32,
 }
 
 impl Meeting {
@@ -39,19 +40,14 @@ impl Meeting {
         self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    /// A first fragment, which belongs to this thread; returns those that waited for it, with the ports they came in by.
-    pub(super) fn learn(
-        &mut self,
-        now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
-        thread: u8,
-    ) -> Vec<(PortId, Vec<u8>)> {
+    /// A first fragment, which belongs to this thread; returns those that waited for it.
+    pub(super) fn learn(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir), thread: u8) -> Vec<Ticket> {
         let key = key(frame);
         let fragments = &mut self.0[dir];
         fragments.learn(now, Piece::of(frame), key, thread);
-        let waited = fragments.take(&key).into_iter().map(|Held { piece, port, buf }| {
+        let waited = fragments.take(&key).into_iter().map(|Held { piece, frame, .. }| {
             fragments.pass(now, piece, &key);
-            (port, buf)
+            frame
         });
         waited.collect()
     }
@@ -61,25 +57,26 @@ impl Meeting {
         self.0[dir].pass(now, Piece::of(frame), &key(frame))
     }
 
-    /// Keeps a copy of a later fragment whose first has not come; tells how many gave way, of which it may be one.
-    pub(super) fn hold(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> u64 {
-        let held = Held { piece: Piece::of(frame), port: frame.port, buf: frame.copy() };
+    /// A later fragment waits whose first has not come; returns those that gave way, of which it may be one.
+    pub(super) fn hold(
+        &mut self,
+        now: Time,
+        (frame, dir): (&Frame<'_>, Dir),
+        ticket: Ticket,
+        addresses: u32,
+    ) -> Vec<Held> {
+        let held = Held { piece: Piece::of(frame), frame: ticket, addresses };
         self.0[dir].wait(now, Host::of(frame), key(frame), held)
     }
 
-    /// Gives all up that wait, with the ports that they came in by.
-    pub(super) fn let_go(&mut self) -> Vec<(PortId, Vec<u8>)> {
-        self.0
-            .each()
-            .into_iter()
-            .flat_map(FragmentTable::take_all)
-            .map(|(_, held)| (held.port, held.buf))
-            .collect()
+    /// Gives all up that wait.
+    pub(super) fn let_go(&mut self) -> Vec<Held> {
+        self.0.each().into_iter().flat_map(FragmentTable::take_all).map(|(_, held)| held).collect()
     }
 
     /// Fragments that wait.
-    pub(super) fn waiting(&self) -> usize {
-        [Dir::Outward, Dir::Inward].map(|dir| self.0[dir].waiting()).iter().sum()
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Ticket> {
+        self.0.both().into_iter().flat_map(|fragments| fragments.waiting().map(|held| held.frame))
     }
 
     /// When the first of those that wait has waited too long.
@@ -87,8 +84,8 @@ impl Meeting {
         self.0.both().into_iter().filter_map(FragmentTable::due).min()
     }
 
-    /// Forgets what is too old; tells how many fragments were given up.
-    pub(super) fn expire(&mut self, now: Time) -> u64 {
-        self.0.each().map(|fragments| fragments.expire(now)).iter().sum()
+    /// Forgets what is too old; returns the fragments that were given up.
+    pub(super) fn expire(&mut self, now: Time) -> impl Iterator<Item = Ticket> {
+        self.0.each().into_iter().flat_map(move |fragments| fragments.expire(now)).map(|held| held.frame)
     }
 }

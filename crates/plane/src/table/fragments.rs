@@ -178,18 +178,19 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
     }
 
     /// Fragments that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &P> {
+        self.waiting.iter().map(|(_, piece)| piece)
     }
 
-    /// Has a fragment wait that came from a host; tells how many gave way, of which it may be one.
-    pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, piece: P) -> u64 {
+    /// Has a fragment wait that came from a host; returns those that gave way, of which it may be one.
+    #[must_use]
+    pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, piece: P) -> Vec<P> {
         let number = self.waiting.push(now, host, (key, piece));
         self.numbers.entry(key).or_default().push_back(number);
-        let mut gone = 0;
-        while let Some((number, (key, _))) = self.waiting.displace() {
+        let mut gone = Vec::new();
+        while let Some((number, (key, piece))) = self.waiting.displace() {
             self.no_more(&key, number);
-            gone += 1;
+            gone.push(piece);
         }
         gone
     }
@@ -218,15 +219,16 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
         self.waiting.oldest().map(|since| since + WAITING + PRECISION)
     }
 
-    /// Forgets what is too old; tells how many fragments have waited too long.
-    pub(crate) fn expire(&mut self, now: Time) -> u64 {
+    /// Forgets what is too old; returns the fragments that have waited too long.
+    #[must_use]
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<P> {
         while let Some((_, key)) = self.order.pop_older(now, KNOWN) {
             self.known.remove(&key);
         }
-        let mut lapsed = 0;
-        while let Some((number, (key, _))) = self.waiting.pop_older(now, WAITING) {
+        let mut lapsed = Vec::new();
+        while let Some((number, (key, piece))) = self.waiting.pop_older(now, WAITING) {
             self.no_more(&key, number);
-            lapsed += 1;
+            lapsed.push(piece);
         }
         lapsed
     }

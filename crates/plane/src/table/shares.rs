@@ -82,8 +82,14 @@ impl<T> Shares<T> {
         self.most = most;
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.things.len()
+    }
+
+    /// All of them, in the order in which they came.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.things.values().map(|thing| &thing.what)
     }
 
     /// One more; returns its number. [`Shares::displace`] is to follow.

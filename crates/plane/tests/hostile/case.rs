@@ -11,10 +11,10 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use weir_plane::scenario::described;
+use weir_plane::scenario::{Vector, described};
 use weir_plane::{
-    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Time, Verdict,
-    Way,
+    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Shelf, Time,
+    Verdict, Way,
 };
 
 /// Frames that arrive together.
@@ -36,6 +36,10 @@ pub(crate) struct Case {
 pub(crate) struct Bench {
     /// By thread.
     planes: Vec<Plane>,
+    /// By thread, the frames that its plane keeps.
+    shelves: Vec<Shelf<Vector>>,
+    /// What became of frames that were kept when the text changed, with the ports that they came in by.
+    resumed: Vec<(Verdict, PortId, Vec<u8>)>,
     /// The thread that the next batch comes to.
     next: usize,
     config: Config,
@@ -117,7 +121,17 @@ impl Bench {
         let of_thread = |thread| Plane::new(&part(&config, thread, threads), &[mac(0), mac(1)]);
         let tags = [0, 1].map(|port| config.ports[port].tags());
         let planes = (0..threads).map(of_thread).collect();
-        Bench { planes, next: 0, config, tags, now: Time::default(), cached: None }
+        let shelves = (0..threads).map(|_| Shelf::default()).collect();
+        Bench {
+            planes,
+            shelves,
+            resumed: Vec::new(),
+            next: 0,
+            config,
+            tags,
+            now: Time::default(),
+            cached: None,
+        }
     }
 
     /// Becomes what another text says; false if its threads cannot.
@@ -148,7 +162,14 @@ impl Bench {
             }
         }
         self.config = config;
+        self.resume();
         true
+    }
+
+    /// Frames that planes have kept go on.
+    fn resume(&mut self) {
+        let both = self.shelves.iter_mut().zip(&mut self.planes);
+        self.resumed.extend(both.flat_map(|(shelf, plane)| shelf.resume(plane, self.now)));
     }
 
     /// Bytes in front of the packet of a frame, by port.
@@ -265,7 +286,8 @@ impl Bench {
                 Verdict::Handed(to) => {
                     hand(waiting, to, frame.port, frame.bytes(), (came.sound.clone(), came.hops + 1));
                 }
-                _ => {}
+                Verdict::Kept(ticket) => self.shelves[thread].copy(ticket, frame),
+                Verdict::Local | Verdict::Held | Verdict::Dropped(_) | Verdict::Live => {}
             }
         }
         for news in self.planes[thread].news().collect::<Vec<_>>() {
@@ -277,6 +299,17 @@ impl Bench {
 
     /// What the planes have made leaves, or waits for another thread.
     fn depart(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
+        self.resume();
+        for (verdict, port, bytes) in std::mem::take(&mut self.resumed) {
+            match verdict {
+                Verdict::Out(to) => {
+                    let packet = bytes.get(self.header(to)..).ok_or("a frame left without its header")?;
+                    left.push((to.0.into(), packet.to_vec()));
+                }
+                Verdict::Handed(to) => hand(waiting, to, port, &bytes, (None, 0)),
+                _ => {}
+            }
+        }
         let departures = self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>());
         for departure in departures.collect::<Vec<_>>() {
             let bytes = &departure.bytes;

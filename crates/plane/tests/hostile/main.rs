@@ -25,6 +25,8 @@ const NODES: &[&str] = &[
         > filter(reject tcp flags syn/syn, count x udp, policy accept) > wan",
     "node nat(public 192.0.2.0/30, forward tcp 192.0.2.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.3)",
     "node nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
+    "node lan > filter(accept udp to port 53, accept outward) > queue(outward 1Mbit, inward 500kbit, aqm codel, limit 8kB)
+        > nat(public 192.0.2.1, prefix64 2001:db8:2::/96) > wan(vlan 7)",
 ];
 
 /// So many frames, at most, that arrive together some time after those before.
@@ -68,6 +70,7 @@ pub(crate) const STAGES: &[&str] = &[
     "nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64, udp-timeout 120s)",
     "nat(public 192.0.2.1 ports 1040-1047, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
     "filter(log 1/9 udp, drop proto 47, policy accept)",
+    "queue(outward 2Mbit, inward 1Mbit, aqm codel, limit 20kB)",
     "nat(public 198.18.9.0/30, forward tcp 198.18.9.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.3)",
 ];
 

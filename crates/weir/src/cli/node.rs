@@ -134,6 +134,8 @@ pub(crate) enum Shown {
     Routes,
     /// Rules of the filters, and how many frames each matched
     Rules,
+    /// Queues: rate, what waits, what was sent, marked and dropped
+    Queues,
     /// Frames that rules have logged since this was last shown
     Log,
     /// Flows that XDP programs pass on, their frames, and why others came to the node: see `run(fast on)`

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Accounting, Event, FastState, What, address_of};
+use weir_plane::{Accounting, Dir, Event, FastState, QueueCounts, What, address_of};
 
 use super::notes::Unwritten;
 use crate::prometheus::{metric, quoted};
@@ -92,6 +92,26 @@ pub(super) fn fast(state: Option<&FastState>, names: &[String]) -> Value {
         "ports": ports.collect::<Vec<_>>(),
         "to the node": Value::Object(punts.collect::<Map<_, _>>()),
     })
+}
+
+/// What queues have done, by stage and direction.
+pub(super) fn queues(queues: &[QueueCounts]) -> Value {
+    let of = |queue: &QueueCounts| {
+        json!({
+            "stage": queue.stage,
+            "direction": if queue.dir == Dir::Outward { "outward" } else { "inward" },
+            "aqm": queue.aqm,
+            "bits_per_s": queue.bits_per_s,
+            "limit_bytes": queue.limit_bytes,
+            "backlog_frames": queue.backlog.0,
+            "backlog_bytes": queue.backlog.1,
+            "sent_frames": queue.sent.0,
+            "sent_bytes": queue.sent.1,
+            "marked": queue.marked,
+            "dropped": queue.dropped,
+        })
+    };
+    json!({ "queues": queues.iter().map(of).collect::<Vec<_>>() })
 }
 
 /// What a NAT wrote down, in a node that began then; `lost` events there was no room for so far.

@@ -7,6 +7,7 @@
 //! ```
 
 use serde_json::{Map, Value};
+use weir_config::rate::Rate;
 
 use super::reported;
 use crate::cli::Shown;
@@ -17,6 +18,7 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         (Shown::Counters, Value::Object(counters)) => counted(counters),
         (Shown::Drops, Value::Object(drops)) => dropped(drops),
         (Shown::Rules, Value::Object(shown)) => rules(shown),
+        (Shown::Queues, Value::Object(shown)) => queues(shown),
         _ => return reported::text(answer),
     };
     // Names in it are those of a text that somebody wrote.
@@ -106,6 +108,33 @@ fn rules(shown: &Map<String, Value>) -> String {
     rules.iter().enumerate().map(line).collect()
 }
 
+/// As `tc -s qdisc show` does.
+fn queues(shown: &Map<String, Value>) -> String {
+    let queues: Vec<&Value> = shown.get("queues").and_then(Value::as_array).into_iter().flatten().collect();
+    if queues.is_empty() {
+        return "the node has no queues\n".into();
+    }
+    let one = |queue: &&Value| {
+        let of = |name: &str| number(queue.get(name));
+        let word = |name: &str| queue[name].as_str().unwrap_or_default().to_string();
+        format!(
+            "queue {} {}: {} {} limit {} bytes\n Sent {} bytes {} frames (dropped {}, marked {})\n backlog {} bytes {} frames\n",
+            of("stage"),
+            word("direction"),
+            word("aqm"),
+            Rate::BitsPerS(of("bits_per_s") as f64),
+            of("limit_bytes"),
+            of("sent_bytes"),
+            of("sent_frames"),
+            of("dropped"),
+            of("marked"),
+            of("backlog_bytes"),
+            of("backlog_frames"),
+        )
+    };
+    queues.iter().map(one).collect()
+}
+
 fn number(value: Option<&Value>) -> u64 {
     value.and_then(Value::as_u64).unwrap_or_default()
 }
@@ -134,6 +163,21 @@ mod tests {
         );
         let missing = text(Shown::Counters, &json!({ "balance": false }));
         assert!(missing.starts_with("node: frames are missing"), "{missing}");
+    }
+
+    #[test]
+    fn queues_read_like_those_of_tc() {
+        let queue = json!({
+            "stage": 1, "direction": "outward", "aqm": "fq-codel", "bits_per_s": 20_000_000, "limit_bytes": 250_000,
+            "backlog_frames": 2, "backlog_bytes": 2000, "sent_frames": 7, "sent_bytes": 7000, "marked": 1, "dropped": 3,
+        });
+        assert_eq!(
+            text(Shown::Queues, &json!({ "queues": [queue] })),
+            "queue 1 outward: fq-codel 20Mbit/s limit 250000 bytes\n \
+             Sent 7000 bytes 7 frames (dropped 3, marked 1)\n \
+             backlog 2000 bytes 2 frames\n"
+        );
+        assert_eq!(text(Shown::Queues, &json!({ "queues": [] })), "the node has no queues\n");
     }
 
     #[test]

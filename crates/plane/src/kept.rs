@@ -1,0 +1,314 @@
+//! Frames that stages keep and emit later. Nothing of a frame is copied: its bytes stay in the memory that it came in, and
+//! the stage has a number for it.
+//!
+//! ```text
+//! Step::keep           > Ticket and verdict   > whoever runs the plane sets the frame's memory aside, see `Shelf`
+//! Own::emit(then)      > Plane::next_emitted  > the memory comes back by Plane::resume, and the frame goes on as `then` says
+//! Own::discard         > Plane::next_emitted  > the memory is free
+//! ```
+//! Frames of the node's own are kept alike; their memory is here.
+//!
+//! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until whoever runs the plane has taken
+//! note that its memory is free. `then` names a stage by its number only between two calls of the plane: whoever runs it
+//! brings frames back before the text changes once more.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::{HashSet, VecDeque};
+
+use weir_packet::frame::Mac;
+
+use crate::drops::Drop;
+use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
+use crate::icmp::Error;
+use crate::way::Entry;
+
+/// A frame that a stage keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u32);
+
+impl Ticket {
+    pub(crate) fn of(number: usize) -> Ticket {
+        Ticket(number as u32)
+    }
+
+    /// Small: those of frames that are no more are given out again.
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is to be done with the memory of a frame that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emitted {
+    /// It comes back, by [`crate::Plane::resume`].
+    Back(Ticket),
+    /// The frame was dropped: the memory is free.
+    Free(Ticket),
+}
+
+/// Where whoever runs a plane has the memory of frames that are kept, by their tickets.
+#[derive(Debug)]
+pub struct Shelf<B>(Vec<Option<B>>);
+
+impl<B> Default for Shelf<B> {
+    fn default() -> Shelf<B> {
+        Shelf(Vec::new())
+    }
+}
+
+impl<B> Shelf<B> {
+    /// Sets the memory of a frame aside.
+    ///
+    /// # Panics
+    /// If there is some under this ticket.
+    pub fn put(&mut self, ticket: Ticket, memory: B) {
+        let at = ticket.number();
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        let before = self.0.get_mut(at).and_then(|place| place.replace(memory));
+        assert!(before.is_none(), "one frame under a ticket");
+    }
+
+    /// Takes the memory of a frame back.
+    ///
+    /// # Panics
+    /// If there is none under this ticket.
+    #[expect(clippy::expect_used, reason = "a plane names only what it has said to keep")]
+    pub fn take(&mut self, ticket: Ticket) -> B {
+        self.0.get_mut(ticket.number()).and_then(Option::take).expect("it was set aside")
+    }
+
+    /// Takes all out.
+    pub fn drain(&mut self) -> impl Iterator<Item = B> {
+        self.0.drain(..).flatten()
+    }
+}
+
+/// What becomes of a frame that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It goes on there.
+    On(Entry),
+    /// The same with the mark that a queue is too long (RFC 3168).
+    Marked(Entry),
+    /// It is whole but for the Ethernet address of its receiver, and leaves by this port.
+    Leave(PortId, Mac),
+    /// It goes no further, and its sender is informed; the error enters the chain there.
+    Refuse(Drop, Error, Entry),
+}
+
+/// A frame of the node's own on its way.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Originated {
+    pub(crate) then: Then,
+    /// It counts as come in by the port that this says.
+    pub(crate) known: Known,
+    /// With [`crate::frame::HEAD_ROOM`] bytes free in front.
+    pub(crate) buf: Vec<u8>,
+}
+
+/// Whose memory a frame is in.
+#[derive(Debug, PartialEq, Eq)]
+enum Memory {
+    /// Nobody has the ticket.
+    Unused,
+    /// That of whoever runs the plane.
+    Away,
+    /// The plane's; until the batch of its own frames is through it is with that.
+    Here(Option<Vec<u8>>),
+    /// The plane's, and of no more use as soon as the batch of its own frames is through.
+    Discarded,
+    /// A panic has cost it.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Slot {
+    memory: Memory,
+    known: Known,
+    /// What becomes of it, once that is decided.
+    then: Option<Then>,
+}
+
+/// The frames that stages keep.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    slots: Vec<Slot>,
+    unused: Vec<Ticket>,
+    emitted: VecDeque<Emitted>,
+    /// Those of the present batch: nobody has set their memory aside yet.
+    fresh: Vec<Ticket>,
+    /// The frames at work are the node's own.
+    pub(crate) is_own_batch: bool,
+}
+
+/// What follows from a decision about a frame.
+pub(crate) enum Decided {
+    /// Whoever runs the plane brings it, or has heard that its memory is free.
+    Later,
+    /// It is here.
+    Now(Originated),
+    /// It was lost before.
+    Lost,
+}
+
+#[expect(clippy::indexing_slicing, reason = "a ticket is the number of a slot")]
+impl Kept {
+    /// A call begins: whoever runs the plane has set the memory of all frames before it aside.
+    pub(crate) fn begin(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// A ticket for a frame of the batch at work.
+    pub(crate) fn keep(&mut self, frame: &Frame<'_>) -> Ticket {
+        let memory = if self.is_own_batch { Memory::Here(None) } else { Memory::Away };
+        let ticket = self.ticket(memory, frame.known());
+        if !self.is_own_batch {
+            self.fresh.push(ticket);
+        }
+        ticket
+    }
+
+    /// A ticket for a frame that the node has made, with head room in front.
+    pub(crate) fn keep_made(&mut self, known: Known, buf: Vec<u8>) -> Ticket {
+        self.ticket(Memory::Here(Some(buf)), known)
+    }
+
+    fn ticket(&mut self, memory: Memory, known: Known) -> Ticket {
+        let slot = Slot { memory, known, then: None };
+        match self.unused.pop() {
+            Some(ticket) => {
+                self.slots[ticket.number()] = slot;
+                ticket
+            }
+            None => {
+                self.slots.push(slot);
+                Ticket(self.slots.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Takes a frame of the node's own that a stage has kept, as it left the batch; it may be to go on already.
+    pub(crate) fn set_aside(&mut self, ticket: Ticket, frame: &[u8]) -> Option<Originated> {
+        let slot = &mut self.slots[ticket.number()];
+        let buf = [&[0; HEAD_ROOM], frame].concat();
+        match (slot.then, &slot.memory) {
+            (_, Memory::Discarded) => {
+                self.forget(ticket);
+                None
+            }
+            (Some(then), _) => {
+                let known = slot.known;
+                self.forget(ticket);
+                Some(Originated { then, known, buf })
+            }
+            (None, _) => {
+                slot.memory = Memory::Here(Some(buf));
+                None
+            }
+        }
+    }
+
+    fn forget(&mut self, ticket: Ticket) -> Slot {
+        let slot = &mut self.slots[ticket.number()];
+        let unused = Slot { memory: Memory::Unused, known: slot.known, then: None };
+        self.unused.push(ticket);
+        std::mem::replace(slot, unused)
+    }
+
+    /// A frame goes on.
+    pub(crate) fn emit(&mut self, ticket: Ticket, then: Then) -> Decided {
+        let slot = &mut self.slots[ticket.number()];
+        debug_assert!(slot.then.is_none(), "it is decided once");
+        match &mut slot.memory {
+            Memory::Away => {
+                slot.then = Some(then);
+                self.emitted.push_back(Emitted::Back(ticket));
+                Decided::Later
+            }
+            Memory::Here(Some(buf)) => {
+                let (buf, known) = (std::mem::take(buf), slot.known);
+                self.forget(ticket);
+                Decided::Now(Originated { then, known, buf })
+            }
+            Memory::Here(None) => {
+                slot.then = Some(then);
+                Decided::Later
+            }
+            Memory::Lost => {
+                self.forget(ticket);
+                Decided::Lost
+            }
+            Memory::Unused | Memory::Discarded => unreachable!("nobody has this ticket"),
+        }
+    }
+
+    /// A frame goes no further.
+    pub(crate) fn discard(&mut self, ticket: Ticket) {
+        match self.slots[ticket.number()].memory {
+            Memory::Away => self.emitted.push_back(Emitted::Free(ticket)),
+            Memory::Here(None) => self.slots[ticket.number()].memory = Memory::Discarded,
+            Memory::Here(Some(_)) | Memory::Lost => _ = self.forget(ticket),
+            Memory::Unused | Memory::Discarded => unreachable!("nobody has this ticket"),
+        }
+    }
+
+    /// Whether no frame is on its way back.
+    pub(crate) fn are_all_back(&self) -> bool {
+        !self.emitted.iter().any(|emitted| matches!(emitted, Emitted::Back(_)))
+    }
+
+    /// What is to be done with the memory of the next frame for which something is.
+    pub(crate) fn next_emitted(&mut self) -> Option<Emitted> {
+        let emitted = self.emitted.pop_front()?;
+        if let Emitted::Free(ticket) = emitted {
+            self.forget(ticket);
+        }
+        Some(emitted)
+    }
+
+    /// A frame has come back: what is known of it, and what becomes of it.
+    #[expect(clippy::expect_used, reason = "whoever runs the plane brings what it has asked for")]
+    pub(crate) fn redeem(&mut self, ticket: Ticket) -> (Known, Then) {
+        let Slot { known, then, .. } = self.forget(ticket);
+        (known, then.expect("it was decided"))
+    }
+
+    /// What is known of a frame that is kept.
+    pub(crate) fn known(&self, ticket: Ticket) -> Known {
+        self.slots[ticket.number()].known
+    }
+
+    /// Goes on after a panic, where stages have these tickets; returns how many frames are on their way back.
+    pub(crate) fn recover(&mut self, alive: &HashSet<Ticket>) -> u64 {
+        self.is_own_batch = false;
+        let fresh: HashSet<Ticket> = self.fresh.drain(..).collect();
+        // Whoever runs the plane has thrown the batch away, and heard of no ticket of it.
+        self.emitted.retain(|emitted| match emitted {
+            Emitted::Back(ticket) | Emitted::Free(ticket) => !fresh.contains(ticket),
+        });
+        let of = |&(Emitted::Back(ticket) | Emitted::Free(ticket)): &Emitted| ticket;
+        let on_the_way: HashSet<Ticket> = self.emitted.iter().map(of).collect();
+        for n in 0..self.slots.len() {
+            let ticket = Ticket::of(n);
+            let is_there = match &self.slots[n].memory {
+                Memory::Unused => continue,
+                Memory::Away => !fresh.contains(&ticket),
+                Memory::Here(buf) => buf.is_some(),
+                Memory::Discarded | Memory::Lost => false,
+            };
+            match (alive.contains(&ticket), is_there) {
+                (true, false) => self.slots[n].memory = Memory::Lost,
+                (true, true) => {}
+                (false, true) if self.slots[n].memory == Memory::Away => {
+                    if !on_the_way.contains(&ticket) {
+                        self.emitted.push_back(Emitted::Free(ticket));
+                    }
+                }
+                (false, _) => _ = self.forget(ticket),
+            }
+        }
+        self.emitted.iter().filter(|emitted| matches!(emitted, Emitted::Back(_))).count() as u64
+    }
+}
