@@ -96,6 +96,13 @@ impl Entries {
 }
 
 impl Entries {
+    /// Of frames that begin their way outward, and inward.
+    pub(crate) fn begin(outward: Set, inward: Set) -> Entries {
+        let mut entries = Entries { right: inward, ..Entries::default() };
+        entries.outward[0] = outward;
+        entries
+    }
+
     /// Those that come to all stages on their way in `dir`.
     pub(crate) fn beginning(&self, dir: Dir) -> Set {
         match dir {

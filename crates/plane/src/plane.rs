@@ -169,7 +169,8 @@ impl Plane {
         if let Some(before) = before {
             self.behind_stages(now, batch, &before);
         }
-        self.finish(now, batch);
+        self.run_own(now);
+        self.publish();
     }
 
     /// Goes on with a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
@@ -189,7 +190,8 @@ impl Plane {
             }
         }
         self.pass(now, batch, entries);
-        self.finish(now, batch);
+        self.run_own(now);
+        self.publish();
     }
 
     /// Where a frame enters the chain that was kept, or its verdict if it does not.
@@ -227,19 +229,6 @@ impl Plane {
     /// call, and what comes back is to come back before the text changes.
     pub fn next_emitted(&mut self) -> Option<Emitted> {
         self.own.kept.next_emitted()
-    }
-
-    /// What is behind the chain of a batch.
-    fn finish(&mut self, now: Time, batch: &mut Batch<'_>) {
-        for i in 0..batch.len() {
-            // A NAT may have taken the tags off.
-            if matches!(batch.verdicts[i], Verdict::Handed(_)) && !batch[i].has_tags() {
-                self.tag(&mut batch[i]);
-            }
-            self.book(batch.verdicts[i]);
-        }
-        self.run_own(now);
-        self.publish();
     }
 
     /// Time has passed: a bounded fragment of what is due is done. True: there is more, for another call as soon as there is
@@ -462,7 +451,7 @@ impl Plane {
 
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
     fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
-        let mut admitted = Set::EMPTY;
+        let (mut admitted, mut of_left) = (Set::EMPTY, Set::EMPTY);
         for i in 0..batch.len() {
             let frame = &mut batch[i];
             match untag(frame, self.tags(frame.port)).and_then(|at| frame.read(at)) {
@@ -475,15 +464,21 @@ impl Plane {
                         self.across(batch, i);
                     } else {
                         admitted.insert(i);
+                        if usize::from(batch[i].port.0) < self.left {
+                            of_left.insert(i);
+                        }
                     }
                 }
                 Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
             }
         }
-        admitted = self.vet(now, batch, admitted);
+        admitted = self.vet(now, batch, admitted, of_left);
+        if batch.handed == 0 && self.steering.is_alone() {
+            return Entries::begin(admitted.and(of_left), admitted.without(of_left));
+        }
         let mut entries = Entries::default();
         for i in admitted {
-            let dir = if usize::from(batch[i].port.0) < self.left { Dir::Outward } else { Dir::Inward };
+            let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
             let way = batch.ways[i];
             match self.enter(now, (&mut batch[i], way), dir) {
                 Ok(entry) => entries.insert(i, entry),
@@ -494,29 +489,30 @@ impl Plane {
     }
 
     /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
-    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set) -> Set {
-        let mut fresh = Set::EMPTY;
-        set.into_iter().filter(|&i| batch.ways[i] == Way::Wire).for_each(|i| fresh.insert(i));
+    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
+        let mut fresh = set;
+        if batch.handed > 0 {
+            set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
+        }
         let mut taken = set;
-        for i in fresh {
-            if self.is_impostor(&batch[i]) {
-                taken.remove(i);
-                self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
+        if self.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
+            for i in fresh.without(of_left) {
+                if self.is_impostor(&batch[i]) {
+                    taken.remove(i);
+                    self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
+                }
             }
         }
-        fresh = fresh.and(taken);
         let Exit::Router(router) = &self.exit else { return taken };
-        let refusals = router.vet(Frames(&mut batch.frames), taken, fresh);
-        for i in fresh {
+        let (refused, refusals) = router.vet(Frames(&mut batch.frames), taken, fresh.and(taken));
+        for i in refused {
             let Some(refusal) = refusals[i] else { continue };
-            taken.remove(i);
             let (reason, error) = match refusal {
                 Refusal::Source(reason) => (reason, None),
                 Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
                 Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
             };
-            let is_left = usize::from(batch[i].port.0) < self.left;
-            let back = if is_left {
+            let back = if of_left.contains(i) {
                 Entry::Inward { below: 0 }
             } else {
                 Entry::Outward { above: self.stages.len() }
@@ -526,13 +522,12 @@ impl Plane {
             }
             self.decide(batch, i, Verdict::Dropped(reason));
         }
-        taken
+        taken.without(refused)
     }
 
-    /// Whether a frame says, outside, that it comes from an address that a NAT of the node gives its hosts.
+    /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
     fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        let says_so = |stage: &Stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame));
-        usize::from(frame.port.0) >= self.left && self.stages.iter().any(says_so)
+        self.stages.iter().any(|stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame)))
     }
 
     /// The verdict of a frame that comes to no stage.
@@ -607,26 +602,45 @@ impl Plane {
         }
     }
 
-    /// The chain, and where those leave that came through it.
+    /// The chain, where those leave that came through it, and the accounting.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         match self.cache.take() {
             Some(cache) => self.lead_cached(now, batch, entries, cache),
             None => self.lead(now, batch, entries),
         }
-        self.spare_machine(now, batch);
+        let mut left = 0;
+        for i in 0..batch.len() {
+            match batch.verdicts[i] {
+                Verdict::Out(_) => left += 1,
+                // Counted where they were decided.
+                Verdict::Kept(_) | Verdict::Held | Verdict::Dropped(_) => {}
+                Verdict::Local => self.give_machine(now, batch, i),
+                Verdict::Handed(_) => self.hand_over(&mut batch[i]),
+                Verdict::Live => unreachable!("each frame has a verdict behind the chain"),
+            }
+        }
+        self.accounting.left += left;
         self.filters_mut().for_each(|filter| filter.settle(&batch.verdicts));
     }
 
-    /// The machine is given no more than it may be.
-    fn spare_machine(&mut self, now: Time, batch: &mut Batch<'_>) {
-        for i in 0..batch.len() {
-            if batch.verdicts[i] != Verdict::Local {
-                continue;
-            }
-            let is_near = matches!(&self.exit, Exit::Router(router) if router.is_near(&batch[i]));
-            if let Some(reason) = self.local.refuses(now, &batch[i], is_near) {
-                self.decide(batch, i, Verdict::Dropped(reason));
-            }
+    /// The machine is given a frame, if that is no more than it may be given.
+    #[cold]
+    fn give_machine(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
+        let is_near = matches!(&self.exit, Exit::Router(router) if router.is_near(&batch[i]));
+        match self.local.refuses(now, &batch[i], is_near) {
+            Some(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
+            None => self.accounting.local += 1,
+        }
+    }
+
+    /// A frame goes to another thread with the tags that it came in with: a NAT may have taken them off, and the node's own
+    /// have none.
+    #[cold]
+    fn hand_over(&mut self, frame: &mut Frame<'_>) {
+        self.accounting.handed += 1;
+        if !frame.has_tags() {
+            let (dst, src) = frame.macs();
+            frame.set_ethernet(dst, src, self.tags(frame.port));
         }
     }
 
@@ -727,16 +741,10 @@ impl Plane {
             self.own.kept.is_own_batch = true;
             self.pass(now, &mut batch, entries);
             self.own.kept.is_own_batch = false;
-            for i in 0..batch.len() {
-                if let Verdict::Handed(_) = batch.verdicts[i] {
-                    self.tag(&mut batch[i]);
-                }
-            }
             let leave =
                 |(frame, verdict): (&Frame<'_>, Verdict)| (verdict, frame.port, frame.bytes().to_vec());
             let outcome: Vec<_> = batch.outcome().map(leave).collect();
             for (verdict, port, bytes) in outcome {
-                self.book(verdict);
                 let to = match verdict {
                     Verdict::Out(port) => Leave::Port(port),
                     Verdict::Local => Leave::Machine,
@@ -757,23 +765,6 @@ impl Plane {
         (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
         let lost = std::mem::take(&mut self.own.lost);
         (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
-    }
-
-    /// Gives a frame of the node's own the tags that it would have come in with.
-    fn tag(&self, frame: &mut Frame<'_>) {
-        let (dst, src) = frame.macs();
-        frame.set_ethernet(dst, src, self.tags(frame.port));
-    }
-
-    fn book(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Out(_) => self.accounting.left += 1,
-            Verdict::Local => self.accounting.local += 1,
-            Verdict::Handed(_) => self.accounting.handed += 1,
-            // Counted where they were decided.
-            Verdict::Kept(_) | Verdict::Held | Verdict::Dropped(_) => {}
-            Verdict::Live => unreachable!("each frame has a verdict behind the chain"),
-        }
     }
 }
 

@@ -108,6 +108,11 @@ impl Steering {
         self.nats.stage(number)
     }
 
+    /// Whether all frames that come in by ports are this thread's.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.share.of == 1
+    }
+
     /// What becomes of a frame that came in on its way in `dir`, if this is not its thread.
     #[inline]
     pub(crate) fn elsewhere(
@@ -117,7 +122,7 @@ impl Steering {
         stages: &[Stage],
         own: &mut Own,
     ) -> Option<Verdict> {
-        if self.share.of == 1 {
+        if self.is_alone() {
             return None;
         }
         let owner = match self.together {

@@ -83,27 +83,29 @@ const fn bit(port: PortId) -> u64 {
 }
 
 impl Router {
-    /// Judges those of `set` that have just come in from links, `fresh`. Frames of the left end that go to a port there are
-    /// marked.
-    pub(crate) fn vet(&self, mut frames: Frames<'_, '_>, set: Set, fresh: Set) -> PerFrame<Option<Refusal>> {
-        let (mut refusals, mut hops) = (PerFrame::all(None), PerFrame::all(Hop::NONE));
+    /// Judges those of `set` that have just come in from links, `fresh`; returns those that are refused. Frames of the left
+    /// end that go to a port there are marked.
+    pub(crate) fn vet(
+        &self,
+        mut frames: Frames<'_, '_>,
+        set: Set,
+        fresh: Set,
+    ) -> (Set, PerFrame<Option<Refusal>>) {
+        let (mut refused, mut refusals) = (Set::EMPTY, PerFrame::all(None));
+        let mut hops = PerFrame::all(Hop::NONE);
         if self.rpf.iter().any(|rpf| *rpf != Rpf::Off) {
             self.hops(&frames, fresh, &mut hops, End::Source);
         }
         let (left, mut asked) = (self.left_ports, Set::EMPTY);
         for i in set {
             let (is_left, is_fresh) = (bit(frames[i].port) & left != 0, fresh.contains(i));
-            if is_fresh {
-                refusals[i] = self.judge(&frames[i], hops[i]).map(Refusal::Source);
-                if refusals[i].is_none()
-                    && options::are_there(&frames[i])
-                    && options::is_source_routed(&frames[i])
-                {
-                    refusals[i] = Some(Refusal::SourceRouted);
-                }
+            if let Some(refusal) = is_fresh.then(|| self.refusal(&frames[i], hops[i])).flatten() {
+                refused.insert(i);
+                refusals[i] = Some(refusal);
+                continue;
             }
             let may_end = is_fresh && frames[i].ttl() <= 1;
-            if is_left && refusals[i].is_none() && (left.count_ones() > 1 || may_end) {
+            if is_left && (left.count_ones() > 1 || may_end) {
                 asked.insert(i);
             }
         }
@@ -114,10 +116,21 @@ impl Router {
             let Leads::Out(ports) = self.leads(hops[i]) else { continue };
             frames[i].stays_inside = ports & !left == 0;
             if fresh.contains(i) && frames[i].ttl() <= 1 {
+                refused.insert(i);
                 refusals[i] = Some(Refusal::Ttl);
             }
         }
-        refusals
+        (refused, refusals)
+    }
+
+    /// Why a frame is refused, before its destination is looked at; `back` is the way to its source.
+    #[inline]
+    fn refusal(&self, frame: &Frame<'_>, back: Hop) -> Option<Refusal> {
+        match self.judge(frame, back) {
+            Some(reason) => Some(Refusal::Source(reason)),
+            None => (options::are_there(frame) && options::is_source_routed(frame))
+                .then_some(Refusal::SourceRouted),
+        }
     }
 
     /// The hops of one end of each frame of `set`.
@@ -189,11 +202,14 @@ pub(super) fn hops_of<T: Lpm>(
     }
     let (mut keys, mut found) = ([T::Address::default(); BATCH], [Hop::NONE; BATCH]);
     let (mut last, mut key_of) = (usize::MAX, PerFrame::all(0_u8));
+    // Not read back from `keys`: a load of what was just stored is what the next one would wait for.
+    let mut before = T::Address::default();
     for i in set {
         let key = address(i);
-        if last == usize::MAX || keys[last % BATCH] != key {
+        if last == usize::MAX || before != key {
             last = last.wrapping_add(1);
             keys[last % BATCH] = key;
+            before = key;
         }
         key_of[i] = last as u8;
     }
