@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use weir_plane::{Accounting, Drop, Drops};
+use weir_plane::{Accounting, Drop, Drops, Punt, Punts};
 use weir_port::duplex::Drops as PortDrops;
 
 /// All counters at one moment.
@@ -70,7 +70,7 @@ pub(crate) struct Shown {
 }
 
 /// Numbers of a snapshot beside drops and ports.
-const PLAIN: usize = 12;
+const PLAIN: usize = 11;
 
 impl Shown {
     /// Room for a snapshot like this one.
@@ -107,7 +107,8 @@ impl Shown {
     }
 
     fn snapshot(&self, numbers: &[u64]) -> Snapshot {
-        let (drops, mut rest) = numbers[PLAIN..].split_at(Drop::ALL.len());
+        let (punts, rest) = numbers[PLAIN..].split_at(Punt::ALL.len());
+        let (drops, mut rest) = rest.split_at(Drop::ALL.len());
         let mut next = || {
             let (first, others) = rest.split_first().expect("as many as were shown");
             rest = others;
@@ -119,9 +120,10 @@ impl Shown {
             drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
         };
         let ports = self.names.iter().map(port).collect();
-        let [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard, panics] =
+        let [entered, own, left, held, taken, handed, batches, sleeps, withheld, unheard, panics] =
             *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
+        let local = punts.iter().copied().collect::<Punts>();
         let accounting = Accounting { entered, own, left, local, held, taken, handed, drops };
         Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics }
     }
@@ -131,12 +133,12 @@ fn numbers(snapshot: &Snapshot) -> Vec<u64> {
     let Accounting { entered, own, left, local, held, taken, handed, drops } = &snapshot.accounting;
     let Snapshot { batches, sleeps, withheld, unheard, panics, .. } = snapshot;
     let plain: [u64; PLAIN] =
-        [entered, own, left, local, held, taken, handed, batches, sleeps, withheld, unheard, panics]
-            .map(|n| *n);
+        [entered, own, left, held, taken, handed, batches, sleeps, withheld, unheard, panics].map(|n| *n);
+    let punts = local.by_reason().map(|(_, frames)| frames);
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
     });
-    plain.into_iter().chain(Drop::ALL.iter().map(|&reason| drops[reason])).chain(ports).collect()
+    plain.into_iter().chain(punts).chain(Drop::ALL.iter().map(|&reason| drops[reason])).chain(ports).collect()
 }
 
 #[cfg(test)]
@@ -150,8 +152,9 @@ mod tests {
             vec![PortDrops { name: "ring full", frames: 3 * n }, PortDrops { name: "too long", frames: n }];
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
         let drops = Drop::ALL.iter().map(|_| n).collect();
+        let local = [n, 2 * n, 3 * n, 4 * n].into_iter().collect();
         let accounting =
-            Accounting { entered: n, own: n, left: n, local: n, held: n, taken: n, handed: n, drops };
+            Accounting { entered: n, own: n, left: n, local, held: n, taken: n, handed: n, drops };
         Snapshot { accounting, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n, panics: n }
     }
 

@@ -28,6 +28,10 @@ struct Rig {
 
 impl Rig {
     fn new(text: &str, threads: u8, ring_bytes: usize) -> Rig {
+        Rig::on(|| Machine::Nobody, text, threads, ring_bytes)
+    }
+
+    fn on(mut machine: impl FnMut() -> Machine, text: &str, threads: u8, ring_bytes: usize) -> Rig {
         let mut config = config(text).shared_by(threads);
         let (mut workers, mut wires) = (Vec::new(), Vec::new());
         for (thread, exchange) in
@@ -41,7 +45,7 @@ impl Rig {
                 ports: vec![Box::new(left) as Box<dyn Port>, Box::new(right)],
                 pool: Pool::new(4096, 1518).expect("memory"),
                 most_chunks: 64,
-                host: Machine::Nobody,
+                host: machine(),
                 exchange,
                 wait: Wait::Sleep,
                 start_ns: now_ns(),
@@ -136,6 +140,39 @@ fn frames_without_state_stay_where_they_arrive() {
         let seen = rig.counted().accounting;
         assert_eq!((seen.left, seen.handed), (100, 0), "{text}");
     }
+}
+
+/// Of what comes in one turn, the machine is given first what more depends on.
+#[test]
+fn the_machine_gets_its_frames_by_reason() {
+    let mut ends = Vec::new();
+    let tap = || {
+        let (tap, end) = Memory::new().expect("descriptors");
+        ends.push(end);
+        Machine::Tap(Box::new(tap))
+    };
+    let mut rig = Rig::on(tap, "lan(198.18.0.1/16) > route > wan(198.19.0.1/16)", 1, RING_BYTES);
+    let to_node = |line: &str| {
+        let packet = packet(line).expect("a packet");
+        [&MACS[0][..], &HOST, &[8, 0], &packet].concat()
+    };
+    let [rest, icmp, routing] = [
+        "udp 198.18.0.5:1000 > 198.18.0.1:53",
+        "icmp reply 198.18.0.5 > 198.18.0.1 id 7",
+        "tcp 198.18.0.5:1000 > 198.18.0.1:179 S",
+    ]
+    .map(to_node);
+    let asks = question(Host { mac: HOST, ip: [198, 18, 0, 5].into() }, [198, 18, 0, 1].into());
+    for frame in [&rest, &icmp, &rest, &routing, &asks] {
+        assert!(rig.wires[0][0].send(frame));
+    }
+    rig.settle();
+    let given: Vec<Vec<u8>> = std::iter::from_fn(|| ends[0].receive()).collect();
+    let expected = [asks, routing, icmp, rest.clone(), rest];
+    assert!(given.iter().zip(&expected).all(|(given, sent)| given.starts_with(sent)), "{given:02x?}");
+    assert_eq!(given.len(), expected.len());
+    let punted: Vec<_> = rig.counted().accounting.local.by_reason().map(|(_, frames)| frames).collect();
+    assert_eq!(punted, [1, 1, 1, 2]);
 }
 
 /// Some wait in the memory that they came in, the others as copies.

@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Recovered, Ticket,
-    Time, Verdict, Way,
+    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Punt, Recovered,
+    Ticket, Time, Verdict, Way,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
@@ -67,10 +67,8 @@ pub(crate) struct Worker {
     /// Of frames that the plane has kept and goes on with, of each.
     tickets: Vec<Ticket>,
     kept: KeptFrames,
-    /// What went wrong when somebody asked for something.
-    failure: Option<io::Error>,
-    /// Frames for the machine, by the port they came in by.
-    local: Vec<Vec<Chunk>>,
+    /// Frames for the machine, by reason, and by the port that they came in by.
+    punted: [Vec<Vec<Chunk>>; Punt::ALL.len()],
     batches: u64,
     sleeps: u64,
     /// Frames of the node's own for which no chunk was free.
@@ -152,7 +150,7 @@ impl Worker {
         Worker {
             plane,
             out: ports.iter().map(|_| Vec::with_capacity(4 * BATCH)).collect(),
-            local: ports.iter().map(|_| Vec::with_capacity(BATCH)).collect(),
+            punted: Punt::ALL.map(|_| ports.iter().map(|_| Vec::new()).collect()),
             ports,
             pool,
             host,
@@ -165,7 +163,6 @@ impl Worker {
             ways: Vec::with_capacity(BATCH),
             tickets: Vec::new(),
             kept: KeptFrames::new(most_chunks),
-            failure: None,
             batches: 0,
             sleeps: 0,
             withheld: 0,
@@ -187,9 +184,6 @@ impl Worker {
         loop {
             if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
                 break;
-            }
-            if let Some(failure) = self.failure.take() {
-                return Err(failure);
             }
             let idle = !self.turn()?;
             if idle && self.ports.iter().all(|port| port.is_over()) {
@@ -240,7 +234,7 @@ impl Worker {
                 }
                 any = true;
                 self.ways.resize(self.arrived.len(), (PortId(n as u8), Way::Wire));
-                self.pass()?;
+                self.pass();
             }
         }
         any |= self.hear_machine()?;
@@ -253,7 +247,7 @@ impl Worker {
     fn turn_to_threads(&mut self) -> io::Result<bool> {
         let mut any = false;
         for _ in 0..IN_TURN * self.ports.len() {
-            if !self.take_over()? {
+            if !self.take_over() {
                 break;
             }
             any = true;
@@ -265,12 +259,13 @@ impl Worker {
         let mut more = false;
         self.guarded(|plane| more = plane.tick(now));
         self.is_behind = more;
-        self.resume()?;
+        self.resume();
         // Before the questions leave whose answers others may get.
         for news in self.plane.news() {
             self.exchange.tell(&news);
         }
-        self.depart()?;
+        self.depart();
+        self.leave_to_machine()?;
         self.exchange.landed();
         self.exchange.flush();
         for (port, out) in self.ports.iter_mut().zip(&mut self.out) {
@@ -282,7 +277,7 @@ impl Worker {
     }
 
     /// Leads a batch of what other threads have handed over through the plane.
-    fn take_over(&mut self) -> io::Result<bool> {
+    fn take_over(&mut self) -> bool {
         let mut any = false;
         self.exchange.ask_next();
         for _ in 0..BATCH {
@@ -301,20 +296,20 @@ impl Worker {
             }
         }
         match self.arrived.is_empty() {
-            true => self.resume()?,
-            false => self.pass()?,
+            true => self.resume(),
+            false => self.pass(),
         }
-        Ok(any)
+        any
     }
 
     /// Leads the batch that has arrived through the plane, and what that has kept and goes on with.
-    fn pass(&mut self) -> io::Result<()> {
-        self.pass_batch()?;
-        self.resume()
+    fn pass(&mut self) {
+        self.pass_batch();
+        self.resume();
     }
 
     /// Leads all frames through the plane that it has kept and goes on with.
-    fn resume(&mut self) -> io::Result<()> {
+    fn resume(&mut self) {
         loop {
             while self.arrived.len() < BATCH {
                 match self.plane.next_emitted() {
@@ -324,9 +319,9 @@ impl Worker {
                 }
             }
             if self.arrived.is_empty() {
-                return Ok(());
+                return;
             }
-            self.pass_batch()?;
+            self.pass_batch();
         }
     }
 
@@ -342,14 +337,13 @@ impl Worker {
         }
     }
 
-    fn pass_batch(&mut self) -> io::Result<()> {
+    fn pass_batch(&mut self) {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         self.batches += 1;
         let Some(outcome) = self.judge() else {
             self.give_up();
-            return Ok(());
+            return;
         };
-        let mut any_local = false;
         for ((mut chunk, (from, _)), (verdict, start, end)) in
             self.arrived.drain(..).zip(self.ways.drain(..)).zip(outcome)
         {
@@ -358,10 +352,7 @@ impl Worker {
                     chunk.set_range(start.into()..end.into());
                     self.out[usize::from(port.0)].push(chunk);
                 }
-                Verdict::Local => {
-                    any_local = true;
-                    self.local[usize::from(from.0)].push(chunk);
-                }
+                Verdict::Punted(punt) => self.punted[punt as usize][usize::from(from.0)].push(chunk),
                 Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
                     if !self.exchange.hand(to.to, from, to.way, self.pool.bytes(&chunk)) {
@@ -374,11 +365,10 @@ impl Worker {
                     self.kept.put(&mut self.pool, ticket, (from, chunk));
                 }
                 Verdict::Held | Verdict::Dropped(_) => self.pool.give_back(chunk),
-                Verdict::Live => unreachable!("each frame has a verdict behind the plane"),
+                Verdict::Local | Verdict::Live => unreachable!("each frame has a verdict behind the plane"),
             }
         }
         self.tickets.clear();
-        if any_local { self.leave_to_machine() } else { Ok(()) }
     }
 
     /// What becomes of the batch; `None` if the plane panicked.
@@ -442,14 +432,16 @@ impl Worker {
         std::mem::take(&mut self.mishaps)
     }
 
-    /// Gives the machine what is its own.
+    /// Gives the machine what is its own, the queue of the first reason first.
     fn leave_to_machine(&mut self) -> io::Result<()> {
-        for (port, local) in self.ports.iter_mut().zip(&mut self.local).filter(|(_, local)| !local.is_empty())
-        {
-            match &mut self.host {
-                Machine::Kernel => port.leave_to_machine(&mut self.pool, local)?,
-                Machine::Tap(tap) => tap.send(&mut self.pool, local)?,
-                Machine::Nobody => local.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
+        for queues in &mut self.punted {
+            let both = self.ports.iter_mut().zip(queues).filter(|(_, queue)| !queue.is_empty());
+            for (port, queue) in both {
+                match &mut self.host {
+                    Machine::Kernel => port.leave_to_machine(&mut self.pool, queue)?,
+                    Machine::Tap(tap) => tap.send(&mut self.pool, queue)?,
+                    Machine::Nobody => queue.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
+                }
             }
         }
         Ok(())
@@ -464,7 +456,7 @@ impl Worker {
     }
 
     /// Frames of the plane's own leave.
-    fn depart(&mut self) -> io::Result<()> {
+    fn depart(&mut self) {
         let departures: Vec<Departure> = self.plane.departures().collect();
         for Departure { to, bytes } in departures {
             if let Leave::Thread(to, from) = to {
@@ -479,13 +471,10 @@ impl Worker {
             };
             match to {
                 Leave::Port(port) => self.out[usize::from(port.0)].push(chunk),
-                _ => {
-                    self.local[0].push(chunk);
-                    self.leave_to_machine()?;
-                }
+                Leave::Machine(punt) => self.punted[punt as usize][0].push(chunk),
+                Leave::Thread(..) => unreachable!("it has been handed over"),
             }
         }
-        Ok(())
     }
 
     fn sleep(&mut self) -> io::Result<()> {
@@ -562,9 +551,7 @@ impl Worker {
     /// Takes a piece of what is to change; `true`: there is more.
     pub(crate) fn commit(&mut self, change: &mut weir_plane::Change) -> bool {
         let more = self.plane.commit(self.now, change);
-        if let Err(error) = self.resume() {
-            self.failure = Some(error);
-        }
+        self.resume();
         more
     }
 
@@ -585,7 +572,7 @@ impl Worker {
     pub(crate) fn mistake(&mut self) {
         self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
         self.ways.resize(self.arrived.len(), (PortId(9), Way::Wire));
-        self.pass().expect("it works");
+        self.pass();
     }
 
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {

@@ -180,7 +180,7 @@ fn talk(stages: &str, nats: usize) {
         assert_eq!(all.handed, all.taken, "{io}: {threads:?}");
         assert_eq!(
             all.entered + all.own,
-            all.left + all.local + all.held + all.drops.total(),
+            all.left + all.local.total() + all.held + all.drops.total(),
             "{io}: {all:?}"
         );
     }

@@ -9,6 +9,7 @@ use std::ops::{Index, IndexMut};
 use crate::drops::Drop;
 use crate::frame::{Frame, PortId};
 use crate::kept::Ticket;
+use crate::local::Punt;
 use crate::way::{Handover, Way};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
@@ -152,8 +153,10 @@ pub enum Verdict {
     Live,
     /// Leaves by this port.
     Out(PortId),
-    /// Is for the machine that the node runs on.
+    /// Is for the machine that the node runs on; before a batch has passed, [`Verdict::Punted`] or a drop is to follow.
     Local,
+    /// Goes to the machine that the node runs on, for this reason.
+    Punted(Punt),
     /// Waits in the memory that it came in: whoever runs the plane sets that aside, see [`crate::Shelf`].
     Kept(Ticket),
     /// A copy waits inside the node.

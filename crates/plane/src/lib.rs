@@ -57,6 +57,7 @@ pub use fast::{FastCounts, FastState, FastTable, FlowKey, FlowRule, FlowUses, Pr
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use kept::{Emitted, Shelf, Ticket};
+pub use local::{Punt, Punts};
 pub use nat::{BlockChange, Deterministic, Event, Kept, Owner, Usage, What};
 pub use plane::{Accounting, Departure, Leave, Plane};
 pub use port::Port;

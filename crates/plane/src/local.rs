@@ -1,14 +1,16 @@
-//! Frames for the machine that the node runs on: each costs as much as passing a hundred on, so that each kind of them has a
+//! Frames that are punted to the machine that the node runs on, each for a reason: each costs as much as passing a hundred on, so that each kind of them has a
 //! rate of its own, and each sender a part of that. Who floods the node's addresses takes nothing from its routing, nor
 //! from what its neighbours tell it.
 //!
-//! | kind | frames | of whom a sender is |
+//! | reason | frames | of whom a sender is |
 //! |---|---|---|
 //! | neighbours | ARP, neighbour discovery, router discovery | an Ethernet address |
 //! | routing | BGP, OSPF, BFD, RIP, PIM, VRRP, LDP, IGMP; from the link by itself | an address, or a /64, with an Ethernet address |
 //! | ICMP | all other ICMP | likewise |
 //! | rest | all else | likewise |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::ops::AddAssign;
 
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
@@ -29,31 +31,86 @@ const ROUTING_UDP: [u16; 6] = [520, 521, LDP, 3784, 3785, 4784];
 /// IGMP, EIGRP, OSPF, PIM, VRRP.
 const ROUTING: [u8; 5] = [2, 88, 89, 103, 112];
 
-/// What kind of frame it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+/// Why a frame is punted to the machine. What more depends on comes first: in this order the machine is given them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Punt {
+    /// It says something about neighbours.
     Neighbours,
+    /// It is of a routing protocol.
     Routing,
+    /// Another message of ICMP.
     Icmp,
+    /// All else.
     Rest,
 }
 
-impl Class {
-    fn of(frame: &Frame<'_>) -> Class {
+impl Punt {
+    /// All of them, in the order in which the machine is given them.
+    pub const ALL: [Punt; 4] = [Punt::Neighbours, Punt::Routing, Punt::Icmp, Punt::Rest];
+
+    /// Its name in counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Punt::Neighbours => "neighbours",
+            Punt::Routing => "routing",
+            Punt::Icmp => "icmp",
+            Punt::Rest => "rest",
+        }
+    }
+
+    fn of(frame: &Frame<'_>) -> Punt {
         let (sport, dport) = frame.ports();
         match (frame.kind(), frame.proto()) {
             (Kind::V4 | Kind::V6, ICMP | ICMP6) => match frame.icmp() {
-                Some((133..=137, _)) if frame.kind() == Kind::V6 => Class::Neighbours,
-                _ => Class::Icmp,
+                Some((133..=137, _)) if frame.kind() == Kind::V6 => Punt::Neighbours,
+                _ => Punt::Icmp,
             },
             (Kind::V4 | Kind::V6, TCP) if [BGP, LDP].iter().any(|port| [sport, dport].contains(port)) => {
-                Class::Routing
+                Punt::Routing
             }
-            (Kind::V4 | Kind::V6, UDP) if ROUTING_UDP.contains(&dport) => Class::Routing,
-            (Kind::V4 | Kind::V6, proto) if ROUTING.contains(&proto) => Class::Routing,
-            (Kind::V4 | Kind::V6, _) => Class::Rest,
-            _ => Class::Neighbours,
+            (Kind::V4 | Kind::V6, UDP) if ROUTING_UDP.contains(&dport) => Punt::Routing,
+            (Kind::V4 | Kind::V6, proto) if ROUTING.contains(&proto) => Punt::Routing,
+            (Kind::V4 | Kind::V6, _) => Punt::Rest,
+            _ => Punt::Neighbours,
         }
+    }
+}
+
+/// How many frames were punted, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Punts([u64; Punt::ALL.len()]);
+
+impl Punts {
+    /// Counts a frame.
+    pub(crate) fn count(&mut self, punt: Punt) {
+        if let Some(count) = self.0.get_mut(punt as usize) {
+            *count += 1;
+        }
+    }
+
+    /// Frames punted for any reason.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Each reason with its frames.
+    pub fn by_reason(&self) -> impl Iterator<Item = (Punt, u64)> {
+        Punt::ALL.into_iter().zip(self.0)
+    }
+}
+
+impl AddAssign for Punts {
+    fn add_assign(&mut self, other: Punts) {
+        self.0.iter_mut().zip(other.0).for_each(|(to, from)| *to += from);
+    }
+}
+
+impl FromIterator<u64> for Punts {
+    /// Counts in the order of [`Punt::ALL`].
+    fn from_iter<T: IntoIterator<Item = u64>>(counts: T) -> Punts {
+        let mut punts = Punts::default();
+        punts.0.iter_mut().zip(counts).for_each(|(to, from)| *to = from);
+        punts
     }
 }
 
@@ -93,18 +150,21 @@ impl Local {
         self.rest.set_rates(rest);
     }
 
-    /// Why the machine is not given a frame, if it is not; `is_near`: it comes from a host on the link of its port.
-    pub(crate) fn refuses(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Option<Drop> {
-        let class = Class::of(frame);
-        let (quota, reason) = match class {
-            Class::Neighbours => (&mut self.neighbours, Drop::LocalNeighbours),
-            Class::Routing if is_near => (&mut self.routing_near, Drop::LocalRouting),
-            Class::Routing => (&mut self.routing, Drop::LocalRouting),
-            Class::Icmp => (&mut self.icmp, Drop::LocalIcmp),
-            Class::Rest => (&mut self.rest, Drop::LocalRest),
+    /// Why the machine is given a frame; `is_near`: it comes from a host on the link of its port.
+    ///
+    /// # Errors
+    /// Why it is not given that.
+    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Result<Punt, Drop> {
+        let punt = Punt::of(frame);
+        let (quota, reason) = match punt {
+            Punt::Neighbours => (&mut self.neighbours, Drop::LocalNeighbours),
+            Punt::Routing if is_near => (&mut self.routing_near, Drop::LocalRouting),
+            Punt::Routing => (&mut self.routing, Drop::LocalRouting),
+            Punt::Icmp => (&mut self.icmp, Drop::LocalIcmp),
+            Punt::Rest => (&mut self.rest, Drop::LocalRest),
         };
-        let from = if class == Class::Neighbours { Host::station(frame) } else { Host::of(frame) };
-        (!quota.allows(now, from)).then_some(reason)
+        let from = if punt == Punt::Neighbours { Host::station(frame) } else { Host::of(frame) };
+        if quota.allows(now, from) { Ok(punt) } else { Err(reason) }
     }
 }
 
@@ -116,16 +176,16 @@ mod tests {
 
     #[test]
     fn kinds_of_frames() {
-        for (line, class) in [
-            ("tcp 198.18.0.2:179 > 198.18.0.1:50000 A", Class::Routing),
-            ("tcp [2001:db8::2]:50000 > [2001:db8::1]:179 S", Class::Routing),
-            ("tcp 198.18.0.2:50000 > 198.18.0.1:22 S", Class::Rest),
-            ("udp 198.18.0.2:50000 > 198.18.0.1:3784", Class::Routing),
-            ("udp 198.18.0.2:3784 > 198.18.0.1:53", Class::Rest),
-            ("proto/89 198.18.0.2 > 224.0.0.5 len 44", Class::Routing),
-            ("proto/47 198.18.0.2 > 198.18.0.1 len 44", Class::Rest),
-            ("icmp reply 198.18.0.2 > 198.18.0.1 id 7", Class::Icmp),
-            ("icmp echo [2001:db8::2] > [2001:db8::1] id 7", Class::Icmp),
+        for (line, punt) in [
+            ("tcp 198.18.0.2:179 > 198.18.0.1:50000 A", Punt::Routing),
+            ("tcp [2001:db8::2]:50000 > [2001:db8::1]:179 S", Punt::Routing),
+            ("tcp 198.18.0.2:50000 > 198.18.0.1:22 S", Punt::Rest),
+            ("udp 198.18.0.2:50000 > 198.18.0.1:3784", Punt::Routing),
+            ("udp 198.18.0.2:3784 > 198.18.0.1:53", Punt::Rest),
+            ("proto/89 198.18.0.2 > 224.0.0.5 len 44", Punt::Routing),
+            ("proto/47 198.18.0.2 > 198.18.0.1 len 44", Punt::Rest),
+            ("icmp reply 198.18.0.2 > 198.18.0.1 id 7", Punt::Icmp),
+            ("icmp echo [2001:db8::2] > [2001:db8::1] id 7", Punt::Icmp),
         ] {
             let kind: [u8; 2] = if line.contains('[') { [0x86, 0xdd] } else { [8, 0] };
             let packet = packet(line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
@@ -133,7 +193,7 @@ mod tests {
             let end = buf.len();
             let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
             frame.read(12).expect("readable");
-            assert_eq!(Class::of(&frame), class, "{line}");
+            assert_eq!(Punt::of(&frame), punt, "{line}");
         }
     }
 }

@@ -7,7 +7,7 @@ use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 use crate::config::Config;
 use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::scenario::Vector;
-use crate::{Batch, Drop, Leave, Plane, Shelf, Time, Verdict};
+use crate::{Batch, Drop, Leave, Plane, Punt, Shelf, Time, Verdict};
 
 const NODE: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route(default via 198.19.0.2) > wan(198.19.0.1/24)";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -106,7 +106,7 @@ fn frames_wait_for_an_answer_and_go_in_order() {
     assert!(matches!(net.frame(0, 0, &packet(10)), Verdict::Kept(_)));
     assert!(matches!(net.frame(1, 0, &packet(11)), Verdict::Kept(_)));
     assert_eq!(net.seen(), "1:ask 198.19.0.2");
-    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Local);
+    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Punted(Punt::Neighbours));
     assert_eq!(net.seen(), "1:10, 1:11");
     assert_eq!(net.frame(3, 0, &packet(12)), Verdict::Out(PortId(1)));
     assert_eq!((net.seen().as_str(), net.plane.accounting().drops.total()), ("1:12", 0));
@@ -169,7 +169,7 @@ fn an_old_answer_is_used_and_checked() {
 fn a_neighbour_that_nobody_uses_is_forgotten() {
     let mut net = Net::new(NODE);
     let asks = question(host(HOST, "198.18.0.5"), "198.18.0.1".parse().unwrap());
-    assert_eq!(net.frame(0, 0, &asks), Verdict::Local);
+    assert_eq!(net.frame(0, 0, &asks), Verdict::Punted(Punt::Neighbours));
     assert_eq!(net.seen(), "0:answer 198.18.0.1");
     // To the host itself, so that its own route is used.
     let to_host = |net: &mut Net, ms| {
@@ -191,11 +191,11 @@ fn a_neighbour_that_nobody_uses_is_forgotten() {
 fn questions_for_the_node_are_answered_and_no_others() {
     let mut net = Net::new(NODE);
     for (from, target, verdict, seen) in [
-        ("198.18.0.5", "198.18.0.1", Verdict::Local, "0:answer 198.18.0.1"),
+        ("198.18.0.5", "198.18.0.1", Verdict::Punted(Punt::Neighbours), "0:answer 198.18.0.1"),
         ("198.18.0.5", "198.18.0.9", Verdict::Dropped(Drop::NotForUs), ""),
-        ("0.0.0.0", "198.18.0.1", Verdict::Local, "0:answer 198.18.0.1"),
-        ("2001:db8:1::5", "2001:db8:1::1", Verdict::Local, "0:answer 2001:db8:1::1"),
-        ("2001:db8:1::5", "fe80::ff:fe00:1", Verdict::Local, "0:answer fe80::ff:fe00:1"),
+        ("0.0.0.0", "198.18.0.1", Verdict::Punted(Punt::Neighbours), "0:answer 198.18.0.1"),
+        ("2001:db8:1::5", "2001:db8:1::1", Verdict::Punted(Punt::Neighbours), "0:answer 2001:db8:1::1"),
+        ("2001:db8:1::5", "fe80::ff:fe00:1", Verdict::Punted(Punt::Neighbours), "0:answer fe80::ff:fe00:1"),
         ("2001:db8:1::5", "2001:db8:1::2", Verdict::Dropped(Drop::NotForUs), ""),
     ] {
         let asks = question(host(HOST, from), target.parse().unwrap());
@@ -218,7 +218,9 @@ fn outside_the_node_answers_for_what_it_translates_to() {
     let (before, after) = (text("198.19.0.16/28"), text("198.19.0.32/28"));
     let mut net = Net::new(&before);
     let asks = |last: u8| question(host(HOST, "198.19.0.2"), [198, 19, 0, last].into());
-    let answers = |net: &mut Net| [15, 17, 33].map(|last| net.frame(0, 1, &asks(last)) == Verdict::Local);
+    let answers = |net: &mut Net| {
+        [15, 17, 33].map(|last| net.frame(0, 1, &asks(last)) == Verdict::Punted(Punt::Neighbours))
+    };
     assert_eq!(answers(&mut net), [false, true, false]);
     assert_eq!(net.frame(0, 0, &asks(17)), Verdict::Dropped(Drop::NotForUs), "inside nobody knows them");
     let [before, after] = [before, after].map(|text| Config::read("n", &text).expect("a node"));

@@ -24,7 +24,7 @@ use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, Known, PortId};
 use crate::icmp::Error;
 use crate::kept::{Emitted, Originated, Then, Ticket};
 use crate::limits::Limits;
-use crate::local::Local;
+use crate::local::{Local, Punt, Punts};
 use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
 use crate::neighbour::Link;
 use crate::own::Own;
@@ -88,8 +88,8 @@ pub struct Departure {
 pub enum Leave {
     /// By this port.
     Port(PortId),
-    /// To the machine that the node runs on.
-    Machine,
+    /// To the machine that the node runs on, for this reason.
+    Machine(Punt),
     /// To another thread of the node; it counts as come in by this port.
     Thread(Handover, PortId),
 }
@@ -103,8 +103,8 @@ pub struct Accounting {
     pub own: u64,
     /// Frames that left by a port.
     pub left: u64,
-    /// Frames for the machine that the node runs on.
-    pub local: u64,
+    /// Frames that were punted to the machine that the node runs on.
+    pub local: Punts,
     /// Frames that wait inside.
     pub held: u64,
     /// Frames that other threads of the node handed over.
@@ -118,7 +118,7 @@ pub struct Accounting {
 impl Accounting {
     /// Whether each frame is accounted for.
     pub fn balance(&self) -> bool {
-        let gone = self.left + self.local + self.handed + self.drops.total();
+        let gone = self.left + self.local.total() + self.handed + self.drops.total();
         self.entered + self.own + self.taken == gone + self.held
     }
 
@@ -614,9 +614,11 @@ impl Plane {
                 Verdict::Out(_) => left += 1,
                 // Counted where they were decided.
                 Verdict::Kept(_) | Verdict::Held | Verdict::Dropped(_) => {}
-                Verdict::Local => self.give_machine(now, batch, i),
+                Verdict::Local => self.punt(now, batch, i),
                 Verdict::Handed(_) => self.hand_over(&mut batch[i]),
-                Verdict::Live => unreachable!("each frame has a verdict behind the chain"),
+                Verdict::Punted(_) | Verdict::Live => {
+                    unreachable!("each frame has a verdict behind the chain")
+                }
             }
         }
         self.accounting.left += left;
@@ -625,11 +627,14 @@ impl Plane {
 
     /// The machine is given a frame, if that is no more than it may be given.
     #[cold]
-    fn give_machine(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
+    fn punt(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
         let is_near = matches!(&self.exit, Exit::Router(router) if router.is_near(&batch[i]));
-        match self.local.refuses(now, &batch[i], is_near) {
-            Some(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
-            None => self.accounting.local += 1,
+        match self.local.punt(now, &batch[i], is_near) {
+            Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
+            Ok(punt) => {
+                self.accounting.local.count(punt);
+                batch.verdicts[i] = Verdict::Punted(punt);
+            }
         }
     }
 
@@ -747,7 +752,7 @@ impl Plane {
             for (verdict, port, bytes) in outcome {
                 let to = match verdict {
                     Verdict::Out(port) => Leave::Port(port),
-                    Verdict::Local => Leave::Machine,
+                    Verdict::Punted(punt) => Leave::Machine(punt),
                     Verdict::Handed(to) => Leave::Thread(to, port),
                     Verdict::Kept(ticket) => {
                         self.own.set_aside(ticket, &bytes);

@@ -86,7 +86,7 @@ impl Plane {
         let came = accounting.entered + accounting.own + accounting.taken;
         let lost = came.saturating_sub(
             accounting.left
-                + accounting.local
+                + accounting.local.total()
                 + accounting.handed
                 + accounting.held
                 + accounting.drops.total(),

@@ -276,7 +276,7 @@ impl VirtualNode {
         for (verdict, from, bytes) in frames {
             match verdict {
                 Verdict::Out(port) => self.leaves(Some(port), bytes),
-                Verdict::Local => self.leaves(None, bytes),
+                Verdict::Punted(_) => self.leaves(None, bytes),
                 Verdict::Handed(to) => {
                     waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
                 }
@@ -313,7 +313,7 @@ impl VirtualNode {
         for Departure { to, bytes } in departures {
             match to {
                 Leave::Port(port) => self.leaves(Some(port), bytes),
-                Leave::Machine => self.leaves(None, bytes),
+                Leave::Machine(_) => self.leaves(None, bytes),
                 Leave::Thread(to, from) => {
                     waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
                 }

@@ -287,7 +287,8 @@ impl Bench {
                     hand(waiting, to, frame.port, frame.bytes(), (came.sound.clone(), came.hops + 1));
                 }
                 Verdict::Kept(ticket) => self.shelves[thread].copy(ticket, frame),
-                Verdict::Local | Verdict::Held | Verdict::Dropped(_) | Verdict::Live => {}
+                Verdict::Punted(_) | Verdict::Held | Verdict::Dropped(_) | Verdict::Local | Verdict::Live => {
+                }
             }
         }
         for news in self.planes[thread].news().collect::<Vec<_>>() {
@@ -319,7 +320,7 @@ impl Bench {
                         bytes.get(self.header(port)..).ok_or("a frame of its own without its header")?;
                     left.push((port.0.into(), packet.to_vec()));
                 }
-                Leave::Machine => {}
+                Leave::Machine(_) => {}
                 Leave::Thread(to, port) => hand(waiting, to, port, bytes, (None, 0)),
             }
         }

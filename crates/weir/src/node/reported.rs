@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Accounting, Dir, Event, FastState, QueueCounts, What, address_of};
+use weir_plane::{Accounting, Dir, Event, FastState, Punts, QueueCounts, What, address_of};
 
 use super::notes::Unwritten;
 use crate::prometheus::{metric, quoted};
@@ -29,7 +29,7 @@ fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
         "own": accounting.own,
         "taken": accounting.taken,
         "left": accounting.left,
-        "local": accounting.local,
+        "local": accounting.local.total(),
         "held": accounting.held,
         "handed": accounting.handed,
         "dropped": accounting.drops.total(),
@@ -51,7 +51,8 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
         "entered": accounting.entered,
         "own": accounting.own,
         "left": accounting.left,
-        "local": accounting.local,
+        "local": accounting.local.total(),
+        "punted": punted(&accounting.local),
         "held": accounting.held,
         "dropped": accounting.drops.total(),
         "balance": accounting.balance(),
@@ -62,6 +63,12 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
         "ports": ports,
         "drops": drops(snapshot, names),
     })
+}
+
+/// Frames for this machine, by reason.
+fn punted(punts: &Punts) -> Value {
+    let occurred = punts.by_reason().filter(|(_, frames)| *frames > 0);
+    Value::Object(occurred.map(|(punt, frames)| (punt.name().to_string(), frames.into())).collect())
 }
 
 /// Frames lost, by reason; those that a port lost have its name in front.
@@ -190,7 +197,7 @@ pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
         ("entered", accounting.entered),
         ("own", accounting.own),
         ("left", accounting.left),
-        ("local", accounting.local),
+        ("local", accounting.local.total()),
         ("dropped", accounting.drops.total()),
     ];
     let places = places.into_iter().map(|(place, frames)| (format!("place=\"{place}\""), frames));

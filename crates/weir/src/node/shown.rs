@@ -33,15 +33,18 @@ fn counted(counters: &Map<String, Value>) -> String {
     let name = |port: &Value| port["port"].as_str().unwrap_or_default().to_string();
     let own =
         drops.into_iter().flatten().filter(|(reason, _)| !ports.iter().any(|p| is_port(reason, &name(p))));
+    let punted = counters.get("punted").and_then(Value::as_object).into_iter().flatten();
     let balance = match counters.get("balance").and_then(Value::as_bool) {
         Some(true) => "every frame is accounted for",
         _ => "frames are missing in the accounting: please report this",
     };
+    let punted: Vec<(String, u64)> = punted.map(|(reason, n)| (reason.clone(), number(Some(n)))).collect();
     let mut text = format!(
-        "node: {balance}\n Entered {} frames, left {}, for this machine {}, made here {}, held {}\n{}",
+        "node: {balance}\n Entered {} frames, left {}, for this machine {}{}, made here {}, held {}\n{}",
         of("entered"),
         of("left"),
         of("local"),
+        in_parentheses(punted),
         of("own"),
         of("held"),
         with_reasons(" Dropped", of("dropped"), own.map(|(reason, n)| (reason.clone(), number(Some(n)))))
@@ -75,16 +78,19 @@ fn counted(counters: &Map<String, Value>) -> String {
     text
 }
 
-/// `Dropped 7 (no_route 4, malformed 3)`, the most first; nothing where nothing is dropped.
+/// `Dropped 7 (no_route 4, malformed 3)`; nothing where nothing is dropped.
 fn with_reasons(name: &str, sum: u64, reasons: impl Iterator<Item = (String, u64)>) -> String {
-    let mut reasons: Vec<_> = reasons.collect();
+    match sum {
+        0 => String::new(),
+        _ => format!("{name} {sum}{}\n", in_parentheses(reasons.collect())),
+    }
+}
+
+/// ` (no_route 4, malformed 3)`, the most first; nothing where there is no reason.
+fn in_parentheses(mut reasons: Vec<(String, u64)>) -> String {
     reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let reasons: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
-    match (sum, reasons.is_empty()) {
-        (0, _) => String::new(),
-        (_, true) => format!("{name} {sum}\n"),
-        (_, false) => format!("{name} {sum} ({})\n", reasons.join(", ")),
-    }
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) }
 }
 
 fn dropped(drops: &Map<String, Value>) -> String {
@@ -148,14 +154,14 @@ mod tests {
     fn counters_read_like_those_of_tc() {
         let answer = json!({
             "entered": 1000, "own": 2, "left": 980, "local": 5, "held": 0, "dropped": 17, "balance": true,
-            "batches": 40, "sleeps": 3, "withheld": 0, "panics": 0,
+            "punted": { "icmp": 1, "routing": 4 }, "batches": 40, "sleeps": 3, "withheld": 0, "panics": 0,
             "ports": [{ "port": "lan", "received": 1003, "sent": 0 }, { "port": "wan", "received": 0, "sent": 980 }],
             "drops": { "no_route": 5, "nat_no_port": 12, "lan: ring full": 3 },
         });
         assert_eq!(
             text(Shown::Counters, &answer),
             "node: every frame is accounted for\n \
-             Entered 1000 frames, left 980, for this machine 5, made here 2, held 0\n \
+             Entered 1000 frames, left 980, for this machine 5 (routing 4, icmp 1), made here 2, held 0\n \
              Dropped 17 (nat_no_port 12, no_route 5)\n \
              batches 40, sleeps 3\n\
              port lan\n Received 1003 frames, sent 0\n Dropped 3 (ring full 3)\n\
