@@ -112,20 +112,22 @@ mod tests {
         // A process for each line, and one that that one starts.
         shell.args(["-c", "while read line; do (/bin/true; /bin/true); echo done; done"]);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let Some(mut starts) = Starts::of(&[shell.id()]) else {
-            return println!("skipped: this user may not count events of the kernel");
-        };
+        let starts = Starts::of(&[shell.id()]);
         let (mut input, mut output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
-        let mut line = |bytes: &mut [u8; 5]| {
+        let mut line = || {
             std::io::Write::write_all(&mut input, b"x\n").unwrap();
-            output.read_exact(bytes).unwrap();
+            output.read_exact(&mut [0; 5]).unwrap();
         };
-        for rounds in 1..=3 {
-            assert!(Command::new("true").status().unwrap().success());
-            line(&mut [0; 5]);
-            let count = starts.count();
-            // Some shells run the last program in the place of the one in brackets.
-            assert!((2 * rounds..=3 * rounds).contains(&count), "{count} after {rounds} lines");
+        if let Some(mut starts) = starts {
+            for rounds in 1..=3 {
+                assert!(Command::new("true").status().unwrap().success());
+                line();
+                let count = starts.count();
+                // Some shells run the last program in the place of the one in brackets.
+                assert!((2 * rounds..=3 * rounds).contains(&count), "{count} after {rounds} lines");
+            }
+        } else {
+            println!("skipped: this user may not count events of the kernel");
         }
         drop(input);
         shell.wait().unwrap();
