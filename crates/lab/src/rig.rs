@@ -94,9 +94,14 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
         0
     }
 
-    /// What it measures with, where that needs neither frames nor privileges; in place of generator and receiver in records.
+    /// What it measures with, where that needs neither frames nor privileges.
     fn without_frames(&self) -> Option<&'static str> {
         None
+    }
+
+    /// What it measures with, where that is no tester of frames; in place of generator and receiver in records.
+    fn means(&self) -> Option<&'static str> {
+        self.without_frames()
     }
 
     /// Where it departs from the procedure that it uses, one sentence each.

@@ -433,6 +433,8 @@ fn a_killed_client_leaves_no_congestion_control() {
     let mut words = std::io::BufReader::new(client.stderr.take().unwrap());
     std::io::BufRead::read_line(&mut words, &mut said).unwrap();
     let Some(name) = loaded(&said, "bbr3") else {
+        client.kill().unwrap();
+        client.wait().unwrap();
         return eprintln!("skipped: {}: {said}", module_path!());
     };
     // A connection has it: an interval was seen.

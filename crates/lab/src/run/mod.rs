@@ -243,7 +243,7 @@ fn begin(plan: &Plan, options: &Options) -> Run {
 }
 
 fn tester(plan: &Plan, options: &Options) -> Tester {
-    if let Some(means) = plan.experiment.without_frames() {
+    if let Some(means) = plan.experiment.means() {
         return Tester { generator: means.into(), receiver: means.into(), ..Tester::default() };
     }
     let receiver = match options.tester {

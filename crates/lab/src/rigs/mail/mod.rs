@@ -64,6 +64,10 @@ impl Experiment for Mail {
         Mail::estimate(self)
     }
 
+    fn means(&self) -> Option<&'static str> {
+        Some("processes of weir")
+    }
+
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
         run.of(self).all_rounds()
     }

@@ -61,6 +61,10 @@ impl Experiment for Servers {
         Servers::estimate(self)
     }
 
+    fn means(&self) -> Option<&'static str> {
+        Some("processes of weir")
+    }
+
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
         run.of(self).all_rounds()
     }

@@ -87,6 +87,9 @@ fn beside(all: &[Placed<'_>], peer: &Placed<'_>) -> Option<String> {
     ))
 }
 
+/// Below this the pages of a process are no measure of a connection.
+const LITTLE_KIB: f64 = 0.1;
+
 fn held(all: &[Placed<'_>]) -> Option<String> {
     let holds = |placed: &&Placed<'_>| matches!(placed.mode(), Some(Mode::Hold(_)));
     let most = |placed: &Placed<'_>| placed.median(|s| Some(s.outcome.held as f64)).unwrap_or(0.0);
@@ -94,12 +97,12 @@ fn held(all: &[Placed<'_>]) -> Option<String> {
     let best = all.iter().filter(holds).filter(|placed| most(placed) == value);
     let kib = |placed: &&Placed<'_>| placed.median(Served::kib).unwrap_or(f64::MAX);
     let best = best.min_by(|a, b| kib(a).total_cmp(&kib(b))).filter(|_| value > 0.0)?;
-    Some(format!(
-        "{} connections were held at a time, with least memory by {}: {} KiB each.",
-        full(value),
-        best.setting("server"),
-        significant(best.median(Served::kib)?)
-    ))
+    let each = match best.median(Served::kib)? {
+        little if little < LITTLE_KIB => format!("less than {LITTLE_KIB} KiB each beside the sockets"),
+        kib => format!("{} KiB each beside the sockets", significant(kib)),
+    };
+    let server = best.setting("server");
+    Some(format!("{} connections were held at a time, with least memory by {server}: {each}.", full(value)))
 }
 
 /// The client is never the limit in silence.

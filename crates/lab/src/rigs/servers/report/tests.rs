@@ -58,7 +58,7 @@ fn the_summary_says_what_a_connection_costs() {
     for text in [
         "A connection (reply http, 1000 at a time) costs epoll 30.0 us of CPU time, fork 10.0 times as much.",
         "the cheapest event loop, io-uring, needs 0.312 times the CPU time of nginx.",
-        "1 000 connections were held at a time, with least memory by epoll: 4.00 KiB each.",
+        "1 000 connections were held at a time, with least memory by epoll: 4.00 KiB each beside the sockets.",
         "The client was the limit at 0 of 4 points",
         "haproxy is left out: it is not installed.",
     ] {
