@@ -9,7 +9,7 @@
 //! header. It is spread over those fields of a SYN that mean nothing or anything (RFC 9293, section 3.1), and 6 bytes
 //! of data: sequence number = seq, acknowledgement (there is none) = magic, stream, epoch, window = group,
 //! urgent pointer (nothing is urgent) and data = time.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use serde::{Deserialize, Serialize};
 
@@ -91,11 +91,13 @@ pub const fn transport_at(ip: IpVersion) -> usize {
 }
 
 /// Bytes of Ethernet, IP and UDP header.
+#[expect(clippy::arithmetic_side_effects, reason = "54 at most")]
 pub const fn header_bytes(ip: IpVersion) -> usize {
     transport_at(ip) + 8
 }
 
 /// Smallest frame size in bytes, FCS included: 64 for IPv4, 84 for IPv6 (RFC 8219, section 4).
+#[expect(clippy::arithmetic_side_effects, reason = "less than 100")]
 pub const fn min_frame_bytes(ip: IpVersion) -> u16 {
     (transport_at(ip) + SIGNED_BYTES + FCS_BYTES) as u16
 }
@@ -178,6 +180,10 @@ impl Ends {
     /// Ethernet, IP and transport header of a frame of `size` bytes (FCS included), without the transport's checksum and
     /// what belongs to the signature.
     #[expect(clippy::indexing_slicing, reason = "the header of IPv4 has just been written")]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a size has room for the headers: at least `min_frame_bytes`"
+    )]
     pub fn header(&self, transport: Transport, flow: &Flow, size: u16) -> Vec<u8> {
         let ip_bytes = size as usize - FCS_BYTES - 14;
         let mut frame = Vec::with_capacity(64);
@@ -230,6 +236,7 @@ impl Ends {
     /// The same with another transport.
     #[expect(
         clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
         reason = "a size has room for the headers: at least `min_frame_bytes`"
     )]
     pub fn carry(&self, transport: Transport, flow: &Flow, size: u16, signature: Signature) -> Vec<u8> {
@@ -277,6 +284,7 @@ pub enum Parsed {
 }
 
 /// Checks a received frame (without FCS) and reads its signature.
+#[expect(clippy::arithmetic_side_effects, reason = "a length of 16 bits, and 40")]
 pub fn parse(frame: &[u8]) -> Parsed {
     let Some((ip, transport, ip_bytes)) = ip_header(frame) else { return Parsed::Other };
     let at = transport_at(ip);

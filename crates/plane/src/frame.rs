@@ -11,7 +11,7 @@
 //! Invariant: start <= ip_at <= l4_at <= end <= length of the buffer. Before the packet stands an Ethernet header of 14
 //! bytes or more with [`HEAD_ROOM`] in front, from [`Frame::read`] on. A frame of the kind V4 or V6 has a header of that
 //! kind. Each was checked by `read`, which all changes of a place go through; so the accessors below slice without fear.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::ops::Range;
 
@@ -103,6 +103,10 @@ pub struct Frame<'a> {
     dst4: u32,
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "places in a buffer of less than 65,536 bytes; lengths from outside are compared with it first"
+)]
 impl<'a> Frame<'a> {
     /// The frame in `buf[start..end]`, which came in by `port`. Nothing is read yet.
     ///
@@ -337,6 +341,10 @@ impl Frame<'_> {
 }
 
 /// What the headers say.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "places that `read` has checked, and sums of 16 bits in 32"
+)]
 impl Frame<'_> {
     /// The whole frame, Ethernet header included.
     #[inline]
@@ -553,6 +561,10 @@ impl Frame<'_> {
 }
 
 /// Changes, each of which leaves the checksums right.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "places that `read` has checked, and sums of 16 bits in 32"
+)]
 impl Frame<'_> {
     /// Another source address of IPv4.
     pub fn set_src4(&mut self, address: u32) {
@@ -793,6 +805,7 @@ impl Frame<'_> {
 
 /// Puts a difference into the checksum at `at` (RFC 1624, equation 3). A packet that is quoted may end before it, and has
 /// none then.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
 #[inline]
 pub(crate) fn adjust(bytes: &mut [u8], at: usize, delta: u32) {
     let Some(field) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) else { return };
@@ -812,16 +825,19 @@ pub(crate) fn adjust_udp(l4: &mut [u8], delta: u32) {
 }
 
 /// What replacing a word adds to a one's complement sum.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
 pub(crate) fn delta16(old: u16, new: u16) -> u32 {
     u32::from(!old) + u32::from(new)
 }
 
 /// What replacing two words adds.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
 pub(crate) fn delta32(old: u32, new: u32) -> u32 {
     let (old, new) = (!old, new);
     u32::from(fold16((old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)))
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
 pub(crate) fn fold16(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     ((once & 0xffff) + (once >> 16)) as u16

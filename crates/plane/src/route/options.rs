@@ -14,7 +14,7 @@
 //!
 //! RFC 7126 would rather have them dropped, since they tell outsiders about a network; RFC 1812 asks routers to fill them in. So
 //! who wants the first writes it. The time is that of the node's own beginning, which RFC 791 allows where the highest bit is set.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::write_ipv4;
 use weir_packet::options::options;
@@ -59,6 +59,10 @@ struct Found<'a> {
 }
 
 /// The option at a place of the header, or the place of the byte that is wrong; `None`: it was the last.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "a place in a header of 60 bytes and the length of an option, 255 at most"
+)]
 fn find(header: &mut [u8], at: usize) -> Result<Option<Found<'_>>, usize> {
     let Some([kind, rest @ ..]) = header.get(at..) else { return Ok(None) };
     let length = match (*kind, rest.first()) {
@@ -100,6 +104,7 @@ pub(super) struct Writer<'a> {
 ///
 /// # Errors
 /// The place of the byte of the header that is wrong.
+#[expect(clippy::arithmetic_side_effects, reason = "places in a header of 60 bytes")]
 #[cold]
 pub(super) fn fill(frame: &mut Frame<'_>, writer: &Writer<'_>) -> Result<(), u8> {
     let length = frame.ip_header().len();
@@ -119,6 +124,7 @@ pub(super) fn fill(frame: &mut Frame<'_>, writer: &Writer<'_>) -> Result<(), u8>
 }
 
 /// Where an option's next place is free, from the option's beginning; `None`: all are taken.
+#[expect(clippy::arithmetic_side_effects, reason = "`least` is more than zero")]
 fn next_place(option: &[u8], least: u8) -> Result<Option<usize>, usize> {
     const POINTER: usize = 2;
     match *option {
@@ -169,6 +175,10 @@ fn overflow(option: &mut [u8]) -> Result<(), usize> {
     Ok(())
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "`at` is a place of an option, of 8 bits, and `bytes` are 8 at most"
+)]
 fn put(option: &mut [u8], at: usize, bytes: &[u8]) -> Option<()> {
     option.get_mut(at..at + bytes.len())?.copy_from_slice(bytes);
     Some(())
@@ -176,11 +186,13 @@ fn put(option: &mut [u8], at: usize, bytes: &[u8]) -> Option<()> {
 
 fn advance(option: &mut [u8], bytes: usize) {
     if let Some(pointer) = option.get_mut(2) {
-        *pointer += bytes as u8;
+        // It was one of this option, which has room for the bytes: no more than 40 as a whole.
+        *pointer = pointer.saturating_add(bytes as u8);
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test's own numbers")]
 mod tests {
     use super::*;
     use crate::batch::{Batch, Verdict};

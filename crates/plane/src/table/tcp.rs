@@ -11,7 +11,7 @@
 //! The state *is* the set of what was said: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
 //! of their own. A RST counts only if the other end would accept it, that is inside its window (RFC 5961 section 3);
 //! what lies outside is passed on, the end will judge it, but it changes nothing here.
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::ops::{Index, IndexMut};
 
@@ -120,8 +120,8 @@ impl Segment {
     /// The sequence number after its last: SYN and FIN take one each.
     #[inline]
     fn end(&self) -> u32 {
-        let marks = u32::from(self.flags & SYN != 0) + u32::from(self.flags & FIN != 0);
-        self.seq.wrapping_add(self.bytes).wrapping_add(marks)
+        let (syn, fin) = (u32::from(self.flags & SYN != 0), u32::from(self.flags & FIN != 0));
+        self.seq.wrapping_add(self.bytes).wrapping_add(syn).wrapping_add(fin)
     }
 
     /// Neither SYN, FIN nor RST.
@@ -291,7 +291,7 @@ impl Track {
         self.sent[here] = segment.end();
         self.awaits[there] = segment.seq;
         self.window[here] = segment.window;
-        let shift = 4 * side as u8;
+        let shift = place_of_scale(side);
         self.scale = self.scale & !(15 << shift) | segment.scale.min(14) << shift;
         if segment.flags & ACK != 0 {
             self.said |= said::ACK << side as u8;
@@ -304,7 +304,7 @@ impl Track {
         let there = side.other();
         let refuses = self.said & said::SYN << side as u8 == 0;
         let counts = if !refuses {
-            let scale = self.scale >> (4 * there as u8) & 15;
+            let scale = self.scale >> place_of_scale(there) & 15;
             let window = u32::from(self.window[there]) << scale;
             segment.seq.wrapping_sub(self.awaits[there]) < window.max(2)
         } else {
@@ -326,7 +326,19 @@ fn scale(segment: &[u8]) -> u8 {
     options(behind_header(segment)).find_map(is_scale).unwrap_or_default()
 }
 
+/// Half a byte for each side's.
+const fn place_of_scale(side: Side) -> u8 {
+    match side {
+        Side::Inside => 0,
+        Side::Outside => 4,
+    }
+}
+
 /// Lowers the largest segment that a SYN asks for (RFC 9293 section 3.7.1).
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "`at` is the end of an option of 2 bytes and more, within a segment"
+)]
 pub(crate) fn clamp_mss(segment: &mut [u8], most: u16) {
     let mut at = HEADER;
     let is_mss = |option: &[u8]| {
@@ -353,6 +365,7 @@ fn behind_header(segment: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test's own numbers")]
 mod tests {
     use super::*;
 
