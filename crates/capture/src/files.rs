@@ -242,8 +242,7 @@ mod tests {
 
     #[test]
     fn numbers_go_before_the_ending_and_old_files_go() {
-        let folder = std::env::temp_dir().join(format!("weir-files-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = weir_testkit::Folder::new();
         for (name, second) in
             [("x.pcapng.zst", "x-00002.pcapng.zst"), ("y.pcapng", "y-00002.pcapng"), ("z", "z-00002")]
         {
@@ -270,12 +269,12 @@ mod tests {
 
     #[test]
     fn the_wait_for_a_reader_ends_when_all_does() {
-        let path = std::env::temp_dir().join(format!("weir-pipe-{}", std::process::id()));
+        let folder = weir_testkit::Folder::new();
+        let path = folder.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let target = Target { path: path.clone(), numbered: false, keep: None };
         let stop = Arc::new(AtomicBool::new(true));
         let result = Files::of(&target).unwrap().until(stop).next();
-        std::fs::remove_file(path).unwrap();
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::Interrupted);
     }
 }

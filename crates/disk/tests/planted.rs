@@ -2,72 +2,29 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_disk::{append, check_plain, create, keep, replace, special};
+use weir_testkit::{Folder, need_root};
 
 /// Somebody who lays things in the way, and somebody who called sudo.
 const OTHER: u32 = 12345;
 const CALLER: u32 = 12346;
-
-/// Leaves a test, aloud, where the kernel would refuse it.
-macro_rules! need_root {
-    () => {
-        if !weir_disk::is_root() {
-            return eprintln!("skipped: {} needs root (files of others)", module_path!());
-        }
-    };
-}
-
-/// A folder that everybody may write to, gone when the test is.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("weir-planted-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
-        let folder = Folder(path);
-        fs::write(folder.at("victim"), "precious").unwrap();
-        fs::set_permissions(folder.at("victim"), PermissionsExt::from_mode(0o640)).unwrap();
-        folder
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// The file that nobody named is as it was.
-    fn check_victim(&self, reported: &str) {
-        let found = fs::metadata(self.at("victim")).unwrap();
-        let is = (fs::read_to_string(self.at("victim")).unwrap(), found.uid(), found.mode() & 0o777);
-        assert_eq!(is, ("precious".to_string(), 0, 0o640), "{reported}");
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Lays something at a path.
 type Plant = fn(&Folder, &Path);
 
 /// What can lie there, by name.
 const PLANTED: [(&str, Plant); 7] = [
-    ("link", |folder, path| symlink(folder.at("victim"), path).unwrap()),
+    ("link", |folder, path| symlink(folder.join("victim"), path).unwrap()),
     ("link of another user", |folder, path| {
-        symlink(folder.at("victim"), path).unwrap();
+        symlink(folder.join("victim"), path).unwrap();
         std::os::unix::fs::lchown(path, Some(OTHER), Some(OTHER)).unwrap();
     }),
-    ("link to nothing", |folder, path| symlink(folder.at("nothing"), path).unwrap()),
-    ("second name", |folder, path| fs::hard_link(folder.at("victim"), path).unwrap()),
+    ("link to nothing", |folder, path| symlink(folder.join("nothing"), path).unwrap()),
+    ("second name", |folder, path| fs::hard_link(folder.join("victim"), path).unwrap()),
     ("pipe of another user", |_, path| {
         pipe(path);
         chown(path, Some(OTHER), Some(OTHER)).unwrap();
@@ -103,13 +60,13 @@ fn nothing_that_was_laid_there_is_followed_or_written_to() {
                 // They are root's own, see below.
                 continue;
             }
-            let folder = Folder::new();
-            let path = folder.at("target");
+            let folder = Folder::with_victim();
+            let path = folder.join("target");
             plant(&folder, &path);
             let done = open(&path);
             let reported = format!("{way}, {what}: {done:?}");
             folder.check_victim(&reported);
-            assert!(!folder.at("nothing").exists(), "{reported}");
+            assert!(!folder.join("nothing").exists(), "{reported}");
             // A new file in the place of the second name is another file.
             assert_eq!(done.is_ok(), (way, what) == ("replace", "second name"), "{reported}");
         }
@@ -118,18 +75,18 @@ fn nothing_that_was_laid_there_is_followed_or_written_to() {
 
 #[test]
 fn a_whole_file_goes_to_where_a_link_of_ones_own_leads() {
-    let folder = Folder::new();
+    let folder = Folder::with_victim();
     for (name, to) in [("one", "two"), ("two", "./new"), ("round", "round")] {
-        symlink(to, folder.at(name)).unwrap();
+        symlink(to, folder.join(name)).unwrap();
     }
     for text in ["first", "second"] {
-        replace(&folder.at("one"), text.as_bytes(), 0o644).unwrap();
-        assert_eq!(fs::read_to_string(folder.at("new")).unwrap(), text);
+        replace(&folder.join("one"), text.as_bytes(), 0o644).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("new")).unwrap(), text);
     }
-    assert!(fs::symlink_metadata(folder.at("two")).unwrap().is_symlink());
-    replace(&folder.at("round"), b"x", 0o644).unwrap_err();
-    symlink("/dev/null", folder.at("null")).unwrap();
-    replace(&folder.at("null"), b"x", 0o644).unwrap();
+    assert!(fs::symlink_metadata(folder.join("two")).unwrap().is_symlink());
+    replace(&folder.join("round"), b"x", 0o644).unwrap_err();
+    symlink("/dev/null", folder.join("null")).unwrap();
+    replace(&folder.join("null"), b"x", 0o644).unwrap();
     assert!(!fs::symlink_metadata("/dev/null").unwrap().is_file());
 }
 
@@ -138,49 +95,49 @@ fn a_link_on_the_way_is_followed_only_if_it_is_of_root_or_of_who_asks() {
     need_root!();
     for (way, open) in WAYS {
         for (owner, is_followed) in [(0, true), (OTHER, false)] {
-            let folder = Folder::new();
-            fs::create_dir(folder.at("real")).unwrap();
-            symlink("real", folder.at("way")).unwrap();
-            std::os::unix::fs::lchown(folder.at("way"), Some(owner), Some(owner)).unwrap();
-            let done = open(&folder.at("way/../way/target"));
+            let folder = Folder::with_victim();
+            fs::create_dir(folder.join("real")).unwrap();
+            symlink("real", folder.join("way")).unwrap();
+            std::os::unix::fs::lchown(folder.join("way"), Some(owner), Some(owner)).unwrap();
+            let done = open(&folder.join("way/../way/target"));
             let reported = format!("{way}, link of {owner}: {done:?}");
             assert_eq!(
-                (done.is_ok(), folder.at("real/target").exists()),
+                (done.is_ok(), folder.join("real/target").exists()),
                 (is_followed, is_followed),
                 "{reported}"
             );
         }
-        let folder = Folder::new();
-        symlink("round", folder.at("round")).unwrap();
-        assert!(open(&folder.at("round/target")).is_err(), "{way}");
+        let folder = Folder::with_victim();
+        symlink("round", folder.join("round")).unwrap();
+        assert!(open(&folder.join("round/target")).is_err(), "{way}");
     }
 }
 
 #[test]
 fn files_are_made_with_their_modes_and_what_is_there_is_not_emptied() {
-    let folder = Folder::new();
-    let mode = |name: &str| fs::metadata(folder.at(name)).unwrap().mode() & 0o777;
-    create(&folder.at("new"), 0o600).unwrap().write_all(b"one").unwrap();
-    let again = create(&folder.at("new"), 0o600).unwrap_err();
+    let folder = Folder::with_victim();
+    let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().mode() & 0o777;
+    create(&folder.join("new"), 0o600).unwrap().write_all(b"one").unwrap();
+    let again = create(&folder.join("new"), 0o600).unwrap_err();
     assert_eq!((again.kind(), mode("new")), (ErrorKind::AlreadyExists, 0o600));
     assert!(again.to_string().contains("delete it, or name another file"), "{again}");
-    append(&folder.at("new"), 0o600).unwrap().write_all(b" two").unwrap();
-    let mut kept = keep(&folder.at("new"), 0o600).unwrap();
+    append(&folder.join("new"), 0o600).unwrap().write_all(b" two").unwrap();
+    let mut kept = keep(&folder.join("new"), 0o600).unwrap();
     let mut text = String::new();
     kept.read_to_string(&mut text).unwrap();
     assert_eq!(text, "one two");
-    replace(&folder.at("new"), b"three", 0o644).unwrap();
-    assert_eq!((fs::read_to_string(folder.at("new")).unwrap().as_str(), mode("new")), ("three", 0o644));
-    check_plain(&folder.at("new")).unwrap();
-    check_plain(&folder.at("none")).unwrap();
-    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    replace(&folder.join("new"), b"three", 0o644).unwrap();
+    assert_eq!((fs::read_to_string(folder.join("new")).unwrap().as_str(), mode("new")), ("three", 0o644));
+    check_plain(&folder.join("new")).unwrap();
+    check_plain(&folder.join("none")).unwrap();
+    let left: Vec<_> = fs::read_dir(&*folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "no draft stays: {left:?}");
 }
 
 #[test]
 fn pipes_and_devices_take_what_is_written() {
-    let folder = Folder::new();
-    let path = folder.at("pipe");
+    let folder = Folder::with_victim();
+    let path = folder.join("pipe");
     pipe(&path);
     for open in [create as fn(&Path, u32) -> io::Result<File>, append] {
         assert_eq!(open(&path, 0o600).unwrap_err().raw_os_error(), Some(6), "ENXIO: nobody reads it");
@@ -201,7 +158,7 @@ fn pipes_and_devices_take_what_is_written() {
     }
     assert_eq!(replace(Path::new("/dev/full"), b"x", 0o644).unwrap_err().kind(), ErrorKind::StorageFull);
     assert!(special(Path::new("/dev/stdout")).unwrap().is_some());
-    assert!(special(&folder.at("victim")).unwrap().is_none());
+    assert!(special(&folder.join("victim")).unwrap().is_none());
 }
 
 /// The other half of the next test: root, whom a user has called by sudo.
@@ -222,22 +179,22 @@ fn called_by_sudo() {
 #[test]
 fn under_sudo_files_are_of_who_called_it_and_go_where_they_may_write() {
     need_root!();
-    let folder = Folder::new();
-    fs::create_dir(folder.at("root")).unwrap();
-    symlink(".", folder.at("way")).unwrap();
-    std::os::unix::fs::lchown(folder.at("way"), Some(CALLER), Some(CALLER)).unwrap();
+    let folder = Folder::with_victim();
+    fs::create_dir(folder.join("root")).unwrap();
+    symlink(".", folder.join("way")).unwrap();
+    std::os::unix::fs::lchown(folder.join("way"), Some(CALLER), Some(CALLER)).unwrap();
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "called_by_sudo", "--nocapture"])
         .envs([("SUDO_UID", CALLER.to_string()), ("SUDO_GID", CALLER.to_string())])
-        .env("WEIR_TEST_FOLDER", &folder.0)
+        .env("WEIR_TEST_FOLDER", &folder)
         .output()
         .unwrap();
     assert!(done.status.success(), "{done:?}");
     for name in ["create", "append", "keep", "replace", "link"] {
-        let found = fs::metadata(folder.at(name)).unwrap();
+        let found = fs::metadata(folder.join(name)).unwrap();
         assert_eq!((found.uid(), found.gid()), (CALLER, CALLER), "{name}");
     }
-    assert_eq!(fs::read_dir(folder.at("root")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.join("root")).unwrap().count(), 0);
     folder.check_victim("sudo");
 }
 

@@ -6,14 +6,13 @@
 //! ```
 //! An input that has failed once is kept in `corpus/NAME` when the mistake is mended: it is run each time.
 
-mod dice;
 mod mutate;
 mod targets;
 
 use std::path::PathBuf;
 
-pub use dice::Dice;
 pub use targets::TARGETS;
+pub use weir_testkit::Dice;
 
 /// Makes an input of another one, with pieces of some.
 pub type Mutate = fn(&mut Dice, &[u8], &[Vec<u8>]) -> Vec<u8>;

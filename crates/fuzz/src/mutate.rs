@@ -1,6 +1,6 @@
 //! How another input is made of one, by what it is: bytes, words of a text, or frames one behind the other.
 
-use crate::dice::Dice;
+use weir_testkit::Dice;
 
 /// Inputs are not longer than this.
 const LONGEST: usize = 1 << 16;
@@ -54,7 +54,7 @@ pub(crate) fn bytes(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8
         match dice.roll(7) {
             0 if !out.is_empty() => {
                 let at = at.min(out.len() - 1);
-                out[at] ^= 1 << dice.roll(8);
+                out[at] ^= 1 << dice.roll(8_u32);
             }
             1 => drop(out.drain(at..end)),
             2 => {

@@ -298,12 +298,12 @@ mod tests {
     const CPUINFO: &str = "processor\t: 0\nmodel name\t: AMD EPYC 9654\ncpu MHz\t\t: 2599.996\n\
         flags\t\t: fpu tsc constant_tsc hypervisor lm\nbogomips\t: 5199.99\n\nprocessor\t: 1\nmodel name\t: other\n";
 
-    /// A machine made of files, removed when it goes out of scope.
-    struct Sample(PathBuf);
+    /// A machine made of files.
+    struct Sample(weir_testkit::Folder);
 
     impl Sample {
-        fn new(name: &str, files: &[(&str, &str)]) -> Self {
-            let root = std::env::temp_dir().join(format!("weir-machine-{name}-{}", std::process::id()));
+        fn new(files: &[(&str, &str)]) -> Self {
+            let root = weir_testkit::Folder::new();
             for (path, text) in files {
                 let path = root.join(path);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -313,43 +313,34 @@ mod tests {
         }
     }
 
-    impl Drop for Sample {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_guest_is_described() {
-        let sample = Sample::new(
-            "guest",
-            &[
-                ("proc/cpuinfo", CPUINFO),
-                ("proc/meminfo", "MemTotal:        8126424 kB\nMemFree: 1 kB\n"),
-                ("proc/sys/kernel/osrelease", "6.1.0-9-amd64\n"),
-                ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.27-1\n"),
-                ("proc/sys/kernel/sched_rr_timeslice_ms", "100\n"),
-                ("proc/sys/net/core/netdev_budget", "300\n"),
-                ("proc/cmdline", "root=/dev/vda1 quiet isolcpus=1 mitigations=off\n"),
-                ("proc/1/comm", "systemd\n"),
-                ("proc/77/comm", "irqbalance\n"),
-                ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
-                ("boot/config-6.1.0-9-amd64", "CONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
-                ("sys/devices/system/cpu/online", "0-1\n"),
-                ("sys/devices/system/cpu/isolated", "\n"),
-                ("sys/devices/system/cpu/smt/active", "0\n"),
-                ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
-                ("sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n"),
-                ("sys/devices/system/cpu/vulnerabilities/retbleed", "Mitigation: untrained return thunk\n"),
-                ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
-                ("sys/class/net/eth0/queues/rx-0/x", ""),
-                ("sys/class/net/eth0/queues/tx-0/x", ""),
-                ("sys/class/net/eth0/queues/tx-1/x", ""),
-                ("sys/class/net/eth0/speed", "10000\n"),
-                ("sys/class/net/eth0/device/x", ""),
-                ("sys/class/net/veth0/speed", "10000\n"),
-            ],
-        );
+        let sample = Sample::new(&[
+            ("proc/cpuinfo", CPUINFO),
+            ("proc/meminfo", "MemTotal:        8126424 kB\nMemFree: 1 kB\n"),
+            ("proc/sys/kernel/osrelease", "6.1.0-9-amd64\n"),
+            ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.27-1\n"),
+            ("proc/sys/kernel/sched_rr_timeslice_ms", "100\n"),
+            ("proc/sys/net/core/netdev_budget", "300\n"),
+            ("proc/cmdline", "root=/dev/vda1 quiet isolcpus=1 mitigations=off\n"),
+            ("proc/1/comm", "systemd\n"),
+            ("proc/77/comm", "irqbalance\n"),
+            ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+            ("boot/config-6.1.0-9-amd64", "CONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
+            ("sys/devices/system/cpu/online", "0-1\n"),
+            ("sys/devices/system/cpu/isolated", "\n"),
+            ("sys/devices/system/cpu/smt/active", "0\n"),
+            ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
+            ("sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n"),
+            ("sys/devices/system/cpu/vulnerabilities/retbleed", "Mitigation: untrained return thunk\n"),
+            ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+            ("sys/class/net/eth0/queues/rx-0/x", ""),
+            ("sys/class/net/eth0/queues/tx-0/x", ""),
+            ("sys/class/net/eth0/queues/tx-1/x", ""),
+            ("sys/class/net/eth0/speed", "10000\n"),
+            ("sys/class/net/eth0/device/x", ""),
+            ("sys/class/net/veth0/speed", "10000\n"),
+        ]);
         std::os::unix::fs::symlink(
             "/sys/bus/drivers/ixgbe",
             sample.0.join("sys/class/net/eth0/device/driver"),
@@ -386,7 +377,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_no_fact() {
-        let sample = Sample::new("bare", &[("proc/cpuinfo", "processor : 0\nBogoMIPS : 50.00\n")]);
+        let sample = Sample::new(&[("proc/cpuinfo", "processor : 0\nBogoMIPS : 50.00\n")]);
         let machine = gather_below(&sample.0);
         assert_eq!((machine.cpu.as_str(), machine.cpus, machine.memory_bytes), ("unknown", 1, 0));
         assert_eq!(machine.facts, [("btf".to_string(), "no".to_string())]);

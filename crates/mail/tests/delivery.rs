@@ -1,74 +1,41 @@
 //! Engine, receivers and name server as processes: each recipient has one outcome, whatever happens.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use serde::de::DeserializeOwned;
 use weir_mail::dns::{self, NameServer, Zone};
 use weir_mail::engine::{Manner, Order, Patience, PerDomain, Report, Retry, Route};
 use weir_mail::flood::{Flood, Taken};
 use weir_mail::log::Durability;
 use weir_mail::sink::{self, Faults, Received, Service};
 use weir_mail::{Ending, Job, StartTls, command};
+use weir_testkit::{Folder, Started};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_weir-mail");
 
-/// A process whose lines are read; it ends with the test.
-struct Running {
-    child: Child,
-    said: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Running {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Running { child, said }
-    }
-
-    /// Waits for a line that begins so; what follows.
-    fn await_line<T: DeserializeOwned>(&mut self, word: &str) -> T {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        match line.strip_prefix(word) {
-            Some(rest) => serde_json::from_str(rest).unwrap(),
-            None => panic!("{word} expected: {line:?} {}", self.error()),
-        }
-    }
-
-    fn error(&mut self) -> String {
-        let mut text = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        text
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A process of the crate, with input.
+fn start(mut command: Command) -> Started {
+    command.stdin(Stdio::piped());
+    Started::new(command)
 }
 
 /// A receiver and a name server for 50 domains.
 struct World {
-    sink: Running,
-    names: Running,
+    sink: Started,
+    names: Started,
     at: SocketAddr,
     names_at: SocketAddr,
 }
 
 impl World {
     fn new(service: Service, odd: f64) -> World {
-        let mut sink = Running::start(command::sink(Path::new(PROGRAM), &service));
-        let at = sink.await_line::<sink::Listening>(command::READY).at;
+        let mut sink = start(command::sink(Path::new(PROGRAM), &service));
+        let at = sink.json::<sink::Listening>(command::READY).at;
         let zone = Zone { domains: 50, first: Ipv4Addr::LOCALHOST, addresses: 1, odd };
         let server = NameServer { listen: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), zone };
-        let mut names = Running::start(command::names(Path::new(PROGRAM), &server));
-        let names_at = names.await_line::<dns::Listening>(command::READY).at;
+        let mut names = start(command::names(Path::new(PROGRAM), &server));
+        let names_at = names.json::<dns::Listening>(command::READY).at;
         World { sink, names, at, names_at }
     }
 
@@ -102,12 +69,12 @@ impl World {
         drop(self.sink.child.stdin.take());
         drop(self.names.child.stdin.take());
         assert!(self.names.child.wait().unwrap().success());
-        self.sink.await_line(command::DONE)
+        self.sink.json(command::DONE)
     }
 }
 
 fn deliver(order: &Order) -> Report {
-    Running::start(command::engine(Path::new(PROGRAM), order)).await_line(command::DONE)
+    start(command::engine(Path::new(PROGRAM), order)).json(command::DONE)
 }
 
 fn outcomes(report: &Report) -> [u64; 3] {
@@ -159,25 +126,17 @@ fn faults_of_receivers_and_domains_lead_to_the_outcomes_that_they_should() {
     }
 }
 
-/// A file that is removed.
-struct Log(PathBuf);
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 #[test]
 fn killed_again_and_again_it_records_one_outcome_for_each() {
     let faults = Faults { refuse: 0.1, defer: 0.2, ..Faults::default() };
     let world = World::new(Service { faults, delay_s: 0.001, ..Service::default() }, 0.2);
-    let log = Log(std::env::temp_dir().join(format!("weir-mail-kill-{}", std::process::id())));
-    let order = Order { log: Some((log.0.clone(), Durability::Process)), ..world.order() };
-    let lines = || std::fs::read_to_string(&log.0).unwrap_or_default().lines().count().saturating_sub(1);
+    let folder = Folder::new();
+    let log = folder.join("log");
+    let order = Order { log: Some((log.clone(), Durability::Process)), ..world.order() };
+    let lines = || std::fs::read_to_string(&log).unwrap_or_default().lines().count().saturating_sub(1);
     // Killed whenever there are some more lines: each time at another place of whatever it does.
     for more in [1, 150, 37, 220, 500] {
-        let (before, mut engine) = (lines(), Running::start(command::engine(Path::new(PROGRAM), &order)));
+        let (before, mut engine) = (lines(), start(command::engine(Path::new(PROGRAM), &order)));
         while lines() < before + more && engine.child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
@@ -187,7 +146,7 @@ fn killed_again_and_again_it_records_one_outcome_for_each() {
     let before = lines();
     let report = deliver(&order);
     assert_eq!((report.unfinished, report.before), (0, before as u64), "{report:?}");
-    let text = std::fs::read_to_string(&log.0).unwrap();
+    let text = std::fs::read_to_string(&log).unwrap();
     let ids: Vec<u64> =
         text.lines().skip(1).map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
     let unique: std::collections::BTreeSet<u64> = ids.iter().copied().collect();
@@ -201,13 +160,13 @@ fn killed_again_and_again_it_records_one_outcome_for_each() {
 fn what_cannot_work_is_said_before_anything_is_sent() {
     let world = World::new(Service::default(), 0.0);
     let many = Order { connections: 3_000_000, ..world.order() };
-    let log = Log(std::env::temp_dir().join(format!("weir-mail-twice-{}", std::process::id())));
-    let twice = Order { messages: 2, log: Some((log.0.clone(), Durability::Process)), ..world.order() };
+    let folder = Folder::new();
+    let log = folder.join("log");
+    let twice = Order { messages: 2, log: Some((log.clone(), Durability::Process)), ..world.order() };
     let nowhere = Order { log: Some(("/nowhere/log".into(), Durability::Process)), ..world.order() };
     for (order, text) in [(many, "ulimit -n 3000064"), (twice, "send one message"), (nowhere, "/nowhere/log")]
     {
-        let mut engine = Running::start(command::engine(Path::new(PROGRAM), &order));
-        let error = engine.error();
+        let error = start(command::engine(Path::new(PROGRAM), &order)).end().said;
         assert!(error.contains(text), "{error}");
     }
     assert_eq!(world.end().connections, 0);
@@ -217,7 +176,7 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
 fn a_flood_shows_what_receivers_take() {
     let world = World::new(Service::default(), 0.0);
     let flood = Flood { to: world.at, connections: 3, group: 20, seconds: 0.05 };
-    let taken: Taken = Running::start(command::flood(Path::new(PROGRAM), &flood)).await_line(command::DONE);
+    let taken: Taken = start(command::flood(Path::new(PROGRAM), &flood)).json(command::DONE);
     let received = world.end();
     assert!(taken.transactions >= 60, "{taken:?}");
     assert_eq!((received.transactions, received.connections), (taken.transactions, 3));

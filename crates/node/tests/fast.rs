@@ -3,7 +3,6 @@
 mod street;
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,21 +15,12 @@ use weir_plane::{FastTable, PortId, Time};
 use weir_port::fast::{Fast, Gate};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::rtnl::Rtnl;
+use weir_testkit::{PATIENCE, need_root};
 
 /// When a node in virtual time begins, by the clock of programs, where 0 is none.
 const START_NS: u64 = 1_000_000_000;
 /// The loopback of any network namespace.
 const LOOPBACK: u32 = 1;
-/// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn is_root() -> bool {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    if !is_root {
-        println!("skipped: needs root (CAP_BPF)");
-    }
-    is_root
-}
 
 /// The kernel's program, run frame by frame.
 struct Program(Arc<Fast>);
@@ -81,9 +71,7 @@ fn served(node: &VirtualNode) -> u64 {
 
 #[test]
 fn programs_change_nothing_but_the_way() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let mut all = 0;
     for (n, node) in NODES.iter().enumerate() {
         for seed in 1..=4 {
@@ -119,9 +107,7 @@ fn changed(mut bytes: Vec<u8>, roll: &mut impl FnMut(usize) -> usize) -> Vec<u8>
 /// Frames of flows that have entries, in any of which something may be wrong.
 #[test]
 fn hostile_frames_are_treated_as_the_plane_treats_them() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let text = "node lan(198.18.0.1/16) > filter(count u udp, policy accept) > nat(public 192.0.2.1) > \
                 route(198.19.0.0/16 via 198.51.100.2) > wan(198.51.100.1/24)";
     let mut nodes = nodes();
@@ -216,9 +202,7 @@ fn ports(frame: &[u8]) -> (u16, u16) {
 /// Frames pass programs of the kernel while rules change; when a rule drops some, not one of them passes any more.
 #[test]
 fn nothing_is_lost_or_mixed_up_while_a_node_changes() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let street = Street::new();
     let node = street.node.run(|| {
         let opened = Opened::new(&nat("")).expect("a node");

@@ -9,32 +9,22 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_plane::scenario::packet;
 use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 use weir_port::duplex::{FRONT, Pool, Port, Tap, wait};
 use weir_testbed::namespace::Namespace;
+use weir_testkit::{Dice, PATIENCE, need_root};
 
-/// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Frames of a round; less than a TAP device keeps.
 const FRAMES: u16 = 200;
 /// What every node passes on, and nothing that is tested is: the last frame of a round.
 const LAST: [u8; 2] = [0x88, 0xb5];
 
-/// Numbers, the same from the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.roll(of.len())]
-    }
+/// One of these words.
+fn one<'a>(dice: &mut Dice, of: &[&'a str]) -> &'a str {
+    dice.pick(of).expect("there are some")
 }
 
 const PORTS: [&str; 7] = ["1", "53", "80", "443", "1023", "1024", "65535"];
@@ -49,17 +39,17 @@ fn address(dice: &mut Dice, v4: bool) -> String {
 fn line(dice: &mut Dice) -> String {
     let v4 = dice.roll(5) < 3;
     let [src, dst] = [(); 2].map(|()| address(dice, v4));
-    let proto = dice.one(&["tcp", "tcp", "udp", "udp", "sctp", "icmp", "proto/47"]);
+    let proto = one(dice, &["tcp", "tcp", "udp", "udp", "sctp", "icmp", "proto/47"]);
     let has_ports = ["tcp", "udp", "sctp"].contains(&proto);
     let ends = match has_ports {
-        true => format!("[{src}]:{} > [{dst}]:{}", dice.one(&PORTS), dice.one(&PORTS)),
+        true => format!("[{src}]:{} > [{dst}]:{}", one(dice, &PORTS), one(dice, &PORTS)),
         false => format!("{src} > {dst}"),
     };
     let what = match proto {
-        "icmp" => format!("icmp {}", dice.one(&["echo", "reply", "13/1", "135/2"])),
+        "icmp" => format!("icmp {}", one(dice, &["echo", "reply", "13/1", "135/2"])),
         proto => proto.to_string(),
     };
-    let flags = if proto == "tcp" { dice.one(&["S", "SA", "A", "FA", "R", "FSRPAU"]) } else { "" };
+    let flags = if proto == "tcp" { one(dice, &["S", "SA", "A", "FA", "R", "FSRPAU"]) } else { "" };
     let more = match (dice.roll(6), proto) {
         (0, _) if v4 => "options 3",
         (1, "udp") => "len 24 whole 48 frag 0+",
@@ -74,9 +64,9 @@ type Words = (String, String);
 
 fn networks(dice: &mut Dice, v4: bool, (own, theirs): (&str, &str)) -> Words {
     let len = if v4 {
-        dice.one(&["8", "16", "24", "31", "32"])
+        one(dice, &["8", "16", "24", "31", "32"])
     } else {
-        dice.one(&["32", "48", "112", "127", "128"])
+        one(dice, &["32", "48", "112", "127", "128"])
     };
     let network: String = match (v4, len) {
         (true, "8") => "10.0.0.0".into(),
@@ -94,7 +84,7 @@ fn networks(dice: &mut Dice, v4: bool, (own, theirs): (&str, &str)) -> Words {
 }
 
 fn ports(dice: &mut Dice, theirs: &str) -> Words {
-    let (first, other) = (dice.one(&PORTS[..3]), dice.one(&PORTS[3..]));
+    let (first, other) = (one(dice, &PORTS[..3]), one(dice, &PORTS[3..]));
     let list = match dice.roll(3) {
         0 => first.to_string(),
         1 => format!("{first},{other}"),
@@ -259,7 +249,7 @@ fn compare() {
     let rounds = std::env::var("RULES_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(40);
     let (mut passed, mut all) = (0, 0);
     for seed in 1..=rounds {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let rules: Vec<Words> = (0..1 + dice.roll(20)).map(|_| rule(&mut dice)).collect();
         let lines: Vec<String> = (0..FRAMES).map(|_| line(&mut dice)).collect();
         let frames: Vec<Vec<u8>> = (1..).zip(&lines).map(|(number, line)| frame(number, line)).collect();
@@ -287,8 +277,6 @@ fn compare() {
 
 #[test]
 fn rules_decide_as_those_of_nftables() {
-    let Ok(namespace) = Namespace::new() else {
-        return eprintln!("skipped: rules needs root (network namespaces)");
-    };
-    namespace.run(compare);
+    need_root!();
+    Namespace::new().unwrap().run(compare);
 }

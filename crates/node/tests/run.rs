@@ -17,10 +17,9 @@ use weir_plane::{BlockChange, Kept, What};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
-
-/// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+use weir_testbed::rtnl::Rtnl;
+use weir_testkit::wires::{End, Wire, address, default_route, join, set_up};
+use weir_testkit::{PATIENCE, accept, need_root};
 
 fn config(text: &str) -> Config {
     Config::read("test", text, &|name| Err(format!("no file {name}")))
@@ -290,15 +289,6 @@ fn a_node_with_files_ends_with_them() {
     assert!(std::fs::read(&to).unwrap().len() > 200 * 64);
 }
 
-/// Leaves a test, aloud, where the kernel would refuse it.
-macro_rules! need_root {
-    () => {
-        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        }
-    };
-}
-
 #[test]
 fn frames_pass_a_node_between_wires_of_the_kernel() {
     need_root!();
@@ -352,11 +342,17 @@ fn a_node_ends_when_an_interface_of_its_own_has_gone() {
     }
 }
 
+/// Sets an interface up, with an address and a gateway.
+fn settle(end: End<'_>, own: &str, gateway: &str) {
+    set_up(end, true);
+    address(end, own);
+    default_route(end, gateway);
+}
+
 /// Sends what it hears back until the other side is done.
 fn echo(listener: &TcpListener) {
-    let (mut stream, from) = listener.accept().unwrap();
+    let (mut stream, from) = accept(listener);
     assert_eq!(from.ip().to_string(), "198.19.0.33", "it is translated");
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = vec![];
     stream.read_to_end(&mut bytes).unwrap();
     stream.write_all(&bytes).unwrap();
@@ -366,38 +362,18 @@ fn echo(listener: &TcpListener) {
 /// come from either side.
 #[test]
 fn a_machine_behind_a_tap_device_talks_through_a_nat_with_all_offloads() {
-    if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-        return eprintln!("skipped: needs root (network namespaces)");
-    }
+    need_root!();
     for io in ["packet", "xdp"] {
         let [right, node] = [(); 2].map(|()| Namespace::new().unwrap());
-        node.run(|| {
-            let ends = [("r0", 1, &right), ("n1", 2, &node)].map(|(name, n, at)| VethEnd {
-                name,
-                mac: [2, 0, 0, 0, 1, n],
-                namespace: at.fd(),
-            });
-            Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
-        });
-        let set_up = |host: &Namespace, name: &str, address: Option<(&str, &str)>| {
-            host.run(|| {
-                let mut rtnl = Rtnl::open().unwrap();
-                let index = rtnl.link(name).unwrap().ifindex;
-                rtnl.set_up(index, true).unwrap();
-                if let Some((own, gateway)) = address {
-                    rtnl.add_address(index, own.parse().unwrap(), 24).unwrap();
-                    rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway.parse().unwrap(), index).unwrap();
-                }
-            });
-        };
-        set_up(&right, "r0", Some(("198.19.0.2", "198.19.0.1")));
-        set_up(&node, "n1", None);
+        join([(&right, "r0"), (&node, "n1")], Wire { number: 1, queues: 1 });
+        settle((&right, "r0"), "198.19.0.2", "198.19.0.1");
+        set_up((&node, "n1"), true);
         let text = format!(
             "lan(198.18.0.1/24, on tap:t0, mac 02:00:00:00:09:01) > nat(public 198.19.0.33) > route \
              > wan(198.19.0.1/24, on n1) run(io {io}, host none)"
         );
         let running = node.run(|| Opened::new(&config(&text)).unwrap().start().unwrap());
-        set_up(&node, "t0", Some(("198.18.0.2", "198.18.0.1")));
+        settle((&node, "t0"), "198.18.0.2", "198.18.0.1");
         let listener = right.run(|| TcpListener::bind("198.19.0.2:7000").unwrap());
         let server = std::thread::spawn(move || echo(&listener));
         let sent: Vec<u8> = (0..2_000_000_u32).map(|n| (n / 7) as u8).collect();

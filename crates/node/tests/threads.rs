@@ -2,64 +2,34 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
 
 use weir_node::{Config, Node, Opened, Snapshot};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
+use weir_testkit::{PATIENCE, accept, be_patient, need_root};
 
-/// Longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Hosts of the left side: addresses of one machine, 198.18.0.2 and so on.
 const HOSTS: u8 = 12;
 const BYTES: usize = 300_000;
 
-/// Leaves a test, aloud, where the kernel would refuse it.
-macro_rules! need_root {
-    () => {
-        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
+/// Joins a host and the node.
+fn wire(host: End<'_>, node: End<'_>, number: u8) {
+    join([host, node], Wire { number, queues: 2 });
+    for end in [host, node] {
+        without_ipv6(end);
+        // Frames as they stand on a wire: whole, no longer than the MTU.
+        for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum, Offload::Gro] {
+            end.0.run(|| set_offload(end.1, offload, false)).unwrap();
         }
-    };
+    }
+    [host, node].into_iter().for_each(|end| set_up(end, true));
 }
 
-/// A host beside the node: interface `name`, wired to `end`.
-fn wire(host: &Namespace, node: &Namespace, (name, end, side): (&str, &str, u8)) {
-    node.run(|| {
-        let mac = |n| [2, 0, 0, 0, side, n];
-        let ends = [(name, mac(1), host.fd()), (end, mac(2), node.fd())]
-            .map(|(name, mac, namespace)| VethEnd { name, mac, namespace });
-        Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 2 }).unwrap();
-    });
-    for (name, ns) in [(name, host), (end, node)] {
-        ns.run(|| {
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-            // Frames as they stand on a wire: whole, no longer than the MTU.
-            for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
-                set_offload(name, offload, false).unwrap();
-            }
-            set_offload(name, Offload::Gro, false).unwrap();
-        });
-    }
-    for (name, ns) in [(name, host), (end, node)] {
-        ns.run(|| {
-            let mut rtnl = Rtnl::open().unwrap();
-            let index = rtnl.link(name).unwrap().ifindex;
-            rtnl.set_up(index, true).unwrap();
-        });
-    }
-}
-
-fn address(host: &Namespace, name: &str, addresses: &[String], gateway: &str) {
-    host.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let index = rtnl.link(name).unwrap().ifindex;
-        for address in addresses {
-            rtnl.add_address(index, address.parse().unwrap(), 24).unwrap();
-        }
-        rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway.parse().unwrap(), index).unwrap();
-    });
+/// Gives a host its addresses and a gateway.
+fn settle(end: End<'_>, addresses: &[impl AsRef<str>], gateway: &str) {
+    addresses.iter().for_each(|own| address(end, own.as_ref()));
+    default_route(end, gateway);
 }
 
 /// Starts a node with this text there.
@@ -71,9 +41,7 @@ fn start(namespace: &Namespace, text: &str) -> Node {
 
 /// Sends all that it hears back, of one connection.
 fn echo(listener: TcpListener) {
-    let (mut stream, from) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let (mut stream, from) = accept(&listener);
     assert!(from.ip().to_string().starts_with("192.0.2.1"), "it is translated: {from}");
     let mut buf = [0; 8192];
     loop {
@@ -120,11 +88,11 @@ fn ask(server: &UdpSocket, host: &UdpSocket, (round, n): (u8, u8)) -> Option<Soc
 fn talk(stages: &str, nats: usize) {
     for io in ["packet", "xdp"] {
         let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
-        wire(&left, &node, ("l0", "n0", 0));
-        wire(&right, &node, ("r0", "n1", 1));
+        wire((&left, "l0"), (&node, "n0"), 0);
+        wire((&right, "r0"), (&node, "n1"), 1);
         let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
-        address(&left, "l0", &hosts, "198.18.0.1");
-        address(&right, "r0", &["192.0.2.2".to_string()], "192.0.2.1");
+        settle((&left, "l0"), &hosts, "198.18.0.1");
+        settle((&right, "r0"), &["192.0.2.2"], "192.0.2.1");
         let text = format!(
             "lan(198.18.0.1/24, on n0) filter(accept outward, accept state established) \
              > {stages} > route > wan(192.0.2.1/24, on n1) \
@@ -137,8 +105,7 @@ fn talk(stages: &str, nats: usize) {
         let server = std::thread::spawn(move || echo(listener));
         left.run(|| {
             let mut stream = TcpStream::connect("192.0.2.2:7000").unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            stream.set_write_timeout(Some(PATIENCE)).unwrap();
+            be_patient(&stream);
             let sent: Vec<u8> = (0..BYTES).map(|n| (n / 7) as u8).collect();
             let mut writer = stream.try_clone().unwrap();
             let sender = std::thread::spawn({
@@ -190,11 +157,11 @@ fn talk(stages: &str, nats: usize) {
 fn frames_come_to_the_thread_that_they_belong_to_at_once() {
     need_root!();
     let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
-    wire(&left, &node, ("l0", "n0", 0));
-    wire(&right, &node, ("r0", "n1", 1));
+    wire((&left, "l0"), (&node, "n0"), 0);
+    wire((&right, "r0"), (&node, "n1"), 1);
     let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
-    address(&left, "l0", &hosts, "198.18.0.1");
-    address(&right, "r0", &["198.18.0.1".to_string()], "198.18.0.2");
+    settle((&left, "l0"), &hosts, "198.18.0.1");
+    settle((&right, "r0"), &["198.18.0.1"], "198.18.0.2");
     let text = "lan(on n0) filter(accept outward, accept state established) > wan(on n1) \
                 run(io packet, threads 2, host none)";
     // Who asks for an address is no matter of the filter.

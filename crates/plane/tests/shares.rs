@@ -9,20 +9,18 @@ use std::time::Duration;
 
 use weir_packet::neighbour::{Host, question};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
+use weir_testkit::Dice;
 
-/// Numbers, the same from the same seed.
-struct Dice {
-    state: u64,
-    /// With whom an exchange is under way, and its next step.
+/// Who floods: dice, and with whom an exchange is under way, with its next step.
+struct Attacker {
+    dice: Dice,
     other: Ipv4Addr,
     step: u32,
 }
 
-impl Dice {
+impl Attacker {
     fn roll(&mut self, sides: u32) -> u32 {
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.state >> 33) as u32) % sides
+        self.dice.roll(sides)
     }
 
     /// The next step of an exchange of so many, from 0, and with whom it is.
@@ -42,7 +40,7 @@ impl Dice {
 }
 
 /// What a flood sends next, and where it comes in: a packet, or `arp HOST > ADDRESS`.
-type Flood = fn(&mut Dice) -> (End, String);
+type Flood = fn(&mut Attacker) -> (End, String);
 
 /// Frames of a flood before each packet of the honest host, and the time that passes with them.
 const BETWEEN: u32 = 300;
@@ -54,7 +52,7 @@ const ROUNDS: u32 = 5;
 struct Street {
     node: VirtualNode,
     flood: Flood,
-    dice: Dice,
+    attacker: Attacker,
     at: Duration,
     what: String,
 }
@@ -70,7 +68,7 @@ impl Street {
         Street {
             node,
             flood,
-            dice: Dice { state: 7, other: Ipv4Addr::UNSPECIFIED, step: 0 },
+            attacker: Attacker { dice: Dice::new(7), other: Ipv4Addr::UNSPECIFIED, step: 0 },
             at: Duration::ZERO,
             what: format!("{what}, {threads} threads"),
         }
@@ -79,7 +77,7 @@ impl Street {
     /// What leaves by the other end because of a packet that comes in by one, behind the next fragment of the flood.
     fn send(&mut self, end: End, line: &str) -> Vec<String> {
         for n in 0..BETWEEN {
-            let (end, line) = (self.flood)(&mut self.dice);
+            let (end, line) = (self.flood)(&mut self.attacker);
             let at = self.at + STEP * n / BETWEEN;
             match line.strip_prefix("arp ").and_then(|ends| ends.split_once(" > ")) {
                 Some((from, target)) => self.node.send_frame(at, end, &arp(from, target)),

@@ -9,19 +9,10 @@ use std::time::Duration;
 
 use weir_packet::checksum::{fold, sum};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
+use weir_testkit::Dice;
 
 /// The filter that stays: without what it remembers nobody is answered.
 const STAYS: &str = "filter(accept outward, accept state established, accept state related)";
-
-/// Numbers, the same from the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as u32) % sides
-    }
-}
 
 /// Up to two filters that let all pass. Those that remember connections are never as they were before: one of them might
 /// change places with the one that stays.
@@ -131,7 +122,7 @@ fn talk(dice: &mut Dice, node: &mut VirtualNode, at: Duration, what: &str) -> Ta
 
 /// How many talk at the end.
 fn check(seed: u64, threads: u8, has_routes: bool) -> u32 {
-    let mut dice = Dice(seed * 1000 + u64::from(threads));
+    let mut dice = Dice::new(seed * 1000 + u64::from(threads));
     let mut node = VirtualNode::of_threads(threads);
     let mut talks: Vec<Talk> = Vec::new();
     let mut nat = None;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_packet::checksum::{fold, sum};
 use weir_plane::Config;
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet, read, suites};
+use weir_testkit::Dice;
 
 #[path = "hostile/frames.rs"]
 mod frames;
@@ -54,16 +55,6 @@ fn threads_do_as_the_scenarios_say() {
         }
         assert!(wrong.is_empty(), "{} scenarios failed:\n{}", wrong.len(), wrong.join("\n"));
         assert!(run > 100, "only {run} scenarios can be shared by {threads}");
-    }
-}
-
-/// Numbers, the same from the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as u32) % sides
     }
 }
 
@@ -139,7 +130,7 @@ fn both_directions_of_all_sessions_and_errors_about_them_meet() {
         for threads in [2, 3, 8] {
             let mut node = VirtualNode::of_threads(threads);
             node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
-            let mut dice = Dice(n as u64 * 100 + u64::from(threads));
+            let mut dice = Dice::new(n as u64 * 100 + u64::from(threads));
             for n in 0..300_u32 {
                 let host = format!("198.18.0.{}", 1 + dice.roll(20));
                 // Some of them stay as they are where addresses are excluded.
@@ -272,7 +263,7 @@ fn inside_and_outside(line: &str) -> (String, String) {
 fn ports_change_under_sessions_and_no_two_threads_give_out_the_same() {
     for threads in [2, 3, 5] {
         let mut node = VirtualNode::of_threads(threads);
-        let mut dice = Dice(threads.into());
+        let mut dice = Dice::new(threads.into());
         let mut lives: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for (n, ports) in OTHER_PORTS.iter().enumerate() {
             let text = format!("nat({ports}, blocks 64, hold 0s, udp-timeout 120s, exhausted silent)");
@@ -320,7 +311,7 @@ fn no_packet_breaks_threads() {
     for text in NODES.iter().chain(&more) {
         let mut node = VirtualNode::of_threads(THREADS);
         node.configure(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
-        let mut dice = frames::Dice(7);
+        let mut dice = Dice::new(7);
         for n in 0..6000 {
             let frame = frames::frame(&mut dice, [2; 12]);
             let end = if dice.roll(2) == 0 { End::Left } else { End::Right };

@@ -5,10 +5,7 @@ use weir_port::fast::{Entry, Fast, Key};
 
 #[test]
 fn each_frame_of_many_flows_is_passed_on() {
-    // SAFETY: no arguments, no failure.
-    if unsafe { libc::geteuid() } != 0 {
-        return println!("skipped: needs root (CAP_BPF)");
-    }
+    weir_testkit::need_root!();
     let costs = nat(10_000, 200_000, 5).expect("all frames are passed on");
     println!("{costs:?}");
     assert_eq!(costs.len(), 5);

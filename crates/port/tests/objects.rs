@@ -15,10 +15,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #[test]
 fn what_the_verifier_says_is_in_a_file_that_the_error_names() {
-    // SAFETY: no arguments, no failure.
-    if unsafe { libc::geteuid() } != 0 {
-        return println!("skipped: needs root (CAP_BPF)");
-    }
+    weir_testkit::need_root!();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wrong");
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("wrong.bpf.c"), WRONG).expect("room");

@@ -170,12 +170,10 @@ mod tests {
         whole.points.sort_by_key(|data| data.point.index);
         assert_eq!(merged.points, whole.points);
         assert_eq!(merged.run.plan_toml, "[buffers]\nqueue = \"fifo\"\n");
-        let folder = std::env::temp_dir().join(format!("weir-shards-{}", std::process::id()));
+        let folder = weir_testkit::Folder::new();
         let store = Store::open(&folder.join("records.db")).unwrap();
         let id = keep(&merged, &store).unwrap();
         let kept = store.run_data(id).unwrap();
-        drop(store);
-        std::fs::remove_dir_all(&folder).unwrap();
         let whole = RunData { run: Run { id, ..merged.run }, points: merged.points };
         let results = |data: &RunData| {
             data.points.iter().map(|p| (p.point.settings.clone(), p.point.result.clone())).collect::<Vec<_>>()

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::namespace::Namespace;
     use crate::rtnl::{Rtnl, VethConfig, VethEnd};
-    use crate::testing::need_root;
+    use weir_testkit::need_root;
 
     #[test]
     fn switches_stay_as_set_and_counters_have_names() {

@@ -8,9 +8,6 @@
 //! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
 //! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
 
-#[cfg(test)]
-mod testing;
-
 pub mod bed;
 pub mod conntrack;
 pub mod core_speed;

@@ -75,12 +75,12 @@ fn open_lock(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TempDir;
+    use weir_testkit::Folder;
 
     #[test]
     fn two_measurements_take_turns() {
-        let dir = TempDir::new();
-        let path = dir.path().join("lock");
+        let dir = Folder::new();
+        let path = dir.join("lock");
         let first = lock_file(&path, || false).unwrap();
         assert!(first.is_some() && lock_file(&path, || true).unwrap().is_none(), "held by the first");
         let (sender, receiver) = mpsc::channel();
@@ -100,13 +100,13 @@ mod tests {
     fn nobody_else_can_open_the_lock() {
         let folder = folder();
         assert!(!folder.starts_with("/tmp"), "{}", folder.display());
-        let dir = TempDir::new();
-        let path = dir.path().join("weir/lock");
+        let dir = Folder::new();
+        let path = dir.join("weir/lock");
         open_lock(&path).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
         fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        std::os::unix::fs::symlink(dir.join("elsewhere"), &path).unwrap();
         assert_eq!(open_lock(&path).unwrap_err().raw_os_error(), Some(libc::ELOOP));
     }
 }

@@ -226,7 +226,7 @@ fn mount_proc_if_read_only() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::need_root;
+    use weir_testkit::need_root;
 
     #[test]
     fn closures_run_inside_and_borrow_from_outside() {
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn names_that_are_no_file_names_are_refused() {
         need_root!();
-        let (ns, dir) = (Namespace::new().unwrap(), crate::testing::TempDir::new());
-        let mut journal = Journal::in_dir(dir.path());
+        let (ns, dir) = (Namespace::new().unwrap(), weir_testkit::Folder::new());
+        let mut journal = Journal::in_dir(&dir);
         for name in ["", "a/b", "..", "."] {
             assert!(matches!(ns.publish(name, &mut journal), Err(Error::Input(_))), "{name}");
         }
@@ -285,11 +285,11 @@ mod tests {
     #[test]
     fn a_published_name_is_undone_and_never_taken_from_others() {
         need_root!();
-        let (ns, dir) = (Namespace::new().unwrap(), crate::testing::TempDir::new());
+        let (ns, dir) = (Namespace::new().unwrap(), weir_testkit::Folder::new());
         // /run of a namespace of its own: the host's stays as it is.
         ns.run(|| {
             sys::mount(Path::new("none"), Path::new("/run"), "tmpfs", 0).unwrap();
-            let mut journal = Journal::in_dir(dir.path());
+            let mut journal = Journal::in_dir(&dir);
             ns.publish("weir-test", &mut journal).unwrap();
             assert!(matches!(ns.publish("weir-test", &mut journal), Err(Error::NameTaken(_))));
             assert!(published("weir-test").exists());

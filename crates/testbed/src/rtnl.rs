@@ -365,7 +365,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::namespace::Namespace;
-    use crate::testing::need_root;
+    use weir_testkit::need_root;
 
     const MAC: Mac = [2, 0, 0, 0, 0, 1];
 

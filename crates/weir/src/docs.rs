@@ -232,11 +232,10 @@ mod tests {
 
     #[test]
     fn man_pages_are_written() {
-        let folder = std::env::temp_dir().join(format!("weir-man-{}", std::process::id()));
+        let folder = weir_testkit::Folder::new();
         man_pages(&folder).unwrap();
         for name in ["weir.1", "weir-run.1", "weir-plan-check.1"] {
             assert!(folder.join(name).exists(), "{name}");
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

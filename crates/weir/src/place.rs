@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn what_is_no_report_stays() {
-        let path = std::env::temp_dir().join(format!("weir-place-{}.html", std::process::id()));
+        let folder = weir_testkit::Folder::new();
+        let path = folder.join("x.html");
         assert!(!check_replaceable(&path).unwrap(), "nothing is there");
         std::fs::write(&path, "my diary").unwrap();
         assert!(check_replaceable(&path).unwrap_err().to_string().contains("is no report of weir"));
         assert!(Place::File(path.clone()).check().is_err(), "before anything is measured");
         std::fs::write(&path, report::html(&[], rigs::sections())).unwrap();
         assert!(check_replaceable(&path).unwrap());
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -12,25 +12,21 @@ use serde_json::Value;
 
 mod attack;
 #[allow(dead_code, reason = "other tests use more of it")]
-mod listener;
-#[allow(dead_code, reason = "other tests use more of it")]
 mod pair;
-mod watchdog;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
-use attack::{Folder, capture, many_hosts, text};
-use listener::PATIENCE;
+use attack::{capture, limited, many_hosts, text};
 use pair::Pair;
-use watchdog::output;
-use weir::{Started, WEIR};
+use weir::WEIR;
+use weir_testkit::{Folder, PATIENCE, Started, output};
 
 const ANNOUNCE: &str = "announce route 198.19.0.9/32 next-hop 192.0.2.1 community [65535:666]\n";
 const WITHDRAW: &str = "withdraw route 198.19.0.9/32 next-hop 192.0.2.1\n";
 
 /// A pipe with a name.
 fn pipe(folder: &Folder, name: &str) -> PathBuf {
-    let path = folder.0.join(name);
+    let path = folder.join(name);
     assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
     path
 }
@@ -67,7 +63,7 @@ fn config(folder: &Folder, exabgp: &Path, end_s: u32) -> PathBuf {
 }
 
 fn state(folder: &Folder) -> PathBuf {
-    folder.0.join("deep/announced")
+    folder.join("deep/announced")
 }
 
 /// Waits until the file of what is announced holds what is expected.
@@ -86,13 +82,13 @@ fn await_state(folder: &Folder, expected: impl Fn(&str) -> bool) {
 /// A detector that reads what is written into a pipe, as a wire brings it.
 fn started(pair: &Pair, wire: &Path, config: &Path) -> Started {
     let line = format!("detect --read {} --config {} --json", text(wire), text(config));
-    Started::new(&pair.there, &line, "")
+    weir::start(&pair.there, &line, "")
 }
 
 #[test]
 fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
     let Some(pair) = Pair::new() else { return };
-    let folder = Folder::new("killed");
+    let folder = Folder::new();
     let exabgp = pipe(&folder, "exabgp.in");
     let mut daemon = ExaBgp::at(&exabgp);
     let (wire, config) = (pipe(&folder, "wire"), config(&folder, &exabgp, 3600));
@@ -120,7 +116,7 @@ fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
 #[test]
 fn a_withdrawal_is_repeated_until_exabgp_reads_again() {
     let Some(pair) = Pair::new() else { return };
-    let folder = Folder::new("gone");
+    let folder = Folder::new();
     let exabgp = pipe(&folder, "exabgp.in");
     let mut daemon = ExaBgp::at(&exabgp);
     let (wire, config) = (pipe(&folder, "wire"), config(&folder, &exabgp, 1));
@@ -131,7 +127,7 @@ fn a_withdrawal_is_repeated_until_exabgp_reads_again() {
     let (first, rest) = all.split_at(all.len() / 2);
     sender.write_all(first).unwrap();
     assert_eq!(daemon.line(), ANNOUNCE);
-    assert_eq!(watching.line()["announcement"]["sent"], true);
+    assert_eq!(watching.json::<Value>("")["announcement"]["sent"], true);
     drop(daemon);
     sender.write_all(rest).unwrap();
     watching.await_words("tried again: withdraw route 198.19.0.9/32");
@@ -145,9 +141,9 @@ fn a_withdrawal_is_repeated_until_exabgp_reads_again() {
 
 #[test]
 fn what_is_announced_is_withdrawn_at_the_end_by_a_program_that_fails_at_first() {
-    let folder = Folder::new("gobgp");
-    let said = folder.0.join("said");
-    let first = folder.0.join("first");
+    let folder = Folder::new();
+    let said = folder.join("said");
+    let first = folder.join("first");
     let script = format!(
         "#!/bin/sh\necho \"$@\" >> {0}\n[ \"$5\" = add ] || [ -e {1} ] || {{ touch {1}; exit 1; }}\n",
         text(&said),
@@ -165,7 +161,7 @@ fn what_is_announced_is_withdrawn_at_the_end_by_a_program_that_fails_at_first() 
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let mut command = Command::new(WEIR);
     command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
-    let path = format!("{}:{}", text(&folder.0), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", text(&folder), std::env::var("PATH").unwrap());
     let ended = output(command.env("PATH", path)).unwrap();
     let notes = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && notes.contains("tried again: gobgp global rib"), "{notes}");
@@ -177,14 +173,14 @@ fn what_is_announced_is_withdrawn_at_the_end_by_a_program_that_fails_at_first() 
 
 #[test]
 fn why_an_attack_is_not_announced_stands_in_its_event() {
-    let folder = Folder::new("never");
+    let folder = Folder::new();
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     for (option, reason) in [
         ("never = [\"198.19.0.0/24\"]", "198.19.0.0/24 is never announced: announce.never"),
         ("send = false", "send = false"),
     ] {
         let announce = format!("[announce]\ndaemon = \"gobgp\"\nnext_hop = \"192.0.2.1\"\n{option}\n");
-        let config = folder.config(20_000, &announce);
+        let config = limited(&folder, 20_000, &announce);
         let mut command = Command::new(WEIR);
         command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
         let lines = output(&mut command).unwrap().stdout;
@@ -201,11 +197,11 @@ fn why_an_attack_is_not_announced_stands_in_its_event() {
 
 #[test]
 fn a_script_that_does_not_end_is_killed() {
-    let folder = Folder::new("script");
+    let folder = Folder::new();
     let script = folder.file("script", "#!/bin/sh\nsleep 3600 & wait\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let config =
-        folder.config(20_000, &format!("[actions]\nscript = \"{}\"\nscript_s = 0.1\n", text(&script)));
+        limited(&folder, 20_000, &format!("[actions]\nscript = \"{}\"\nscript_s = 0.1\n", text(&script)));
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let mut command = Command::new(WEIR);
     let ended = output(command.args(["detect", "--read", text(&file), "--config", text(&config)])).unwrap();
@@ -216,9 +212,9 @@ fn a_script_that_does_not_end_is_killed() {
 
 #[test]
 fn hosts_that_are_not_watched_are_reported_when_that_begins() {
-    let folder = Folder::new("gap");
+    let folder = Folder::new();
     let file = folder.file("many.pcapng", many_hosts(5000));
-    let config = folder.config(100, "");
+    let config = limited(&folder, 100, "");
     let mut command = Command::new(WEIR);
     command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
     let ended = output(&mut command).unwrap();

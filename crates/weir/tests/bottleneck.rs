@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,14 +18,13 @@ mod full_disk;
 mod kills;
 mod link;
 #[allow(dead_code, reason = "other tests use more of it")]
-mod watchdog;
-#[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
 use full_disk::{refuses_output, shell_with_disk};
 use kills::{Kills, kill_after};
-use link::{Street, need_root};
-use weir::{Started, WEIR};
+use link::Street;
+use weir::WEIR;
+use weir_testkit::{PATIENCE, Started, Watch, accept, has, need_root, output};
 
 /// Sends bytes from left to right over TCP, and has them all arrive.
 fn transfer(street: &Street, bytes: usize) {
@@ -35,7 +34,7 @@ fn transfer(street: &Street, bytes: usize) {
     let expected = content.clone();
     let receiver = std::thread::spawn(move || {
         let mut got = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+        accept(&listener).0.read_to_end(&mut got).unwrap();
         assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
     });
     let mut stream = street.left.run(|| TcpStream::connect(address).unwrap());
@@ -154,19 +153,9 @@ fn lines_change_it_while_it_runs() {
     let mut command = Command::new(WEIR);
     let line = "bottleneck m0 m1 --rate 1gbit --delay 0 --path 198.18.0.2/32=5ms --json --interval 0.1";
     command.args(line.split(' ')).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child: Child = street.middle.run(|| command.spawn()).unwrap();
-    let _watch = watchdog::Watch::new(&child);
-    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
-    let mut until = |words: &str| {
-        let mut line = String::new();
-        while !line.contains(words) {
-            line.clear();
-            assert_ne!(std::io::BufRead::read_line(&mut said, &mut line).unwrap(), 0, "no `{words}`");
-        }
-        line
-    };
-    until("bottleneck between");
-    let mut input = child.stdin.take().unwrap();
+    let mut link = Started::of(street.middle.run(|| command.spawn().unwrap()));
+    link.await_words("bottleneck between");
+    let mut input = link.child.stdin.take().unwrap();
     for (line, answer) in [
         ("rate 20mbit", "changed: rate 20mbit"),
         ("aqm codell", "not changed: `codell` is no queue: did you mean `codel`"),
@@ -175,35 +164,20 @@ fn lines_change_it_while_it_runs() {
         ("speed 1", "not changed: `speed` is no setting"),
     ] {
         writeln!(input, "{line}").unwrap();
-        until(answer);
+        link.await_words(answer);
     }
     transfer(&street, 1_000_000);
-    // SAFETY: a child that has not been waited for.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    let output = child.wait_with_output().unwrap();
-    let lines: Vec<Value> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let result = lines.last().unwrap();
-    assert!(result["directions"][0]["rate_bits_per_s"] == 20_000_000 && lines.len() > 2, "{result}");
+    let _intervals: [Value; 2] = [(); 2].map(|()| link.json(""));
+    let result = link.interrupt().result;
+    assert_eq!(result["directions"][0]["rate_bits_per_s"], 20_000_000, "{result}");
     assert_eq!(result["directions"][0]["unexplained"], 0);
 }
 
 #[test]
 fn the_example_of_the_help_works_as_it_is_printed() {
     need_root!();
-    for program in ["curl", "python3", "ip", "unshare"] {
-        if Command::new(program)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_err()
-        {
-            return eprintln!("skipped: {} needs {program}", module_path!());
-        }
+    if !["curl", "python3", "ip", "unshare"].into_iter().all(has) {
+        return;
     }
     let help = Command::new(WEIR).args(["bottleneck", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
@@ -216,7 +190,7 @@ fn the_example_of_the_help_works_as_it_is_printed() {
     let script = format!("mount -t tmpfs none /run && mkdir /run/netns && cd / \n{example}\nip netns list");
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "sh", "-c", &script]).env("PATH", path).process_group(0);
-    let output = watchdog::output(&mut command).unwrap();
+    let output = output(&mut command).unwrap();
     let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let speed = out.lines().find_map(|line| line.strip_suffix(" bytes/s")?.parse::<f64>().ok());
     assert!(speed.is_some_and(|speed| speed > 1000.0), "{out}\n{said}");
@@ -270,7 +244,7 @@ fn a_mistyped_option_is_a_wrong_command_line() {
     ] {
         let mut command = Command::new(WEIR);
         command.args(["bottleneck", "m0", "m1"]).args(options.split(' '));
-        let output = watchdog::output(&mut command).unwrap();
+        let output = output(&mut command).unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(message), "{options}: {said}");
     }
@@ -288,7 +262,7 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     need_root!();
     let street = Street::new();
     let link = street.start("--rate 50mbit --delay 5ms --buffer 1bdp --aqm fq-codel --json");
-    let server = Started::new(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
+    let server = weir::start(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
     for process in [&link, &server] {
         confined::check(&confined::statuses(process.pid()), 0, None);
     }
@@ -307,17 +281,13 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     // What the link carried is more than what arrived, and no more than its rate allows.
     let sum = result["sum_bits_per_s"].as_f64().unwrap();
     assert!(sum > 0.0 && sum < 50e6, "{sum}");
-    let child = street.left.run(|| {
-        let line = "flows --to 198.18.0.2 --flows 20 --duration 600 --interval 0.1 --json";
-        Command::new(WEIR).args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
-    });
-    let mut child = child;
-    let mut intervals = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut intervals, &mut String::new()).unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let line = "flows --to 198.18.0.2 --flows 20 --duration 600 --interval 0.1 --json";
+    let mut client = weir::start(&street.left, line, "");
+    client.line();
+    client.signal(libc::SIGKILL);
+    client.end();
     assert_eq!(connections(&street.left), 0, "it left connections");
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let patience = std::time::Instant::now() + PATIENCE;
     while connections(&street.right) > 0 && std::time::Instant::now() < patience {
         std::thread::yield_now();
     }
@@ -349,7 +319,7 @@ fn congestion_controls_that_the_kernel_lacks_are_loaded_while_flows_use_them() {
     let street = Street::new();
     let link = street.start("--rate 20mbit --delay 5ms --buffer 20bdp --aqm codel --json");
     let serve = "flows --serve --bind 198.18.0.2:5301 --cc dctcp";
-    let server = Started::new(&street.right, serve, "serving at");
+    let server = weir::start(&street.right, serve, "serving at");
     confined::check(&confined::statuses(server.pid()), 0, None);
     let line = "flows --to 198.18.0.2 --group flows=2,cc=bbr2 --group flows=2,cc=bbr3 --group flows=2,cc=dctcp \
                 --duration 3 --interval 0.1 --grace 60 --json";
@@ -393,7 +363,7 @@ fn dctcp_gives_way_to_marks_without_losses() {
     let street = Street::new();
     let link = street.start("--rate 20mbit --delay 5ms --buffer 100bdp --aqm codel --json");
     let serve = "flows --serve --bind 198.18.0.2:5301 --cc dctcp";
-    let server = Started::new(&street.right, serve, "serving at");
+    let server = weir::start(&street.right, serve, "serving at");
     let line = "flows --to 198.18.0.2 --cc dctcp --duration 3 --interval 0.1 --grace 60 --json";
     let output = weir::run(&street.left, line);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -423,12 +393,12 @@ fn a_killed_client_leaves_no_congestion_control() {
     }
     let street = Street::new();
     let link = street.start("--rate 100mbit --delay 1ms --json");
-    let server = Started::new(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
+    let server = weir::start(&street.right, "flows --serve --bind 198.18.0.2:5301", "serving at");
     let mut command = Command::new(WEIR);
     command.args("flows --to 198.18.0.2 --cc bbr3 --duration 600 --interval 0.1 --json".split(' '));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = street.left.run(|| command.spawn()).unwrap();
-    let _watch = watchdog::Watch::new(&client);
+    let _watch = Watch::new(&client);
     let mut said = String::new();
     let mut words = std::io::BufReader::new(client.stderr.take().unwrap());
     std::io::BufRead::read_line(&mut words, &mut said).unwrap();
@@ -480,7 +450,7 @@ fn a_log_without_room_costs_only_the_log() {
     std::fs::create_dir_all(&folder).unwrap();
     shell.current_dir(&folder);
     let line = "bottleneck m0 m1 --rate 20mbit --delay 1ms --json";
-    let link = Started::by(shell, &street.middle, line, "bottleneck between");
+    let link = weir::start_by(shell, &street.middle, line, "bottleneck between");
     transfer(&street, 1_000_000);
     let ended = link.interrupt();
     std::fs::remove_dir_all(&folder).unwrap();

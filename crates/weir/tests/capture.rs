@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,83 +20,57 @@ use weir_testbed::rtnl::Rtnl;
 mod confined;
 mod pair;
 mod terminal;
-mod watchdog;
 mod weir;
 
-use pair::{Pair, set_up};
+use pair::Pair;
 use terminal::InTerminal;
-use watchdog::output;
-use weir::{Ended, Started, WEIR, refused};
+use weir::{WEIR, refused};
+use weir_testkit::wires::{keep_quiet, set_up};
+use weir_testkit::{Ended, Folder, Started, output};
 
 /// A pair on which nobody but the test speaks.
 fn quiet_pair() -> Option<Pair> {
     let pair = Pair::new()?;
-    for (namespace, name) in [(&pair.here, "a"), (&pair.there, "b")] {
-        set_up(namespace, name, false);
-        namespace.run(|| {
-            // Router solicitations come without neighbour discovery, too. A kernel without IPv6 sends none.
-            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-            let mut rtnl = Rtnl::open().unwrap();
-            let ifindex = rtnl.link(name).unwrap().ifindex;
-            rtnl.keep_quiet(ifindex).unwrap();
-        });
+    for end in [pair.a(), pair.b()] {
+        set_up(end, false);
+        // Router solicitations come without neighbour discovery, too.
+        keep_quiet(end);
     }
-    set_up(&pair.here, "a", true);
-    set_up(&pair.there, "b", true);
+    set_up(pair.a(), true);
+    set_up(pair.b(), true);
     Some(pair)
 }
 
-/// A directory that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// For root alone.
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-capture-{}-{name}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
-        Folder(path)
-    }
-
-    /// Its files in order of their names.
-    fn files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<_> = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        files
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What a failed test leaves does not matter.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// The files of a folder in order of their names.
+fn files_in(folder: &Folder) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
 }
 
 /// A `weir capture` to which frames arrive already.
 fn capturing(namespace: &Namespace, line: &str) -> Started {
-    Started::new(namespace, line, "all is open")
+    weir::start(namespace, line, "all is open")
 }
 
-impl Ended {
-    /// All that was offered was captured, and all that was captured is in the file.
-    fn check(&self, frames: usize) {
-        let accounting = &self.result;
-        assert_eq!(self.code, Some(0), "{} {accounting}", self.said);
-        let ledger = &accounting["ledgers"][0];
-        for name in ["offered_least", "offered_most", "captured"] {
-            assert_eq!(ledger[name], frames, "{name}: {accounting}");
-        }
-        assert_eq!(
-            (&ledger["unexplained"], ledger["drops"].as_object().unwrap().len()),
-            (&0.into(), 0),
-            "{accounting}"
-        );
-        assert_eq!(
-            (&accounting["file"]["frames"], &accounting["file"]["unwritten"]),
-            (&frames.into(), &0.into()),
-            "{accounting}"
-        );
+/// All that was offered was captured, and all that was captured is in the file.
+fn check(ended: &Ended, frames: usize) {
+    let accounting = &ended.result;
+    assert_eq!(ended.code, Some(0), "{} {accounting}", ended.said);
+    let ledger = &accounting["ledgers"][0];
+    for name in ["offered_least", "offered_most", "captured"] {
+        assert_eq!(ledger[name], frames, "{name}: {accounting}");
     }
+    assert_eq!(
+        (&ledger["unexplained"], ledger["drops"].as_object().unwrap().len()),
+        (&0.into(), 0),
+        "{accounting}"
+    );
+    assert_eq!(
+        (&accounting["file"]["frames"], &accounting["file"]["unwritten"]),
+        (&frames.into(), &0.into()),
+        "{accounting}"
+    );
 }
 
 /// Frames of all kinds: IPv4 and not, tagged and not, 60 to 1514 bytes.
@@ -166,9 +140,9 @@ fn in_order(mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 fn every_method_accounts_for_every_frame() {
     // Where there can be none, it says so.
     let Some(_) = Pair::new() else { return };
-    let folder = Folder::new("accounts");
+    let folder = Folder::new();
     let mut command = Command::new(WEIR);
-    command.args(["check", "--capture", "--frames", "50k", "--folder"]).arg(&folder.0);
+    command.args(["check", "--capture", "--frames", "50k", "--folder"]).arg(&folder);
     let output = output(&mut command).unwrap();
     let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}{said}");
@@ -192,16 +166,16 @@ fn every_method_accounts_for_every_frame() {
 #[test]
 fn what_is_sent_is_in_the_file_bit_for_bit() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("bits");
+    let folder = Folder::new();
     let sent = frames(300);
     let methods = Method::all().filter(|&method| method != Method::Count).map(|method| method.to_string());
     for method in &methods.chain(["auto".into()]).collect::<Vec<_>>() {
         let ending = if method == "auto" { "pcapng.zst" } else { "pcapng" };
-        let path = folder.0.join(format!("{method}.{ending}"));
+        let path = folder.join(format!("{method}.{ending}"));
         let line = format!("capture -i b --method {method} --threads 2 --json -w {}", path.display());
         let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
-        capture.interrupt().check(sent.len());
+        check(&capture.interrupt(), sent.len());
         assert_eq!(in_order(packets(&path)), sent, "{method}");
         counted_by_others(&path, sent.len());
     }
@@ -233,15 +207,15 @@ fn counted_by_others(path: &Path, frames: usize) {
 #[test]
 fn files_follow_each_other_without_a_gap_and_without_privileges() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("rotation");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let line = format!("capture -i b --threads 1 --json -w {} --rotate 1MB", path.display());
     let capture = capturing(&pair.there, &line);
     let sent = frames(5000);
     send(&pair, &sent);
     confined::check(&confined::statuses(capture.pid()), 0, Some("queue"));
-    capture.interrupt().check(sent.len());
-    let files = folder.files();
+    check(&capture.interrupt(), sent.len());
+    let files = files_in(&folder);
     assert!(files.len() >= 3 && files[0].ends_with("x-00001.pcapng"), "{files:?}");
     for file in &files {
         assert!(fs::metadata(file).unwrap().len() <= 1_000_000, "{files:?}");
@@ -250,8 +224,8 @@ fn files_follow_each_other_without_a_gap_and_without_privileges() {
 
     let capture = capturing(&pair.there, &format!("{line} --keep 2"));
     send(&pair, &sent);
-    capture.interrupt().check(sent.len());
-    let left = folder.files();
+    check(&capture.interrupt(), sent.len());
+    let left = files_in(&folder);
     assert_eq!(left[..files.len()], files, "those of the first run stay");
     assert_eq!(files.iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), sent);
     let kept: Vec<_> = left[files.len()..].iter().flat_map(|file| packets(file)).collect();
@@ -265,9 +239,9 @@ const CALLER: u32 = 12346;
 #[test]
 fn no_file_of_somebody_else_is_written_to() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("planted");
-    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
-    let (victim, link) = (folder.0.join("victim"), folder.0.join("x.pcapng"));
+    let folder = Folder::new();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let (victim, link) = (folder.join("victim"), folder.join("x.pcapng"));
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, &link).unwrap();
     let there = &pair.there;
@@ -275,25 +249,25 @@ fn no_file_of_somebody_else_is_written_to() {
     fs::remove_file(&link).unwrap();
     fs::hard_link(&victim, &link).unwrap();
     refused(there, &format!("capture -i b -w {}", link.display()), "is there already: delete it");
-    symlink(&victim, folder.0.join("x-00001.pcapng")).unwrap();
+    symlink(&victim, folder.join("x-00001.pcapng")).unwrap();
     // Under sudo: the next number is free.
     let mut command = Command::new(WEIR);
     command.env("SUDO_UID", CALLER.to_string()).env("SUDO_GID", CALLER.to_string());
     let line = format!("capture -i b --json -w {} --rotate 1MB", link.display());
-    let capture = Started::by(command, there, &line, "all is open");
+    let capture = weir::start_by(command, there, &line, "all is open");
     let sent = frames(10);
     send(&pair, &sent);
-    capture.interrupt().check(sent.len());
-    let file = folder.0.join("x-00002.pcapng");
+    check(&capture.interrupt(), sent.len());
+    let file = folder.join("x-00002.pcapng");
     let found = fs::metadata(&file).unwrap();
     assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (CALLER, CALLER, 0o600));
     assert_eq!(in_order(packets(&file)), sent);
     let found = fs::metadata(&victim).unwrap();
     assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), found.uid()), ("precious", 0));
     // Where the user may not write, root does not in their place.
-    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(WEIR);
-    command.args(["capture", "-i", "b", "-w"]).arg(folder.0.join("y.pcapng"));
+    command.args(["capture", "-i", "b", "-w"]).arg(folder.join("y.pcapng"));
     command.env("SUDO_UID", CALLER.to_string()).env("SUDO_GID", CALLER.to_string());
     let denied = there.run(|| output(&mut command)).unwrap();
     let said = String::from_utf8_lossy(&denied.stderr);
@@ -315,8 +289,8 @@ fn becomes(mut is_so: impl FnMut() -> bool) -> bool {
 #[test]
 fn a_pipe_is_waited_for_and_nobody_outlives_the_capture() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("pipe");
-    let pipe = folder.0.join("pipe");
+    let folder = Folder::new();
+    let pipe = folder.join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     let line = format!("capture -i b --json -w {}", pipe.display());
@@ -342,15 +316,15 @@ fn a_pipe_is_waited_for_and_nobody_outlives_the_capture() {
     let read = std::thread::spawn(move || packets_of(reader));
     let sent = frames(100);
     send(&pair, &sent);
-    capture.interrupt().check(sent.len());
+    check(&capture.interrupt(), sent.len());
     assert_eq!(in_order(read.join().unwrap()), sent);
 }
 
 #[test]
 fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("interrupted");
-    let pipe = folder.0.join("pipe");
+    let folder = Folder::new();
+    let pipe = folder.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let line = format!("capture -i b --json -w {}", pipe.display());
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -366,8 +340,8 @@ fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
 #[test]
 fn a_terminal_that_closes_leaves_a_whole_file() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("closed");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let mut command = Command::new(WEIR);
     command.args(["capture", "-i", "b", "-w"]).arg(&path);
     let mut capture = pair.there.run(|| InTerminal::start(command));
@@ -391,8 +365,8 @@ fn a_terminal_that_closes_leaves_a_whole_file() {
 #[test]
 fn a_trigger_writes_what_came_before_it() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("trigger");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let line = format!("capture -i b --json -w {} --ring-before 60s --trigger signal", path.display());
     let mut capture = capturing(&pair.there, &line);
     let sent = frames(200);
@@ -401,7 +375,7 @@ fn a_trigger_writes_what_came_before_it() {
     capture.await_words("triggered: writing");
     send(&pair, &sent[100..]);
     let ended = capture.interrupt();
-    ended.check(200);
+    check(&ended, 200);
     assert!(ended.result["file"]["reaches_back_s"].is_number(), "{}", ended.result);
     assert_eq!(in_order(packets(&path)), sent);
 
@@ -417,15 +391,15 @@ fn a_trigger_writes_what_came_before_it() {
 fn a_rate_sets_the_writing_off() {
     let Some(pair) = quiet_pair() else { return };
     for trigger in ["pps>1k", "bps>1M"] {
-        let folder = Folder::new("rate");
-        let path = folder.0.join("x.pcapng");
+        let folder = Folder::new();
+        let path = folder.join("x.pcapng");
         let line = format!("capture -i b --json -w {} --ring-before 60s --trigger {trigger}", path.display());
         let mut capture = capturing(&pair.there, &line);
         // More in a moment than a second may have, however that falls into the seconds of the trigger.
         let sent = frames(4000);
         send(&pair, &sent);
         capture.await_words("triggered: writing");
-        capture.interrupt().check(sent.len());
+        check(&capture.interrupt(), sent.len());
         assert_eq!(in_order(packets(&path)), sent, "{trigger}");
     }
 }
@@ -433,32 +407,32 @@ fn a_rate_sets_the_writing_off() {
 #[test]
 fn files_follow_each_other_by_time() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("seconds");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let line = format!("capture -i b --threads 1 --json -w {} --rotate 1s", path.display());
     let capture = capturing(&pair.there, &line);
     let all = frames(100_000);
     let mut sent = 0;
     let deadline = Instant::now() + Duration::from_secs(120);
-    while folder.files().len() < 3 {
+    while files_in(&folder).len() < 3 {
         assert!(
             Instant::now() < deadline && sent < all.len(),
             "a new file each second: {:?}",
-            folder.files()
+            files_in(&folder)
         );
         send(&pair, &all[sent..sent + 1]);
         sent += 1;
         std::thread::sleep(Duration::from_millis(1));
     }
-    capture.interrupt().check(sent);
-    assert_eq!(folder.files().iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), all[..sent]);
+    check(&capture.interrupt(), sent);
+    assert_eq!(files_in(&folder).iter().flat_map(|file| packets(file)).collect::<Vec<_>>(), all[..sent]);
 }
 
 #[test]
 fn a_capture_ends_when_it_has_written_enough() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("size");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let line = format!("capture -i b --threads 1 --json -w {} --size 1MB", path.display());
     let capture = capturing(&pair.there, &line);
     let sent = frames(5000);
@@ -483,8 +457,8 @@ fn a_capture_ends_when_it_has_written_enough() {
 #[test]
 fn limits_end_a_capture_and_filters_hold() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("limits");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let sent = frames(200);
     for method in ["recv", "ring-fanout"] {
         let line = format!("capture -i b --method {method} --json --count 70 -w {}", path.display());
@@ -514,7 +488,7 @@ fn limits_end_a_capture_and_filters_hold() {
 
 /// Mounts a file system of this size on a folder, in the namespace's own view.
 fn mount(namespace: &Namespace, folder: &Folder, options: &str, read_only: bool) {
-    let (path, options) = (CString::new(folder.0.to_str().unwrap()).unwrap(), CString::new(options).unwrap());
+    let (path, options) = (CString::new(folder.to_str().unwrap()).unwrap(), CString::new(options).unwrap());
     let flags = if read_only { libc::MS_RDONLY } else { 0 };
     let result = namespace.run(|| {
         // SAFETY: four texts that outlive the call.
@@ -528,9 +502,9 @@ fn mount(namespace: &Namespace, folder: &Folder, options: &str, read_only: bool)
 #[test]
 fn a_full_disk_ends_the_capture_and_what_was_written_is_whole() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("full");
+    let folder = Folder::new();
     mount(&pair.there, &folder, "size=2m", false);
-    let path = folder.0.join("x.pcapng");
+    let path = folder.join("x.pcapng");
     let capture = capturing(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
     let sent = frames(6000);
     send(&pair, &sent);
@@ -566,11 +540,11 @@ fn an_interface_that_is_renamed_keeps_its_accounting() {
     let capture = capturing(&pair.there, "capture -i b --json");
     let sent = frames(100);
     send(&pair, &sent);
-    set_up(&pair.there, "b", false);
+    set_up(pair.b(), false);
     if !ip(&pair.there, "link set dev b name c") {
         return;
     }
-    set_up(&pair.there, "c", true);
+    set_up((&pair.there, "c"), true);
     send(&pair, &sent);
     let ended = capture.interrupt();
     let ledger = &ended.result["ledgers"][0];
@@ -598,8 +572,8 @@ fn a_tunnel_without_ethernet_is_only_counted() {
 #[test]
 fn an_interface_that_disappears_leaves_a_whole_file() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("gone");
-    let path = folder.0.join("x.pcapng");
+    let folder = Folder::new();
+    let path = folder.join("x.pcapng");
     let capture = capturing(&pair.there, &format!("capture -i b --json -w {}", path.display()));
     let sent = frames(100);
     send(&pair, &sent);
@@ -620,14 +594,14 @@ fn an_interface_that_disappears_leaves_a_whole_file() {
 #[test]
 fn what_cannot_work_is_refused_with_a_remedy() {
     let Some(pair) = quiet_pair() else { return };
-    let folder = Folder::new("refused");
+    let folder = Folder::new();
     mount(&pair.there, &folder, "size=1m", true);
     let there = &pair.there;
     refused(there, "capture -i c --duration 1", "did you mean `b`?");
     refused(there, "pps c --duration 1", "did you mean `b`?");
     refused(there, "capture -i b --filter xand", "at `xand`, character 1: syntax error");
     refused(there, "pps b --filter xand", "the filter `xand` is wrong");
-    refused(there, &format!("capture -i b -w {}/x", folder.0.display()), "Read-only file system");
+    refused(there, &format!("capture -i b -w {}/x", folder.display()), "Read-only file system");
     refused(there, "capture -i b -w /nowhere/x.pcapng", "cannot write /nowhere/x.pcapng: No such file");
     // A plain user has no capabilities. The program must be where that user may run it.
     let copy = std::env::temp_dir().join(format!("weir-capture-{}-program", std::process::id()));
@@ -639,7 +613,7 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     let said = String::from_utf8_lossy(&output.unwrap().stderr).to_string();
     assert!(said.contains("no permission to capture: run weir as root"), "{said}");
     // What is down is said, and captured from: it may come up.
-    set_up(there, "b", false);
+    set_up(pair.b(), false);
     let mut capture = capturing(there, "capture -i b");
     capture.await_words("ip link set b up");
 }
@@ -662,7 +636,7 @@ fn pps_counts_and_the_view_says_who_sends() {
         view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum()
     };
     let mut said_who = false;
-    let view = std::iter::repeat_with(|| capture.line())
+    let view = std::iter::repeat_with(|| capture.json::<Value>(""))
         .find(|view| {
             said_who |= view["talkers"].as_array().is_some_and(|talkers| !talkers.is_empty());
             view["queues"][0]["frames"] == 400 && sizes(view) == 400 && said_who

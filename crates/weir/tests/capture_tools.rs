@@ -2,15 +2,13 @@
 //! attack, and says so in words that are read right.
 
 mod home;
-mod watchdog;
 
-use home::{Home, is_root, trials};
+use home::{Home, trials};
+use weir_testkit::need_root;
 
 #[test]
 fn what_programs_say_is_what_was_sent() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[]);
     std::fs::create_dir(home.path("files")).unwrap();
     let folder = format!("folder={}", home.path("files").display());
@@ -44,9 +42,7 @@ fn what_programs_say_is_what_was_sent() {
 
 #[test]
 fn an_attack_is_reported_and_its_rate_is_held_against_what_arrived() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[]);
     let sets = ["rounds=1", "attack_fps=10k", "limit_fps=2k", "attack_s=20"];
     // On a busy machine the generator is late, which it says.

@@ -3,12 +3,11 @@
 use std::process::Command;
 
 use serde_json::Value;
-
-mod watchdog;
+use weir_testkit::{need_root, output};
 
 fn run(arguments: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let output = watchdog::output(command.arg("conformance").args(arguments)).expect("it runs");
+    let output = output(command.arg("conformance").args(arguments)).expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text") + &String::from_utf8_lossy(&output.stderr);
     (output.status.code().expect("it ends by itself"), text)
 }
@@ -44,11 +43,7 @@ fn the_node_keeps_what_the_documentation_says() {
 
 #[test]
 fn the_kernel_is_tried_over_wires() {
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        return;
-    }
+    need_root!();
     let (code, text) = run(&["--against", "kernel", "--json"]);
     assert_eq!(code, 0, "{text}");
     let verdict = |title: &str| {

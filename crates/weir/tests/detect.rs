@@ -14,19 +14,17 @@ mod attack;
 mod confined;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod full_disk;
-mod listener;
 mod pair;
 mod terminal;
-mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
-use attack::{Folder, capture, capture_of, text};
+use attack::{capture, capture_of, limited, text};
 use full_disk::shell_with_disk;
 use pair::Pair;
 use terminal::InTerminal;
-use watchdog::{Watch, output};
-use weir::{Started, WEIR};
+use weir::WEIR;
+use weir_testkit::{Folder, Watch, accept, output};
 
 fn detect(arguments: &[&str]) -> Command {
     let mut command = Command::new(WEIR);
@@ -44,8 +42,8 @@ fn events(mut command: Command) -> Vec<Value> {
 
 #[test]
 fn a_capture_is_judged_by_its_times() {
-    let folder = Folder::new("file");
-    let config = folder.config(20_000, "[announce]\ndaemon = \"gobgp\"\nroute = \"flowspec\"\n");
+    let folder = Folder::new();
+    let config = limited(&folder, 20_000, "[announce]\ndaemon = \"gobgp\"\nroute = \"flowspec\"\n");
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
     let [start, end, status] = &lines[..] else { panic!("{lines:?}") };
@@ -70,8 +68,8 @@ fn a_capture_is_judged_by_its_times() {
 
 #[test]
 fn queues_of_a_file_are_judged_in_order_of_time() {
-    let folder = Folder::new("queues");
-    let config = folder.config(20_000, "");
+    let folder = Folder::new();
+    let config = limited(&folder, 20_000, "");
     let reported = |queues| {
         let file = folder.file("attack.pcapng", capture_of(queues, 30_000, 7));
         events(detect(&["--read", text(&file), "--config", text(&config), "--json"]))
@@ -83,9 +81,9 @@ fn queues_of_a_file_are_judged_in_order_of_time() {
 
 #[test]
 fn each_attack_is_captured_from_before_its_start() {
-    let folder = Folder::new("captures");
-    let captures = format!("[captures]\nfolder = \"{}\"\nframes = 50_000\n", text(&folder.0.join("deep/er")));
-    let config = folder.config(20_000, &captures);
+    let folder = Folder::new();
+    let captures = format!("[captures]\nfolder = \"{}\"\nframes = 50_000\n", text(&folder.join("deep/er")));
+    let config = limited(&folder, 20_000, &captures);
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
     let start_ns = lines[0]["time_ns"].as_u64().unwrap();
@@ -112,24 +110,24 @@ fn an_attack_on_the_wire_is_reported_and_each_frame_is_counted() {
 }
 
 fn attacked(pair: &Pair, method: &str, transport: &str, protocol: &str) {
-    let folder = Folder::new("wire");
-    let config = folder.config(2000, "");
+    let folder = Folder::new();
+    let config = limited(&folder, 2000, "");
     let line = format!("detect -i b --method {method} --config {} --json", text(&config));
-    let mut watching = Started::new(&pair.there, &line, "watching");
+    let mut watching = weir::start(&pair.there, &line, "watching");
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "30k", "--frame", "64", "--json"]);
     generate.args(["--transport", transport]);
     let sent = pair.here.run(|| output(&mut generate)).unwrap();
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
-    let start = watching.line();
+    let start: Value = watching.json("");
     confined::check(&confined::statuses(watching.pid()), 0, Some("queue"));
     assert_eq!((&start["event"], &start["direction"]), (&Value::from("start"), &Value::from("in")));
     assert!(start["rates"]["pps"].as_f64().unwrap() > 2000.0, "{start}");
     assert_eq!(start["evidence"]["protocols"][0]["value"], protocol);
     // A generator that is late attacks for longer.
-    let mut end = watching.line();
+    let mut end: Value = watching.json("");
     while end["event"] == "update" {
-        end = watching.line();
+        end = watching.json("");
     }
     assert_eq!((&end["event"], &end["attack"]), (&Value::from("end"), &Value::from(1)));
     let status = watching.interrupt().result;
@@ -140,8 +138,8 @@ fn attacked(pair: &Pair, method: &str, transport: &str, protocol: &str) {
 
 #[test]
 fn a_script_and_a_web_service_get_each_event() {
-    let folder = Folder::new("actions");
-    let heard = folder.0.join("heard");
+    let folder = Folder::new();
+    let heard = folder.join("heard");
     let script =
         folder.file("script", format!("#!/bin/sh\ncat >> {}\necho >> {}\n", text(&heard), text(&heard)));
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -149,7 +147,7 @@ fn a_script_and_a_web_service_get_each_event() {
     let url = format!("http://{}/attacks", service.local_addr().unwrap());
     let posts = std::thread::spawn(move || (0..2).map(|_| post(&service)).collect::<Vec<_>>());
     let actions = format!("[actions]\nscript = \"{}\"\nwebhook = \"{url}\"\n", text(&script));
-    let config = folder.config(20_000, &actions);
+    let config = limited(&folder, 20_000, &actions);
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));
     let reported: Vec<_> = lines[..2].iter().map(|line| line["time_ns"].clone()).collect();
@@ -163,11 +161,11 @@ fn a_script_and_a_web_service_get_each_event() {
 
 #[test]
 fn an_attack_is_acted_upon_though_nobody_can_be_reported() {
-    let folder = Folder::new("unheard");
-    let heard = folder.0.join("heard");
+    let folder = Folder::new();
+    let heard = folder.join("heard");
     let script = folder.file("script", format!("#!/bin/sh\nsleep 0.1\ncat >> {}\n", text(&heard)));
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let config = folder.config(20_000, &format!("[actions]\nscript = \"{}\"\n", text(&script)));
+    let config = limited(&folder, 20_000, &format!("[actions]\nscript = \"{}\"\n", text(&script)));
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let mut command = detect(&["--read", text(&file), "--config", text(&config), "--json"]);
     let mut child = command.stdout(fs::File::create("/dev/full").unwrap()).spawn().unwrap();
@@ -182,11 +180,11 @@ fn a_full_disk_costs_the_capture_of_an_attack_and_no_event() {
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("skipped: {} needs root (a file system)", module_path!());
     }
-    let folder = Folder::new("no-room");
-    let config = folder.config(20_000, "[captures]\nfolder = \"disk\"\nframes = 50_000\n");
+    let folder = Folder::new();
+    let config = limited(&folder, 20_000, "[captures]\nfolder = \"disk\"\nframes = 50_000\n");
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let mut shell = shell_with_disk("256k", &format!("\"{WEIR}\" detect \"$@\" && cp disk/* ."));
-    shell.current_dir(&folder.0).args(["--read", text(&file), "--config", text(&config), "--json"]);
+    shell.current_dir(&folder).args(["--read", text(&file), "--config", text(&config), "--json"]);
     let output = output(&mut shell).unwrap();
     let (lines, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
@@ -197,7 +195,7 @@ fn a_full_disk_costs_the_capture_of_an_attack_and_no_event() {
     assert_eq!(names, ["start", "end", "status"], "{lines}");
     // What is there is whole.
     let name = events[0]["capture"].as_str().unwrap().rsplit('/').next().unwrap();
-    let mut reader = Reader::open(BufReader::new(fs::File::open(folder.0.join(name)).unwrap())).unwrap();
+    let mut reader = Reader::open(BufReader::new(fs::File::open(folder.join(name)).unwrap())).unwrap();
     let mut packets = 0;
     while let Some(item) = reader.next_item().unwrap() {
         packets += u64::from(matches!(item, Item::Packet(_)));
@@ -209,15 +207,15 @@ fn a_full_disk_costs_the_capture_of_an_attack_and_no_event() {
 #[test]
 fn a_terminal_that_closes_leaves_whole_captures_of_attacks() {
     let Some(pair) = Pair::new() else { return };
-    let folder = Folder::new("closed");
-    let captures = folder.0.join("captures");
-    let config = folder.config(2000, &format!("[captures]\nfolder = \"{}\"\n", text(&captures)));
+    let folder = Folder::new();
+    let captures = folder.join("captures");
+    let config = limited(&folder, 2000, &format!("[captures]\nfolder = \"{}\"\n", text(&captures)));
     let mut command = Command::new(WEIR);
     command.args(["detect", "-i", "b", "--keep-privileges", "--config", text(&config)]);
     let mut watching = pair.there.run(|| InTerminal::start(command));
     watching.await_words("watching");
     let line = "generate -i a --tester packet --rate 10k --frame 64 --json";
-    let generate = Started::new(&pair.here, line, "sending on");
+    let generate = weir::start(&pair.here, line, "sending on");
     watching.await_words("  captured: ");
     // It has no place for its last words.
     assert_eq!(watching.close().code(), Some(1));
@@ -233,7 +231,7 @@ fn a_terminal_that_closes_leaves_whole_captures_of_attacks() {
 
 /// Takes one POST and returns its body.
 fn post(service: &TcpListener) -> String {
-    let mut reader = BufReader::new(listener::accept(service).0);
+    let mut reader = BufReader::new(accept(service).0);
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -253,11 +251,11 @@ fn post(service: &TcpListener) -> String {
 
 #[test]
 fn bad_input_is_refused_with_its_place_and_remedy() {
-    let folder = Folder::new("bad");
-    let good = folder.config(20_000, "");
+    let folder = Folder::new();
+    let good = limited(&folder, 20_000, "");
     let typo =
         folder.file("typo.toml", "networks = [\"198.19.0.0/16\"]\n[in]\nppps = 3\nsyn_share = \"200%\"\n");
-    let pipe = folder.0.join("no-pipe");
+    let pipe = folder.join("no-pipe");
     let announce = format!(
         "networks = [\"198.19.0.0/16\"]\n[in]\npps = 3\n[announce]\ndaemon = \"exabgp\"\nnext_hop = \"192.0.2.1\"\n\
          send = true\npipe = \"{}\"\n",
@@ -296,16 +294,16 @@ fn an_interface_that_goes_is_reported_and_the_others_are_watched() {
         println!("skipped: no ip here");
         return;
     }
-    let folder = Folder::new("goes");
-    let config = folder.config(2000, "");
+    let folder = Folder::new();
+    let config = limited(&folder, 2000, "");
     let line = format!("detect -i b -i c --config {} --json", text(&config));
-    let mut watching = Started::new(&pair.there, &line, "watching");
+    let mut watching = weir::start(&pair.there, &line, "watching");
     assert!(ip("link del dev c"));
     watching.await_words("interface c has vanished; the watch goes on");
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "10k", "--frame", "64", "--json"]);
     assert!(pair.here.run(|| output(&mut generate)).unwrap().status.success());
-    assert_eq!(watching.line()["event"], "start");
+    assert_eq!(watching.json::<Value>("")["event"], "start");
     let ended = watching.interrupt();
     assert_eq!((ended.code, &ended.result["event"]), (Some(1), &"status".into()), "{}", ended.said);
 }
@@ -313,10 +311,10 @@ fn an_interface_that_goes_is_reported_and_the_others_are_watched() {
 #[test]
 fn who_was_root_is_reported_what_it_may_not_do_any_more() {
     let Some(pair) = Pair::new() else { return };
-    let folder = Folder::new("denied");
-    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
-    let captures = format!("[captures]\nfolder = \"{}\"\n", text(&folder.0.join("attacks")));
-    let config = folder.config(2000, &captures);
+    let folder = Folder::new();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let captures = format!("[captures]\nfolder = \"{}\"\n", text(&folder.join("attacks")));
+    let config = limited(&folder, 2000, &captures);
     let line = format!("detect -i b --config {}", text(&config));
     weir::refused(&pair.there, &line, "in place of root, may not: give it the right");
 }
@@ -324,7 +322,7 @@ fn who_was_root_is_reported_what_it_may_not_do_any_more() {
 #[test]
 fn the_example_that_is_printed_is_valid() {
     let output = output(&mut detect(&["--example"])).unwrap();
-    let folder = Folder::new("example");
+    let folder = Folder::new();
     let config = folder.file("example.toml", output.stdout);
     let file = folder.file("calm.pcapng", capture(100, 5));
     let lines = events(detect(&["--read", text(&file), "--config", text(&config), "--json"]));

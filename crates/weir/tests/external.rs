@@ -18,11 +18,12 @@ mod home;
 mod outside;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod pair;
-mod watchdog;
 
-use home::{Home, WEIR, is_root, trials};
-use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
+use home::{Home, WEIR, trials};
+use outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
 use pair::bridge;
+use weir_testkit::wires::address;
+use weir_testkit::{need_root, output};
 
 /// What a plan through the box has in common.
 const PLAN: &str = r#"
@@ -66,9 +67,7 @@ struct Lab {
 impl Lab {
     /// `None`, aloud, where that is not possible.
     fn new(plans: &[(&str, &str)]) -> Option<Lab> {
-        if !is_root() {
-            return None;
-        }
+        need_root!(return None);
         if !has_sshd() {
             return None;
         }
@@ -77,8 +76,8 @@ impl Lab {
         for (n, (here, there)) in [("eth1", "eth1"), ("eth2", "eth2"), ("m0", "m1")].into_iter().enumerate() {
             wire(n as u8, (&tester, here), (&box_, there));
         }
-        address(&box_, "m1", "192.0.2.1");
-        address(&tester, "m0", "192.0.2.2");
+        address((&box_, "m1"), "192.0.2.1");
+        address((&tester, "m0"), "192.0.2.2");
         make_keys(&home, "192.0.2.1");
         let sshd = Sshd::start(&home, &box_, "192.0.2.1");
         Some(Lab { _sshd: sshd, home, tester, box_ })
@@ -86,7 +85,7 @@ impl Lab {
 
     fn weir(&self, arguments: &[&str]) -> Output {
         let mut command = self.home.command(&[WEIR], arguments);
-        self.tester.run(|| watchdog::output(&mut command)).expect("weir starts")
+        self.tester.run(|| output(&mut command)).expect("weir starts")
     }
 
     /// Runs a plan to its end and returns its record.
@@ -107,7 +106,7 @@ impl Lab {
     fn in_box(&self, script: &str) -> String {
         let mut command = Command::new("sh");
         command.args(["-e", "-c", script]);
-        let output = self.box_.run(|| watchdog::output(&mut command)).unwrap();
+        let output = self.box_.run(|| output(&mut command)).unwrap();
         assert!(output.status.success(), "{script}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -184,7 +183,7 @@ drops = ["tenth"]"#
     for name in ["eth1", "eth2"] {
         let mut command = Command::new("ip");
         command.args(["-d", "link", "show", name]);
-        let output = lab.tester.run(|| watchdog::output(&mut command)).unwrap();
+        let output = lab.tester.run(|| output(&mut command)).unwrap();
         let link = String::from_utf8_lossy(&output.stdout);
         assert!(link.contains("promiscuity 0") && !link.contains("xdp"), "{link}");
         assert!(!link.contains("allmulti ") || link.contains("allmulti 0"), "{link}");

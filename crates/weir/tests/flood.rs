@@ -4,23 +4,20 @@
 
 #[path = "../../plane/tests/hostile/frames.rs"]
 mod frames;
-mod listener;
 #[allow(dead_code, reason = "the tests of the node use more of it")]
 mod street;
-mod watchdog;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use frames::Dice;
-use listener::{PATIENCE, accept, be_patient};
-use street::{RIGHT4, Running, Street, WAYS, need_root};
+use street::{RIGHT4, Running, Street, WAYS};
 use weir_plane::scenario::packet;
 use weir_port::packet::{BATCH, Sender};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
+use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root};
 
 /// How long a flood lasts at least, s, where nobody says otherwise.
 const FLOOD_S: u64 = 3;
@@ -75,7 +72,7 @@ impl Drop for End<'_> {
 /// Sends them from a host until it is asked to stop; says how many.
 fn attack(host: &Namespace, (name, number): (&str, u8), seed: u64, over: &AtomicBool) -> u64 {
     let sender = host.run(|| Sender::open(Rtnl::open().unwrap().link(name).unwrap().ifindex).unwrap());
-    let (mut dice, mut sent) = (Dice(seed), 0);
+    let (mut dice, mut sent) = (Dice::new(seed), 0);
     while !over.load(Relaxed) {
         sent += sender.send(&batch(&mut dice, [2, 0, 0, 0, number, 2], number == 0)).unwrap() as u64;
         // So that the hosts get a word in on a machine of two CPUs.

@@ -4,8 +4,6 @@
 mod full_disk;
 mod kills;
 #[allow(dead_code, reason = "other tests use more of it")]
-mod watchdog;
-#[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
 use std::process::{Child, Command, Stdio};
@@ -13,17 +11,9 @@ use std::time::{Duration, Instant};
 
 use full_disk::refuses_output;
 use kills::{Kills, kill_after};
-use watchdog::Watch;
-use weir::{Started, WEIR};
+use weir::WEIR;
 use weir_testbed::namespace::Namespace;
-
-macro_rules! need_root {
-    () => {
-        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        }
-    };
-}
+use weir_testkit::{PATIENCE, Watch, need_root};
 
 const SERVE: &str = "flows --serve --bind 127.0.0.1:5301";
 const LOAD: &str = "flows --to 127.0.0.1 --flows 8 --duration 0.5 --interval 0.1 --json";
@@ -45,13 +35,13 @@ fn connections(host: &Namespace) -> usize {
 fn a_client_that_is_killed_at_any_instant_costs_its_server_nothing() {
     need_root!();
     let host = Namespace::new().unwrap();
-    let server = Started::new(&host, SERVE, "serving at");
+    let server = weir::start(&host, SERVE, "serving at");
     let mut kills = Kills::new(6);
     while let Some((delay, trace)) = kills.next(Duration::from_millis(800)) {
         kill_after(&mut start(&host, LOAD), delay);
         let begin = Instant::now();
         while connections(&host) > 0 {
-            assert!(begin.elapsed() < Duration::from_secs(120), "{trace}: the server keeps connections");
+            assert!(begin.elapsed() < PATIENCE, "{trace}: the server keeps connections");
             std::thread::yield_now();
         }
     }
@@ -67,7 +57,7 @@ fn a_client_whose_server_is_killed_at_any_instant_says_so() {
     let host = Namespace::new().unwrap();
     let (mut kills, mut said_so) = (Kills::new(6), 0);
     while let Some((delay, trace)) = kills.next(Duration::from_millis(500)) {
-        let server = Started::new(&host, SERVE, "serving at");
+        let server = weir::start(&host, SERVE, "serving at");
         let client = start(&host, LOAD);
         let _watch = Watch::new(&client);
         // The instant is what is tested: nothing is awaited here.
@@ -88,7 +78,7 @@ fn a_client_whose_server_is_killed_at_any_instant_says_so() {
 fn a_result_that_nobody_can_keep_is_named() {
     need_root!();
     let host = Namespace::new().unwrap();
-    let server = Started::new(&host, SERVE, "serving at");
+    let server = weir::start(&host, SERVE, "serving at");
     for line in [LOAD, LOAD.strip_suffix(" --json").unwrap()] {
         let mut command = Command::new(WEIR);
         command.args(line.split(' '));

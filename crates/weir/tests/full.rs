@@ -3,12 +3,12 @@
 mod full_disk;
 #[allow(dead_code, reason = "runs that are looked at use more of it")]
 mod home;
-mod watchdog;
 
 use std::net::TcpListener;
 
 use full_disk::refuses_output;
-use home::{Home, WEIR, is_root};
+use home::{Home, WEIR};
+use weir_testkit::need_root;
 
 const GRID: &str = r#"
 question = "Which queue is fair?"
@@ -80,9 +80,7 @@ fn servers_that_are_inspected() {
 /// Runs of rigs that have namespaces, servers and files.
 #[test]
 fn runs_of_every_rig() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[]);
     std::fs::create_dir(home.path("files")).expect("a folder");
     let files = "files --set=files.rounds=1 --set=files.files=20 --set=files.size=4k --set=files.file_system=given \

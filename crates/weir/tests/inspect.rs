@@ -3,7 +3,6 @@
 #[allow(dead_code, reason = "runs of plans use more of it")]
 mod home;
 mod kills;
-mod watchdog;
 
 use std::fs;
 use std::io::Read;
@@ -16,10 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use home::{Home, WEIR, is_root};
+use home::{Home, WEIR};
 use kills::{Kills, kill_after};
 use serde_json::{Value, json};
 use weir_testbed::namespace::Namespace;
+use weir_testkit::{need_root, output};
 
 const PORT: u16 = 8080;
 /// A server listens within this time on a loaded machine.
@@ -49,9 +49,7 @@ fn servers() -> Vec<(&'static str, Start, Value)> {
 
 #[test]
 fn servers_are_recognized() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let wrong: Vec<String> = thread::scope(|scope| {
         let all = servers().into_iter();
         let threads: Vec<_> = all.map(|one| scope.spawn(move || inspected(one))).collect();
@@ -119,7 +117,7 @@ fn inspected((name, start, expected): (&str, Start, Value)) -> Result<(), String
     }
     let mut weir = Command::new(WEIR);
     weir.args(["inspect", &format!("127.0.0.1:{PORT}"), "--connections", "20", "--json"]);
-    let output = namespace.run(|| watchdog::output(&mut weir)).map_err(|error| error.to_string())?;
+    let output = namespace.run(|| output(&mut weir)).map_err(|error| error.to_string())?;
     let verdict: Value = serde_json::from_slice(&output.stdout)
         .map_err(|_| format!("{name}: {}", String::from_utf8_lossy(&output.stderr)))?;
     let of_it = |key: &String| &verdict["architecture"][key];
@@ -172,7 +170,7 @@ fn file(folder: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
 
 /// Runs a command to its end before the server is started.
 fn prepare(mut command: Command) -> Result<(), String> {
-    let output = watchdog::output(&mut command).map_err(|error| error.to_string())?;
+    let output = output(&mut command).map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     output.status.success().then_some(()).ok_or(said)
 }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 mod home;
 mod kills;
 mod programs;
-mod watchdog;
 
-use home::{Home, WEIR, is_root, trials};
+use home::{Home, WEIR, trials};
 use kills::{Kills, kill_after};
 use programs::all_programs;
+use weir_testkit::need_root;
 
 /// All kinds of devices that hold something: rules, programs, threads.
 const PLAN: &str = r#"question = "What is left of it?"
@@ -99,9 +99,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn nothing_is_left_but_what_was_measured() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[("four.toml", PLAN)]);
     let begun = Instant::now();
     let whole = home.weir(&["run", "four.toml", "--no-report"]);

@@ -4,28 +4,25 @@
 mod full_disk;
 mod home;
 mod kills;
-mod watchdog;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use full_disk::{refuses_output, shell_with_disk};
-use home::{Home, WEIR, is_root, trials};
+use home::{Home, WEIR, trials};
 use kills::{Kills, kill_after};
 use serde_json::Value;
 use weir_mail::command;
 use weir_mail::sink::{Faults, Listening, Received, Service};
+use weir_testkit::{Started, need_root, output};
 
 #[test]
 fn each_case_is_delivered_and_accounted_for() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[]);
     let sets = [
         "rounds=1",
@@ -59,9 +56,7 @@ fn each_case_is_delivered_and_accounted_for() {
 
 #[test]
 fn each_pair_exchanges_its_messages() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[]);
     let said = home.experiment("peers-mail", "mail", &["rounds=1", "peer_messages=60"], &[]);
     let data = home.record();
@@ -83,41 +78,25 @@ fn setting<'a>(point: &'a Value, name: &str) -> &'a str {
     settings.iter().find(|setting| setting[0] == name).unwrap()[1].as_str().unwrap()
 }
 
-/// What follows a word in the next line.
-fn after<T: serde::de::DeserializeOwned>(word: &str, lines: &mut impl BufRead) -> T {
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    serde_json::from_str(line.strip_prefix(word).unwrap()).unwrap()
-}
-
 /// Receivers that end with the test.
 struct Sink {
-    child: Child,
-    said: BufReader<ChildStdout>,
+    process: Started,
     at: SocketAddr,
 }
 
 impl Sink {
     fn start(faults: Faults) -> Sink {
-        let service = Service { faults, ..Service::default() };
-        let mut command = command::sink(Path::new(WEIR), &service);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        let listening: Listening = after(command::READY, &mut said);
-        Sink { child, said, at: listening.at }
+        let mut command = command::sink(Path::new(WEIR), &Service { faults, ..Service::default() });
+        command.stdin(Stdio::piped());
+        let mut process = Started::new(command);
+        let listening: Listening = process.json(command::READY);
+        Sink { process, at: listening.at }
     }
 
     /// What it has received, when nobody delivers any more.
     fn end(mut self) -> Received {
-        drop(self.child.stdin.take());
-        after(command::DONE, &mut self.said)
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        drop(self.process.child.stdin.take());
+        self.process.json(command::DONE)
     }
 }
 
@@ -159,18 +138,15 @@ fn ctrl_c_ends_a_delivery_that_can_go_on() {
     let to = sink.at.to_string();
     let words = ["mail", "--to", &to, "--from", "a@example.org", "--rcpt", "b@example.net", "--owner-agrees"];
     let more = ["--recipients", "100000", "--rate", "200", "--log", "outcomes", "--json"];
-    let mut command = home.command(&[WEIR], &[&words[..], &more].concat());
-    let child = command.spawn().unwrap();
+    let delivery = Started::new(home.command(&[WEIR], &[&words[..], &more].concat()));
     let lines = || fs::read_to_string(home.path("outcomes")).unwrap_or_default().lines().count();
     while lines() < 5 {
         std::thread::yield_now();
     }
-    // SAFETY: no pointers. The child has not been waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
-    let output = child.wait_with_output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ended = delivery.interrupt();
+    let report = &ended.result;
     let delivered = report["outcomes"]["delivered"].as_u64().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{report}");
+    assert_eq!(ended.code, Some(130), "{report}");
     assert_eq!(report["unfinished"].as_u64().unwrap() + delivered, 100_000, "{report}");
     assert_eq!(lines() as u64, delivered + 1, "each is in the log");
 }
@@ -216,9 +192,7 @@ fn killed_at_any_instant_it_goes_on_where_it_was() {
 
 #[test]
 fn a_log_without_room_ends_a_delivery_which_goes_on_when_there_is_some() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let (home, sink) = (Home::new(&[]), Sink::start(Faults::default()));
     let script = format!(
         r#""{WEIR}" "$@" >first.json 2>first; echo $? >code; cp disk/outcomes before
@@ -226,7 +200,7 @@ fn a_log_without_room_ends_a_delivery_which_goes_on_when_there_is_some() {
     );
     let mut shell = shell_with_disk("16k", &script);
     shell.current_dir(home.path("")).args(with_log(sink.at, "disk/outcomes", "max").split(' '));
-    let output = watchdog::output(&mut shell).unwrap();
+    let output = output(&mut shell).unwrap();
     assert!(output.status.success(), "{output:?}");
     let read = |name: &str| fs::read_to_string(home.path(name)).unwrap();
     let (said, before) = (read("first"), recorded(&home.path("before")).len() as u64);

@@ -1,9 +1,7 @@
 //! `weir node` as a user runs it: between two hosts with stacks of their own.
 
 mod confined;
-mod listener;
 mod street;
-mod watchdog;
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Write};
@@ -13,12 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use listener::{PATIENCE, accept, be_patient};
 use serde_json::Value;
-use street::{LEFT4, NODE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp, need_root};
-use watchdog::output;
+use street::{LEFT4, NODE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
+use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
 const ROUTER: &str = "node lan(198.18.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
 const NAT: &str =

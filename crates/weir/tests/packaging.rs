@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-
-mod watchdog;
+use weir_testkit::{Folder, output};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -17,38 +16,20 @@ fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A folder that is gone after the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("weir-packaging-{name}-{}", std::process::id()));
-        fs::create_dir(&folder).expect("a temporary folder");
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder that stays in /tmp is no reason to fail.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
     if !Command::new("dpkg-deb").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return println!("skipped: no dpkg-deb");
     }
-    let folder = Folder::new("deb");
+    let folder = Folder::new();
     let mut command = Command::new(root().join("packaging/deb"));
-    command.args(["-b", env!("CARGO_BIN_EXE_weir"), "-o"]).arg(&folder.0);
+    command.args(["-b", env!("CARGO_BIN_EXE_weir"), "-o"]).arg(&folder);
     // What is prepared goes there, too. A test program is large: it is not compressed.
-    command.env("CARGO_TARGET_DIR", &folder.0).env("DPKG_DEB_COMPRESSOR_TYPE", "none");
-    let output = watchdog::output(&mut command).expect("it starts");
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_string();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let list = watchdog::output(Command::new("dpkg-deb").args(["-c", &said])).expect("dpkg-deb");
+    command.env("CARGO_TARGET_DIR", &folder).env("DPKG_DEB_COMPRESSOR_TYPE", "none");
+    let made = output(&mut command).expect("it starts");
+    let said = String::from_utf8_lossy(&made.stdout).trim().to_string();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let list = output(Command::new("dpkg-deb").args(["-c", &said])).expect("dpkg-deb");
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     for file in [
         "usr/bin/weir",
@@ -65,7 +46,7 @@ fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
         assert!(list.lines().any(|line| line.ends_with(&format!("./{file}"))), "no {file} in\n{list}");
     }
     assert!(list.lines().all(|line| line.contains(" root/root ")), "{list}");
-    let control = watchdog::output(Command::new("dpkg-deb").args(["-f", &said])).expect("dpkg-deb");
+    let control = output(Command::new("dpkg-deb").args(["-f", &said])).expect("dpkg-deb");
     let control = String::from_utf8_lossy(&control.stdout).into_owned();
     for field in [concat!("Version: ", env!("CARGO_PKG_VERSION")), "Depends: libc6 (>= 2.", "Package: weir"] {
         assert!(control.contains(field), "{control}");
@@ -116,8 +97,8 @@ fn quick_measures_in_a_container() {
     command
         .args(["-b", env!("CARGO_BIN_EXE_weir"), "-n", "weir-test", "-f", &base, "-t"])
         .env("DPKG_DEB_COMPRESSOR_TYPE", "none");
-    let folder = Folder::new("container");
-    let output = watchdog::output(command.env("CARGO_TARGET_DIR", &folder.0)).expect("it starts");
+    let folder = Folder::new();
+    let output = output(command.env("CARGO_TARGET_DIR", &folder)).expect("it starts");
     let _ = Command::new("podman").args(["rmi", "-f", "weir-test"]).output();
     let said =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();

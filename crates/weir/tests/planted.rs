@@ -1,59 +1,31 @@
 //! What others have laid where root writes or reads: links, second names, pipes. Whatever lies there, `weir` comes to an
 //! end, and writes to nothing but what it was asked to write to.
 
-mod watchdog;
-
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{chown, lchown, symlink};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use weir_lab::store::Store;
+use weir_testkit::{Folder, need_root, output};
 
 /// Who has laid it.
 const OTHER: u32 = 12345;
-
-/// A folder that everybody may write to.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-laid-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = Folder(std::env::temp_dir().join(name));
-        fs::create_dir(&folder.0).unwrap();
-        fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o777)).unwrap();
-        fs::write(folder.at("victim"), "precious").unwrap();
-        fs::set_permissions(folder.at("victim"), PermissionsExt::from_mode(0o640)).unwrap();
-        folder
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Lays something at a path.
 type Plant = fn(&Folder, &Path);
 
 const PLANTED: [(&str, Plant); 4] = [
     ("link", |folder, path| {
-        symlink(folder.at("victim"), path).unwrap();
+        symlink(folder.join("victim"), path).unwrap();
         lchown(path, Some(OTHER), Some(OTHER)).unwrap();
     }),
     ("link to nothing", |folder, path| {
-        symlink(folder.at("nothing"), path).unwrap();
+        symlink(folder.join("nothing"), path).unwrap();
         lchown(path, Some(OTHER), Some(OTHER)).unwrap();
     }),
-    ("second name", |folder, path| fs::hard_link(folder.at("victim"), path).unwrap()),
+    ("second name", |folder, path| fs::hard_link(folder.join("victim"), path).unwrap()),
     ("pipe", |_, path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
         chown(path, Some(OTHER), Some(OTHER)).unwrap();
@@ -98,17 +70,17 @@ fn record(path: &Path) {
 }
 
 fn check(line: &str, laid: &str, what: &str, plant: Plant) {
-    let folder = Folder::new();
-    let dir = folder.0.to_str().unwrap();
-    record(&folder.at("records.db"));
+    let folder = Folder::with_victim();
+    let dir = folder.to_str().unwrap();
+    record(&folder.join("records.db"));
     // Nothing that is not there is opened: what is laid there is refused before.
     fs::write(
-        folder.at("lo.node"),
+        folder.join("lo.node"),
         "node lan(on no-such-if) > nat(public 192.0.2.1) > wan(on no-such-if2)\n",
     )
     .unwrap();
     fs::write(
-        folder.at("file.node"),
+        folder.join("file.node"),
         format!("node lan(on pcapng::{dir}/laid) > wan(on pcapng::{dir}/other)\n"),
     )
     .unwrap();
@@ -116,27 +88,23 @@ fn check(line: &str, laid: &str, what: &str, plant: Plant) {
         "networks = [\"198.18.0.0/15\"]\n[in]\npps = 5\n[announce]\ndaemon = \"gobgp\"\nnext_hop = \"192.0.2.1\"\nsend = true\n\
          state = \"{dir}/announced\"\n"
     );
-    fs::write(folder.at("detect.toml"), announce).unwrap();
-    let path = folder.at(laid);
+    fs::write(folder.join("detect.toml"), announce).unwrap();
+    let path = folder.join(laid);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     plant(&folder, &path);
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(line.replace("DIR", dir).split_whitespace()).current_dir(&folder.0);
-    command.env("XDG_STATE_HOME", folder.at("state")).env_remove("SUDO_UID");
+    command.args(line.replace("DIR", dir).split_whitespace()).current_dir(&folder);
+    command.env("XDG_STATE_HOME", folder.join("state")).env_remove("SUDO_UID");
     // A node that runs all the same ends at once: its files have no frames.
-    let ended = watchdog::output(&mut command).unwrap();
-    let found = fs::metadata(folder.at("victim")).unwrap();
-    let is = (fs::read_to_string(folder.at("victim")).unwrap(), found.uid(), found.mode() & 0o777);
-    assert_eq!(is, ("precious".to_string(), 0, 0o640), "{line}, {what}: {ended:?}");
-    assert!(!folder.at("nothing").exists(), "{line}, {what}: {ended:?}");
+    let ended = output(&mut command).unwrap();
+    folder.check_victim(&format!("{line}, {what}: {ended:?}"));
+    assert!(!folder.join("nothing").exists(), "{line}, {what}: {ended:?}");
     assert_ne!(ended.status.code(), Some(101), "{line}, {what}: {ended:?}");
 }
 
 #[test]
 fn whatever_lies_there_nothing_else_is_written_to() {
-    if !weir_disk::is_root() {
-        return eprintln!("skipped: {} needs root (files of others)", module_path!());
-    }
+    need_root!();
     std::thread::scope(|scope| {
         for (what, plant) in PLANTED {
             // A capture waits until somebody reads the pipe that it is to fill, whosever it is.

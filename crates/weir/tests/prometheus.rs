@@ -9,16 +9,13 @@ use std::time::Instant;
 use serde_json::Value;
 use weir_testbed::rtnl::Rtnl;
 
-mod listener;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod street;
-mod watchdog;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod weir;
 
-use listener::PATIENCE;
-use street::{Street, WEIR, echo_over_tcp, need_root};
-use weir::Started;
+use street::{Street, WEIR, echo_over_tcp};
+use weir_testkit::{PATIENCE, need_root, output};
 
 const NODE: &str = "127.0.0.1:9103";
 const CAPTURE: &str = "127.0.0.1:9104";
@@ -54,7 +51,7 @@ impl<'a> Prometheus<'a> {
         let mut command = Command::new("curl");
         command.args(["--silent", "--get", "--data-urlencode", &format!("query={query}")]);
         command.arg(format!("http://{PROMETHEUS}/api/v1/query"));
-        let output = self.street.node.run(|| watchdog::output(&mut command)).expect("curl");
+        let output = self.street.node.run(|| output(&mut command)).expect("curl");
         // Nothing yet, while it starts.
         let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) else { return Vec::new() };
         assert_eq!(answer["status"], "success", "{query}: {answer}");
@@ -106,9 +103,8 @@ fn prometheus_has_all_that_the_dashboard_asks_for() {
     let limits = street.folder.join("detect.toml");
     std::fs::write(&limits, "networks = [\"198.18.0.0/15\"]\n[in]\npps = \"1M\"\n").unwrap();
     let detect = format!("detect -i n0 --config {} --prometheus {DETECT}", Path::new(&limits).display());
-    let _detect = Started::new(&street.node, &detect, "");
-    let _capture =
-        Started::new(&street.node, &format!("capture -i n1 --prometheus {CAPTURE}"), "all is open");
+    let _detect = weir::start(&street.node, &detect, "");
+    let _capture = weir::start(&street.node, &format!("capture -i n1 --prometheus {CAPTURE}"), "all is open");
 
     let deadline = Instant::now() + PATIENCE;
     let mut missing = queries();

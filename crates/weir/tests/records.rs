@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 mod kept;
-mod watchdog;
 
 use kept::Kept;
+use weir_testkit::need_root;
 
 #[test]
 fn runs_are_compared_and_a_slower_one_can_fail() {
@@ -160,9 +160,7 @@ fn a_run_is_exported_in_each_format() {
 
 #[test]
 fn nothing_is_written_through_a_link_of_somebody_else() {
-    if !fs::read_to_string("/proc/self/status").expect("readable").contains("\nUid:\t0\t") {
-        return eprintln!("skipped: this needs root (links of others)");
-    }
+    need_root!();
     let kept = Kept::new("small");
     kept.run(1, 1e6);
     let (victim, link) = (kept.folder.join("victim"), kept.folder.join("link"));

@@ -9,10 +9,9 @@ use std::process::{Command, Output};
 use rusqlite::Connection;
 
 mod home;
-mod watchdog;
 
-use home::{Home, WEIR, is_root, trials};
-use watchdog::output;
+use home::{Home, WEIR, trials};
+use weir_testkit::{need_root, output};
 
 const PLAN: &str = r#"question = "Is it refused?"
 [dut]
@@ -104,9 +103,7 @@ fn what_is_not_there_is_reported() {
 
 #[test]
 fn a_kernel_that_lacks_something() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let run = |tester: &str, call| {
         let mut command = home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--tester", tester]);
@@ -128,9 +125,7 @@ fn a_kernel_that_lacks_something() {
 
 #[test]
 fn a_kernel_without_live_frames() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let (source, older) = ("../../tests/vm/linux-5.15.c", home.path("linux-5.15.so"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
@@ -177,9 +172,7 @@ fn a_kernel_without_live_frames() {
 
 #[test]
 fn without_privileges_xdp_is_refused() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let weir = home.path("weir");
     fs::copy(WEIR, &weir).expect("a copy: the checkout may be closed to others");
@@ -195,9 +188,7 @@ fn without_privileges_xdp_is_refused() {
 
 #[test]
 fn a_disk_that_is_full() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     fs::create_dir(home.path("small")).expect("a folder");
     // A disk of its own that only this process and its children see, and little is left of it.

@@ -11,10 +11,10 @@ mod attack;
 #[allow(dead_code, reason = "tests of records use more of it")]
 mod kept;
 mod schema;
-mod watchdog;
 
-use attack::{Folder, capture, text};
+use attack::{capture, limited, text};
 use kept::Kept;
+use weir_testkit::{Folder, output};
 
 fn schema_of(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schemas/{name}.schema.json"));
@@ -42,12 +42,12 @@ fn records() {
 
 #[test]
 fn events_of_attacks() {
-    let folder = Folder::new("schema");
-    let config = folder.config(20_000, "");
+    let folder = Folder::new();
+    let config = limited(&folder, 20_000, "");
     let file = folder.file("attack.pcapng", capture(30_000, 7));
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
-    let output = watchdog::output(&mut command).expect("weir starts");
+    let output = output(&mut command).expect("weir starts");
     let lines = String::from_utf8(output.stdout).expect("text");
     let schema = schema_of("event");
     let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

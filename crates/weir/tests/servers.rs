@@ -1,15 +1,13 @@
 //! `weir run servers` as a user runs it: every server and client that is here, each load, and what is recorded of it.
 
 mod home;
-mod watchdog;
 
-use home::{Home, is_root, trials};
+use home::{Home, trials};
+use weir_testkit::need_root;
 
 #[test]
 fn each_server_is_loaded_in_each_way() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = Home::new(&[]);
     let sets = [
         "rounds=1",

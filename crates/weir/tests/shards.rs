@@ -1,10 +1,8 @@
 //! A grid in shards: measured by a shell's own means, merged from files, the same as one run.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
-mod watchdog;
+use weir_testkit::{Folder, output};
 
 /// The program.
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -22,28 +20,20 @@ duration_s = 2
 seeds = 2
 "#;
 
-/// A folder with the plan, gone after the test.
-struct Site(PathBuf);
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        // A folder that stays in /tmp is no reason to fail.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+/// A folder with the plan.
+struct Site(Folder);
 
 impl Site {
-    fn new(name: &str) -> Site {
-        let folder = std::env::temp_dir().join(format!("weir-shards-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("grid.toml"), GRID).expect("room");
+    fn new() -> Site {
+        let folder = Folder::new();
+        folder.file("grid.toml", GRID);
         Site(folder)
     }
 
     fn tried(&self, line: &str) -> Output {
         let mut command = Command::new("sh");
         let line = line.replace("weir ", &format!("{WEIR} "));
-        watchdog::output(command.args(["-c", &line]).current_dir(&self.0)).expect("a shell")
+        output(command.args(["-c", &line]).current_dir(&self.0)).expect("a shell")
     }
 
     fn shell(&self, line: &str) -> String {
@@ -56,7 +46,7 @@ impl Site {
 
 #[test]
 fn eight_shards_by_xargs_are_the_same_bytes_as_one_run() {
-    let site = Site::new("xargs");
+    let site = Site::new();
     site.shell("weir run grid.toml --seed 7 --quiet --no-report --store whole.db");
     site.shell(
         "seq 8 | xargs -P 4 -I{} sh -c \
@@ -73,7 +63,7 @@ fn eight_shards_by_xargs_are_the_same_bytes_as_one_run() {
 
 #[test]
 fn a_shard_that_is_missing_or_of_another_seed_is_named() {
-    let site = Site::new("missing");
+    let site = Site::new();
     for (shard, seed) in [("1/3", 7), ("2/3", 8)] {
         let file = format!("{}.json", shard.replace('/', "-"));
         site.shell(&format!(

@@ -7,12 +7,10 @@
 
 #[allow(dead_code, reason = "runs use more of it")]
 mod home;
-mod listener;
 #[allow(dead_code, reason = "runs use more of it")]
 mod outside;
 #[allow(dead_code, reason = "the tests of the node use more of it")]
 mod street;
-mod watchdog;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -20,12 +18,12 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 use home::Home;
-use listener::{PATIENCE, accept, be_patient};
 use outside::{Sshd, has_sshd, make_keys};
 use serde_json::Value;
-use street::{At, LEFT4, RIGHT4, Street, WAYS, Wire, need_root, settle, wire};
-use watchdog::output;
+use street::{At, LEFT4, RIGHT4, Street, WAYS, settle, wire};
 use weir_testbed::namespace::Namespace;
+use weir_testkit::wires::{Wire, address};
+use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
 const LEFT6: At = ("2001:db8:1::2", "2001:db8:1::1");
 const RIGHT6: At = ("2001:db8:2::2", "2001:db8:2::1");
@@ -51,8 +49,8 @@ fn remote(street: &Street, all: &[At]) -> Namespace {
         }
     });
     let networks: Vec<At> = all.iter().map(gateway).collect();
-    street::addresses(&street.right, "f0", &networks);
-    settle(&remote, "f1", all);
+    networks.iter().for_each(|(own, _)| address((&street.right, "f0"), own));
+    settle((&remote, "f1"), all);
     remote
 }
 
@@ -310,7 +308,7 @@ fn a_machine_talks_by_a_tap_device_of_its_own_node() {
                 > wan(192.0.2.1/24, 2001:db8:2::1/64, on n1)
              run(host none, threads {threads})"
         ));
-        settle(&street.node, "t0", &[LEFT4, LEFT6]);
+        settle((&street.node, "t0"), &[LEFT4, LEFT6]);
         for (right, _) in [RIGHT4, RIGHT6] {
             talk(&street.node, &street, right, right);
         }

@@ -2,18 +2,16 @@
 //! namespaces in which it is the first process.
 
 mod confined;
-mod watchdog;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use watchdog::output;
+use weir_testkit::{PATIENCE, need_root, output};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// Longer than anything here takes on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
 
 /// A systemd, and what it left.
@@ -133,9 +131,7 @@ fn groups() -> Option<PathBuf> {
 
 #[test]
 fn nodes_run_under_systemd() {
-    if !fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-        return eprintln!("skipped: systemd needs root (namespaces)");
-    }
+    need_root!();
     if !Path::new(SYSTEMD).exists() {
         return eprintln!("skipped: systemd is not installed");
     }

@@ -7,16 +7,17 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 
 mod pair;
-mod watchdog;
 #[allow(dead_code, reason = "captures use more of it")]
 mod weir;
 
-use pair::{Pair, bridge, set_up};
-use weir::{Started, WEIR, refused};
+use pair::{Pair, bridge};
+use weir::{WEIR, refused};
+use weir_testkit::wires::set_up;
+use weir_testkit::{Folder, Started, output};
 
 /// A `weir receive` that counts already.
 fn receiving(namespace: &Namespace, line: &str) -> Started {
-    Started::new(namespace, line, "receiving on")
+    weir::start(namespace, line, "receiving on")
 }
 
 /// What it has counted.
@@ -82,7 +83,7 @@ fn a_hangup_ends_what_counts_unless_it_was_begun_without_hangups() {
         (&pair.here, "generate -i a --tester packet --rate 1k --json", "sending on", "sent"),
     ];
     for (namespace, line, ready, count) in lines {
-        let started = Started::new(namespace, line, ready);
+        let started = weir::start(namespace, line, ready);
         started.signal(libc::SIGHUP);
         let ended = started.end();
         assert_eq!(ended.code, Some(0), "{}", ended.said);
@@ -90,7 +91,7 @@ fn a_hangup_ends_what_counts_unless_it_was_begun_without_hangups() {
     }
     let mut nohup = Command::new("nohup");
     nohup.arg(WEIR);
-    let receiving = Started::by(nohup, &pair.there, "receive -i b --tester packet --json", "receiving on");
+    let receiving = weir::start_by(nohup, &pair.there, "receive -i b --tester packet --json", "receiving on");
     let status = std::fs::read_to_string(format!("/proc/{}/status", receiving.pid())).unwrap();
     let signals = |name: &str| {
         let mask = status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
@@ -136,19 +137,19 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     refused(&pair.here, "generate -i a --count 1", "add --allow-default-route");
     let output = weir::run(&pair.here, "generate -i a --count 1 --tester packet --allow-default-route");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    set_up(&pair.there, "b", false);
+    set_up(pair.b(), false);
     refused(&pair.here, "receive -i a --count 1", "no carrier");
-    set_up(&pair.here, "a", false);
+    set_up(pair.a(), false);
     refused(&pair.here, "receive -i a --count 1", "ip link set a up");
 }
 
 #[test]
 fn clean_and_doctor_answer() {
-    let home = std::env::temp_dir().join(format!("weir-tools-{}", std::process::id()));
+    let home = Folder::new();
     let run = |words: &[&str]| {
         let mut command = Command::new(WEIR);
         command.args(words).env("XDG_STATE_HOME", &home).env("XDG_DATA_HOME", &home);
-        watchdog::output(command.env_remove("WEIR_STORE")).unwrap()
+        output(command.env_remove("WEIR_STORE")).unwrap()
     };
     let clean = run(&["clean"]);
     assert!(String::from_utf8_lossy(&clean.stdout).starts_with("nothing to do"), "{clean:?}");
@@ -158,7 +159,6 @@ fn clean_and_doctor_answer() {
     for finding in found["findings"].as_array().unwrap() {
         assert!(["ok", "weaker", "missing"].iter().any(|state| finding["state"] == *state), "{finding}");
     }
-    std::fs::remove_dir_all(&home).unwrap();
 }
 
 /// In a namespace, whose backlog is no other's.
@@ -166,12 +166,12 @@ fn clean_and_doctor_answer() {
 fn doctor_changes_a_setting_and_sets_it_back() {
     const BACKLOG: &str = "/proc/sys/net/core/somaxconn";
     let Some(pair) = Pair::new() else { return };
-    let home = std::env::temp_dir().join(format!("weir-doctor-{}", std::process::id()));
+    let home = Folder::new();
     let run = |line: &str| {
         let mut command = Command::new(WEIR);
         command.args(line.split_ascii_whitespace()).env("XDG_STATE_HOME", &home).env("XDG_DATA_HOME", &home);
         command.stdin(std::process::Stdio::null());
-        let output = pair.here.run(move || watchdog::output(&mut command)).unwrap();
+        let output = pair.here.run(move || output(&mut command)).unwrap();
         let [said, wrong] =
             [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         (output.status.code(), said, wrong)
@@ -204,7 +204,6 @@ fn doctor_changes_a_setting_and_sets_it_back() {
     assert!(said.starts_with("restored  sysctl -w net.core.somaxconn="), "{said}");
     let (code, said, _) = run("doctor --undo");
     assert!(code == Some(0) && said.starts_with("No change"), "{said}");
-    std::fs::remove_dir_all(&home).unwrap();
 }
 
 /// A server of this test that has a thread for each connection.
@@ -218,8 +217,7 @@ fn inspect_says_how_a_server_is_built() {
             std::thread::spawn(move || std::io::Read::read(&mut &stream, &mut [0]));
         }
     });
-    let run =
-        |arguments: &[&str]| watchdog::output(Command::new(WEIR).arg("inspect").args(arguments)).unwrap();
+    let run = |arguments: &[&str]| output(Command::new(WEIR).arg("inspect").args(arguments)).unwrap();
     let output = run(&[&format!("127.0.0.1:{port}"), "--json", "--connections", "100"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     assert_eq!(found["architecture"]["kind"], "thread-per-connection", "{found:#}");

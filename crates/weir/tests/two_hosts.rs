@@ -16,10 +16,11 @@ use weir_testbed::rtnl::Rtnl;
 
 mod home;
 mod outside;
-mod watchdog;
 
-use home::{Home, WEIR, is_root, trials};
-use outside::{Sshd, Watched, address, has_sshd, make_keys, traces, wait_for_traces, wire};
+use home::{Home, WEIR, trials};
+use outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
+use weir_testkit::wires::address;
+use weir_testkit::{need_root, output};
 
 const PLAN: &str = r#"
 question = "What does the box forward?"
@@ -72,7 +73,8 @@ struct Lab {
 impl Lab {
     /// `None`, aloud, where that is not possible.
     fn new() -> Option<Lab> {
-        if !is_root() || !has_sshd() {
+        need_root!(return None);
+        if !has_sshd() {
             return None;
         }
         let home = Home::new(&[]);
@@ -84,8 +86,8 @@ impl Lab {
         wire(1, (&near, "eth1"), (&box_, "eth1"));
         wire(2, (&remote, "eth2"), (&box_, "eth2"));
         wire(3, (&near, "m0"), (&remote, "m1"));
-        address(&remote, "m1", "192.0.2.1");
-        address(&near, "m0", "192.0.2.2");
+        address((&remote, "m1"), "192.0.2.1");
+        address((&near, "m0"), "192.0.2.2");
         make_keys(&home, "192.0.2.1");
         let sshd = Some(Sshd::start(&home, &remote, "192.0.2.1"));
         let lab = Lab { sshd, home, near, box_, remote };
@@ -96,7 +98,7 @@ impl Lab {
 
     fn weir(&self, arguments: &[&str]) -> Output {
         let mut command = self.home.command(&[WEIR], arguments);
-        self.near.run(|| watchdog::output(&mut command)).expect("weir starts")
+        self.near.run(|| output(&mut command)).expect("weir starts")
     }
 
     /// Runs the plan to its end and returns its record.
@@ -110,7 +112,7 @@ impl Lab {
     fn in_box(&self, script: &str) {
         let mut command = Command::new("sh");
         command.args(["-e", "-c", script]);
-        let output = self.box_.run(|| watchdog::output(&mut command)).unwrap();
+        let output = self.box_.run(|| output(&mut command)).unwrap();
         assert!(output.status.success(), "{script}: {output:?}");
     }
 

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -14,12 +13,11 @@ use serde_json::Value;
 mod home;
 mod programs;
 mod terminal;
-mod watchdog;
 
-use home::{Home, WEIR, is_root, trials};
+use home::{Home, WEIR, trials};
 use programs::all_programs;
 use terminal::InTerminal;
-use watchdog::{Watch, output};
+use weir_testkit::{Started, Watch, need_root, output};
 
 const PLAN: &str = r#"question = "Does it forward?"
 [dut]
@@ -39,41 +37,16 @@ fn home() -> Home {
     Home::new(&[("tiny.toml", PLAN), ("long.toml", &PLAN.replace("trial_s = 0.1", "trial_s = 300"))])
 }
 
-/// A run that ends with its test, so that one which fails does not keep others from measuring.
-struct Running {
-    child: Child,
-    _watch: Watch,
+/// A run that has said something. It ends with its test, so that one which fails does not keep others from measuring.
+fn start(home: &Home, arguments: &[&str], word: &str) -> Started {
+    let mut run = Started::new(home.command(&[WEIR], arguments));
+    run.await_words(word);
+    run
 }
 
-impl Running {
-    /// Starts weir and returns when it has said something.
-    fn start(home: &Home, arguments: &[&str], word: &str) -> Running {
-        let child = home.command(&[WEIR], arguments).spawn().expect("weir starts");
-        let mut run = Running { _watch: Watch::new(&child), child };
-        let mut lines = BufReader::new(run.child.stderr.take().expect("piped")).lines();
-        let mut said = Vec::new();
-        let reported = lines.by_ref().map(|line| line.expect("text")).any(|line| {
-            said.push(line);
-            said[said.len() - 1].contains(word)
-        });
-        assert!(reported, "weir ended with {:?} before it said `{word}`: {said:?}", run.child.wait());
-        // Whatever else it says must not stop it.
-        std::thread::spawn(move || lines.for_each(drop));
-        run
-    }
-
-    /// Starts the long plan and returns when its first trials are kept.
-    fn in_mid_run(home: &Home) -> Running {
-        Running::start(home, &["run", "long.toml"], ": ceiling ")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // An error means that it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// One of the long plan, whose first trials are kept.
+fn in_mid_run(home: &Home) -> Started {
+    start(home, &["run", "long.toml"], ": ceiling ")
 }
 
 /// Network namespaces that the threads of a process are in, other than our own. A namespace cannot go while its
@@ -128,12 +101,10 @@ fn held_by(pid: u32) -> (BTreeMap<u64, File>, BTreeSet<u64>) {
 
 #[test]
 fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
-    let mut run = Running::in_mid_run(&home);
-    let (held, loaded) = held_by(run.child.id());
+    let mut run = in_mid_run(&home);
+    let (held, loaded) = held_by(run.pid());
     run.child.kill().expect("it runs");
     assert_eq!(run.child.wait().expect("it ran").signal(), Some(libc::SIGKILL));
     // What it started dies with it, but is not waited for.
@@ -166,13 +137,11 @@ fn a_run_that_is_killed_leaves_its_trials_and_nothing_else() {
 
 #[test]
 fn a_killed_run_goes_on() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let plan = PLAN.replace("frame_bytes = 128", "frame_bytes = [128, 256]");
     fs::write(home.path("two.toml"), plan).expect("room");
-    let mut run = Running::start(&home, &["run", "two.toml", "--seed", "7"], "kernel-forward 128 bytes");
+    let mut run = start(&home, &["run", "two.toml", "--seed", "7"], "kernel-forward 128 bytes");
     run.child.kill().expect("it runs");
     run.child.wait().expect("it ran");
     let before = home.record();
@@ -193,9 +162,7 @@ fn a_killed_run_goes_on() {
 
 #[test]
 fn devices_of_the_same_job_take_turns_in_a_killed_run_too() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let kinds = r#"["kernel-forward", "kernel-nat", "xdp-forward"]"#;
     let plan =
@@ -203,7 +170,7 @@ fn devices_of_the_same_job_take_turns_in_a_killed_run_too() {
             + "direction = \"forward\"\n[search]\nkind = \"rfc2544\"\nmin_fps = \"10k\"\nmax_fps = \"20k\"\n\
            trial_s = 0.1\nresolution = \"50%\"\n[repeat]\ntimes = 3\nin_turn = true\n";
     fs::write(home.path("turns.toml"), plan).expect("room");
-    let mut run = Running::start(&home, &["run", "turns.toml", "--verbose"], "20.0 kpps");
+    let mut run = start(&home, &["run", "turns.toml", "--verbose"], "20.0 kpps");
     run.child.kill().expect("it runs");
     run.child.wait().expect("it ran");
     let id = home.record()["run"]["id"].to_string();
@@ -244,13 +211,10 @@ fn devices_of_the_same_job_take_turns_in_a_killed_run_too() {
 
 #[test]
 fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
-    let mut run = Running::in_mid_run(&home);
-    // SAFETY: a signal to a child that is not yet waited for.
-    assert_eq!(unsafe { libc::kill(run.child.id() as i32, libc::SIGINT) }, 0);
+    let mut run = in_mid_run(&home);
+    run.signal(libc::SIGINT);
     assert_eq!(run.child.wait().expect("it ran").code(), Some(130));
     let record = home.record();
     assert_eq!(record["run"]["state"], "interrupted");
@@ -264,9 +228,7 @@ fn an_interrupted_run_keeps_its_trials_and_writes_its_report() {
 
 #[test]
 fn a_run_whose_terminal_closes_keeps_its_trials_and_writes_its_report() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let mut run = InTerminal::start(home.command(&[WEIR], &["run", "long.toml", "--verbose"]));
     // Of the second trial the bar tells when the first is kept.
@@ -294,9 +256,7 @@ fn was_starved(trial: &Value) -> bool {
 
 #[test]
 fn two_runs_at_once_take_turns() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let start =
         || home.command(&[WEIR], &["run", "tiny.toml", "--no-report", "--json"]).spawn().expect("weir");
@@ -316,9 +276,7 @@ fn two_runs_at_once_take_turns() {
 
 #[test]
 fn without_rights_it_measures_and_says_what_is_weaker() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut attempt = Command::new(nobody[0]);
     attempt.args(&nobody[1..]).args(["unshare", "--user", "--net", "true"]);
@@ -350,9 +308,7 @@ const AUTOMATION: &str = include_str!("../../../docs/automation.md");
 
 #[test]
 fn the_recipe_for_ci_runs_as_it_is_written() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let (_, recipe) = AUTOMATION.split_once("## In CI").expect("the recipe");
     let (recipe, _) = recipe.split_once("\n## ").expect("its end");
     let blocks = |language: &str| {
@@ -396,9 +352,7 @@ fn digits(text: &str) -> String {
 
 #[test]
 fn the_numbers_of_the_report_are_those_of_the_record_and_its_charts_show() {
-    if !is_root() {
-        return;
-    }
+    need_root!();
     let home = home();
     let html = report(&home);
     let record = home.record();

@@ -8,8 +8,8 @@ use weir_plane::scenario::{Vector, packet, suites};
 use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
 
 use super::files;
-use crate::dice::Dice;
 use crate::mutate::{self, Record, frames};
+use weir_testkit::Dice;
 
 /// Each of the parsers: what is read of a part is what is read of the whole.
 pub(super) fn frame(bytes: &[u8]) {

@@ -1,13 +1,12 @@
 //! What weir has written and reads again: after a crash, on another machine, or when somebody has changed it meanwhile.
 
-use std::path::PathBuf;
-
 use weir_lab::run_data::RunData;
 use weir_lab::trend::{self, Filter};
 use weir_lab::{compare, export, report, rigs};
 use weir_testbed::journal;
 
 use super::of_texts;
+use weir_testkit::Folder;
 
 /// A file of the program `weir`, whose modules nobody else can name.
 #[allow(dead_code, reason = "the program uses more of it")]
@@ -44,7 +43,7 @@ pub(super) fn blocks_seeds() -> Vec<Vec<u8>> {
 
 /// A journal of a process that has gone. It is of another machine, so that nothing is undone whatever it says.
 pub(super) fn journal(input: &[u8]) {
-    let folder = folder("journal");
+    let folder = Folder::new();
     // No process has this number and start.
     let file = folder.join("4194303-7-1.json");
     std::fs::write(&file, input).expect("room for a file");
@@ -65,14 +64,6 @@ pub(super) fn journal_seeds() -> Vec<Vec<u8>> {
         .map(|(n, change)| format!(r#"{{"id": {n}, "change": {change}}}"#))
         .collect();
     of_texts([format!("{head}{}]}}", entries.join(", "))])
-}
-
-/// A folder of this thread alone.
-fn folder(name: &str) -> PathBuf {
-    let thread = format!("{:?}", std::thread::current().id());
-    let folder = std::env::temp_dir().join(format!("weir-fuzz-{name}-{}-{thread}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("room for a folder");
-    folder
 }
 
 /// A record: every export and report can be made of it.

@@ -225,22 +225,15 @@ pub(crate) fn failed(what: &str, source: io::Error) -> RunError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
     use super::*;
 
     fn shell(script: &str, test: impl FnOnce(Process, &mut Journal)) {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("weir-process-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = weir_testkit::Folder::new();
         let mut journal = Journal::in_dir(&folder.join("journal"));
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::All).unwrap().dut;
         test(Process::start(&mut command, &cpus, &folder.join("said"), &mut journal).unwrap(), &mut journal);
-        drop(journal);
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

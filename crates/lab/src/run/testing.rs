@@ -1,7 +1,7 @@
 //! Runs of plans that ship, for tests.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use weir_load::TesterKind;
 
@@ -22,10 +22,7 @@ pub(crate) fn is_root(test: &str) -> bool {
 
 /// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("weir-{name}-test-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = weir_testkit::Folder::new();
     let plan = plan::load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
     let notes = Mutex::new(Vec::new());
     let observe = |event: Event| {
@@ -43,7 +40,5 @@ pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
     let store = Store::open(&folder.join("store.sqlite")).unwrap();
     let id = super::run(&plan, &store, &options).unwrap();
     let data = store.run_data(id).unwrap();
-    drop(store);
-    std::fs::remove_dir_all(&folder).unwrap();
     (data, notes.into_inner().unwrap())
 }

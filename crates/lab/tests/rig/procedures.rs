@@ -34,14 +34,13 @@ fn run(name: &str, rest: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
 
 fn run_text(name: &str, text: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
     let plan = plan::reload(name, text).unwrap_or_else(|error| panic!("{error}"));
-    let file = std::env::temp_dir().join(format!("weir-{name}-{}.db", std::process::id()));
-    let store = Store::open(&file).expect("a new file");
+    let folder = weir_testkit::Folder::new();
+    let store = Store::open(&folder.join("records.db")).expect("a new file");
     let stop = AtomicBool::new(false);
     let tester = TesterKind::Xdp;
     let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &|_| {} };
     let id = run::run(&plan, &store, &options).expect("a run");
     let points = store.run_data(id).expect("it was kept").points;
-    std::fs::remove_file(&file).expect("it is ours");
     let devices = points.into_iter().filter(|data| data.point.dut != "wire");
     devices
         .map(|data| {

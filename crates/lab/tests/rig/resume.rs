@@ -1,8 +1,7 @@
 //! A run that goes on measures what is missing, and nothing else.
 
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rusqlite::Connection;
 use weir_lab::plan::{self, Plan};
@@ -33,17 +32,15 @@ retries = 0
 
 /// A file of records, gone after the test, and the plan of its only run.
 struct Kept {
-    path: PathBuf,
+    folder: weir_testkit::Folder,
     plan: Plan,
 }
 
 impl Kept {
     /// A complete run of a plan.
     fn complete(plan: &str) -> (Kept, RunData) {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-resume-{}-{}.db", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let plan = plan::reload("two", plan).expect("a valid plan");
-        let kept = Kept { path: std::env::temp_dir().join(name), plan };
+        let kept = Kept { folder: weir_testkit::Folder::new(), plan };
         let store = kept.store();
         let id = with_options(|_| {}, |options| run::run(&kept.plan, &store, options)).expect("it runs");
         let data = store.run_data(id).expect("it was kept");
@@ -51,12 +48,12 @@ impl Kept {
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.path).expect("a file of records")
+        Store::open(&self.folder.join("records.db")).expect("a file of records")
     }
 
     /// Takes something away again, as if the run had been cut short.
     fn cut(&self, sql: &str) -> RunData {
-        let db = Connection::open(&self.path).expect("it is there");
+        let db = Connection::open(self.folder.join("records.db")).expect("it is there");
         db.execute_batch("UPDATE runs SET state = 'interrupted', finished = NULL").expect("a table of runs");
         db.execute_batch(sql).expect("right SQL");
         self.store().run_data(1).expect("it can be read")
@@ -74,15 +71,6 @@ impl Kept {
         };
         with_options(observe, |options| run::resume(&self.plan, data, &store, options)).expect("it goes on");
         (announced.into_inner().expect("no panic"), store.run_data(1).expect("it was kept"))
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        for ending in ["", "-wal", "-shm"] {
-            // What stays in /tmp is no reason to fail.
-            let _ = std::fs::remove_file(Path::new(&format!("{}{ending}", self.path.display())));
-        }
     }
 }
 

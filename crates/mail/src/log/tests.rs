@@ -10,48 +10,38 @@ fn record(recipient: u64) -> Record {
     Record { recipient, verdict: Verdict::Delivered, code: 250, attempts: 1 }
 }
 
-struct Place(PathBuf);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn place(name: &str) -> Place {
-    Place(std::env::temp_dir().join(format!("weir-mail-log-{name}-{}", std::process::id())))
-}
-
 fn open(path: &Path) -> Result<(OutcomeLog, Done), LogError> {
     OutcomeLog::open(path, (&JOB, ""), Durability::Process)
 }
 
 #[test]
 fn what_was_recorded_is_known_after_any_half_line() {
-    let place = place("half");
-    let (mut log, done) = open(&place.0).unwrap();
+    let folder = weir_testkit::Folder::new();
+    let place = folder.join("log");
+    let (mut log, done) = open(&place).unwrap();
     assert_eq!(done.count(), 0);
     log.append(&[record(3), record(99)]).unwrap();
     log.append(&[Record { verdict: Verdict::Expired, code: 0, attempts: 5, ..record(7) }]).unwrap();
     drop(log);
-    let whole = fs::read(&place.0).unwrap();
+    let whole = fs::read(&place).unwrap();
     let ends: Vec<usize> = (0..whole.len()).filter(|i| whole[*i] == b'\n').map(|i| i + 1).collect();
     for length in 0..=whole.len() {
-        fs::write(&place.0, &whole[..length]).unwrap();
-        let (mut log, done) = open(&place.0).unwrap();
+        fs::write(&place, &whole[..length]).unwrap();
+        let (mut log, done) = open(&place).unwrap();
         let lines = ends.iter().filter(|end| **end <= length).count().saturating_sub(1);
         assert_eq!(done.count(), lines as u64, "after {length} bytes");
         log.append(&[record(50)]).unwrap();
         drop(log);
-        assert!(open(&place.0).unwrap().1.has(50), "after {length} bytes");
+        assert!(open(&place).unwrap().1.has(50), "after {length} bytes");
     }
 }
 
 #[test]
 fn a_log_that_cannot_be_is_not_used() {
-    let place = place("damaged");
-    drop(open(&place.0).unwrap());
-    let header = fs::read_to_string(&place.0).unwrap();
+    let folder = weir_testkit::Folder::new();
+    let place = folder.join("log");
+    drop(open(&place).unwrap());
+    let header = fs::read_to_string(&place).unwrap();
     let mut lines = Vec::new();
     [1, 2, 3].iter().for_each(|id| record(*id).line(&mut lines));
     let lines = String::from_utf8(lines).unwrap();
@@ -61,17 +51,17 @@ fn a_log_that_cannot_be_is_not_used() {
         (header.clone() + &twice, "damaged in line 5"),
         ("something else\n".into(), "another job"),
     ] {
-        fs::write(&place.0, text).unwrap();
-        let error = open(&place.0).unwrap_err().to_string();
+        fs::write(&place, text).unwrap();
+        let error = open(&place).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    fs::write(&place.0, header).unwrap();
+    fs::write(&place, header).unwrap();
     let other = Job { skew: 0.5, ..JOB };
     for job in [(&other, ""), (&JOB, "192.0.2.1:25 a@b")] {
-        assert!(matches!(OutcomeLog::open(&place.0, job, Durability::Process), Err(LogError::OtherJob(_))));
+        assert!(matches!(OutcomeLog::open(&place, job, Durability::Process), Err(LogError::OtherJob(_))));
     }
-    let _open = open(&place.0).unwrap();
-    assert!(matches!(open(&place.0), Err(LogError::Busy(_))));
+    let _open = open(&place).unwrap();
+    assert!(matches!(open(&place), Err(LogError::Busy(_))));
 }
 
 /// Records in groups of 5, and tries once more what cannot be written; says how many are safe.

@@ -2,7 +2,7 @@
 
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
 
 /// Two wires with a node's namespace between: l0 - n0, n1 - r0.
 pub(crate) struct Street {
@@ -18,26 +18,13 @@ impl Street {
         let new = || Namespace::new().unwrap();
         let street = Street { hosts: [new(), new()], node: new() };
         for side in 0..2 {
-            let mac = |n| [2, 0, 0, 0, side as u8, n];
-            let ends = [(HOST[side], mac(1), &street.hosts[side]), (NODE[side], mac(2), &street.node)];
-            street.node.run(|| {
-                let ends = ends.map(|(name, mac, ns)| VethEnd { name, mac, namespace: ns.fd() });
-                Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: 1 }).unwrap();
-            });
-            for (name, _, ns) in ends {
-                ns.run(|| {
-                    std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").unwrap();
-                    set_offload(name, Offload::Gro, true).unwrap();
-                });
+            let ends = [(&street.hosts[side], HOST[side]), (&street.node, NODE[side])];
+            join(ends, Wire { number: side as u8, queues: 1 });
+            for end in ends {
+                end.0.run(|| set_offload(end.1, Offload::Gro, true)).unwrap();
+                keep_quiet(end);
             }
-            for (name, _, ns) in ends {
-                ns.run(|| {
-                    let mut rtnl = Rtnl::open().unwrap();
-                    let index = rtnl.link(name).unwrap().ifindex;
-                    rtnl.keep_quiet(index).unwrap();
-                    rtnl.set_up(index, true).unwrap();
-                });
-            }
+            ends.into_iter().for_each(|end| set_up(end, true));
         }
         street
     }

@@ -5,9 +5,10 @@
 //! new | sent before | an answer to, or an error about, what the node let out | another fragment  >  changed  >  repaired
 //! ```
 
-use weir_packet::checksum::{fold, pseudo_header, sum};
+use std::ops::{Deref, DerefMut};
 
-use super::frames::Dice;
+use weir_packet::checksum::{fold, pseudo_header, sum};
+use weir_testkit::Dice;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -48,7 +49,7 @@ const PLACES: &[u16] = &[0, 0, 0, 1, 2, 3, 4, 8, 64, 159, 160, 185, 8189, 8190, 
 
 /// A maker of packets, with what was sent and what has left by each of two ports.
 pub(crate) struct Craft {
-    dice: Dice,
+    dice: Odd,
     sent: [Vec<Vec<u8>>; 2],
     left: [Vec<Vec<u8>>; 2],
     /// The packet of which a fragment was sent last: more of them follow.
@@ -58,7 +59,7 @@ pub(crate) struct Craft {
 impl Craft {
     pub(crate) fn new(seed: u64) -> Craft {
         Craft {
-            dice: Dice(seed),
+            dice: Odd(Dice::new(seed)),
             sent: Default::default(),
             left: Default::default(),
             cut: Default::default(),
@@ -78,9 +79,9 @@ impl Craft {
     pub(crate) fn payload(&mut self, port: usize) -> ([u8; 2], Vec<u8>) {
         let mut packet = match self.dice.roll(12) {
             0..=3 => None,
-            4 | 5 => any(&mut self.dice, &self.sent[port]).cloned(),
-            6 | 7 => any(&mut self.dice, &self.left[port]).map(|packet| turned(packet.clone())),
-            8 | 9 => any(&mut self.dice, &self.left[port]).cloned().map(|packet| self.about(&packet)),
+            4 | 5 => self.dice.0.pick(&self.sent[port]).cloned(),
+            6 | 7 => self.dice.0.pick(&self.left[port]).map(|packet| turned(packet.clone())),
+            8 | 9 => self.dice.0.pick(&self.left[port]).cloned().map(|packet| self.about(&packet)),
             _ => self.cut[port].clone(),
         }
         .unwrap_or_else(|| self.dice.packet(2));
@@ -127,17 +128,26 @@ fn remember(those: &mut Vec<Vec<u8>>, packet: Vec<u8>, dice: &mut Dice) {
     }
 }
 
-fn any<'a>(dice: &mut Dice, those: &'a [Vec<u8>]) -> Option<&'a Vec<u8>> {
-    those.get(dice.roll(those.len()))
+/// Dice of which packets are made, mostly of odd ones.
+struct Odd(Dice);
+
+impl Deref for Odd {
+    type Target = Dice;
+
+    fn deref(&self) -> &Dice {
+        &self.0
+    }
 }
 
-impl Dice {
-    fn one_in(&mut self, sides: usize) -> bool {
-        self.roll(sides) == 0
+impl DerefMut for Odd {
+    fn deref_mut(&mut self) -> &mut Dice {
+        &mut self.0
     }
+}
 
+impl Odd {
     fn pick<T: Copy>(&mut self, those: &[T]) -> T {
-        those[self.roll(those.len())]
+        *self.0.pick(those).expect("there are some")
     }
 
     fn byte(&mut self) -> u8 {
@@ -319,7 +329,7 @@ impl Dice {
                 1 => packet.insert(at, self.byte()),
                 2 => drop(packet.remove(at)),
                 3 => packet.extend(self.bytes(8)),
-                4 | 5 => packet[at] ^= 1 << self.roll(8),
+                4 | 5 => packet[at] ^= 1 << self.roll(8_u32),
                 6 | 7 => packet[at] = self.pick(&[0, 1, 0x40, 0x45, 0x4f, 0x60, 0x7f, 0x80, 0xff]),
                 _ => packet[at] = self.byte(),
             }

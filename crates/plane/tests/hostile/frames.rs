@@ -1,6 +1,7 @@
 //! Frames that nobody means well with: cut, bent and random ones, fragments that do not fit together.
 
 use weir_plane::scenario::packet;
+use weir_testkit::Dice;
 
 /// What the frames are made of.
 const LINES: &[&str] = &[
@@ -41,19 +42,6 @@ const LINES: &[&str] = &[
     "proto/50 198.18.0.2 > 198.19.0.9 len 3",
 ];
 
-/// Xorshift (Marsaglia 2003).
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    /// One of so many.
-    pub(crate) fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides.max(1) as u64) as usize
-    }
-}
-
 /// An IP packet as it is or bent, with what an Ethernet header says of it, behind `addresses`.
 pub(crate) fn frame(dice: &mut Dice, addresses: [u8; 12]) -> Vec<u8> {
     let packet = packet(LINES[dice.roll(LINES.len())]).expect("a packet");
@@ -66,7 +54,7 @@ pub(crate) fn frame(dice: &mut Dice, addresses: [u8; 12]) -> Vec<u8> {
         let at = dice.roll(frame.len());
         match dice.roll(5) {
             0 => frame.truncate(at),
-            1 => frame[at] ^= 1 << dice.roll(8),
+            1 => frame[at] ^= 1 << dice.roll(8_u32),
             2 => frame[at] = dice.roll(256) as u8,
             3 => frame.insert(at, dice.roll(256) as u8),
             _ => frame[12 + at % 30] = dice.roll(256) as u8,

@@ -10,7 +10,7 @@ mod search;
 use std::time::Duration;
 
 use case::{Arrivals, Bench, fitting, mac};
-use frames::Dice;
+use weir_testkit::Dice;
 
 /// Nodes of every stage.
 const NODES: &[&str] = &[
@@ -41,7 +41,7 @@ fn arrivals(dice: &mut Dice, after_ms: usize, most: usize) -> Arrivals {
 }
 
 fn check(text: &str, seed: u64, threads: u8) {
-    let (mut bench, mut dice) = (Bench::new(text, threads), Dice(seed));
+    let (mut bench, mut dice) = (Bench::new(text, threads), Dice::new(seed));
     for _ in 0..200 {
         let after_ms = dice.roll(400);
         let arrivals = arrivals(&mut dice, after_ms, 64);
@@ -87,7 +87,7 @@ fn no_frame_breaks_a_node_whose_stages_come_and_go() {
     for seed in 1..=seeds() {
         let ends = if seed % 2 == 0 { router } else { ("lan", "wan") };
         let threads = if seed % 4 < 2 { 1 } else { 2 };
-        let (mut dice, mut changes) = (Dice(seed), 0);
+        let (mut dice, mut changes) = (Dice::new(seed), 0);
         let mut bench = Bench::new(&[ends.0, ends.1].join(" > "), threads);
         for n in 0..600 {
             if dice.roll(8) == 0 {

@@ -1,6 +1,6 @@
-use std::io::Write;
-use std::path::PathBuf;
 use std::process::Command;
+
+use weir_testkit::{Dice, Folder};
 
 use super::*;
 use crate::pcapng::{ETHERNET, write};
@@ -182,18 +182,6 @@ fn errors_say_where_and_what() {
     }
 }
 
-/// Numbers that look random and are the same each time (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n as u64) as usize
-    }
-}
-
 #[test]
 fn no_input_panics() {
     let big_file = [
@@ -202,21 +190,21 @@ fn no_input_panics() {
         big(PACKET, &[0, 1, 5, 2, 2, 7]),
     ];
     let seeds = [sample(), big_file.concat()];
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Dice::new(1);
     let (mut read, mut refused) = (0, 0);
     for round in 0..60_000 {
         let mut file = seeds[round % 2].clone();
-        for _ in 0..=dice.below(4) {
-            let at = dice.below(file.len());
-            match dice.below(5) {
-                0 => file[at] = dice.below(256) as u8,
-                1 => file[at] ^= 1 << dice.below(8),
+        for _ in 0..=dice.roll(4) {
+            let at = dice.roll(file.len());
+            match dice.roll(5) {
+                0 => file[at] = dice.roll(256) as u8,
+                1 => file[at] ^= 1 << dice.roll(8_u32),
                 2 => file.truncate(at.max(1)),
                 3 => {
-                    file.splice(at..at, [0, 0xff, 0x7f, 0x80][..dice.below(5)].iter().copied()).for_each(drop)
+                    file.splice(at..at, [0, 0xff, 0x7f, 0x80][..dice.roll(5)].iter().copied()).for_each(drop)
                 }
                 _ => {
-                    let word = [0, 1, 4, 12, 0x7fff_ffff, u32::MAX, 1 << 20][dice.below(7)].to_le_bytes();
+                    let word = [0, 1, 4, 12, 0x7fff_ffff, u32::MAX, 1 << 20][dice.roll(7)].to_le_bytes();
                     let at = at & !3;
                     let end = file.len().min(at + 4);
                     file[at..end].copy_from_slice(&word[..end - at]);
@@ -232,26 +220,6 @@ fn no_input_panics() {
         }
     }
     assert!(read > 1000 && refused > 1000, "both happen: {read} read, {refused} refused");
-}
-
-/// A file of this name that is gone when the test is.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str) -> File {
-        File(std::env::temp_dir().join(format!("weir-pcapng-{}-{name}", std::process::id())))
-    }
-
-    fn read(&self) -> Vec<u8> {
-        std::fs::read(&self.0).unwrap()
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // It may never have been written.
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// What a program prints; `None`, aloud, if there is none of this name.
@@ -278,9 +246,9 @@ fn run(program: &str, words: &[&str]) -> Option<String> {
 
 #[test]
 fn others_read_what_is_written() {
-    let ours = File::new("ours.pcapng");
-    std::fs::File::create(&ours.0).unwrap().write_all(&sample()).unwrap();
-    let name = ours.0.to_str().unwrap();
+    let folder = Folder::new();
+    let ours = folder.file("ours.pcapng", sample());
+    let name = ours.to_str().unwrap();
     if let Some(text) = run("capinfos", &["-M", name]) {
         for line in [
             "Number of packets:   3",
@@ -302,10 +270,9 @@ fn others_read_what_is_written() {
 
 #[test]
 fn what_others_write_is_read() {
-    let ours = File::new("source.pcapng");
-    std::fs::write(&ours.0, sample()).unwrap();
-    let theirs = File::new("theirs");
-    let (from, to) = (ours.0.to_str().unwrap(), theirs.0.to_str().unwrap());
+    let folder = Folder::new();
+    let (ours, theirs) = (folder.file("source.pcapng", sample()), folder.join("theirs"));
+    let (from, to) = (ours.to_str().unwrap(), theirs.to_str().unwrap());
     // A pcap knows neither gaps nor interfaces nor statistics.
     let plain = |resolution_ns: u64| -> Vec<String> {
         let reported = sample_reported("/", resolution_ns);
@@ -314,12 +281,16 @@ fn what_others_write_is_read() {
     for (precision, resolution_ns) in [("micro", 1000), ("nano", 1)] {
         let precision = format!("--time-stamp-precision={precision}");
         if run("tcpdump", &["-r", from, "-w", to, &precision]).is_some() {
-            assert_eq!(reported(&theirs.read()).unwrap(), plain(resolution_ns), "tcpdump {precision}");
+            assert_eq!(
+                reported(&std::fs::read(&theirs).unwrap()).unwrap(),
+                plain(resolution_ns),
+                "tcpdump {precision}"
+            );
         }
     }
     for (format, resolution_ns) in [("pcap", 1000), ("nsecpcap", 1), ("pcapng", 1)] {
         if run("editcap", &["-F", format, from, to]).is_some() {
-            let found = reported(&theirs.read()).unwrap();
+            let found = reported(&std::fs::read(&theirs).unwrap()).unwrap();
             if format == "pcapng" {
                 assert_eq!(found[..4], sample_reported("eth0/udp port 53 eth1/", 1)[..4], "editcap {format}");
             } else {

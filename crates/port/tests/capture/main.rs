@@ -6,17 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_port::capture::{Account, Buffer, BufferSize, Fanout, Method, Options, Queue};
-use wire::{LISTENER, PATIENCE, Wire, frames, number_of};
-
-/// Leaves a test, aloud, where the kernel would refuse it.
-macro_rules! need_root {
-    () => {
-        // SAFETY: no arguments, no failure.
-        if unsafe { libc::geteuid() } != 0 {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        }
-    };
-}
+use weir_testkit::{PATIENCE, need_root};
+use wire::{LISTENER, Wire, frames, number_of};
 
 /// Fan-outs have several sockets in all tests; methods without one do not care.
 const SOCKETS: u16 = 3;

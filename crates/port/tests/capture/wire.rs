@@ -1,13 +1,12 @@
 //! A wire between two namespaces, and numbered frames to send through it.
 
-use std::time::Duration;
-
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Parsed, Signature, parse};
 use weir_port::packet::{BATCH, Sender};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::rtnl::Rtnl;
+use weir_testkit::wires::{self as kit, join, keep_quiet, set_up};
 
 /// Where frames are captured.
 pub(crate) const LISTENER: &str = "listener";
@@ -26,22 +25,13 @@ impl Wire {
     /// A wire whose ends are up, and carry nothing but what we send.
     pub(crate) fn new() -> Wire {
         let wire = Wire { sender: Namespace::new().unwrap(), tool: Namespace::new().unwrap() };
-        let ends = [(SENDER, MACS[0], &wire.sender), (LISTENER, MACS[1], &wire.tool)];
-        wire.sender.run(|| {
-            let config = VethConfig { mtu: 1500, queues: 1 };
-            let ends = ends.map(|(name, mac, ns)| VethEnd { name, mac, namespace: ns.fd() });
-            Rtnl::open().unwrap().add_veth(ends, config).unwrap();
-        });
-        for (name, _, ns) in ends {
-            ns.run(|| {
-                std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").unwrap();
-                let mut rtnl = Rtnl::open().unwrap();
-                let index = rtnl.link(name).unwrap().ifindex;
-                rtnl.keep_quiet(index).unwrap();
-                rtnl.set_up(index, true).unwrap();
-                // With its NAPI, so that frames that find no room are counted by the sender.
-                set_offload(name, Offload::Gro, true).unwrap();
-            });
+        let ends = [(&wire.sender, SENDER), (&wire.tool, LISTENER)];
+        join(ends, kit::Wire { number: 0, queues: 1 });
+        for end in ends {
+            keep_quiet(end);
+            set_up(end, true);
+            // With its NAPI, so that frames that find no room are counted by the sender.
+            end.0.run(|| set_offload(end.1, Offload::Gro, true)).unwrap();
         }
         wire
     }
@@ -93,6 +83,3 @@ pub(crate) fn number_of(frame: &[u8]) -> u32 {
     let Parsed::Test(signature) = parse(frame) else { panic!("no test frame: {frame:02x?}") };
     signature.seq
 }
-
-/// Longer than any test needs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

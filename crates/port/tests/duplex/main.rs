@@ -23,7 +23,8 @@ use weir_port::pcapng::{ETHERNET, Interface, write};
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
-use wire::{LISTENER, PATIENCE, SENDER, Wire, frames};
+use weir_testkit::{PATIENCE, is_root, need_root};
+use wire::{LISTENER, SENDER, Wire, frames};
 
 /// Chunks of a port under test: more than it has with the kernel.
 const CHUNKS: u32 = 8192;
@@ -216,12 +217,10 @@ fn readable(fd: BorrowedFd<'_>, wait: Duration) -> bool {
 
 /// Runs a test for each kind that can be had here.
 fn each(test: impl Fn(Kind)) {
-    // SAFETY: no arguments, no failure.
-    let root = unsafe { libc::geteuid() } == 0;
     for kind in KINDS {
         match kind {
             Kind::Memory | Kind::File => test(kind),
-            _ if root => test(kind),
+            _ if is_root() => test(kind),
             _ => eprintln!("skipped: a port of kind {kind:?} needs root (network namespaces)"),
         }
     }
@@ -275,10 +274,7 @@ fn frames_leave_as_they_are_and_their_chunks_come_back() {
 
 #[test]
 fn many_frames_leave_at_once_where_the_other_end_takes_them_so() {
-    // SAFETY: no arguments, no failure.
-    if unsafe { libc::geteuid() } != 0 {
-        return eprintln!("skipped: needs root (network namespaces)");
-    }
+    need_root!();
     let mut rig = Rig::new(Kind::Xdp, &[]);
     let wire = rig.wire.take().unwrap();
     // More than leave in one call, and than the other end's ring holds.
@@ -416,10 +412,7 @@ fn what_a_sender_left_to_a_network_card_is_done() {
 
 #[test]
 fn a_frame_that_no_chunk_holds_is_counted_as_such_and_the_next_ones_arrive() {
-    // SAFETY: no arguments, no failure.
-    if unsafe { libc::geteuid() } != 0 {
-        return eprintln!("skipped: needs root (network namespaces)");
-    }
+    need_root!();
     let mut rig = Rig::new(Kind::Packet, &[]);
     let wire = rig.wire.as_ref().unwrap();
     for (ns, name) in [(&wire.tool, LISTENER), (&wire.sender, SENDER)] {

@@ -3,27 +3,10 @@ use weir_disk::faults::{self, Fault, Writer};
 use super::*;
 use crate::fixture;
 use crate::record::{Capture, Detection, Purpose};
+use weir_testkit::Folder;
 
-/// A directory of its own for one test, removed afterwards.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(test: &str) -> Dir {
-        let dir = std::env::temp_dir().join(format!("weir-store-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        Dir(dir)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("a/b/records.db")
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+/// Where records are in a folder.
+const FILE: &str = "a/b/records.db";
 
 /// Stores a whole run without ending it; numbers in `data` are set to those of the store.
 fn write(store: &Store, data: &mut RunData) {
@@ -49,8 +32,8 @@ fn running() -> RunData {
 
 #[test]
 fn what_was_written_is_read() {
-    let dir = Dir::new("round-trip");
-    let store = Store::open(&dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     assert_eq!(store.last_run_id().unwrap(), None);
     let (mut first, mut second) = (running(), running());
     write(&store, &mut first);
@@ -59,7 +42,7 @@ fn what_was_written_is_read() {
     store.finish_run(second.run.id, RunState::Complete, finished).unwrap();
     second.run.state = RunState::Complete;
 
-    let store = Store::open(&dir.file()).unwrap();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     assert_eq!(store.last_run_id().unwrap(), Some(2));
     assert_eq!(store.runs().unwrap(), [first.run.clone(), second.run.clone()]);
     assert_eq!(store.run_data(1).unwrap(), first);
@@ -69,8 +52,8 @@ fn what_was_written_is_read() {
 
 #[test]
 fn people_can_query_it() {
-    let dir = Dir::new("query");
-    let store = Store::open(&dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     write(&store, &mut running());
     let sql = "SELECT count(*), sum(lost), max(offered_fps) FROM trials JOIN points ON points.id = point_id
                WHERE dut = 'kernel-forward' AND frame = '64' AND verdict = 'valid' AND purpose = 'curve'";
@@ -86,14 +69,14 @@ fn people_can_query_it() {
 
 #[test]
 fn a_crash_keeps_finished_trials_and_the_next_process_appends() {
-    let dir = Dir::new("crash");
+    let dir = Folder::new();
     let mut data = running();
-    let killed = Store::open(&dir.file()).unwrap();
+    let killed = Store::open(&dir.join(FILE)).unwrap();
     write(&killed, &mut data);
     // Never closed: the write-ahead log stays as a killed process leaves it.
     std::mem::forget(killed);
 
-    let store = Store::open(&dir.file()).unwrap();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     assert_eq!(store.run(1).unwrap().state, RunState::Running);
     store.mark_interrupted(1).unwrap();
     data.run.state = RunState::Interrupted;
@@ -107,8 +90,8 @@ fn a_crash_keeps_finished_trials_and_the_next_process_appends() {
 
 #[test]
 fn records_are_written_once() {
-    let dir = Dir::new("once");
-    let store = Store::open(&dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     let mut data = running();
     write(&store, &mut data);
     let point = &data.points[0];
@@ -121,8 +104,8 @@ fn records_are_written_once() {
 
 #[test]
 fn numbers_that_cannot_be_read_back_are_refused() {
-    let dir = Dir::new("nan");
-    let store = Store::open(&dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     let mut data = running();
     write(&store, &mut data);
     let mut trial = data.points[0].trials[0].clone();
@@ -135,18 +118,18 @@ fn numbers_that_cannot_be_read_back_are_refused() {
 
 #[test]
 fn newer_and_foreign_files_are_refused_and_left_alone() {
-    let dir = Dir::new("version");
-    drop(Store::open(&dir.file()).unwrap());
-    let db = Connection::open(dir.file()).unwrap();
+    let dir = Folder::new();
+    drop(Store::open(&dir.join(FILE)).unwrap());
+    let db = Connection::open(dir.join(FILE)).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
-    let newer = Store::open(&dir.file()).unwrap_err();
+    let newer = Store::open(&dir.join(FILE)).unwrap_err();
     assert!(matches!(newer, StoreError::Newer { found: 99, .. }));
     assert!(newer.to_string().contains("use a newer weir"), "{newer}");
 
-    let other = dir.0.join("other.db");
+    let other = dir.join("other.db");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE mail (id INTEGER)").unwrap();
     assert!(matches!(Store::open(&other), Err(StoreError::Foreign { .. })));
-    let text = dir.0.join("notes.txt");
+    let text = dir.join("notes.txt");
     std::fs::write(&text, "this is no database, and long enough to be looked at by SQLite".repeat(99))
         .unwrap();
     assert!(matches!(Store::open(&text), Err(StoreError::Foreign { .. })));
@@ -156,9 +139,9 @@ fn newer_and_foreign_files_are_refused_and_left_alone() {
 
 #[test]
 fn a_locked_file_is_waited_for_and_then_named() {
-    let dir = Dir::new("locked");
-    let store = Store::open_waiting(&dir.file(), Duration::from_millis(50)).unwrap();
-    let other = Connection::open(dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open_waiting(&dir.join(FILE), Duration::from_millis(50)).unwrap();
+    let other = Connection::open(dir.join(FILE)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = store.begin_run(&fixture::run(1)).unwrap_err();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
@@ -170,19 +153,19 @@ fn a_locked_file_is_waited_for_and_then_named() {
 
 #[test]
 fn several_processes_may_open_a_new_file_at_once() {
-    let dir = Dir::new("race");
+    let dir = Folder::new();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| Store::open(&dir.file()).unwrap().begin_run(&fixture::run(1)).unwrap());
+            scope.spawn(|| Store::open(&dir.join(FILE)).unwrap().begin_run(&fixture::run(1)).unwrap());
         }
     });
-    assert_eq!(Store::open(&dir.file()).unwrap().runs().unwrap().len(), 8);
+    assert_eq!(Store::open(&dir.join(FILE)).unwrap().runs().unwrap().len(), 8);
 }
 
 #[test]
 fn a_full_disk_is_named_and_keeps_what_is_there() {
-    let dir = Dir::new("full");
-    let store = Store::open(&dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     let mut data = running();
     write(&store, &mut data);
     store.db.pragma_update(None, "max_page_count", 1).unwrap();
@@ -203,11 +186,11 @@ fn the_default_place() {
 
 #[test]
 fn a_row_that_cannot_be_read_hides_nothing_but_itself() {
-    let dir = Dir::new("damaged");
-    let store = Store::open(&dir.file()).unwrap();
+    let dir = Folder::new();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     let mut all = [running(), running(), running()];
     all.iter_mut().for_each(|data| write(&store, data));
-    let db = Connection::open(dir.file()).unwrap();
+    let db = Connection::open(dir.join(FILE)).unwrap();
     let trial = all[2].points[0].trials[1].id;
     db.execute("UPDATE runs SET rest = 'no json' WHERE id = 2", ()).unwrap();
     db.execute("UPDATE trials SET rest = '{}' WHERE id = ?1", [trial]).unwrap();
@@ -224,16 +207,16 @@ fn a_row_that_cannot_be_read_hides_nothing_but_itself() {
 
 #[test]
 fn a_link_in_the_place_of_the_file_is_not_followed() {
-    let dir = Dir::new("link");
-    std::fs::create_dir_all(dir.file().parent().unwrap()).unwrap();
-    let elsewhere = dir.0.join("elsewhere");
-    std::os::unix::fs::symlink(&elsewhere, dir.file()).unwrap();
-    let refused = Store::open(&dir.file()).unwrap_err();
+    let dir = Folder::new();
+    std::fs::create_dir_all(dir.join(FILE).parent().unwrap()).unwrap();
+    let elsewhere = dir.join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, dir.join(FILE)).unwrap();
+    let refused = Store::open(&dir.join(FILE)).unwrap_err();
     assert!(matches!(refused, StoreError::Unsafe { .. }) && !elsewhere.exists(), "{refused}");
-    std::fs::remove_file(dir.file()).unwrap();
+    std::fs::remove_file(dir.join(FILE)).unwrap();
     std::fs::write(&elsewhere, "").unwrap();
-    std::fs::hard_link(&elsewhere, dir.file()).unwrap();
-    assert!(matches!(Store::open(&dir.file()), Err(StoreError::Unsafe { .. })));
+    std::fs::hard_link(&elsewhere, dir.join(FILE)).unwrap();
+    assert!(matches!(Store::open(&dir.join(FILE)), Err(StoreError::Unsafe { .. })));
 }
 
 /// The other half of the next test, in a process of its own: says what was stored.
@@ -299,11 +282,11 @@ fn nothing_that_was_reported_is_missing_wherever_the_end_came() {
 /// A file as version 0.1.0 wrote it, from its dump.
 #[test]
 fn records_of_0_1_0_are_read_whole() {
-    let dir = Dir::new("0.1.0");
-    std::fs::create_dir_all(dir.file().parent().unwrap()).unwrap();
+    let dir = Folder::new();
+    std::fs::create_dir_all(dir.join(FILE).parent().unwrap()).unwrap();
     let dump = include_str!("../../tests/data/records-0.1.0.sql");
-    rusqlite::Connection::open(dir.file()).unwrap().execute_batch(dump).unwrap();
-    let store = Store::open(&dir.file()).unwrap();
+    rusqlite::Connection::open(dir.join(FILE)).unwrap().execute_batch(dump).unwrap();
+    let store = Store::open(&dir.join(FILE)).unwrap();
     let runs = store.runs().unwrap();
     let plans: Vec<_> = runs.iter().map(|run| run.plan.as_str()).collect();
     assert_eq!(plans, ["a", "capture", "peers-detect"]);
@@ -320,6 +303,6 @@ fn records_of_0_1_0_are_read_whole() {
     assert!(trials(&data[2]).iter().all(|trial| trial.detail::<Detection>().is_some()));
     assert!(store.damaged().is_empty(), "{:?}", store.damaged());
     drop(store);
-    let again = Store::open(&dir.file()).unwrap();
+    let again = Store::open(&dir.join(FILE)).unwrap();
     assert_eq!(again.runs().unwrap(), runs, "a file is brought up to date once");
 }

@@ -8,8 +8,8 @@ use crate::device::Device;
 use crate::fault::Faults;
 use crate::spread::Spread;
 use crate::sys;
-use crate::testing::{TempDir, need_root};
 use crate::updates::Updates;
+use weir_testkit::{Folder, need_root};
 
 mod frames;
 mod xdp;
@@ -25,8 +25,8 @@ fn spec(dut: DutKind, ip: IpVersion) -> BedSpec {
 }
 
 fn build(spec: &BedSpec) -> Bed {
-    let dir = TempDir::new();
-    Bed::build(spec, &mut Journal::in_dir(dir.path())).unwrap()
+    let dir = Folder::new();
+    Bed::build(spec, &mut Journal::in_dir(&dir)).unwrap()
 }
 
 /// Sends one frame of each of these flows from t0 and waits until all have come out at t1.
@@ -601,8 +601,8 @@ fn the_queues_of_the_dut_gather_frames() {
 
 #[test]
 fn what_cannot_be_built_is_refused_with_a_remedy() {
-    let dir = TempDir::new();
-    let mut journal = Journal::in_dir(dir.path());
+    let dir = Folder::new();
+    let mut journal = Journal::in_dir(&dir);
     let base = || spec(DutKind::KernelStateful, V4);
     let mut check = |spec: BedSpec, words: &str| match Bed::build(&spec, &mut journal).err() {
         Some(Error::Input(text)) => assert!(text.contains(words), "{text}"),
@@ -631,12 +631,12 @@ fn what_cannot_be_built_is_refused_with_a_remedy() {
 #[test]
 fn published_names_go_with_the_journal() {
     need_root!();
-    let (outside, dir) = (Namespace::new().unwrap(), TempDir::new());
+    let (outside, dir) = (Namespace::new().unwrap(), Folder::new());
     // A mount namespace whose /run is its own: the host's stays as it is.
     outside.run(|| {
         sys::mount("none".as_ref(), "/run".as_ref(), "tmpfs", 0).unwrap();
         let names = || std::fs::read_dir("/run/netns").unwrap().count();
-        let mut journal = Journal::in_dir(dir.path());
+        let mut journal = Journal::in_dir(&dir);
         let wanted = BedSpec { publish: Some("weir-bed".into()), ..spec(DutKind::KernelForward, V4) };
         let bed = Bed::build(&wanted, &mut journal).unwrap();
         assert_eq!(names(), 2);
@@ -663,9 +663,9 @@ fn bed_in_a_user_namespace() {
 #[test]
 fn a_user_without_rights_gets_a_bed_and_notes() {
     need_root!();
-    let dir = TempDir::new();
+    let dir = Folder::new();
     // A copy, since others need not be able to reach the build directory.
-    let test = dir.path().join("test");
+    let test = dir.join("test");
     std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
     let output = std::process::Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urnm"])

@@ -6,7 +6,7 @@ use weir_disk::faults::{self, Fault, Writer};
 
 use super::*;
 use crate::namespace::Namespace;
-use crate::testing::{TempDir, need_root};
+use weir_testkit::{Folder, need_root};
 
 fn files(dir: &Path) -> usize {
     fs::read_dir(dir).map_or(0, Iterator::count)
@@ -14,11 +14,11 @@ fn files(dir: &Path) -> usize {
 
 #[test]
 fn a_file_gets_its_old_value_back_and_the_journal_goes() {
-    let dir = TempDir::new();
-    let (switch, gone) = (dir.path().join("switch"), dir.path().join("gone"));
+    let dir = Folder::new();
+    let (switch, gone) = (dir.join("switch"), dir.join("gone"));
     fs::write(&switch, "0\n").unwrap();
     fs::write(&gone, "5\n").unwrap();
-    let state = dir.path().join("journal");
+    let state = dir.join("journal");
     {
         let mut journal = Journal::in_dir(&state);
         journal.write_file(&switch, "1\n").unwrap();
@@ -34,33 +34,33 @@ fn a_file_gets_its_old_value_back_and_the_journal_goes() {
 
 #[test]
 fn journals_of_living_processes_and_other_files_are_left_alone() {
-    let dir = TempDir::new();
-    let switch = dir.path().join("switch");
+    let dir = Folder::new();
+    let switch = dir.join("switch");
     fs::write(&switch, "0").unwrap();
-    let state = dir.path().join("journal");
+    let state = dir.join("journal");
     let mut journal = Journal::in_dir(&state);
     journal.write_file(&switch, "1").unwrap();
     fs::write(state.join("notes.json"), "{}").unwrap();
     assert_eq!(clean(&state).unwrap(), Cleaned::default());
     assert_eq!(fs::read_to_string(&switch).unwrap(), "1");
-    assert_eq!(clean(&dir.path().join("none")).unwrap(), Cleaned::default());
+    assert_eq!(clean(&dir.join("none")).unwrap(), Cleaned::default());
 }
 
 /// A journal of a dead process that has set a switch, as weir writes it.
 struct Planted {
-    dir: TempDir,
+    dir: Folder,
     journal: PathBuf,
     switch: PathBuf,
 }
 
 impl Planted {
     fn new(origin: Origin) -> Planted {
-        let dir = TempDir::new();
-        let switch = dir.path().join("switch");
+        let dir = Folder::new();
+        let switch = dir.join("switch");
         fs::write(&switch, "00000003\n").unwrap();
         let change = Change::FileValue { path: switch.clone(), before: "1".into(), set: "3".into() };
         let written = Written { origin, entries: vec![Entry { id: EntryId(0), change }] };
-        let journal = dir.path().join("1-0-1.json");
+        let journal = dir.join("1-0-1.json");
         fs::write(&journal, serde_json::to_vec(&written).unwrap()).unwrap();
         fs::set_permissions(&journal, PermissionsExt::from_mode(0o600)).unwrap();
         Planted { dir, journal, switch }
@@ -68,7 +68,7 @@ impl Planted {
 
     /// What is left alone and why, if the switch stays as it is.
     fn left(&self) -> String {
-        let cleaned = clean(self.dir.path()).unwrap();
+        let cleaned = clean(&self.dir).unwrap();
         assert_eq!(cleaned.undone, []);
         assert_eq!(fs::read_to_string(&self.switch).unwrap(), "00000003\n");
         cleaned.left.join("; ")
@@ -78,12 +78,12 @@ impl Planted {
 #[test]
 fn a_value_goes_back_only_where_it_is_still_that_of_weir() {
     let planted = Planted::new(Origin::here());
-    assert_eq!(clean(planted.dir.path()).unwrap().undone.len(), 1);
+    assert_eq!(clean(&planted.dir).unwrap().undone.len(), 1);
     assert_eq!(fs::read_to_string(&planted.switch).unwrap(), "1");
     assert!(!planted.journal.exists());
     let planted = Planted::new(Origin::here());
     fs::write(&planted.switch, "7").unwrap();
-    let cleaned = clean(planted.dir.path()).unwrap();
+    let cleaned = clean(&planted.dir).unwrap();
     assert!(cleaned.left[0].ends_with("is 7 by somebody else now: left alone"), "{cleaned:?}");
     assert_eq!((cleaned.undone, fs::read_to_string(&planted.switch).unwrap()), (vec![], "7".into()));
     assert!(!planted.journal.exists(), "there is nothing to undo any more");
@@ -99,10 +99,10 @@ fn a_journal_that_others_can_have_written_is_left_alone() {
     std::os::unix::fs::chown(&planted.journal, Some(12345), None).unwrap();
     assert!(planted.left().contains("it belongs to user 12345"));
     let planted = Planted::new(Origin::here());
-    fs::hard_link(&planted.journal, planted.dir.path().join("second")).unwrap();
+    fs::hard_link(&planted.journal, planted.dir.join("second")).unwrap();
     assert!(planted.left().contains("it has a second name"));
     let planted = Planted::new(Origin::here());
-    fs::rename(&planted.journal, planted.dir.path().join("real")).unwrap();
+    fs::rename(&planted.journal, planted.dir.join("real")).unwrap();
     std::os::unix::fs::symlink("real", &planted.journal).unwrap();
     assert!(planted.left().contains("symbolic link"));
     let planted = Planted::new(Origin::here());
@@ -135,8 +135,8 @@ fn a_journal_that_cannot_be_read_is_named() {
 
 #[test]
 fn two_runs_do_not_set_the_same_switch() {
-    let dir = TempDir::new();
-    let (switch, state) = (dir.path().join("switch"), dir.path().join("journal"));
+    let dir = Folder::new();
+    let (switch, state) = (dir.join("switch"), dir.join("journal"));
     fs::write(&switch, "1").unwrap();
     // A process that runs, and has set it.
     let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
@@ -215,14 +215,14 @@ fn child_that_is_killed() {
 #[test]
 fn a_killed_process_leaves_a_journal_that_clean_undoes() {
     need_root!();
-    let dir = TempDir::new();
+    let dir = Folder::new();
     let ns = Namespace::new().unwrap();
     // A mount namespace whose /run is its own: the host's stays as it is.
     ns.run(|| {
         sys::mount(Path::new("none"), Path::new("/run"), "tmpfs", 0).unwrap();
         let mut victim = dying_with_parent(&mut Command::new(std::env::current_exe().unwrap()))
             .args(["--exact", "journal::tests::child_that_is_killed", "--nocapture"])
-            .env("WEIR_TEST_JOURNAL", dir.path())
+            .env("WEIR_TEST_JOURNAL", &*dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -238,13 +238,13 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
         victim.wait().unwrap();
 
         assert_eq!(fs::metadata(published("weir-killed")).unwrap().ino(), numbers[1]);
-        let undone = clean(dir.path()).unwrap().undone;
+        let undone = clean(&dir).unwrap().undone;
         assert_eq!(undone.len(), 2, "{undone:?}");
         assert!(matches!(&undone[0], Change::Child { pid, .. } if u64::from(*pid) == numbers[0]));
         assert!(matches!(&undone[1], Change::PublishedNamespace { name, .. } if name == "weir-killed"));
         assert!(!published("weir-killed").exists());
-        assert_eq!(files(dir.path()), 0);
-        assert_eq!(clean(dir.path()).unwrap(), Cleaned::default(), "a second time does nothing");
+        assert_eq!(files(&dir), 0);
+        assert_eq!(clean(&dir).unwrap(), Cleaned::default(), "a second time does nothing");
         if let Ok(process) = grandchild {
             wait_until_dead(process.as_fd());
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::namespace::Namespace;
-use crate::testing::need_root;
+use weir_testkit::need_root;
 
 /// Leaves a form out, aloud, whose programs are missing.
 pub(crate) fn is_here(set: &RuleSet) -> bool {

@@ -66,16 +66,15 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_with_its_package() {
-        let folder = crate::testing::TempDir::new();
+        let folder = weir_testkit::Folder::new();
         let tool = Tool { program: "ipset", package: "ipset" };
-        let missing = || tool.find_in(folder.path().as_os_str()).unwrap_err().to_string();
+        let missing = || tool.find_in(folder.as_os_str()).unwrap_err().to_string();
         let expected = "ipset is not installed, and the rules of this device need it: apt install ipset";
         assert_eq!(missing(), expected);
-        std::fs::write(folder.path().join("ipset"), "").unwrap();
+        std::fs::write(folder.join("ipset"), "").unwrap();
         assert_eq!(missing(), expected, "a file is no program");
-        std::fs::set_permissions(folder.path().join("ipset"), std::fs::Permissions::from_mode(0o755))
-            .unwrap();
-        assert_eq!(tool.find_in(folder.path().as_os_str()).unwrap(), folder.path().join("ipset"));
+        std::fs::set_permissions(folder.join("ipset"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(tool.find_in(folder.as_os_str()).unwrap(), folder.join("ipset"));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::namespace::Namespace;
 use crate::rtnl::{Rtnl, VethConfig, VethEnd};
-use crate::testing::need_root;
 use crate::topology::wait_until_operational;
+use weir_testkit::need_root;
 
 fn setup(os: Os, mode: Mode) -> Setup {
     let interfaces = os.usual_interfaces().map(String::from);

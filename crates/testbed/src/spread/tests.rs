@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 use super::*;
 use crate::journal::clean;
-use crate::testing::TempDir;
+use weir_testkit::Folder;
 
 /// A machine in files: eth0 with three interrupts and queues, a virtio interface, one with a line of its own, a veth.
 fn machine(dir: &Path) -> Trees {
@@ -93,19 +93,19 @@ fn work_is_shared_out_over_files() {
         ("ens3", ["1", "default", "default"], &["proc/irq/50/smp_affinity 2"]),
         ("old0", ["1", "default", "default"], &["proc/irq/11/smp_affinity 2"]),
     ] {
-        let dir = TempDir::new();
-        assert_eq!(plan(dir.path(), interface, &spreading(interrupts, rps, xps)), expected, "{interface}");
+        let dir = Folder::new();
+        assert_eq!(plan(&dir, interface, &spreading(interrupts, rps, xps)), expected, "{interface}");
     }
 }
 
 #[test]
 fn queues_gather_frames_or_do_not() {
     for (us, time, polls) in [(50, "50000", "2"), (0, "0", "0")] {
-        let dir = TempDir::new();
+        let dir = Folder::new();
         let spreading = Spreading { coalesce_us: Some(us), ..Default::default() };
         let files = [("gro_flush_timeout", time), ("napi_defer_hard_irqs", polls)];
         let expected = files.map(|(name, value)| format!("sys/class/net/v0/{name} {value}"));
-        assert_eq!(plan(dir.path(), "v0", &spreading), expected);
+        assert_eq!(plan(&dir, "v0", &spreading), expected);
     }
 }
 
@@ -122,8 +122,8 @@ fn what_cannot_be_spread_is_refused_with_a_remedy() {
         ),
         ("none", ["default", "0", "default"], "queues"),
     ] {
-        let dir = TempDir::new();
-        let found = plan(dir.path(), interface, &spreading(interrupts, rps, xps));
+        let dir = Folder::new();
+        let found = plan(&dir, interface, &spreading(interrupts, rps, xps));
         assert!(found.len() == 1 && found[0].contains(words), "{interface}: {found:?}");
     }
 }
@@ -171,9 +171,9 @@ fn contents(settings: &[Setting]) -> Vec<String> {
 
 #[test]
 fn files_of_the_host_get_their_content_back() {
-    let dir = TempDir::new();
-    let settings = spreading("1", "0-1", "default").settings("eth0", &[0, 1], &machine(dir.path())).unwrap();
-    let journal = dir.path().join("journal");
+    let dir = Folder::new();
+    let settings = spreading("1", "0-1", "default").settings("eth0", &[0, 1], &machine(&dir)).unwrap();
+    let journal = dir.join("journal");
     let written = write_for_now(&settings, Journal::in_dir(&journal)).unwrap();
     assert_eq!(contents(&settings), ["2", "2", "2", "3", "3"]);
     assert_eq!(fs::read_dir(&journal).unwrap().count(), 1);
@@ -202,10 +202,10 @@ fn child_that_is_killed() {
 
 #[test]
 fn a_killed_run_is_undone_at_the_next_start() {
-    let dir = TempDir::new();
+    let dir = Folder::new();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "spread::tests::child_that_is_killed", "--nocapture"])
-        .env("WEIR_TEST_SPREAD", dir.path())
+        .env("WEIR_TEST_SPREAD", &*dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -216,10 +216,10 @@ fn a_killed_run_is_undone_at_the_next_start() {
         line.clear();
         assert_ne!(std::io::BufRead::read_line(&mut said, &mut line).unwrap(), 0, "it ended");
     }
-    let file = dir.path().join("proc/irq/9/smp_affinity");
+    let file = dir.join("proc/irq/9/smp_affinity");
     assert_eq!(fs::read_to_string(&file).unwrap(), "2");
     victim.kill().unwrap();
     victim.wait().unwrap();
-    assert_eq!(clean(&dir.path().join("journal")).unwrap().undone.len(), 3);
+    assert_eq!(clean(&dir.join("journal")).unwrap().undone.len(), 3);
     assert_eq!(fs::read_to_string(&file).unwrap(), "f\n");
 }

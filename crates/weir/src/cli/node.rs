@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn nodes_of_units_are_found_beside_one_started_by_hand() {
-        let folder = std::env::temp_dir().join(format!("weir-nodes-{}", std::process::id()));
+        let folder = weir_testkit::Folder::new();
         let [hand, home, other] =
             ["weir/node.sock", "weir/home/node.sock", "weir/other/node.sock"].map(|path| folder.join(path));
         assert!(answering(&folder).is_empty());
@@ -230,6 +230,5 @@ mod tests {
         }
         drop(open);
         assert!(home.exists() && answering(&folder).is_empty(), "they have been killed");
-        std::fs::remove_dir_all(&folder).expect("it is ours");
     }
 }

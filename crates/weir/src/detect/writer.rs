@@ -277,18 +277,16 @@ fn whole_blocks(piece: &[u8], there: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A folder that goes with the test.
-    struct Place(PathBuf);
+    /// Where files are written.
+    struct Place(weir_testkit::Folder);
 
     impl Place {
-        fn new(name: &str) -> Place {
-            let path = std::env::temp_dir().join(format!("weir-writer-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).expect("room");
-            Place(path)
+        fn new() -> Place {
+            Place(weir_testkit::Folder::new())
         }
 
         fn spec(&self, files: u32, total_bytes: u64) -> CaptureSpec {
-            CaptureSpec { folder: self.0.clone(), memory_bytes: 0, frames: 1, files, total_bytes }
+            CaptureSpec { folder: self.0.to_path_buf(), memory_bytes: 0, frames: 1, files, total_bytes }
         }
 
         fn output(&self, n: u32) -> Arc<Output> {
@@ -300,12 +298,6 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     /// Ends the thread when all has been written.
     fn finish((writer, Written(done)): (Writer, Written)) {
         drop(writer);
@@ -314,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_file_that_takes_no_more_is_left_alone() {
-        let place = Place::new("full");
+        let place = Place::new();
         let (writer, written) = Writer::start(&place.spec(9, 1000), true).expect("a thread");
         let output = Arc::new(Output::new("/dev/full".into()));
         output.file.set(File::options().write(true).open("/dev/full").expect("a device")).expect("the first");
@@ -339,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_folder_takes_so_many_files_and_none_is_removed() {
-        let place = Place::new("files");
+        let place = Place::new();
         for run in 0..3 {
             let (writer, written) = Writer::start(&place.spec(2, 1000), true).expect("a thread");
             // Two of the first run are there ever after.
@@ -364,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_folder_takes_so_many_bytes_and_a_capture_ends_with_whole_pieces() {
-        let place = Place::new("bytes");
+        let place = Place::new();
         let (writer, written) = Writer::start(&place.spec(9, 1000), true).expect("a thread");
         let [one, two] = [1, 2].map(|n| place.output(n));
         for (output, bytes) in [(&one, 400), (&two, 500), (&one, 200), (&one, 10), (&two, 90)] {
@@ -381,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_piece_comes_back_when_the_disk_is_too_slow() {
-        let place = Place::new("slow");
+        let place = Place::new();
         let (writer, written) = Writer::start(&place.spec(9, 1 << 40), false).expect("a thread");
         // A pipe that nobody reads yet: the thread waits for it as for a disk.
         let path = place.0.join("pipe");

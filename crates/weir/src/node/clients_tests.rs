@@ -1,7 +1,5 @@
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 
 use super::*;
@@ -12,9 +10,8 @@ const NEVER: Duration = Duration::from_secs(3600);
 
 /// A socket that is served while `test` runs, to its end.
 fn served(limits: Limits, answer: &Answer<'_>, test: impl FnOnce(&dyn Fn() -> UnixStream)) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("weir-clients-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let path: PathBuf = std::env::temp_dir().join(name);
+    let folder = weir_testkit::Folder::new();
+    let path = folder.join("socket");
     let listener = UnixListener::bind(&path).expect("a new socket");
     listener.set_nonblocking(true).expect("a socket");
     let (alive, over) = UnixStream::pair().expect("two ends");
@@ -24,7 +21,6 @@ fn served(limits: Limits, answer: &Answer<'_>, test: impl FnOnce(&dyn Fn() -> Un
         let _alive = alive;
         test(&|| UnixStream::connect(&path).expect("it listens"));
     });
-    std::fs::remove_file(&path).expect("it is ours");
 }
 
 /// Says the length of each request.

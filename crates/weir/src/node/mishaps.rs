@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_frames_of_a_panic_are_kept_in_so_many_files() {
-        let folder = std::env::temp_dir().join(format!("weir-mishaps-{}", std::process::id()));
+        let folder = weir_testkit::Folder::new();
         let mut mishaps = Mishaps::within(folder.join("new"));
         mishaps.begin(UNIX_EPOCH + Duration::from_secs(7));
         let names = ["lan".to_string(), "wan".to_string()];
@@ -143,7 +143,6 @@ mod tests {
         assert_eq!(seen, [(0, at_ns, vec![1; 60]), (1, at_ns, vec![2; 99])]);
         (1..MOST_FILES + 3).for_each(|_| drop(mishaps.report(&mishap, &names)));
         assert_eq!(std::fs::read_dir(&mishaps.folder).expect("the folder").count(), MOST_FILES);
-        std::fs::remove_dir_all(folder).expect("it was made");
     }
 
     #[test]

@@ -1,44 +1,21 @@
-//! Captures of attacks, and a place for them.
+//! Captures of attacks, and configurations that find them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
+use weir_testkit::Folder;
 
 /// When captures begin.
 pub(crate) const BEGIN_NS: u64 = 1_000_000_000_000_000_000;
 /// The victim of files, in a watched network.
 const VICTIM: u32 = 0xc613_0009;
 
-/// A folder that goes with the test.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-detect-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub(crate) fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, contents).unwrap();
-        path
-    }
-
-    /// A configuration with a limit of `pps` and `more`.
-    pub(crate) fn config(&self, pps: u32, more: &str) -> PathBuf {
-        let text = format!("networks = [\"198.19.0.0/16\"]\n[in]\npps = {pps}\n[events]\nend_s = 1\n{more}");
-        self.file("detect.toml", text)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A configuration with a limit of `pps` and `more`.
+pub(crate) fn limited(folder: &Folder, pps: u32, more: &str) -> PathBuf {
+    let text = format!("networks = [\"198.19.0.0/16\"]\n[in]\npps = {pps}\n[events]\nend_s = 1\n{more}");
+    folder.file("detect.toml", text)
 }
 
 /// A capture of `seconds` with `pps` to the victim between the first and the last second, and little before and after;

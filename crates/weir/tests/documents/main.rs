@@ -14,11 +14,10 @@ mod options;
 mod pages;
 #[path = "../schema/mod.rs"]
 mod schema;
-#[path = "../watchdog/mod.rs"]
-mod watchdog;
 
 use kept::Kept;
 use pages::{Block, Page, commands, read, root};
+use weir_testkit::output;
 
 /// The program.
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -77,7 +76,7 @@ impl Folder {
         for variable in ["HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "TMPDIR"] {
             shell.env(variable, &self.kept.folder);
         }
-        failure(&watchdog::output(shell.env("WEIR_STORE", self.path("records.db"))).expect("sh starts"))
+        failure(&output(shell.env("WEIR_STORE", self.path("records.db"))).expect("sh starts"))
     }
 
     /// Tries what can be tried of a block; what is wrong with it, with its lines.
@@ -310,7 +309,7 @@ fn each_page_is_in_the_summary() {
 
 #[test]
 fn the_page_of_options_is_made_from_what_weir_prints() {
-    let output = watchdog::output(Command::new(WEIR).args(["plan", "options"])).expect("weir starts");
+    let output = output(Command::new(WEIR).args(["plan", "options"])).expect("weir starts");
     let options = String::from_utf8(output.stdout).expect("text");
     assert_eq!(options::unexplained(&options), [""; 0], "say in the plan of options what these mean");
     let page = options::page(&options);
@@ -323,7 +322,7 @@ fn the_page_of_options_is_made_from_what_weir_prints() {
 
 #[test]
 fn the_schema_of_plans_is_made_from_what_weir_prints_and_fits_all_that_ship() {
-    let output = watchdog::output(Command::new(WEIR).args(["plan", "options"])).expect("weir starts");
+    let output = output(Command::new(WEIR).args(["plan", "options"])).expect("weir starts");
     let schema = options::schema(&String::from_utf8(output.stdout).expect("text"));
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
     if std::env::var_os("BLESS").is_some() {
@@ -374,8 +373,7 @@ fn listed(file: &str, first: &str, last: &str) -> Vec<String> {
 
 /// The long options of a command, from its help.
 fn long_options(command: &str) -> Vec<String> {
-    let output =
-        watchdog::output(Command::new(WEIR).args(command.split(' ')).arg("--help")).expect("weir starts");
+    let output = output(Command::new(WEIR).args(command.split(' ')).arg("--help")).expect("weir starts");
     let help = String::from_utf8(output.stdout).expect("text");
     let first = |line: &str| {
         let option = line.trim_start().split_once("--").filter(|(before, _)| before.len() <= 4)?.1;
@@ -469,8 +467,7 @@ fn the_book_can_be_made() {
     let folder = std::env::temp_dir().join(format!("weir-book-{}", std::process::id()));
     let mut mdbook = Command::new("mdbook");
     mdbook.arg("build").arg(root().join("docs")).arg("--dest-dir").arg(&folder);
-    failure(&watchdog::output(&mut mdbook).expect("it starts"))
-        .unwrap_or_else(|text| panic!("mdbook: {text}"));
+    failure(&output(&mut mdbook).expect("it starts")).unwrap_or_else(|text| panic!("mdbook: {text}"));
     for page in ["index.html", "node.html", "plan-options.html"] {
         assert!(folder.join(page).exists(), "{page}");
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::watchdog::Watch;
+use weir_testkit::Watch;
 
 /// Runs a command whose output nobody can keep: it ends by itself, names that, and fails.
 pub(crate) fn refuses_output(mut command: Command, what: &str) {

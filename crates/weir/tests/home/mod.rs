@@ -1,17 +1,13 @@
 //! A home for runs of a test: their plans, records and journals, gone after the test.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
-
-use crate::watchdog;
+use weir_testkit::{Folder, output};
 
 /// A home of its own, gone after the test.
-pub(crate) struct Home(PathBuf);
+pub(crate) struct Home(Folder);
 
 /// The program.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -19,12 +15,10 @@ pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 impl Home {
     /// A home with these plans: name and text.
     pub(crate) fn new(plans: &[(&str, &str)]) -> Home {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-whole-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let home = Home(std::env::temp_dir().join(name));
-        fs::create_dir(&home.0).expect("a temporary folder");
-        fs::set_permissions(&home.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
-        plans.iter().for_each(|(name, text)| fs::write(home.path(name), text).expect("room for a plan"));
+        let home = Home(Folder::for_all());
+        for (name, text) in plans {
+            home.0.file(name, text);
+        }
         home
     }
 
@@ -60,7 +54,7 @@ impl Home {
 
     /// Runs weir to its end.
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
-        watchdog::output(&mut self.command(&[WEIR], arguments)).expect("weir starts")
+        output(&mut self.command(&[WEIR], arguments)).expect("weir starts")
     }
 
     /// The newest run, as JSON.
@@ -68,23 +62,6 @@ impl Home {
         let output = self.weir(&["show", "last", "--json"]);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // A folder that stays in /tmp is no reason to fail.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// May tests make beds? If not, says so.
-pub(crate) fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        println!("skipped: {} needs root (network namespaces, XDP)", module_path!());
-    }
-    root
 }
 
 /// All trials of a run.

@@ -1,37 +1,24 @@
 //! A store with runs that nobody measured.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use weir_lab::record::{Point, PointResult, Run, RunState};
 use weir_lab::store::Store;
-
-use crate::watchdog;
+use weir_testkit::{Folder, output};
 
 /// A store of its own, gone after the test.
 pub(crate) struct Kept {
     /// It is in here, and commands run here.
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
     store: Store,
     plan: &'static str,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // A folder that stays in /tmp is no reason to fail.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }
 
 impl Kept {
     /// An empty one for runs of this plan.
     pub(crate) fn new(plan: &'static str) -> Kept {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-records-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
+        let folder = Folder::new();
         let store = Store::open(&folder.join("records.db")).expect("a store");
         Kept { folder, store, plan }
     }
@@ -60,7 +47,7 @@ impl Kept {
     pub(crate) fn weir(&self, line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(line.split_whitespace()).env("WEIR_STORE", self.folder.join("records.db"));
-        watchdog::output(command.current_dir(&self.folder)).expect("weir starts")
+        output(command.current_dir(&self.folder)).expect("weir starts")
     }
 
     /// What a command says on standard output, and its exit code.

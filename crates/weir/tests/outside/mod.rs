@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
 use crate::home::{Home, WEIR};
-use crate::watchdog::{self, Watch};
+use weir_testkit::wires::{End, Wire, join, set_up};
+use weir_testkit::{PATIENCE, Watch, output};
 
 const SSHD: &str = "/usr/sbin/sshd";
-/// Longer than traces of anything stay on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Is there a server? If not, says so.
 pub(crate) fn has_sshd() -> bool {
@@ -75,7 +73,7 @@ pub(crate) fn make_keys(home: &Home, address: &str) {
     for name in ["host_key", "user_key"] {
         let mut command = Command::new("ssh-keygen");
         command.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(home.path(name));
-        let made = watchdog::output(&mut command).expect("ssh-keygen is part of the client");
+        let made = output(&mut command).expect("ssh-keygen is part of the client");
         assert!(made.status.success(), "{made:?}");
         fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o600)).expect("it is ours");
     }
@@ -90,31 +88,12 @@ pub(crate) fn make_keys(home: &Home, address: &str) {
 }
 
 /// Joins two interfaces that are up then.
-pub(crate) fn wire(number: u8, (near, name): (&Namespace, &str), (remote, remote_name): (&Namespace, &str)) {
-    let end = |name, side, namespace| VethEnd { name, mac: [2, 0, 0, 0, side, number], namespace };
-    let ends = [end(name, 1, near.fd()), end(remote_name, 2, remote.fd())];
-    near.run(|| Rtnl::open()?.add_veth(ends, VethConfig { mtu: 1500, queues: 1 })).unwrap();
+pub(crate) fn wire(number: u8, near: End<'_>, remote: End<'_>) {
+    join([near, remote], Wire { number, queues: 1 });
     // Without it, a veth drops the frames of its peer's XDP programs.
-    remote.run(|| set_offload(remote_name, Offload::Gro, true)).unwrap();
-    up(remote, remote_name);
-    up(near, name);
-}
-
-pub(crate) fn up(namespace: &Namespace, name: &str) {
-    namespace.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let ifindex = rtnl.link(name).unwrap().ifindex;
-        rtnl.set_up(ifindex, true).unwrap();
-    });
-}
-
-pub(crate) fn address(namespace: &Namespace, name: &str, address: &str) {
-    up(namespace, name);
-    namespace.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let ifindex = rtnl.link(name).unwrap().ifindex;
-        rtnl.add_address(ifindex, address.parse().unwrap(), 24).unwrap();
-    });
+    remote.0.run(|| set_offload(remote.1, Offload::Gro, true)).unwrap();
+    set_up(remote, true);
+    set_up(near, true);
 }
 
 /// A run that is watched, and ends with its test.
@@ -171,7 +150,7 @@ pub(crate) fn traces(namespace: &Namespace) -> String {
                   cat /proc/sys/net/ipv4/conf/*/forwarding";
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    let output = namespace.run(|| watchdog::output(&mut command)).unwrap();
+    let output = namespace.run(|| output(&mut command)).unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

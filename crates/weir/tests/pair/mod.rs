@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testkit::need_root;
+use weir_testkit::wires::{End, Wire, join, set_up};
 
 /// Interface a here, b there.
 pub(crate) struct Pair {
@@ -16,27 +17,21 @@ pub(crate) struct Pair {
 impl Pair {
     /// Both ends up; `None`, aloud, where that is not allowed.
     pub(crate) fn new() -> Option<Pair> {
-        let (Ok(here), Ok(there)) = (Namespace::new(), Namespace::new()) else {
-            println!("skipped: this needs root (network namespaces)");
-            return None;
-        };
-        let a = VethEnd { name: "a", mac: [2, 0, 0, 0, 0, 1], namespace: here.fd() };
-        let b = VethEnd { name: "b", mac: [2, 0, 0, 0, 0, 2], namespace: there.fd() };
-        here.run(|| Rtnl::open()?.add_veth([a, b], VethConfig { mtu: 1500, queues: 1 })).unwrap();
-        let pair = Pair { here, there };
-        set_up(&pair.here, "a", true);
-        set_up(&pair.there, "b", true);
+        need_root!(return None);
+        let pair = Pair { here: Namespace::new().unwrap(), there: Namespace::new().unwrap() };
+        join([pair.a(), pair.b()], Wire { number: 0, queues: 1 });
+        set_up(pair.a(), true);
+        set_up(pair.b(), true);
         Some(pair)
     }
-}
 
-/// Sets an interface up, or down.
-pub(crate) fn set_up(namespace: &Namespace, name: &str, up: bool) {
-    namespace.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let ifindex = rtnl.link(name).unwrap().ifindex;
-        rtnl.set_up(ifindex, up).unwrap();
-    });
+    pub(crate) fn a(&self) -> End<'_> {
+        (&self.here, "a")
+    }
+
+    pub(crate) fn b(&self) -> End<'_> {
+        (&self.there, "b")
+    }
 }
 
 /// A bridge on top of an interface, whose driver has no XDP.

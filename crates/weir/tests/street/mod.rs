@@ -1,31 +1,18 @@
 //! Hosts with stacks of their own, and `weir node` between them.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use serde_json::Value;
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
-
-use crate::listener::{PATIENCE, accept, be_patient};
-use crate::watchdog::{Watch, output};
+use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
+use weir_testkit::{Folder, PATIENCE, Watch, accept, be_patient, output};
 
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-/// Leaves a test, aloud, where the kernel would refuse it.
-macro_rules! need_root {
-    () => {
-        if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-            return eprintln!("skipped: {} needs root (network namespaces)", module_path!());
-        }
-    };
-}
-pub(crate) use need_root;
 
 /// How frames come and go, and how many threads the node has.
 pub(crate) const WAYS: [(&str, u32); 4] = [("xdp", 1), ("packet", 1), ("xdp", 2), ("packet", 2)];
@@ -37,7 +24,7 @@ pub(crate) struct Street {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
     pub(crate) node: Namespace,
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
 }
 
 /// An address of a host, and its gateway, the node's.
@@ -53,17 +40,12 @@ impl Street {
 
     /// With these addresses of the hosts, and wires whose ends have a queue for each of so many threads.
     pub(crate) fn for_threads(threads: u32, left: &[At], right: &[At]) -> Street {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("node-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
         let new = || Namespace::new().unwrap();
-        let street = Street { left: new(), right: new(), node: new(), folder };
+        let street = Street { left: new(), right: new(), node: new(), folder: Folder::new() };
         wire((&street.left, "l0"), (&street.node, NODE[0]), Wire { number: 0, queues: threads });
         wire((&street.right, "r0"), (&street.node, NODE[1]), Wire { number: 1, queues: threads });
-        settle(&street.left, "l0", left);
-        settle(&street.right, "r0", right);
+        settle((&street.left, "l0"), left);
+        settle((&street.right, "r0"), right);
         street
     }
 
@@ -76,9 +58,7 @@ impl Street {
     }
 
     pub(crate) fn file(&self, text: &str) -> PathBuf {
-        let path = self.folder.join("test.node");
-        std::fs::write(&path, text).unwrap();
-        path
+        self.folder.file("test.node", text)
     }
 
     /// Runs `weir node ...` in the node's namespace.
@@ -130,69 +110,18 @@ impl Street {
     }
 }
 
-/// What a wire is.
-pub(crate) struct Wire {
-    /// In the Ethernet addresses of its ends.
-    pub(crate) number: u8,
-    /// Of each end.
-    pub(crate) queues: u32,
+/// A wire whose ends are up, without IPv6 until one of them gets such an address.
+pub(crate) fn wire(one: End<'_>, other: End<'_>, kind: Wire) {
+    join([one, other], kind);
+    [one, other].into_iter().for_each(without_ipv6);
+    [one, other].into_iter().for_each(|end| set_up(end, true));
 }
 
-/// A wire between two namespaces, which is up, and whose offloads are what the kernel makes them: checksums and segments are
-/// left to a network card that there is not.
-pub(crate) fn wire(one: (&Namespace, &str), other: (&Namespace, &str), kind: Wire) {
-    let mac = |n| [2, 0, 0, 0, kind.number, n];
-    let ends = [(one, mac(1)), (other, mac(2))];
-    other.0.run(|| {
-        let ends = ends.map(|((ns, name), mac)| VethEnd { name, mac, namespace: ns.fd() });
-        Rtnl::open().unwrap().add_veth(ends, VethConfig { mtu: 1500, queues: kind.queues }).unwrap();
-    });
-    for ((ns, name), _) in ends {
-        ns.run(|| {
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-        });
-    }
-    for ((ns, name), _) in ends {
-        ns.run(|| {
-            let mut rtnl = Rtnl::open().unwrap();
-            let index = rtnl.link(name).unwrap().ifindex;
-            rtnl.set_up(index, true).unwrap();
-        });
-    }
-}
-
-/// Gives an interface of a host these addresses.
-pub(crate) fn addresses(host: &Namespace, name: &str, all: &[At]) {
-    host.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let index = rtnl.link(name).unwrap().ifindex;
-        for (address, _) in all {
-            let address: IpAddr = address.parse().unwrap();
-            if address.is_ipv6() {
-                std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0").unwrap();
-            }
-            rtnl.add_address(index, address, if address.is_ipv6() { 64 } else { 24 }).unwrap();
-        }
-    });
-}
-
-/// Gives it these addresses, and default routes.
-pub(crate) fn settle(host: &Namespace, name: &str, all: &[At]) {
-    addresses(host, name, all);
-    host.run(|| {
-        let mut rtnl = Rtnl::open().unwrap();
-        let index = rtnl.link(name).unwrap().ifindex;
-        for (_, gateway) in all {
-            let gateway: IpAddr = gateway.parse().unwrap();
-            let any = if gateway.is_ipv6() { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };
-            rtnl.add_route((any, 0), gateway, index).unwrap();
-        }
-    });
-}
-
-impl Drop for Street {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+/// Gives an interface of a host these addresses, and default routes.
+pub(crate) fn settle(end: End<'_>, all: &[At]) {
+    for (own, gateway) in all {
+        address(end, own);
+        default_route(end, gateway);
     }
 }
 

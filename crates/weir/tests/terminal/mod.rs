@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::watchdog::Watch;
+use weir_testkit::Watch;
 
 /// Its width.
 const COLUMNS: u16 = 80;

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn frames_are_counted_in_all_blocks_of_all_files() {
-        let folder = std::env::temp_dir().join(format!("weir-written-{}", std::process::id()));
+        let within = weir_testkit::Folder::new();
+        let folder = within.join("files");
         let tool = CaptureTool::Peer(CapturePeer::Stenotype);
         prepare(tool, &folder).unwrap();
         let block = |frames: u32| {

@@ -127,7 +127,6 @@ impl Entrant<'_> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::path::PathBuf;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -137,20 +136,6 @@ mod tests {
     use crate::run::{Event, Options};
     use crate::store::Store;
     use crate::{compare, export, plan, report, run};
-
-    struct Home(PathBuf);
-
-    impl Drop for Home {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn home(name: &str) -> Home {
-        let path = std::env::temp_dir().join(format!("weir-sleep-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Home(path)
-    }
 
     /// Runs the plan, or goes on with the first run; stops after so many trials.
     fn sleep(store: &Store, resumed: bool, most: u32) -> Result<i64, RunError> {
@@ -173,8 +158,8 @@ mod tests {
 
     #[test]
     fn its_figures_are_reported_compared_and_exported_without_code_of_its_own() {
-        let home = home("figures");
-        let store = Store::open(&home.0.join("records.db")).unwrap();
+        let home = weir_testkit::Folder::new();
+        let store = Store::open(&home.join("records.db")).unwrap();
         let runs = [(); 2].map(|()| store.run_data(sleep(&store, false, 99).unwrap()).unwrap());
         let page = report::html(&runs, crate::rigs::sections());
         for text in ["Sleep wakes at most", "How late does sleep wake?", "Lateness"] {
@@ -197,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_run_that_was_stopped_goes_on_with_the_trial_that_is_missing() {
-        let home = home("resume");
-        let store = Store::open(&home.0.join("records.db")).unwrap();
+        let home = weir_testkit::Folder::new();
+        let store = Store::open(&home.join("records.db")).unwrap();
         let stopped = sleep(&store, false, 2);
         assert!(matches!(stopped, Err(RunError::Interrupted(1))), "{stopped:?}");
         let before: Vec<Trial> =

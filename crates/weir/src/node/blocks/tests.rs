@@ -1,29 +1,7 @@
-use std::path::PathBuf;
-
 use weir_disk::faults::{self, Fault, Writer};
+use weir_testkit::Folder;
 
 use super::*;
-
-/// A folder that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-blocks-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("room for a folder");
-        Folder(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("blocks")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn kept(host: u32, first: u16) -> Kept {
     Kept { inside: [0, 0, 0xffff, 0xc612_0000 + host], outside: 0xc000_0201, ports: (first, first + 511) }
@@ -39,8 +17,8 @@ fn text(path: &Path) -> String {
 
 #[test]
 fn what_was_given_and_not_taken_back_is_found_again() {
-    let folder = Folder::new("found");
-    let path = folder.file();
+    let folder = Folder::new();
+    let path = folder.join("blocks");
     let mut blocks = Blocks::open(&path).expect("a new file");
     assert_eq!(blocks.live(), []);
     blocks.set(&[]);
@@ -69,8 +47,8 @@ fn what_was_given_and_not_taken_back_is_found_again() {
 
 #[test]
 fn a_block_that_somebody_else_was_given_meanwhile_is_the_others() {
-    let folder = Folder::new("other");
-    let path = folder.file();
+    let folder = Folder::new();
+    let path = folder.join("blocks");
     let mut blocks = Blocks::open(&path).expect("a new file");
     blocks.note(&[given(1, 1024), BlockChange::TakenBack(kept(1, 1024)), given(2, 1024)]);
     blocks.sync().expect("written");
@@ -86,24 +64,24 @@ fn a_block_that_somebody_else_was_given_meanwhile_is_the_others() {
 
 #[test]
 fn a_file_of_something_else_is_left_alone() {
-    let folder = Folder::new("else");
+    let folder = Folder::new();
     for (name, bytes) in [("hello", &b"hello\n"[..]), ("binary", &[7, 1, 255, 10][..])] {
-        let path = folder.0.join(name);
+        let path = folder.join(name);
         std::fs::write(&path, bytes).expect("writable");
         let wrong = Blocks::open(&path).err().expect("no blocks").to_string();
         assert!(wrong.contains(name) && wrong.contains("--blocks"), "{wrong}");
         assert_eq!(std::fs::read(&path).expect("readable"), bytes);
     }
     // Without checksums, as it was once written.
-    let old = folder.0.join("old");
+    let old = folder.join("old");
     std::fs::write(&old, "+ 198.18.0.1 192.0.2.1 1024-1535\n- 198.18.0.1 192.0").expect("writable");
     assert_eq!(Blocks::open(&old).expect("blocks").live(), [kept(1, 1024)]);
 }
 
 #[test]
 fn a_disk_that_is_full_is_tried_again() {
-    let folder = Folder::new("full");
-    let mut blocks = Blocks::open(&folder.file()).expect("a new file");
+    let folder = Folder::new();
+    let mut blocks = Blocks::open(&folder.join("blocks")).expect("a new file");
     blocks.note(&[given(1, 1024)]);
     let full = || File::options().write(true).open("/dev/full").expect("it is there");
     let spare = std::mem::replace(&mut blocks.spare, full());
@@ -121,10 +99,10 @@ fn a_disk_that_is_full_is_tried_again() {
     blocks.file = file;
     blocks.sync().expect("there is room");
     assert_eq!(blocks.waiting(), 0);
-    let second = Blocks::open(&folder.file()).err().expect("it is in use").to_string();
+    let second = Blocks::open(&folder.join("blocks")).err().expect("it is in use").to_string();
     assert!(second.contains("another node keeps its blocks in"), "{second}");
     drop(blocks);
-    let again = Blocks::open(&folder.file()).expect("the same file");
+    let again = Blocks::open(&folder.join("blocks")).expect("the same file");
     assert_eq!(again.live(), [kept(1, 1024), kept(2, 2048), kept(3, 4096)]);
 }
 

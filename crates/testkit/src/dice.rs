@@ -1,22 +1,24 @@
 //! Numbers that repeat exactly from a seed.
 
-/// A stream of pseudorandom numbers (xorshift64*).
+use weir_rng::Rng;
+
+/// A stream of pseudorandom numbers.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Dice(Rng);
 
 impl Dice {
     /// A stream that is a function of `seed` alone.
     pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+        Dice(Rng::new(seed))
     }
 
-    /// Below `n`, which is above 0.
-    pub fn roll(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
-        (high as usize * n) >> 32
+    /// One of 0..`sides`, in whatever type the number of sides has.
+    ///
+    /// # Panics
+    /// Dice without a side.
+    pub fn roll<N: TryInto<usize> + TryFrom<usize>>(&mut self, sides: N) -> N {
+        let sides = sides.try_into().ok().expect("a number of sides");
+        N::try_from(self.0.below(sides)).ok().expect("it is less than a number of this type")
     }
 
     /// Once in `n` times.

@@ -1,0 +1,25 @@
+//! What the tests of several crates share: numbers from a seed, folders that go, programs that are watched, hosts with wires
+//! between them, and the one form in which a test says that it is skipped.
+//!
+//! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
+
+#![forbid(unsafe_code)]
+
+mod dice;
+mod folder;
+mod program;
+mod skip;
+mod socket;
+#[cfg(feature = "wires")]
+pub mod wires;
+
+use std::time::Duration;
+
+pub use dice::Dice;
+pub use folder::Folder;
+pub use program::{Ended, Started, Watch, output};
+pub use skip::{has, is_root};
+pub use socket::{accept, be_patient};
+
+/// Longer than anything takes that a test waits for, on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
