@@ -9,6 +9,7 @@ use weir_packet::flow::{Flow, IpVersion};
 use weir_packet::frame::{self, Ends, MAGIC, Transport};
 use weir_packet::size::{FCS_BYTES, FrameSizes};
 use weir_port::bpf::{self, BpfError, Link, Memory, Mode, Program, now_ns, object};
+use weir_port::field;
 use weir_port::shared::{self, GROUPS, Gen, Stream};
 pub use weir_port::thread::pin_to;
 
@@ -24,14 +25,6 @@ pub const MAX_FRAME_BYTES: u16 = 3392 + FCS_BYTES as u16;
 const FULL_SPEED_CLOCK_MASK: u32 = 7;
 /// Batches of one call of the generator, some milliseconds.
 const BATCHES_PER_CALL: u32 = 256;
-
-/// Pointer to a field of shared memory, without making a reference.
-macro_rules! field {
-    ($pointer:expr, $($path:tt)+) => {
-        // SAFETY: the address of a field inside the structure that the pointer points to; nothing is read.
-        unsafe { std::ptr::addr_of_mut!((*$pointer).$($path)+) }
-    };
-}
 
 mod checker;
 mod receiver;
@@ -133,8 +126,8 @@ impl XdpGenerator {
         state.clock_mask = if at_full_speed(load) { FULL_SPEED_CLOCK_MASK } else { 0 };
         self.memory.set(0, &state);
         let frame = self.first_frame();
-        while self.memory.field(0, |g| field!(g, active)) != 0 && !control.stopped() {
-            self.memory.set_field(0, 0, |g| field!(g, run));
+        while self.memory.field(0, field!(Gen, active)) != 0 && !control.stopped() {
+            self.memory.set_field(0, 0, field!(Gen, run));
             self.program.run_live(&frame, batch.runs * BATCHES_PER_CALL, batch.runs)?;
             control.report(self.sent(), arrived());
         }
@@ -168,10 +161,10 @@ impl XdpGenerator {
             let since_s = now_ns().saturating_sub(start.at_ns) as f64 / 1e9;
             let before = due;
             due = all.min((fps * since_s) as u64);
-            self.memory.set_field(0, due, |g| field!(g, stream[0].total));
-            self.memory.set_field(0, 1, |g| field!(g, active));
-            while self.memory.field(0, |g| field!(g, active)) != 0 {
-                self.memory.set_field(0, 0, |g| field!(g, run));
+            self.memory.set_field(0, due, field!(Gen, stream).entry(0).then(field!(Stream, total)));
+            self.memory.set_field(0, 1, field!(Gen, active));
+            while self.memory.field(0, field!(Gen, active)) != 0 {
+                self.memory.set_field(0, 0, field!(Gen, run));
                 // One more run finds that all is sent.
                 let runs = (due - before) as u32 + 1;
                 self.program.run_live(&frame, runs.min(batch.runs * BATCHES_PER_CALL), batch.runs)?;
@@ -179,7 +172,7 @@ impl XdpGenerator {
             control.report(self.sent(), 0);
         }
         // What is missing was to be sent, too.
-        self.memory.set_field(0, all, |g| field!(g, stream[0].total));
+        self.memory.set_field(0, all, field!(Gen, stream).entry(0).then(field!(Stream, total)));
         Ok(())
     }
 
@@ -190,7 +183,7 @@ impl XdpGenerator {
 
     /// Frames sent so far, all streams together.
     pub(crate) fn sent(&self) -> u64 {
-        (0..2).map(|i| self.memory.field(0, |g| field!(g, stream[i].sent))).sum()
+        (0..2).map(|i| self.memory.field(0, field!(Gen, stream).entry(i).then(field!(Stream, sent)))).sum()
     }
 
     /// What was sent here, per stream, with the frames sent of each group.

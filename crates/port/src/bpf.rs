@@ -452,17 +452,63 @@ impl<T: Shared> Memory<T> {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(i).cast(), bytes.len()) }
     }
 
-    /// Copies one field of entry `i` out; `field` picks it without reading.
-    pub fn field<F: Copy>(&self, i: usize, field: impl FnOnce(*mut T) -> *mut F) -> F {
-        // SAFETY: `field` derives its pointer from ours with addr_of_mut, so it is inside entry i.
-        unsafe { field(self.at(i)).read_volatile() }
+    /// Where a field of entry `i` is.
+    fn place<F: Shared>(&self, i: usize, field: Field<T, F>) -> *mut F {
+        // Whatever a field says of itself: it is within the entry, and aligned as the entry is.
+        let is_within = field.offset + size_of::<F>() <= size_of::<T>();
+        assert!(
+            is_within && align_of::<F>() <= align_of::<T>() && field.offset.is_multiple_of(align_of::<F>())
+        );
+        // SAFETY: within entry i, by the assertion.
+        unsafe { self.at(i).byte_add(field.offset).cast() }
+    }
+
+    /// Copies one field of entry `i` out.
+    pub fn field<F: Shared>(&self, i: usize, field: Field<T, F>) -> F {
+        // SAFETY: valid and aligned, as place() says, and any bit pattern is an F.
+        unsafe { self.place(i, field).read_volatile() }
     }
 
     /// Sets one field of entry `i`.
-    pub fn set_field<F: Copy>(&self, i: usize, value: F, field: impl FnOnce(*mut T) -> *mut F) {
+    pub fn set_field<F: Shared>(&self, i: usize, value: F, field: Field<T, F>) {
         // SAFETY: as in field().
-        unsafe { field(self.at(i)).write_volatile(value) }
+        unsafe { self.place(i, field).write_volatile(value) }
     }
+}
+
+/// A field of type `F` of a shared `T`, made by [`field!`](crate::field).
+#[derive(Debug)]
+pub struct Field<T, F> {
+    offset: usize,
+    of: PhantomData<fn(T) -> F>,
+}
+
+impl<T, F> Field<T, F> {
+    /// The field at this offset; the function, which is not called, says what type it has.
+    pub const fn at(offset: usize, _of: fn(&T) -> &F) -> Field<T, F> {
+        Field { offset, of: PhantomData }
+    }
+
+    /// A field of this field.
+    pub fn then<G>(self, inner: Field<F, G>) -> Field<T, G> {
+        Field { offset: self.offset + inner.offset, of: PhantomData }
+    }
+}
+
+impl<T, E, const N: usize> Field<T, [E; N]> {
+    /// An entry of this array.
+    pub fn entry(self, i: usize) -> Field<T, E> {
+        assert!(i < N, "entry {i} of {N}");
+        Field { offset: self.offset + i * size_of::<E>(), of: PhantomData }
+    }
+}
+
+/// `field!(Structure, name)`: a field of a structure, for [`Memory`](crate::bpf::Memory).
+#[macro_export]
+macro_rules! field {
+    ($of:ty, $name:ident) => {
+        $crate::bpf::Field::<$of, _>::at(::std::mem::offset_of!($of, $name), |of| &of.$name)
+    };
 }
 
 impl<T: Shared> Drop for Memory<T> {

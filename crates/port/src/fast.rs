@@ -13,10 +13,9 @@
 
 pub mod bench;
 mod index;
-mod layout;
+pub(crate) mod layout;
 
 use std::io;
-use std::ptr::addr_of_mut;
 use std::sync::Arc;
 
 use index::Index;
@@ -26,6 +25,7 @@ pub use layout::{
 };
 
 use crate::bpf::{BpfError, Memory, Program, object};
+use crate::field;
 
 /// Maps that all instances of the program share.
 const SHARED: [&str; 6] = ["outs", "buckets", "entries", "tracks", "control", "counts"];
@@ -88,20 +88,17 @@ impl Fast {
 
     /// Whether entries are used at all.
     pub fn set_on(&self, on: bool) {
-        // SAFETY: a field of the entry.
-        self.control.set_field(0, u32::from(on), |control| unsafe { addr_of_mut!((*control).on) });
+        self.control.set_field(0, u32::from(on), field!(Control, on));
     }
 
     /// Entries with another epoch hold no more.
     pub fn set_epoch(&self, epoch: u32) {
-        // SAFETY: a field of the entry.
-        self.control.set_field(0, epoch, |control| unsafe { addr_of_mut!((*control).epoch) });
+        self.control.set_field(0, epoch, field!(Control, epoch));
     }
 
     /// The time that programs take for that of the machine; 0: they ask.
     pub fn set_clock(&self, ns: u64) {
-        // SAFETY: a field of the entry.
-        self.control.set_field(0, ns, |control| unsafe { addr_of_mut!((*control).clock_ns) });
+        self.control.set_field(0, ns, field!(Control, clock_ns));
     }
 
     /// Has a key lead to an entry, which is written here; false if there is no room.
@@ -119,16 +116,14 @@ impl Fast {
     /// What an entry was used for so far, see [`Entry::used`], and when last.
     pub fn uses(&self, number: u32) -> (u64, u64) {
         let n = number as usize;
-        // SAFETY: fields of the entry, here and below.
-        let used = self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).used) });
-        (used, self.entries.field(n, |entry| unsafe { addr_of_mut!((*entry).last_ns) }))
+        let used = self.entries.field(n, field!(Entry, used));
+        (used, self.entries.field(n, field!(Entry, last_ns)))
     }
 
     /// An entry holds until then; 0: no longer.
     pub fn hold(&self, number: u32, until_ns: u64) {
         let n = number as usize;
-        // SAFETY: a field of the entry.
-        self.entries.set_field(n, until_ns, |entry| unsafe { addr_of_mut!((*entry).until_ns) });
+        self.entries.set_field(n, until_ns, field!(Entry, until_ns));
     }
 
     /// A connection as far as it has come.

@@ -2,6 +2,7 @@
 
 use weir_packet::frame::Transport;
 use weir_port::bpf::{BpfError, Link, Memory, Program, object};
+use weir_port::field;
 use weir_port::shared::{self, EMPTY_GROUP, Group, LATENCY_BUCKETS, Losses, MARKS, Passed, Recv, Window};
 
 use super::Interface;
@@ -15,7 +16,7 @@ const NO_IPDV: shared::Ipdv =
     shared::Ipdv { count: 0, min_ns: 0, max_ns: 0, below: [0; LATENCY_BUCKETS], above: [0; LATENCY_BUCKETS] };
 /// No number seen.
 const NO_WINDOW: Window =
-    Window { next: 0, newest: Passed { sent_ns: 0, arrived_ns: 0 }, word: [(0, 0); 1024] };
+    Window { next: 0, newest: Passed { sent_ns: 0, arrived_ns: 0 }, word: [[0; 2]; 1024] };
 /// Nothing arrived in a slot.
 const NO_MARK: shared::Mark = shared::Mark { at_ns: 0, frames: 0 };
 
@@ -81,10 +82,10 @@ impl XdpReceiver {
             self.program.write_per_cpu("groups", group, &EMPTY_GROUP)?;
             self.program.write("windows", group, &NO_WINDOW)?;
             let group = group as usize;
-            self.losses.set_field(group, 0, |losses| field!(losses, gaps));
-            self.losses.set_field(group, 0, |losses| field!(losses, events));
-            self.losses.set_field(group, 0, |losses| field!(losses, runs));
-            self.losses.set_field(group, 0, |losses| field!(losses, run_max));
+            self.losses.set_field(group, 0, field!(Losses, gaps));
+            self.losses.set_field(group, 0, field!(Losses, events));
+            self.losses.set_field(group, 0, field!(Losses, runs));
+            self.losses.set_field(group, 0, field!(Losses, run_max));
             if watch.ipdv {
                 self.ipdvs.set(group, &NO_IPDV);
             }
@@ -116,19 +117,19 @@ impl XdpReceiver {
 
     /// From when on frames are timed, CLOCK_MONOTONIC ns of their departure.
     pub(super) fn time_from(&self, ns: u64) {
-        self.memory.set_field(0, ns, |recv| field!(recv, timed_from_ns));
+        self.memory.set_field(0, ns, field!(Recv, timed_from_ns));
     }
 
     /// Notes what arrives from then on, CLOCK_MONOTONIC ns, if it was armed so.
     pub(super) fn mark_from(&self, ns: u64) {
-        if self.memory.field(0, |recv| field!(recv, mark_shift)) > 0 {
-            self.memory.set_field(0, ns, |recv| field!(recv, mark_from_ns));
+        if self.memory.field(0, field!(Recv, mark_shift)) > 0 {
+            self.memory.set_field(0, ns, field!(Recv, mark_from_ns));
         }
     }
 
     /// When frames arrived since `start_ns`, CLOCK_MONOTONIC.
     pub(super) fn marks(&self, start_ns: u64) -> Vec<Mark> {
-        let slots = self.memory.field(0, |recv| field!(recv, mark_next)) as usize;
+        let slots = self.memory.field(0, field!(Recv, mark_next)) as usize;
         let noted = (0..slots.min(MARKS)).map(|slot| self.marks.get(slot)).filter(|mark| mark.at_ns > 0);
         noted.map(|m| Mark { at_ns: m.at_ns.saturating_sub(start_ns), frames: m.frames }).collect()
     }
@@ -140,7 +141,7 @@ impl XdpReceiver {
 
     /// Test frames so far, each once.
     pub fn received(&self) -> u64 {
-        self.memory.field(0, |recv| field!(recv, received))
+        self.memory.field(0, field!(Recv, received))
     }
 
     /// All that was counted so far, groups without a frame left out.
@@ -169,7 +170,7 @@ impl XdpReceiver {
     /// When frames of a group were lost.
     pub(super) fn lost(&self, group: usize, sender: &loss::Sender) -> Result<LostFrames, BpfError> {
         let window: Window = self.program.read("windows", group as u32)?;
-        let merge_ns = self.memory.field(0, |recv| field!(recv, merge_ns));
+        let merge_ns = self.memory.field(0, field!(Recv, merge_ns));
         Ok(loss::dated(&self.losses.get(group), window.next, window.newest, merge_ns, sender))
     }
 

@@ -6,27 +6,21 @@ use weir_packet::checksum::write_ipv4;
 
 use super::{Entry, Fast, Gate, IS_REWRITTEN, IS_ROUTED, Key, SHARED};
 use crate::bpf::{BpfError, Program, object};
-use crate::shared::Shared;
+use crate::shared::shared;
 
 /// The first bytes of a frame of a flow.
 type Sample = [u64; 8];
 
-/// What the program knows beside its maps.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct State {
-    seed: u64,
-    flows: u32,
-    /// 1: frames are passed on, too, once they are written.
-    passes: u32,
+shared! {
+    /// What the program knows beside its maps.
+    #[derive(Debug, Clone, Copy)]
+    struct State {
+        seed: u64,
+        flows: u32,
+        /// 1: frames are passed on, too, once they are written.
+        passes: u32,
+    }
 }
-
-const _: () = assert!(size_of::<State>() == 16);
-
-// SAFETY: repr(C), integers only, the size asserted above leaves no room for padding.
-unsafe impl Shared for State {}
-// SAFETY: integers.
-unsafe impl Shared for Sample {}
 
 /// Nanoseconds of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

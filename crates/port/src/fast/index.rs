@@ -9,11 +9,11 @@
 //! written at once and after its entry: a program sees the whole of it or nothing.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::ptr::addr_of_mut;
 use std::sync::atomic::{Ordering, fence};
 
-use super::layout::{Bucket, Entry, Key, SLOTS};
+use super::layout::{Bucket, Entry, Key};
 use crate::bpf::Memory;
+use crate::field;
 
 /// Entries for each bucket, if all there is room for are there.
 const LOAD: u32 = 4;
@@ -83,9 +83,7 @@ impl Index {
     }
 
     fn set(&self, bucket: usize, slot: usize, value: u64) {
-        assert!(slot < SLOTS);
-        // SAFETY: a field of the entry.
-        self.buckets.set_field(bucket, value, |all| unsafe { addr_of_mut!((*all).slots[slot]) });
+        self.buckets.set_field(bucket, value, field!(Bucket, slots).entry(slot));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The memory that the fast path shares with user space, as `bpf/fast.h` lays it out.
 
-use crate::shared::Shared;
+use crate::shared::shared;
 
 /// Most ports of a node that has a fast path.
 pub const PORTS: usize = 16;
@@ -36,157 +36,143 @@ pub const PUNTS: [&str; 13] = [
     "unfinished checksum",
 ];
 
-/// What a flow is known by; addresses and ports in network order.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C, align(8))]
-pub struct Key {
-    /// Source address.
-    pub src: u32,
-    /// Destination address.
-    pub dst: u32,
-    /// Source port.
-    pub sport: u16,
-    /// Destination port.
-    pub dport: u16,
-    /// Port of the node.
-    pub port: u8,
-    /// TCP or UDP.
-    pub protocol: u8,
-    /// Flags of TCP.
-    pub flags: u8,
-    /// 1: it may not be cut into fragments.
-    pub keeps_whole: u8,
+shared! {
+    /// What a flow is known by; addresses and ports in network order.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    #[repr(align(8))]
+    pub struct Key {
+        /// Source address.
+        pub src: u32,
+        /// Destination address.
+        pub dst: u32,
+        /// Source port.
+        pub sport: u16,
+        /// Destination port.
+        pub dport: u16,
+        /// Port of the node.
+        pub port: u8,
+        /// TCP or UDP.
+        pub protocol: u8,
+        /// Flags of TCP.
+        pub flags: u8,
+        /// 1: it may not be cut into fragments.
+        pub keeps_whole: u8,
+    }
 }
 
-/// Where entries are found: a part of a hash in the upper half and the number of the entry + 1 in the lower one; 0: free.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct Bucket {
-    pub(super) slots: [u64; SLOTS],
+shared! {
+    /// Where entries are found: a part of a hash in the upper half and the number of the entry + 1 in the lower one; 0: free.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct Bucket {
+        pub(super) slots: [u64; SLOTS],
+    }
 }
 
-/// What is done to the frames of a flow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Entry {
-    /// The flow; [`super::Fast::insert`] writes it.
-    pub key: Key,
-    /// It holds until then, ns of CLOCK_MONOTONIC; 0: it is over.
-    pub until_ns: u64,
-    /// It holds as long as this is that of [`Control`].
-    pub epoch: u32,
-    /// Addresses and ports that frames leave with, in network order.
-    pub src: u32,
-    /// See `src`.
-    pub dst: u32,
-    /// See `src`.
-    pub sport: u16,
-    /// See `src`.
-    pub dport: u16,
-    /// What they add to the sum of the IP header, in network order.
-    pub ip_delta: u16,
-    /// The same of the transport.
-    pub transport_delta: u16,
-    /// Longest packet, where it is routed.
-    pub most: u16,
-    /// Port of the node by which frames leave.
-    pub out: u8,
-    /// [`IS_ROUTED`] and the others.
-    pub flags: u8,
-    /// Destination and source.
-    pub macs: [[u8; 6]; 2],
-    /// To the end of the cache line.
-    pub pad_first: u32,
-    /// Bytes of packets, and [`FRAME`] for each.
-    pub used: u64,
-    /// When the last one came, ns of CLOCK_MONOTONIC.
-    pub last_ns: u64,
-    /// 0: none; else number * 2 + side + 1.
-    pub tracks: [u32; TRACKS],
-    /// To the end of the cache line.
-    pub pad: [u64; 5],
+shared! {
+    /// What is done to the frames of a flow.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Entry {
+        /// The flow; [`super::Fast::insert`] writes it.
+        pub key: Key,
+        /// It holds until then, ns of CLOCK_MONOTONIC; 0: it is over.
+        pub until_ns: u64,
+        /// It holds as long as this is that of [`Control`].
+        pub epoch: u32,
+        /// Addresses and ports that frames leave with, in network order.
+        pub src: u32,
+        /// See `src`.
+        pub dst: u32,
+        /// See `src`.
+        pub sport: u16,
+        /// See `src`.
+        pub dport: u16,
+        /// What they add to the sum of the IP header, in network order.
+        pub ip_delta: u16,
+        /// The same of the transport.
+        pub transport_delta: u16,
+        /// Longest packet, where it is routed.
+        pub most: u16,
+        /// Port of the node by which frames leave.
+        pub out: u8,
+        /// [`IS_ROUTED`] and the others.
+        pub flags: u8,
+        /// Destination and source.
+        pub macs: [[u8; 6]; 2],
+        /// To the end of the cache line.
+        pub pad_first: u32,
+        /// Bytes of packets, and [`FRAME`] for each.
+        pub used: u64,
+        /// When the last one came, ns of CLOCK_MONOTONIC.
+        pub last_ns: u64,
+        /// 0: none; else number * 2 + side + 1.
+        pub tracks: [u32; TRACKS],
+        /// To the end of the cache line.
+        pub pad: [u64; 5],
+    }
 }
 
-/// A connection of TCP as a stage of the plane follows it, by side.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Track {
-    /// The sequence number after the last that the side sent.
-    pub sent: [u32; 2],
-    /// The one that the side awaits.
-    pub awaits: [u32; 2],
-    /// The window that it granted last, unscaled.
-    pub window: [u32; 2],
-    /// To 32 bytes.
-    pub pad: [u32; 2],
+shared! {
+    /// A connection of TCP as a stage of the plane follows it, by side.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Track {
+        /// The sequence number after the last that the side sent.
+        pub sent: [u32; 2],
+        /// The one that the side awaits.
+        pub awaits: [u32; 2],
+        /// The window that it granted last, unscaled.
+        pub window: [u32; 2],
+        /// To 32 bytes.
+        pub pad: [u32; 2],
+    }
 }
 
-/// What holds for all entries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Control {
-    /// Entries with another one hold no more.
-    pub epoch: u32,
-    /// 0: all frames are the plane's.
-    pub on: u32,
-    /// The time, in tests; 0: that of the machine.
-    pub clock_ns: u64,
-    /// Of hashes.
-    pub seed: u64,
-    /// Buckets - 1.
-    pub mask: u32,
-    /// To 32 bytes.
-    pub pad: u32,
+shared! {
+    /// What holds for all entries.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Control {
+        /// Entries with another one hold no more.
+        pub epoch: u32,
+        /// 0: all frames are the plane's.
+        pub on: u32,
+        /// The time, in tests; 0: that of the machine.
+        pub clock_ns: u64,
+        /// Of hashes.
+        pub seed: u64,
+        /// Buckets - 1.
+        pub mask: u32,
+        /// To 32 bytes.
+        pub pad: u32,
+    }
 }
 
-/// Frames that a CPU has seen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Counts {
-    /// Those that came by each port and did not go to the plane.
-    pub received: [u64; PORTS],
-    /// Those that left by it.
-    pub sent: [u64; PORTS],
-    /// Those left to the plane, by reason: see [`PUNTS`].
-    pub punts: [u64; PORTS],
+shared! {
+    /// Frames that a CPU has seen.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Counts {
+        /// Those that came by each port and did not go to the plane.
+        pub received: [u64; PORTS],
+        /// Those that left by it.
+        pub sent: [u64; PORTS],
+        /// Those left to the plane, by reason: see [`PUNTS`].
+        pub punts: [u64; PORTS],
+    }
 }
 
-/// The port that a program is attached to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Gate {
-    /// Its number.
-    pub number: u32,
-    /// 1: frames may come with an unfinished checksum.
-    pub checks_partial: u32,
-    /// 1: frames must be for its Ethernet address.
-    pub is_router: u32,
-    /// That address.
-    pub mac: [u8; 6],
-    /// To 24 bytes.
-    pub pad: [u8; 6],
+shared! {
+    /// The port that a program is attached to.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Gate {
+        /// Its number.
+        pub number: u32,
+        /// 1: frames may come with an unfinished checksum.
+        pub checks_partial: u32,
+        /// 1: frames must be for its Ethernet address.
+        pub is_router: u32,
+        /// That address.
+        pub mac: [u8; 6],
+        /// To 24 bytes.
+        pub pad: [u8; 6],
+    }
 }
 
-const _: () = assert!(size_of::<Key>() == 16);
-const _: () = assert!(size_of::<Entry>() == 128);
-const _: () = assert!(size_of::<Bucket>() == 64);
-const _: () = assert!(size_of::<Track>() == 32);
-const _: () = assert!(size_of::<Control>() == 32);
-const _: () = assert!(size_of::<Counts>() == 384);
-const _: () = assert!(size_of::<Gate>() == 24);
 const _: () = assert!(PUNTS.len() <= PORTS);
-
-// SAFETY: repr(C), integers only, sizes asserted above leave no room for padding.
-unsafe impl Shared for Key {}
-// SAFETY: as above.
-unsafe impl Shared for Entry {}
-// SAFETY: as above.
-unsafe impl Shared for Bucket {}
-// SAFETY: as above.
-unsafe impl Shared for Track {}
-// SAFETY: as above.
-unsafe impl Shared for Control {}
-// SAFETY: as above.
-unsafe impl Shared for Counts {}
-// SAFETY: as above.
-unsafe impl Shared for Gate {}
