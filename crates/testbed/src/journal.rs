@@ -13,20 +13,23 @@
 use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+};
 use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
 
 use crate::error::{Error, Result};
 use crate::namespace::published;
 use crate::process::{Origin, start_time};
-use crate::sys;
 
 /// A change of the machine that outlives the process, with what is needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -296,7 +299,7 @@ fn unpublish(path: &Path, inode: u64) -> io::Result<()> {
         found => found?,
     };
     if found.ino() == inode {
-        sys::unmount(path, libc::MNT_DETACH)?;
+        unmount(path, UnmountFlags::DETACH)?;
     } else if found.len() != 0 || on_nsfs(path, &found)? {
         // Somebody else's namespace or file under this name.
         return Ok(());
@@ -311,14 +314,15 @@ fn on_nsfs(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
 
 fn end_child(pid: u32, started: u64) -> io::Result<()> {
     // The descriptor comes first: after it, the start time can only be that of the process it names.
-    let process = match sys::pidfd(pid) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
+    let Some(number) = Pid::from_raw(pid.cast_signed()) else { return Ok(()) };
+    let process = match pidfd_open(number, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(()),
         process => process?,
     };
     match start_time(pid) {
-        Ok(time) if time == started => match sys::kill(process.as_fd()) {
-            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(error),
-            _ => Ok(()),
+        Ok(time) if time == started => match pidfd_send_signal(&process, Signal::KILL) {
+            Err(Errno::SRCH) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
         },
         _ => Ok(()),
     }
@@ -452,7 +456,7 @@ pub fn default_dir() -> PathBuf {
 /// Lets the kernel kill the command when the thread that starts it ends.
 pub(crate) fn dying_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: one prctl(2) between fork and exec: async-signal-safe, no allocation.
-    unsafe { command.pre_exec(sys::die_with_parent) }
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) }
 }
 
 #[cfg(test)]

@@ -2,16 +2,14 @@
 //!
 //! It is where only its users can hold it: runs of root have one, those of another user have theirs.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::sys;
 
 /// Where root's is.
 const OF_ROOT: &str = "/run/weir";
@@ -29,14 +27,16 @@ pub fn measuring_lock(give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock
 fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<MeasuringLock>> {
     let name = path.display().to_string();
     let file = open_lock(path).map_err(Error::os(&name))?;
-    if sys::try_lock(file.as_fd()).map_err(Error::os(&name))? {
-        return Ok(Some(MeasuringLock(file)));
+    match file.try_lock() {
+        Ok(()) => return Ok(Some(MeasuringLock(file))),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(Error::os(&name)(error)),
     }
     // flock(2) queues those who wait and polling would starve, but it cannot be asked to give up: a thread waits.
     let (locked, is_locked) = mpsc::channel();
     std::thread::spawn(move || {
         // If nobody waits any more, the file is closed and with it the lock is free.
-        let _ = locked.send(sys::lock(file.as_fd()).map(|()| MeasuringLock(file)));
+        let _ = locked.send(file.lock().map(|()| MeasuringLock(file)));
     });
     loop {
         match is_locked.recv_timeout(Duration::from_millis(50)) {

@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle, ThreadId};
 
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use crate::error::{Error, Result};
 use crate::journal::{Change, EntryId, Journal};
 use crate::rtnl::Rtnl;
@@ -128,7 +131,8 @@ impl Namespace {
     /// Moves the calling thread into this network namespace, for good: for threads of one's own.
     /// /proc/sys/net and new sockets follow; /sys/class/net, a mount, does not.
     pub fn enter(&self) -> Result<()> {
-        sys::setns(self.fd(), libc::CLONE_NEWNET).map_err(Error::os("enter a namespace"))
+        let entered = move_into_link_name_space(self.fd(), Some(LinkNameSpaceType::Network));
+        entered.map_err(|error| Error::os("enter a namespace")(error.into()))
     }
 
     /// Whether /sys inside [`Namespace::run`] shows this namespace's devices.
@@ -166,8 +170,8 @@ impl Namespace {
         let what = format!("publish {}", path.display());
         std::fs::create_dir_all(path.parent().expect("has a directory")).map_err(Error::os(&what))?;
         std::fs::File::create_new(path).map_err(Error::os(&what))?;
-        let source = PathBuf::from(format!("/proc/self/fd/{}", self.fd().as_raw_fd()));
-        sys::mount(&source, path, "none", libc::MS_BIND).map_err(Error::os(&what))
+        let source = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
+        mount_bind(source, path).map_err(|error| Error::os(&what)(error.into()))
     }
 }
 
@@ -204,14 +208,14 @@ fn enter_new() -> Result<Entered> {
 
 /// What is mounted from now on is seen by this thread's children only.
 fn own_mounts() -> io::Result<()> {
-    sys::mount(Path::new("none"), Path::new("/"), "none", libc::MS_REC | libc::MS_PRIVATE)
+    Ok(mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?)
 }
 
-const NO_PROGRAMS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+const NO_PROGRAMS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 /// A /sys that shows the devices of this thread's network namespace.
 fn mount_sysfs() -> io::Result<()> {
-    sys::mount(Path::new("none"), Path::new("/sys"), "sysfs", NO_PROGRAMS)
+    Ok(mount("none", "/sys", "sysfs", NO_PROGRAMS, c"")?)
 }
 
 /// The settings of this thread's network namespace, where those of a container are read-only. If it fails, whoever writes a setting
@@ -219,7 +223,7 @@ fn mount_sysfs() -> io::Result<()> {
 fn mount_proc_if_read_only() {
     let setting = std::fs::OpenOptions::new().write(true).open("/proc/sys/net/ipv4/ip_forward");
     if setting.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem) {
-        let _ = sys::mount(Path::new("none"), Path::new("/proc"), "proc", NO_PROGRAMS);
+        let _ = mount("none", "/proc", "proc", NO_PROGRAMS, c"");
     }
 }
 
@@ -254,9 +258,8 @@ mod tests {
         need_root!();
         let (container, sysctls) = (Namespace::new().unwrap(), Path::new("/proc/sys"));
         container.run(|| {
-            sys::mount(sysctls, sysctls, "none", libc::MS_BIND).unwrap();
-            let flags = libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY;
-            sys::mount(sysctls, sysctls, "none", flags).unwrap();
+            mount_bind(sysctls, sysctls).unwrap();
+            rustix::mount::mount_remount(sysctls, MountFlags::BIND | MountFlags::RDONLY, c"").unwrap();
             let write = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
             assert_eq!(write().unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
             Namespace::new().unwrap().run(write).unwrap();
@@ -288,7 +291,7 @@ mod tests {
         let (ns, dir) = (Namespace::new().unwrap(), weir_testkit::Folder::new());
         // /run of a namespace of its own: the host's stays as it is.
         ns.run(|| {
-            sys::mount(Path::new("none"), Path::new("/run"), "tmpfs", 0).unwrap();
+            mount("none", "/run", "tmpfs", MountFlags::empty(), c"").unwrap();
             let mut journal = Journal::in_dir(&dir);
             ns.publish("weir-test", &mut journal).unwrap();
             assert!(matches!(ns.publish("weir-test", &mut journal), Err(Error::NameTaken(_))));

@@ -620,7 +620,7 @@ fn what_cannot_be_built_is_refused_with_a_remedy() {
         spreading(Spreading { rps: nowhere, ..Default::default() }),
         "rps = \"100000\": CPU 100000 is none of",
     );
-    if sys::is_root() {
+    if weir_testkit::is_root() {
         let interrupts = Spread::Over(base().dut_cpus);
         check(spreading(Spreading { interrupts, ..Default::default() }), "d0 has no interrupts of its own");
         let xps = Spread::Over(base().dut_cpus);
@@ -634,7 +634,7 @@ fn published_names_go_with_the_journal() {
     let (outside, dir) = (Namespace::new().unwrap(), Folder::new());
     // A mount namespace whose /run is its own: the host's stays as it is.
     outside.run(|| {
-        sys::mount("none".as_ref(), "/run".as_ref(), "tmpfs", 0).unwrap();
+        rustix::mount::mount("none", "/run", "tmpfs", rustix::mount::MountFlags::empty(), c"").unwrap();
         let names = || std::fs::read_dir("/run/netns").unwrap().count();
         let mut journal = Journal::in_dir(&dir);
         let wanted = BedSpec { publish: Some("weir-bed".into()), ..spec(DutKind::KernelForward, V4) };

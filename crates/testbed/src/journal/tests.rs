@@ -219,10 +219,10 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
     let ns = Namespace::new().unwrap();
     // A mount namespace whose /run is its own: the host's stays as it is.
     ns.run(|| {
-        sys::mount(Path::new("none"), Path::new("/run"), "tmpfs", 0).unwrap();
+        rustix::mount::mount("none", "/run", "tmpfs", rustix::mount::MountFlags::empty(), c"").unwrap();
         let mut victim = dying_with_parent(&mut Command::new(std::env::current_exe().unwrap()))
             .args(["--exact", "journal::tests::child_that_is_killed", "--nocapture"])
-            .env("WEIR_TEST_JOURNAL", &*dir)
+            .env("WEIR_TEST_JOURNAL", &dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -233,7 +233,7 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
             .find(|line| line.starts_with("ready "))
             .unwrap();
         let numbers: Vec<u64> = ready.split(' ').skip(1).map(|n| n.parse().unwrap()).collect();
-        let grandchild = sys::pidfd(numbers[0] as u32);
+        let grandchild = pidfd_open(Pid::from_raw(numbers[0] as i32).unwrap(), PidfdFlags::empty());
         victim.kill().unwrap();
         victim.wait().unwrap();
 
@@ -246,7 +246,7 @@ fn a_killed_process_leaves_a_journal_that_clean_undoes() {
         assert_eq!(files(&dir), 0);
         assert_eq!(clean(&dir).unwrap(), Cleaned::default(), "a second time does nothing");
         if let Ok(process) = grandchild {
-            wait_until_dead(process.as_fd());
+            wait_until_dead(std::os::fd::AsFd::as_fd(&process));
         }
         assert!(!holders().contains(&numbers[1]), "the namespace is gone");
     });
@@ -265,6 +265,6 @@ fn wait_until_dead(process: std::os::fd::BorrowedFd<'_>) {
     use std::os::fd::AsRawFd;
     let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that outlives the call.
-    let ended = sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
+    let ended = crate::sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
     assert_eq!(ended, 1, "it lives");
 }

@@ -205,7 +205,7 @@ fn a_killed_run_is_undone_at_the_next_start() {
     let dir = Folder::new();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "spread::tests::child_that_is_killed", "--nocapture"])
-        .env("WEIR_TEST_SPREAD", &*dir)
+        .env("WEIR_TEST_SPREAD", &dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
