@@ -15,10 +15,8 @@ mod short;
 
 use short::Form;
 
-use crate::frames::PointSpec;
 use crate::rig::{Experiment, Rig};
 use crate::rigs;
-use crate::rigs::throughput::Throughput;
 pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.
@@ -62,16 +60,6 @@ impl Default for Limits {
 }
 
 impl Plan {
-    /// The experiment `throughput`, if it is that one.
-    pub fn throughput(&self) -> Option<&Throughput> {
-        self.experiment.of()
-    }
-
-    /// The points of a plan with a device under test, in the order of measuring: frame sizes fastest, devices slowest.
-    pub fn points(&self) -> Vec<PointSpec> {
-        self.throughput().map(Throughput::points).unwrap_or_default()
-    }
-
     /// Upper bound of the trial time. Repeated noisy trials, building test beds and measuring the wire are
     /// not counted.
     pub fn estimate(&self) -> Duration {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frames::Cpus;
-use crate::rigs::throughput::{Procedures, SearchSpec};
+use crate::rigs::throughput::{Procedures, SearchSpec, Throughput};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;

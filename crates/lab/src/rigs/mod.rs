@@ -57,3 +57,63 @@ impl Sections for All {
         all().flat_map(|rig| rig.parts(data)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn sources(below: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+    }
+
+    /// Modules that a text names behind this path, alone or in braces.
+    fn named<'a>(text: &'a str, path: &str) -> Vec<&'a str> {
+        let first =
+            |text: &'a str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+        let all = |rest: &'a str| match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => first(rest),
+        };
+        text.split(path)
+            .skip(1)
+            .map(all)
+            .flat_map(|list| list.split(','))
+            .map(|name| first(name.trim()))
+            .collect()
+    }
+
+    /// Plan, engine and trials with frames do not know a certain rig, and no rig knows another one.
+    #[test]
+    fn a_rig_is_used_by_nobody_but_itself() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let is_rig = |name: &str| source.join("rigs").join(name).is_dir();
+        let mut wrong = Vec::new();
+        for file in sources(&source) {
+            let place = file.strip_prefix(&source).unwrap().with_extension("");
+            let mut way: Vec<&str> = place.iter().map(|part| part.to_str().unwrap()).collect();
+            if way.last() == Some(&"mod") {
+                way.pop();
+            }
+            let (own, depth) = (way.get(1).filter(|_| way[0] == "rigs"), way.len() - 1);
+            if way == ["rigs"] || way.last() == Some(&"tests") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).unwrap();
+            let by_parents = format!(" {}", "super::".repeat(depth));
+            let relative = if own.is_some() { named(&text, &by_parents) } else { Vec::new() };
+            let others = named(&text, "rigs::").into_iter().chain(relative);
+            wrong.extend(
+                others
+                    .filter(|name| is_rig(name) && Some(name) != own)
+                    .map(|name| format!("{way:?}: {name}")),
+            );
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert_eq!(
+            named("use crate::rigs::{nat::x, files}; rigs::mail::y", "rigs::"),
+            ["nat", "files", "mail"]
+        );
+    }
+}

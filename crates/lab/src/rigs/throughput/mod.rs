@@ -10,6 +10,7 @@ use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
 use crate::frames::{PointSpec, preflight};
+use crate::plan::Plan;
 use crate::rig::{Experiment, Rig};
 use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
@@ -100,6 +101,18 @@ pub struct Throughput {
     pub curve: Option<Curve>,
     /// What is measured after that.
     pub procedures: Procedures,
+}
+
+impl Plan {
+    /// The experiment `throughput`, if it is that one.
+    pub fn throughput(&self) -> Option<&Throughput> {
+        self.experiment.of()
+    }
+
+    /// The points of a plan with a device under test, in the order of measuring: frame sizes fastest, devices slowest.
+    pub fn points(&self) -> Vec<PointSpec> {
+        self.throughput().map(Throughput::points).unwrap_or_default()
+    }
 }
 
 impl Throughput {
