@@ -1,7 +1,7 @@
 //! A box between two hosts, each with a part of the tester: here three namespaces play box and hosts.
 //!
 //! ```text
-//!  near: eth1 ------- eth1 box eth2 ------- eth2 far
+//!  near: eth1 ------- eth1 box eth2 ------- eth2 remote
 //!        m0 -------------------------------- m1 sshd, which starts `weir port-agent`
 //! ```
 
@@ -28,9 +28,9 @@ question = "What does the box forward?"
 kind = "external"
 [external]
 ports = "eth1"
-far = "root@192.0.2.1"
-far_port = "eth2"
-far_weir = "WEIR"
+remote = "root@192.0.2.1"
+remote_port = "eth2"
+remote_weir = "WEIR"
 ssh_config = "ssh_config"
 [traffic]
 frame_bytes = 128
@@ -219,13 +219,13 @@ fn what_is_wrong_with_the_far_host_is_reported() {
         assert_eq!(output.status.code(), Some(1), "{set}: {words}");
         assert!(words.contains(message), "{set}: {words}");
     };
-    refused("external.far_weir=no-weir", "there is no program `no-weir`");
-    refused(&format!("external.far_weir={greeting}"), "weir 0.0.9 is there, and");
-    refused("external.far_weir=echo Welcome;", "it says `Welcome` in place of a greeting");
-    refused("external.far_weir=echo; false", "it says `` in place of a greeting");
-    refused("external.far_weir=exit 1;", "exit code 1");
-    refused("external.far=root@192.0.2.2", "the tester's end on root@192.0.2.2: no connection");
-    refused("external.far_port=eth9", "the tester's end on root@192.0.2.1: there is no interface eth9");
+    refused("external.remote_weir=no-weir", "there is no program `no-weir`");
+    refused(&format!("external.remote_weir={greeting}"), "weir 0.0.9 is there, and");
+    refused("external.remote_weir=echo Welcome;", "it says `Welcome` in place of a greeting");
+    refused("external.remote_weir=echo; false", "it says `` in place of a greeting");
+    refused("external.remote_weir=exit 1;", "exit code 1");
+    refused("external.remote=root@192.0.2.2", "the tester's end on root@192.0.2.2: no connection");
+    refused("external.remote_port=eth9", "the tester's end on root@192.0.2.1: there is no interface eth9");
     refused("traffic.frame_bytes=9000", "use traffic.frame_bytes = 1518 or less");
     lab.in_box("ip addr flush dev eth2");
     refused("repeat.times=1", "nobody answers for 198.19.1.1");

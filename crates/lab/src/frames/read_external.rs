@@ -14,12 +14,18 @@ use weir_config::{Section, shown};
 /// A command on the box that takes longer is given up, unless the plan says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How options of the remote host were called in 0.1.
+const FAR: [&str; 3] = ["far", "far_port", "far_weir"];
+
 /// Reads the section; `None` if it is absent or wrong.
 pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     if !section.is_present() {
         return None;
     }
-    let remote = section.one("far", value::text);
+    // Plans of 0.1 say `far` of what is remote.
+    let of_before = FAR.iter().any(|key| section.has(key));
+    let [host, port, weir] = if of_before { FAR } else { ["remote", "remote_port", "remote_weir"] };
+    let remote = section.one(host, value::text);
     let ports = section.required_axis("ports", "[\"eth1\", \"eth2\"]", value::text);
     if let Some(more) = ports.as_ref().filter(|ports| ports.len() > 2) {
         let text =
@@ -27,7 +33,8 @@ pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
         section.wrong("ports", text);
     }
     if remote.is_some() && ports.as_ref().is_some_and(|ports| ports.len() == 2) {
-        let text = "2 interfaces of this machine, and port b is on `far`: name the one towards side a".into();
+        let text =
+            format!("2 interfaces of this machine, and port b is on `{host}`: name the one towards side a");
         section.wrong("ports", text);
     }
     let box_ip = both(&section, "box", section.axis("box", value::parsed::<Ip>));
@@ -37,7 +44,7 @@ pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     let config = section.one("ssh_config", value::text);
     let timeout = section.one("timeout_s", value::seconds).unwrap_or(TIMEOUT);
     let ssh = |target| Ssh { target, config: config.clone().map(PathBuf::from), timeout };
-    let remote = read_remote(&section, remote.map(ssh));
+    let remote = read_remote(&section, remote.map(ssh), [host, port, weir]);
     let mut hook = |key: &'static str| {
         let command = section.one(key, value::text);
         if command.is_some() && !section.has("ssh") {
@@ -73,18 +80,20 @@ pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     })
 }
 
-/// The interface on another host.
-fn read_remote(section: &Section<'_>, ssh: Option<Ssh>) -> Option<RemoteSpec> {
-    let [port, weir] = ["far_port", "far_weir"].map(|key| {
+/// The interface on another host; the options are called so.
+fn read_remote(section: &Section<'_>, ssh: Option<Ssh>, names: [&'static str; 3]) -> Option<RemoteSpec> {
+    let [host, port, weir] = names;
+    let [its_port, its_weir] = [port, weir].map(|key| {
         let value = section.one(key, value::text);
-        if value.is_some() && !section.has("far") {
-            section.wrong(key, "is on another host: add `far = \"root@192.0.2.9\"` to [external]".into());
+        if value.is_some() && !section.has(host) {
+            section
+                .wrong(key, format!("is on another host: add `{host} = \"root@192.0.2.9\"` to [external]"));
         }
         value
     });
     let ssh = ssh?;
-    let port = port.or_else(|| section.required("far_port", "\"eth1\"", value::text))?;
-    Some(RemoteSpec { ssh, weir: weir.unwrap_or_else(|| "weir".into()), port })
+    let port = its_port.or_else(|| section.required(port, "\"eth1\"", value::text))?;
+    Some(RemoteSpec { ssh, weir: its_weir.unwrap_or_else(|| "weir".into()), port })
 }
 
 /// One value for both sides, or one for each.

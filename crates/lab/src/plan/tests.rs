@@ -476,17 +476,17 @@ fn a_box_is_described_completely_or_not_at_all() {
              p:16: external.drops: names counters: add the command `counters` to [external]",
         ),
         (
-            "[external]\nports = [\"a\", \"b\"]\nfar = \"r@h\"",
-            "p:12: external.far_port: is missing: add `far_port = \"eth1\"` to [external]\n\
-             p:13: external.ports: 2 interfaces of this machine, and port b is on `far`: name the one towards side a",
+            "[external]\nports = [\"a\", \"b\"]\nremote = \"r@h\"",
+            "p:12: external.remote_port: is missing: add `remote_port = \"eth1\"` to [external]\n\
+             p:13: external.ports: 2 interfaces of this machine, and port b is on `remote`: name the one towards side a",
         ),
         (
             "[external]\nports = \"a\"\nfar_weir = \"x\"",
             "p:6: traffic.direction: frames come back on the port of [external]: use direction = \"forward\"\n\
-             p:14: external.far_weir: is on another host: add `far = \"root@192.0.2.9\"` to [external]",
+             p:14: external.remote_weir: is on another host: add `remote = \"root@192.0.2.9\"` to [external]",
         ),
         (
-            "[external]\nports = \"a\"\nfar = \"r@h\"\nfar_port = \"b\"\n[latency]",
+            "[external]\nports = \"a\"\nremote = \"r@h\"\nfar_port = \"b\"\n[latency]",
             "p:16: latency: the ports are on two hosts, which have no common clock: measure round trips with \
              traffic.direction = \"reflect\", or leave this section out",
         ),
@@ -504,10 +504,12 @@ fn a_box_is_described_completely_or_not_at_all() {
         read(&plan("[external]\nports = [\"a\", \"b\"]\nmac = \"02:00:00:00:00:01\""), &[]).unwrap(),
     );
     assert_eq!(external.external.unwrap().mac, Some([[2, 0, 0, 0, 0, 1]; 2]));
-    // A far port is the second one, so that both directions can be had.
-    let remote = plan("[external]\nports = \"a\"\nfar = \"r@h\"\nfar_port = \"b\"");
+    // A remote port is the second one, so that both directions can be had.
+    let remote = plan("[external]\nports = \"a\"\nremote = \"r@h\"\nfar_port = \"b\"");
     let external = throughput(read(&remote, &[]).unwrap()).external.unwrap();
-    assert!(!external.is_hairpin() && external.remote.is_some_and(|remote| remote.weir == "weir"));
+    assert!(!external.is_hairpin() && external.remote.as_ref().is_some_and(|remote| remote.weir == "weir"));
+    let of_before = remote.replace("remote", "far");
+    assert_eq!(throughput(read(&of_before, &[]).unwrap()).external.unwrap().remote, external.remote);
     let round_trips = ["traffic.direction=reflect"];
     assert!(read(&(remote + "\n[latency]\n[pdv]"), &round_trips).is_ok());
     // Where no box is measured, its description does no harm.
@@ -560,14 +562,12 @@ fn plans_of_before_call_capture_methods_rungs() {
 
 #[test]
 fn plans_are_found_by_name_or_path() {
-    let folder = std::env::temp_dir().join(format!("weir-plan-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = weir_testkit::Folder::new();
     let path = folder.join("mine.toml");
     std::fs::write(&path, PLAN.replace("rules = 25", "rules = -1")).unwrap();
     let error = load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
     assert!(error.contains(&format!("\n{}:4: dut.rules", path.display())), "{error}");
     assert_eq!(load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
-    std::fs::remove_dir_all(&folder).unwrap();
     let error = load("quik", &[]).unwrap_err().to_string();
     assert_eq!(error, "`quik` is neither a plan that ships with weir nor a file: did you mean `quick`?");
 }

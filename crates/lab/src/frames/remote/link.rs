@@ -66,7 +66,7 @@ impl Link {
                 return Err(match code {
                     Some(126 | 127) => format!(
                         "there is no program `{}` ({why}): install weir {VERSION} on that host, or name it with \
-                         `far_weir` in [external]",
+                         `remote_weir` in [external]",
                         spec.weir
                     ),
                     Some(255) => format!("{why}; {}", by_hand()),
@@ -140,7 +140,7 @@ pub(super) fn greeting(line: &str) -> Result<Hello, String> {
     let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let Some(there) = value["done"]["weir"].as_str() else {
         return Err(format!(
-            "it says `{line:.80}` in place of a greeting: let `far_weir` name weir {VERSION}, and let the shell there \
+            "it says `{line:.80}` in place of a greeting: let `remote_weir` name weir {VERSION}, and let the shell there \
              print nothing by itself"
         ));
     };
