@@ -2,7 +2,7 @@
 
 use weir_measure::search::GoalValue;
 
-use crate::record::{Figure, GoalResult, Statistic};
+use crate::record::{Better, Figure, GoalResult, Statistic};
 use weir_measure::stats;
 
 /// Names of procedures, in the order in which they are made.
@@ -132,13 +132,37 @@ pub mod unit {
     pub const RATIO: &str = "ratio";
 }
 
+impl Figure {
+    /// Which way it is better: as its record says, or else as figures of this name and unit are.
+    pub fn better(&self) -> Better {
+        self.better.unwrap_or_else(|| usually_better(&self.name, &self.unit))
+    }
+}
+
+/// Which way figures of this name and unit are better, unless a rig knows more.
+fn usually_better(name: &str, unit: &str) -> Better {
+    match (name, unit) {
+        (name::IMPLIED_BUFFER | name::CORRECTED_BUFFER | name::MAXIMUM_LOAD | name::LOAD_OF_MFR, _) => {
+            Better::Neither
+        }
+        (name::BURST, _) => Better::Higher,
+        (_, unit::TIMES) => Better::Higher,
+        (_, unit) if unit.ends_with("/s") => Better::Higher,
+        (_, unit::SECONDS | unit::CYCLES | unit::PER_HOUR | "us" | "KiB") => Better::Lower,
+        (name, unit::RATIO) if name.starts_with("loss") => Better::Lower,
+        _ => Better::Neither,
+    }
+}
+
 /// A figure from its repetitions.
 pub fn figure(name: impl Into<String>, unit: &str, statistic: Statistic, values: Vec<f64>) -> Figure {
     let (value, interval) = match statistic {
         Statistic::Average => (stats::mean(&values).map(|m| m.mean), average_interval(&values)),
         Statistic::Median => (stats::median(&values), stats::median_interval(&values)),
     };
-    Figure { name: name.into(), unit: unit.into(), statistic, value, values, interval }
+    let name = name.into();
+    let better = Some(usually_better(&name, unit));
+    Figure { name, unit: unit.into(), better, statistic, value, values, interval }
 }
 
 /// What is never below nothing has no interval that reaches there.
@@ -163,6 +187,29 @@ pub fn goal_result(goal: &str, parameters: Vec<(String, String)>, repetitions: V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_figure_says_which_way_it_is_better() {
+        for (name, unit, expected) in [
+            (name::CAPACITY, unit::FRAMES_PER_S, Better::Higher),
+            ("files made per second, durable: fsync", "1/s", Better::Higher),
+            (name::CAPACITY_RATIO, unit::TIMES, Better::Higher),
+            (name::TYPICAL_LATENCY, unit::SECONDS, Better::Lower),
+            (name::CYCLES, unit::CYCLES, Better::Lower),
+            ("memory per connection", "KiB", Better::Lower),
+            (name::loss_at(90.0).as_str(), unit::RATIO, Better::Lower),
+            (name::BURST, unit::FRAMES, Better::Higher),
+            (name::CORRECTED_BUFFER, unit::SECONDS, Better::Neither),
+            ("utilisation", unit::RATIO, Better::Neither),
+        ] {
+            let made = figure(name, unit, Statistic::Median, Vec::new());
+            let of_before = Figure { better: None, ..made.clone() };
+            assert_eq!((made.better(), of_before.better()), (expected, expected), "{name}");
+        }
+        let other =
+            Figure { better: Some(Better::Neither), ..figure("time", "s", Statistic::Median, Vec::new()) };
+        assert_eq!(other.better(), Better::Neither, "a rig knows more");
+    }
 
     #[test]
     fn a_figure_is_what_its_statistic_says() {

@@ -20,7 +20,9 @@ pub use cost::{Cost, CpuUse, Departures, Noise};
 pub use detail::{Detail, Details};
 pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
-pub use result::{Comparison, DatedLoss, Figure, GoalResult, PointResult, ProcedureResult, Statistic};
+pub use result::{
+    Better, Comparison, DatedLoss, Figure, GoalResult, PointResult, ProcedureResult, Statistic,
+};
 pub use stream::{Ipdv, Latency, LossEvent, Stream};
 pub use translation::Translation;
 pub use trial::{Broadcasts, LedgerLine, Owner, Purpose, Trial, Verdict, Witnessed};

@@ -13,6 +13,7 @@ pub mod text;
 
 use serde::Serialize;
 
+use crate::record::Better;
 use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
 use crate::view::handover;
@@ -46,6 +47,8 @@ pub struct Row {
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
+    /// Which of them are better.
+    pub better: Better,
     /// Median in the base, or its only value; `None` if it has none.
     pub base: Option<f64>,
     /// The same of the other run.
@@ -93,9 +96,13 @@ pub enum Verdict {
     Faster,
     /// A lower rate or a longer time.
     Slower,
-    /// A larger value of what is neither rate nor time.
+    /// A better value of what is neither rate nor time: less loss, less memory.
+    Better,
+    /// A worse value of such a figure.
+    Worse,
+    /// A larger value where neither is better.
     Larger,
-    /// A smaller value of what is neither rate nor time.
+    /// A smaller value where neither is better.
     Smaller,
     /// What differs may be chance.
     NoDifference,
@@ -109,6 +116,8 @@ impl Verdict {
         match self {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
             Verdict::Larger => "larger",
             Verdict::Smaller => "smaller",
             Verdict::NoDifference => "no difference shown",
@@ -289,6 +298,7 @@ fn row((frame, device): (&str, &str), base: &Quantity, other: &Quantity, apart: 
         device: device.into(),
         quantity: base.name.clone(),
         unit: base.unit.clone(),
+        better: base.better,
         base: base.median(),
         other: other.median(),
         ratio: found.map(|f| f.value),
@@ -325,7 +335,7 @@ fn verdict(row: &Row) -> (Verdict, Option<String>) {
     match (interval.source, contains_one, shown) {
         (Source::Bounds, true, _) | (Source::Repetitions, _, false) => (Verdict::NoDifference, None),
         (Source::Bounds, false, _) => (Verdict::CannotTell, Some(NO_SCATTER.into())),
-        (Source::Repetitions, _, true) => (quantity::direction(&row.unit, ratio), None),
+        (Source::Repetitions, _, true) => (quantity::direction(row.better, &row.unit, ratio), None),
     }
 }
 

@@ -113,8 +113,8 @@ fn across(kind: AcrossKind) -> Across {
 fn has(compared: &Compared, on: FailOn) -> bool {
     let verdict = |verdict| compared.rows.iter().any(|row| row.verdict == verdict);
     match on {
-        FailOn::Slower => verdict(Verdict::Slower),
-        FailOn::Faster => verdict(Verdict::Faster),
+        FailOn::Slower => verdict(Verdict::Slower) || verdict(Verdict::Worse),
+        FailOn::Faster => verdict(Verdict::Faster) || verdict(Verdict::Better),
         FailOn::CannotTell => verdict(Verdict::CannotTell),
         FailOn::Unmatched => compared.rows.is_empty() || !compared.unmatched.is_empty(),
     }

@@ -69,6 +69,9 @@ pub struct Figure {
     pub name: String,
     /// Unit of all numbers: `s`, `frames`, `frames/s`, `ratio`.
     pub unit: String,
+    /// Which way it is better; records of before do not say, see [`Figure::better`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better: Option<Better>,
     /// How `value` follows from `values`.
     pub statistic: Statistic,
     /// The reported value; `None` if no repetition gave one.
@@ -78,6 +81,18 @@ pub struct Figure {
     /// Interval (95 %) of `value`: of a median from order statistics, with six repetitions or more; of an average by
     /// Student, with three or more.
     pub interval: Option<(f64, f64)>,
+}
+
+/// Which values of a figure are the better ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Higher ones: rates.
+    Higher,
+    /// Lower ones: times, losses, costs.
+    Lower,
+    /// Neither: it describes.
+    Neither,
 }
 
 /// How a figure follows from its repetitions: each procedure names its own.

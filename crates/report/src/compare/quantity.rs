@@ -3,7 +3,7 @@
 use super::{Interval, Source, Verdict};
 use crate::figure::unit::{CYCLES, FRAMES_PER_S, SECONDS, TIMES};
 use crate::figure::{name, procedure};
-use crate::record::{Figure, GoalResult, ProcedureResult};
+use crate::record::{Better, Figure, GoalResult, ProcedureResult};
 use crate::run_data::PointData;
 use crate::stats::{Sample, median, unpaired_ratio};
 
@@ -26,6 +26,8 @@ pub struct Quantity {
     pub name: String,
     /// Unit of the values.
     pub unit: String,
+    /// Which of them are better.
+    pub better: Better,
     values: Vec<f64>,
     /// Smallest lower and largest upper bound of the repetitions, where each has both.
     bounds: Option<(f64, f64)>,
@@ -68,6 +70,7 @@ fn goal(goal: &GoalResult) -> Quantity {
         kind: Kind::Goal,
         name: goal.goal.clone(),
         unit: FRAMES_PER_S.into(),
+        better: Better::Higher,
         values: repetitions.iter().filter_map(|r| r.fps).collect(),
         bounds: hull,
         open: bounds.iter().map(|(low, high)| high / low).fold(1.0, f64::max),
@@ -83,6 +86,7 @@ fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
         kind: if is_capacity { Kind::Capacity } else { Kind::Figure },
         name: format!("{}: {}", procedure.procedure, figure.name),
         unit: figure.unit.clone(),
+        better: figure.better(),
         values: figure.values.clone(),
         bounds: None,
         open: if is_capacity { between_runs(&figure.name) } else { 1.0 },
@@ -169,12 +173,16 @@ pub fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
     None
 }
 
-/// What a ratio means in this unit.
-pub fn direction(unit: &str, ratio: f64) -> Verdict {
-    match (unit, ratio > 1.0) {
-        (FRAMES_PER_S | TIMES, true) | (SECONDS | CYCLES, false) => Verdict::Faster,
-        (FRAMES_PER_S | TIMES, false) | (SECONDS | CYCLES, true) => Verdict::Slower,
-        (_, true) => Verdict::Larger,
-        (_, false) => Verdict::Smaller,
+/// What a ratio means of a figure that is better this way.
+pub fn direction(better: Better, unit: &str, ratio: f64) -> Verdict {
+    let is_speed = unit.ends_with("/s") || [TIMES, SECONDS, CYCLES, "us"].contains(&unit);
+    let is_more = ratio > 1.0;
+    match (better, is_more == (better == Better::Higher), is_speed) {
+        (Better::Neither, ..) if is_more => Verdict::Larger,
+        (Better::Neither, ..) => Verdict::Smaller,
+        (_, true, true) => Verdict::Faster,
+        (_, false, true) => Verdict::Slower,
+        (_, true, false) => Verdict::Better,
+        (_, false, false) => Verdict::Worse,
     }
 }

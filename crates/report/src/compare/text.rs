@@ -106,6 +106,8 @@ fn tally(rows: &[Row]) -> String {
     let kinds = [
         Verdict::Faster,
         Verdict::Slower,
+        Verdict::Better,
+        Verdict::Worse,
         Verdict::Larger,
         Verdict::Smaller,
         Verdict::NoDifference,

@@ -225,9 +225,9 @@ pub(crate) enum AcrossKind {
 /// What makes a comparison end with exit code 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// A lower rate or a longer time
+    /// A lower rate, a longer time, or another figure that is worse
     Slower,
-    /// A higher rate or a shorter time
+    /// A higher rate, a shorter time, or another figure that is better
     Faster,
     /// The two are not comparable, or too little is known
     CannotTell,

@@ -11,7 +11,7 @@ use super::plan::{Bed, Buffers, Cell};
 use super::{real, report};
 use crate::figure::{figure, unit};
 use crate::record::{
-    Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict,
+    Better, Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict,
 };
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError, Running};
@@ -205,8 +205,12 @@ fn result(grid: &Buffers, bed: Bed, all: &[Shared]) -> PointResult {
             values.collect::<Vec<f64>>()
         };
         let (halvings, losses) = (k(|mathis| mathis.by_halvings), k(|mathis| mathis.by_losses));
-        figures.push(figure(report::K_HALVINGS, unit::TIMES, Statistic::Median, halvings));
-        figures.push(figure(report::K_LOSSES, unit::TIMES, Statistic::Median, losses));
+        // A constant of a model: neither more nor less of it is better.
+        let constant = |name: &str, values| Figure {
+            better: Some(Better::Neither),
+            ..figure(name, unit::TIMES, Statistic::Median, values)
+        };
+        figures.extend([constant(report::K_HALVINGS, halvings), constant(report::K_LOSSES, losses)]);
     }
     figures.extend(Response::figures(found.iter().map(|shared| &shared.responses[..])));
     let stalled: usize = all.iter().map(|shared| shared.stalled).sum();

@@ -29,8 +29,8 @@ use crate::frames::mirror::RING_FULL;
 use crate::frames::mirror::{Mirror, Sent};
 use crate::frames::verdict::Accounting;
 use crate::record::{
-    Detection, LedgerLine, Noise, Owner, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial,
-    Verdict,
+    Better, Detection, Figure, LedgerLine, Noise, Owner, Point, PointResult, ProcedureResult, Purpose,
+    Statistic, Trial, Verdict,
 };
 use crate::rigs::detect_peers::plan::DetectPeers;
 use crate::run::folder::Folder;
@@ -80,7 +80,10 @@ impl Entrant<'_> {
         let of = |value: fn(&Detection) -> Option<f64>| self.found.iter().filter_map(value).collect();
         let figures = vec![
             figure("time to detection", unit::SECONDS, Statistic::Median, of(|found| found.after_s)),
-            figure("error of the stated rate", unit::RATIO, Statistic::Median, of(Detection::error)),
+            Figure {
+                better: Some(Better::Lower),
+                ..figure("error of the stated rate", unit::RATIO, Statistic::Median, of(Detection::error))
+            },
         ];
         let parameters = vec![("attack".to_string(), format!("{} frames/s", self.attack_fps))];
         let procedure =

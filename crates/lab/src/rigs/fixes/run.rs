@@ -6,7 +6,9 @@ use super::bench::Bench;
 use super::plan::{Fix, Fixes, State};
 use super::report;
 use crate::figure::figure;
-use crate::record::{Detail, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict};
+use crate::record::{
+    Better, Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict,
+};
 use crate::run::process::Failed;
 use crate::run::rounds::{Interleaved, comparison, interleave};
 use crate::run::series::{Asked, Series};
@@ -120,7 +122,10 @@ impl Entrant<'_> {
         let procedure = ProcedureResult {
             procedure: report::ID.into(),
             parameters: vec![("load".into(), self.fix.load())],
-            figures: vec![figure(quantity.name, quantity.unit, Statistic::Median, values)],
+            figures: vec![Figure {
+                better: Some(if quantity.is_cost { Better::Lower } else { Better::Higher }),
+                ..figure(quantity.name, quantity.unit, Statistic::Median, values)
+            }],
             comparisons: compared.into_iter().collect(),
             ..ProcedureResult::default()
         };
