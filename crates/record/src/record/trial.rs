@@ -97,6 +97,11 @@ pub struct Broadcasts {
 }
 
 impl Trial {
+    /// Whether test frames were offered, so that the counts of frames say something.
+    pub fn has_frames(&self) -> bool {
+        self.offered > 0 || self.sent > 0
+    }
+
     /// Frames that a ledger line of this owner explains.
     pub fn dropped_by(&self, owner: Owner) -> u64 {
         self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()

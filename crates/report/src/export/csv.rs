@@ -3,7 +3,8 @@
 use crate::record::{Run, Stream, Trial};
 use crate::run_data::{PointData, RunData, latency, loss_ratio, name};
 
-/// The columns of [`csv`]. Units are in the names; fields without a value are empty.
+/// The columns of [`csv`]. Units are in the names; fields without a value are empty: counts of frames in a trial without test
+/// frames, too.
 ///
 /// - `settings`: all axes of the point as `name=value`, separated by `;`
 /// - `loss_ratio`: `lost / sent`, 0 to 1
@@ -83,7 +84,8 @@ pub(super) fn values<'p>(point: &'p PointData, names: &'p [&str]) -> impl Iterat
 }
 
 fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len()] {
-    let sum = |of: fn(&Stream) -> u64| t.streams.iter().map(of).sum::<u64>().to_string();
+    let frames = |count: &dyn ToString| if t.has_frames() { count.to_string() } else { String::new() };
+    let sum = |of: fn(&Stream) -> u64| frames(&t.streams.iter().map(of).sum::<u64>());
     let latency = latency(&t.streams).unwrap_or_default();
     let ns = |value: u64| if latency.count > 0 { value.to_string() } else { String::new() };
     let settings = point.point.settings.iter().map(|(name, value)| format!("{name}={value}"));
@@ -101,16 +103,16 @@ fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len(
         t.started.clone(),
         t.duration_s.to_string(),
         t.overhead_s.to_string(),
-        t.offered_fps.to_string(),
-        t.offered.to_string(),
-        t.sent.to_string(),
-        t.received.to_string(),
-        t.lost.to_string(),
+        frames(&t.offered_fps),
+        frames(&t.offered),
+        frames(&t.sent),
+        frames(&t.received),
+        frames(&t.lost),
         optional(loss_ratio(t)),
         sum(|s| s.reordered),
         sum(|s| s.duplicated),
         sum(|s| s.corrupted),
-        latency.count.to_string(),
+        frames(&latency.count),
         ns(latency.min_ns),
         ns(latency.p50_ns),
         ns(latency.p90_ns),
@@ -124,7 +126,7 @@ fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len(
         t.noise.dut_wait.to_string(),
         t.noise.rate_error.to_string(),
         ledger.collect::<Vec<_>>().join(";"),
-        t.unexplained.to_string(),
+        frames(&t.unexplained),
         t.verdict.name().into(),
         t.reasons.join(" "),
     ]
@@ -169,6 +171,20 @@ mod tests {
         assert_eq!(field("offered_fps").parse(), Ok(trial.offered_fps));
         assert_eq!(field("settings"), "dut=wire;frame_bytes=64;cpus=1;ip=4");
         assert_eq!(field("verdict"), "valid");
+    }
+
+    #[test]
+    fn a_trial_without_frames_has_no_counts_of_frames() {
+        let mut data = fixture::quick();
+        let trial = &mut data.points[0].trials[0];
+        *trial = Trial { key: Some("round 1".into()), duration_s: 1.0, ..Trial::default() };
+        let text = csv(&data);
+        let fields: Vec<_> = text.lines().nth(1).unwrap().split(',').collect();
+        for (name, expected) in
+            [("duration_s", "1"), ("sent", ""), ("lost", ""), ("reordered", ""), ("unexplained", "")]
+        {
+            assert_eq!(fields[CSV_COLUMNS.iter().position(|c| *c == name).unwrap()], expected, "{name}");
+        }
     }
 
     #[test]
