@@ -1,5 +1,5 @@
-//! What the tests of several crates share: numbers from a seed, folders that go, programs that are watched, hosts with wires
-//! between them, and the one form in which a test says that it is skipped.
+//! What the tests of several crates share: numbers from a seed, folders that go, programs that are watched, sessions of a
+//! terminal, hosts with wires between them, and the one form in which a test says that it is skipped.
 //!
 //! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
 
@@ -8,6 +8,7 @@
 mod dice;
 mod folder;
 mod program;
+mod session;
 mod skip;
 mod socket;
 #[cfg(feature = "wires")]
@@ -18,6 +19,7 @@ use std::time::Duration;
 pub use dice::Dice;
 pub use folder::Folder;
 pub use program::{Ended, Started, Watch, output};
+pub use session::check_session;
 pub use skip::{has, is_root};
 pub use socket::{accept, be_patient};
 

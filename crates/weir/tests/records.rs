@@ -66,12 +66,10 @@ fn a_mistyped_store_makes_no_file() {
     let kept = Kept::new("small");
     for line in ["list", "show last", "report last", "compare 1 2", "trend small", "export last --format csv"]
     {
-        let output = kept.weir(&format!("{line} --store typo.db"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.code() == Some(1) && said.contains("there is no file typo.db"),
-            "{line}: {said}"
-        );
+        kept.check(&format!(
+            "$ {line} --store typo.db\nweir: there is no file typo.db: check the name in --store or WEIR_STORE; `weir run` makes \
+             it\n[1]\n"
+        ));
     }
     assert!(!kept.folder.join("typo.db").exists());
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use weir_testkit::{Folder, output};
+use weir_testkit::{Folder, check_session, output};
 
 /// A home of its own, gone after the test.
 pub(crate) struct Home(Folder);
@@ -55,6 +55,12 @@ impl Home {
     /// Runs weir to its end.
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
         output(&mut self.command(&[WEIR], arguments)).expect("weir starts")
+    }
+
+    /// Commands of weir, and all that is said to them.
+    #[allow(dead_code, reason = "not every program looks at what is said")]
+    pub(crate) fn check(&self, session: &str) {
+        check_session(session, &self.0, |line| self.weir(&line.split(' ').collect::<Vec<_>>()));
     }
 
     /// The newest run, as JSON.

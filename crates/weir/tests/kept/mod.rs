@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use serde_json::json;
 use weir_lab::record::{Point, PointResult, Run, RunState};
 use weir_lab::store::Store;
-use weir_testkit::{Folder, output};
+use weir_testkit::{Folder, check_session, output};
 
 /// A store of its own, gone after the test.
 pub(crate) struct Kept {
@@ -48,6 +48,12 @@ impl Kept {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(line.split_whitespace()).env("WEIR_STORE", self.folder.join("records.db"));
         output(command.current_dir(&self.folder)).expect("weir starts")
+    }
+
+    /// Commands of weir, and all that is said to them.
+    #[allow(dead_code, reason = "not every test that keeps runs looks at what is said")]
+    pub(crate) fn check(&self, session: &str) {
+        check_session(session, &self.folder, |line| self.weir(line));
     }
 
     /// What a command says on standard output, and its exit code.
