@@ -70,11 +70,13 @@ const MOST_HOPS: u32 = 8;
 /// Packets that left, by their port.
 pub(crate) type Left = Vec<(usize, Vec<u8>)>;
 
-/// The same by port and pair of hosts, in the order in which each pair's left: between others a node owes none.
+/// The same by port and pair of hosts, in the order in which each pair's left: between others a node owes none. Questions are
+/// told apart by whom they are about: many neighbours have one address for them (RFC 4291, section 2.7.1).
 fn by_hosts(left: &Left) -> Left {
     let hosts = |packet: &[u8]| {
         let addresses = match packet.first().map(|first| first >> 4) {
             Some(4) => packet.get(12..20),
+            Some(6) if is_question(packet) => packet.get(8..64),
             Some(6) => packet.get(8..40),
             _ => None,
         };
@@ -84,6 +86,11 @@ fn by_hosts(left: &Left) -> Left {
     let mut left = left.clone();
     left.sort_by_key(|(port, packet)| (*port, hosts(packet)));
     left
+}
+
+/// Whether a packet of IPv6 asks for a neighbour (RFC 4861, section 4.3).
+fn is_question(packet: &[u8]) -> bool {
+    (packet.get(6), packet.get(40)) == (Some(&58), Some(&135))
 }
 
 pub(crate) fn mac(port: usize) -> [u8; 6] {
