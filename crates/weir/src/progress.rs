@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_config::plain;
 use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
+use weir_lab::view::format::{significant, time_ns, unprefixed};
 
 use crate::say::{say, terminal};
 use crate::time::in_words;
@@ -193,7 +194,9 @@ impl State {
 
 fn place(point: &Point) -> String {
     if point.frame.is_empty() {
-        let settings = point.settings.iter().filter(|(name, _)| name != "measures");
+        // Versions are in the record.
+        let is_shown = |name: &str| name != "measures" && !name.ends_with("version");
+        let settings = point.settings.iter().filter(|(name, _)| is_shown(name));
         return settings.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
     }
     let cpus = match point.cpus.len() {
@@ -230,12 +233,17 @@ fn capacity(result: &PointResult) -> Option<String> {
 fn figures(result: &PointResult) -> Vec<String> {
     let figures = result.procedures.iter().flat_map(|procedure| &procedure.figures);
     let known = figures.filter_map(|figure| Some((&figure.name, figure.value?, &figure.unit)));
-    known
-        .take(2)
-        .map(|(name, value, unit)| {
-            format!("{name} {value:.3} {}", unit.replace("ratio", "")).trim_end().into()
-        })
-        .collect()
+    known.take(2).map(|(name, value, unit)| format!("{name} {}", quantity(value, unit))).collect()
+}
+
+fn quantity(value: f64, unit: &str) -> String {
+    let text = match unit {
+        "s" => time_ns(value * 1e9),
+        "1/s" => format!("{}/s", unprefixed(value)),
+        "ratio" => significant(value),
+        unit => format!("{} {unit}", unprefixed(value)),
+    };
+    text.replace('\u{202f}', " ")
 }
 
 fn trial_line(trial: &Trial) -> String {
@@ -275,6 +283,19 @@ mod tests {
         assert_eq!((wire.len(), nat.ends_with(&rate(4.5e5))), (nat.len(), true), "{wire}\n{nat}");
         state.found.extend((10..23).map(|n| (n, (n.to_string(), 1.0))));
         assert_eq!(state.picture().len(), 1 + MOST_FOUND + 1);
+    }
+
+    #[test]
+    fn what_was_found_has_the_fitting_unit() {
+        for (value, unit, text) in [
+            (0.000_336, "s", "336 µs"),
+            (24_856.25, "1/s", "24 900/s"),
+            (10_000.0, "connections", "10 000 connections"),
+            (0.0668, "KiB", "0.0668 KiB"),
+            (0.98, "ratio", "0.980"),
+        ] {
+            assert_eq!(quantity(value, unit), text);
+        }
     }
 
     #[test]
