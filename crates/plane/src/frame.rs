@@ -473,7 +473,8 @@ impl Frame<'_> {
         (self.src4, self.dst4)
     }
 
-    /// Time to live of IPv4, hop limit of IPv6.
+    /// Time to live of IPv4, hop limit of IPv6. A router asks several times for each frame: a call would cost some clocks.
+    #[inline(always)]
     pub fn ttl(&self) -> u8 {
         if self.kind == Kind::V4 { self.header4()[8] } else { self.header6()[7] }
     }
@@ -694,8 +695,19 @@ impl Frame<'_> {
     }
 
     /// One hop less to live; the caller has seen that there is one left.
+    #[inline(always)]
     pub fn decrement_ttl(&mut self) {
-        self.set_ttl(self.ttl() - 1);
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                header[8] -= 1;
+                // The sum loses 0x0100, so that the checksum gains it (RFC 1141, and RFC 1624 for the carry).
+                let checksum = u32::from(u16::from_be_bytes([header[10], header[11]])) + 0x0100;
+                let checksum = (checksum + u32::from(checksum >= 0xffff)) as u16;
+                [header[10], header[11]] = checksum.to_be_bytes();
+            }
+            _ => self.header6_mut()[7] -= 1,
+        }
     }
 
     /// So many hops to live.
@@ -841,4 +853,35 @@ pub(crate) fn delta32(old: u32, new: u32) -> u32 {
 pub(crate) fn fold16(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     ((once & 0xffff) + (once >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP_AT: usize = HEAD_ROOM + ETHERNET;
+    const TTL: usize = IP_AT + 8;
+    const CHECKSUM: usize = IP_AT + 10;
+    const BYTES: usize = IP_AT + IPV4;
+
+    #[test]
+    fn one_hop_less_is_what_setting_the_time_to_live_is() {
+        for checksum in 0..=u16::MAX {
+            for ttl in [1_u8, 2, 64, 255] {
+                let mut bytes = [0; BYTES];
+                bytes[TTL] = ttl;
+                bytes[CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+                let changed = |change: &dyn Fn(&mut Frame<'_>)| {
+                    let (mut buf, end) = (bytes, bytes.len());
+                    let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+                    (frame.kind, frame.ip_at) = (Kind::V4, IP_AT as u16);
+                    change(&mut frame);
+                    buf
+                };
+                let one_less = changed(&|frame| frame.decrement_ttl());
+                let set = changed(&|frame| frame.set_ttl(ttl.wrapping_sub(1)));
+                assert_eq!(one_less, set, "{checksum:04x} {ttl}");
+            }
+        }
+    }
 }

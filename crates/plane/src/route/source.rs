@@ -97,6 +97,7 @@ impl Router {
             self.hops(&frames, fresh, &mut hops, End::Source);
         }
         let (left, mut asked) = (self.left_ports, Set::EMPTY);
+        let has_several = left.count_ones() > 1;
         for i in set {
             let (is_left, is_fresh) = (bit(frames[i].port) & left != 0, fresh.contains(i));
             if let Some(refusal) = is_fresh.then(|| self.refusal(&frames[i], hops[i])).flatten() {
@@ -104,8 +105,7 @@ impl Router {
                 refusals[i] = Some(refusal);
                 continue;
             }
-            let may_end = is_fresh && frames[i].ttl() <= 1;
-            if is_left && (left.count_ones() > 1 || may_end) {
+            if is_left && (has_several || is_fresh && frames[i].ttl() <= 1) {
                 asked.insert(i);
             }
         }
