@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -297,6 +298,12 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     assert_eq!(ended.result["directions"][0]["unexplained"], 0, "{}", ended.result);
 }
 
+/// Congestion controls are the whole host's: who looks at their names is alone with them.
+fn alone_with_congestion_controls() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Congestion controls that the kernel has for everybody, now.
 fn controls() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
@@ -312,6 +319,7 @@ fn loaded<'s>(said: &'s str, cc: &str) -> Option<&'s str> {
 #[test]
 fn congestion_controls_that_the_kernel_lacks_are_loaded_while_flows_use_them() {
     need_root!();
+    let _turn = alone_with_congestion_controls();
     let lacking: Vec<&str> = ["dctcp", "bbr2", "bbr3"]
         .into_iter()
         .filter(|cc| !controls().iter().any(|known| known == cc))
@@ -360,6 +368,7 @@ fn congestion_controls_that_the_kernel_lacks_are_loaded_while_flows_use_them() {
 #[test]
 fn dctcp_gives_way_to_marks_without_losses() {
     need_root!();
+    let _turn = alone_with_congestion_controls();
     let street = Street::new();
     let link = street.start("--rate 20mbit --delay 5ms --buffer 100bdp --aqm codel --json");
     let serve = "flows --serve --bind 198.18.0.2:5301 --cc dctcp";
@@ -388,6 +397,7 @@ fn dctcp_gives_way_to_marks_without_losses() {
 #[test]
 fn a_killed_client_leaves_no_congestion_control() {
     need_root!();
+    let _turn = alone_with_congestion_controls();
     if controls().iter().any(|cc| cc == "bbr3") {
         return eprintln!("skipped: {}: the kernel has bbr3 by itself", module_path!());
     }

@@ -334,7 +334,7 @@ fn all_mistakes_are_reported_at_once() {
          p:1: search.kind: is missing: add `kind = \"mlrsearch\"` to [search]\n\
          p:2: dut.kind: `router` is no device under test: use wire, kernel-forward, kernel-stateless, \
          kernel-stateful, kernel-nat, kernel-bridge, xdp-forward, node-forward, \
-         node-forward-packet, node-stateless, node-stateful, node-nat, \
+         node-forward-packet, node-stateless, node-stateful, node-nat, node-nat64, \
          node-forward-fast, node-stateful-fast, node-nat-fast, prefix-nat, external, faulty\n\
          p:3: `cpu` is no option of [dut]: did you mean `cpus`?\n\
          p:5: traffic.frame_bytes: `1` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518\n\
@@ -481,12 +481,12 @@ fn a_box_is_described_completely_or_not_at_all() {
              p:13: external.ports: 2 interfaces of this machine, and port b is on `remote`: name the one towards side a",
         ),
         (
-            "[external]\nports = \"a\"\nfar_weir = \"x\"",
+            "[external]\nports = \"a\"\nremote_weir = \"x\"",
             "p:6: traffic.direction: frames come back on the port of [external]: use direction = \"forward\"\n\
              p:14: external.remote_weir: is on another host: add `remote = \"root@192.0.2.9\"` to [external]",
         ),
         (
-            "[external]\nports = \"a\"\nremote = \"r@h\"\nfar_port = \"b\"\n[latency]",
+            "[external]\nports = \"a\"\nremote = \"r@h\"\nremote_port = \"b\"\n[latency]",
             "p:16: latency: the ports are on two hosts, which have no common clock: measure round trips with \
              traffic.direction = \"reflect\", or leave this section out",
         ),
@@ -505,7 +505,7 @@ fn a_box_is_described_completely_or_not_at_all() {
     );
     assert_eq!(external.external.unwrap().mac, Some([[2, 0, 0, 0, 0, 1]; 2]));
     // A remote port is the second one, so that both directions can be had.
-    let remote = plan("[external]\nports = \"a\"\nremote = \"r@h\"\nfar_port = \"b\"");
+    let remote = plan("[external]\nports = \"a\"\nremote = \"r@h\"\nremote_port = \"b\"");
     let external = throughput(read(&remote, &[]).unwrap()).external.unwrap();
     assert!(!external.is_hairpin() && external.remote.as_ref().is_some_and(|remote| remote.weir == "weir"));
     let of_before = remote.replace("remote", "far");
