@@ -146,6 +146,13 @@ static __always_inline int fill(struct xdp_md *ctx, struct weir_stream *s, __u32
 			(flow->src & 0xffff) + (flow->src >> 16) + (flow->dst & 0xffff) + (flow->dst >> 16));
 		above_ip = data + 34;
 		above_ip_len = __builtin_bswap16((__u16)(size - 34));
+		/* A page that was a frame of IPv6 before has the rest of its signature here; behind ours all is zero. */
+		void *rest = above_ip + SIG_END;
+		if (rest + 20 <= end) {
+			*(__u64 *)rest = 0;
+			*(__u64 *)(rest + 8) = 0;
+			*(__u32 *)(rest + 16) = 0;
+		}
 	} else {
 		if (data + 54 + SIG_END > end)
 			return 0;
