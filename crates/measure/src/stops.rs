@@ -1,11 +1,11 @@
 //! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which says who was at work.
 //!
 //! ```text
-//! ticks   | | | |         | | | x x x | |
-//!                 silent          other      silent: not even interrupts got through, the host had taken the CPU;
-//!                                            other: a thread that has no part in the trial
+//! ticks   | | | |         | | | x x x | |   idle   | |
+//!                 silent          other                     silent: not even interrupts got through, the host had taken the
+//!                                                           CPU; other: a thread that has no part in the trial
 //! ```
-//! A stop between two ticks is not seen, and of one that is seen the begin is known to within a period. And what was lost
+//! A CPU that is idle need not tick, and what is silent then is no stop; where idle begins or ends, it was there. A stop between two ticks is not seen, and of one that is seen the begin is known to within a period. And what was lost
 //! because of stops: while one lasted, and until the queue that it filled was empty again.
 
 use std::time::Duration;
@@ -58,11 +58,12 @@ pub struct Clock {
     pub period: Duration,
 }
 
-/// The stops of a CPU between `from_ns` and `to_ns`, oldest first. `belongs` says whether a thread, not that of idle CPUs,
-/// has a part in the trial.
+/// The stops of a CPU between `from_ns` and `to_ns`, oldest first. It was idle at the times `idle`, as begin and end, oldest
+/// first. `belongs` says whether a thread, not that of idle CPUs, has a part in the trial.
 pub fn stops(
     clock: Clock,
     ticks: &[Tick],
+    idle: &[(u64, u64)],
     (from_ns, to_ns): (u64, u64),
     belongs: impl Fn(u32) -> bool,
 ) -> Vec<Stop> {
@@ -73,12 +74,12 @@ pub fn stops(
         if tick.at_ns < from_ns || before.at_ns > to_ns {
             continue;
         }
-        let late_ns = (tick.at_ns - before.at_ns).saturating_sub(period_ns);
-        if late_ns >= LEAST.as_nanos() as u64 {
-            let (from_ns, to_ns) = (before.at_ns, tick.at_ns);
-            let stop = Stop { cpu: clock.cpu, from_ns, to_ns, least_ns: late_ns, instead: Instead::Silent };
-            found.push(stop);
-        }
+        let awake = awake((before.at_ns, tick.at_ns), idle);
+        found.extend(awake.into_iter().filter_map(|(from_ns, to_ns)| {
+            let least_ns = (to_ns - from_ns).saturating_sub(period_ns);
+            let stop = Stop { cpu: clock.cpu, from_ns, to_ns, least_ns, instead: Instead::Silent };
+            (least_ns >= LEAST.as_nanos() as u64).then_some(stop)
+        }));
         let other = |tick: Tick| tick.thread != 0 && !belongs(tick.thread);
         match found.last_mut() {
             // It goes on, or ends at this tick.
@@ -94,6 +95,18 @@ pub fn stops(
         }
     }
     found
+}
+
+/// The parts of a time in which a CPU was not idle.
+fn awake((mut from_ns, to_ns): (u64, u64), idle: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let first = idle.partition_point(|(_, end)| *end <= from_ns);
+    let mut parts = Vec::new();
+    for (begin, end) in idle.iter().skip(first).take_while(|(begin, _)| *begin < to_ns) {
+        parts.push((from_ns, *begin.max(&from_ns)));
+        from_ns = (*end).min(to_ns);
+    }
+    parts.push((from_ns, to_ns));
+    parts
 }
 
 /// Frames that were lost between two times.
@@ -154,11 +167,17 @@ mod tests {
     const ALIEN: u32 = 8;
 
     fn found(ticks: &[(f64, u32)]) -> Vec<(f64, f64, f64, Instead)> {
+        found_idle(ticks, &[])
+    }
+
+    fn found_idle(ticks: &[(f64, u32)], idle: &[(f64, f64)]) -> Vec<(f64, f64, f64, Instead)> {
+        let ns = |ms: f64| (ms * 1e6) as u64;
+        let idle: Vec<(u64, u64)> = idle.iter().map(|&(from, to)| (ns(from), ns(to))).collect();
         let ticks: Vec<Tick> =
             ticks.iter().map(|&(ms, thread)| Tick { at_ns: (ms * 1e6) as u64, thread }).collect();
         let clock = Clock { cpu: 1, period: Duration::from_millis(1) };
         let ms = |ns: u64| ns as f64 / 1e6;
-        let all = stops(clock, &ticks, (2 * MS, 100 * MS), |thread| thread == OWN);
+        let all = stops(clock, &ticks, &idle, (2 * MS, 100 * MS), |thread| thread == OWN);
         all.iter().map(|s| (ms(s.from_ns), ms(s.to_ns), ms(s.least_ns), s.instead)).collect()
     }
 
@@ -173,6 +192,27 @@ mod tests {
         let both = [(3.0, OWN), (6.0, ALIEN), (7.0, OWN)];
         assert_eq!(found(&both), [(3.0, 6.0, 2.0, Silent), (3.0, 7.0, 0.0, Other)]);
         assert_eq!(found(&[]), []);
+    }
+
+    #[test]
+    fn a_cpu_that_is_idle_need_not_tick() {
+        use Instead::Silent;
+        let ticks = [(3.0, OWN), (9.0, OWN), (10.0, OWN)];
+        for (idle, expected) in [
+            (&[][..], &[(3.0, 9.0, 5.0, Silent)][..]),
+            (&[(3.5, 8.2)], &[]),
+            // Begun before, not ended yet.
+            (&[(1.0, 8.5)], &[]),
+            (&[(3.2, 999.0)], &[]),
+            (&[(3.1, 4.0), (4.5, 5.5), (5.5, 8.4)], &[]),
+            // What is silent before, between and after is a stop.
+            (&[(5.0, 8.2)], &[(3.0, 5.0, 1.0, Silent)]),
+            (&[(3.5, 4.0), (7.0, 8.5)], &[(4.0, 7.0, 2.0, Silent)]),
+            (&[(0.0, 1.0), (2.5, 5.0)], &[(5.0, 9.0, 3.0, Silent)]),
+            (&[(3.1, 3.2), (9.5, 9.9)], &[(3.2, 9.0, 4.8, Silent)]),
+        ] {
+            assert_eq!(found_idle(&ticks, idle), expected, "{idle:?}");
+        }
     }
 
     fn stop(cpu: usize, from_ms: u64, to_ms: u64) -> Stop {

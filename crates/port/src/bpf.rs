@@ -3,7 +3,7 @@
 //! The only module that knows libbpf. Everything is released by closing file descriptors, so that nothing
 //! of it outlives the process, whatever ends it.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -50,6 +50,8 @@ pub mod object {
     pub static LEAVE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/leave.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
+    /// Notes when CPUs are idle.
+    pub static IDLE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/idle.bpf.o"));
     /// DCTCP.
     pub static DCTCP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/dctcp.bpf.o"));
     /// BBR version 2.
@@ -57,8 +59,8 @@ pub mod object {
     /// BBR version 3.
     pub static BBR3: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr3.bpf.o"));
 
-    /// All that handle frames, with what they are.
-    pub static ALL: [(&str, &Aligned<[u8]>); 14] = [
+    /// All but the congestion controls, with what they are.
+    pub static ALL: [(&str, &Aligned<[u8]>); 15] = [
         ("generator", GENERATOR),
         ("receiver", RECEIVER),
         ("receiver behind a NAT", NAT_RECEIVER),
@@ -73,6 +75,7 @@ pub mod object {
         ("program that passes frames on", PASS),
         ("program by which frames leave", LEAVE),
         ("router", FORWARD),
+        ("witness of idle CPUs", IDLE),
     ];
 }
 
@@ -94,6 +97,16 @@ pub enum BpfError {
     Attach {
         /// Interface index.
         ifindex: u32,
+        /// Kernel's error.
+        source: io::Error,
+    },
+    /// The kernel has no such tracepoint, or we may not use it.
+    #[error(
+        "cannot attach an eBPF program to the tracepoint {name:?}: {source} (needs CAP_PERFMON: run as root)"
+    )]
+    Trace {
+        /// Name of the tracepoint.
+        name: &'static CStr,
         /// Kernel's error.
         source: io::Error,
     },
@@ -231,6 +244,17 @@ impl Program {
             unsafe { libbpf_sys::bpf_link_create(self.fd(), ifindex as i32, libbpf_sys::BPF_XDP, &options) };
         if fd < 0 {
             return Err(BpfError::Attach { ifindex, source: io::Error::from_raw_os_error(-fd) });
+        }
+        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+        Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Has the program run at a tracepoint of the kernel, on all CPUs; dropping the link ends that.
+    pub fn attach_tracepoint(&self, name: &'static CStr) -> Result<Link, BpfError> {
+        // SAFETY: the name lives for ever.
+        let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name.as_ptr(), self.fd()) };
+        if fd < 0 {
+            return Err(BpfError::Trace { name, source: io::Error::from_raw_os_error(-fd) });
         }
         // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
         Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mapping::Mapping;
 
+pub mod idle;
 pub mod ticks;
 
 const PAGE_BYTES: usize = 4096;

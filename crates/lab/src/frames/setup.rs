@@ -1,5 +1,6 @@
 //! A test bed, a device and a tester that are ready for trials at one point of a plan.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use weir_load::{Control, Tester, TesterKind};
 use weir_packet::flow::Direction;
 use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
+use weir_port::perf::idle::Idles;
 use weir_testbed::bed::{Bed, BedSpec, FAST_ENTRIES, Port, SESSIONS};
 use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::cpu::{CpuPlan, DutCpus, softirq_threads};
@@ -77,6 +79,8 @@ pub struct Setup {
     translation: Option<Translation>,
     /// The kernel's softirq threads on the device's CPUs.
     softirq_threads: Vec<u32>,
+    /// When the CPUs in use are idle; `None` where the kernel does not say it.
+    idles: OnceCell<Option<Arc<Idles>>>,
 }
 
 impl Setup {
@@ -158,6 +162,7 @@ impl Setup {
             wire_min_ns,
             translation,
             softirq_threads,
+            idles: OnceCell::new(),
         })
     }
 
@@ -223,8 +228,9 @@ impl Setup {
         let _turn = measuring_lock(|| control.stopped())?;
         let at = Started { started: time::now(), begin: Instant::now() };
         // A faulty device has threads of its own on its CPUs.
-        let watched = self.settings.limits.witness && self.spec.dut != DutKind::Faulty;
-        let witness = watched.then(|| Witness::of(&self.cpus_used(), load, purpose)).flatten();
+        let is_watched = self.settings.limits.witness && self.spec.dut != DutKind::Faulty;
+        let idles = is_watched.then(|| self.idles()).flatten();
+        let witness = idles.and_then(|idles| Witness::of(&idles, load, purpose));
         let measured = self.measure(load, control, Beside { disturbance, witness });
         let broken = self.bed.broken();
         match measured {
@@ -245,6 +251,10 @@ impl Setup {
             Err(error) if broken.is_empty() => Err(error),
             Err(_) => Ok(self.nothing_known(load, purpose, &broken, at)),
         }
+    }
+
+    fn idles(&self) -> Option<Arc<Idles>> {
+        self.idles.get_or_init(|| Idles::new(&self.cpus_used()).ok().map(Arc::new)).clone()
     }
 
     /// Sends and receives beside whatever others measure: it disturbs them, and they disturb it. Returns how many frames
@@ -283,7 +293,7 @@ impl Setup {
             (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
         });
         let (counts, elsewhere) = counts?;
-        let ticks = witness.and_then(Witness::ticks);
+        let seen = witness.and_then(Witness::seen);
         if let Some(receivers) = receivers.transpose()?.flatten() {
             self.bed.adopt(receivers);
         }
@@ -304,7 +314,7 @@ impl Setup {
             duration,
             handovers_ns,
             core_steps_ns,
-            ticks,
+            seen,
             sender,
             routes,
         };
@@ -325,9 +335,9 @@ impl Setup {
             noise.departures = counts.streams.first().map(counted::departures);
         }
         let streams = self.streams(counts);
-        let witnessed = used.ticks.as_ref().map(|ticks| {
+        let witnessed = used.seen.as_ref().map(|seen| {
             witnessed(
-                ticks,
+                seen,
                 counts,
                 &streams,
                 &Parties { testers: &self.cpus.tester, threads: &self.parties(used.sender) },

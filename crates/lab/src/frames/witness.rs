@@ -1,10 +1,12 @@
 //! A witness of stops: in each trial that a rate is found by, clocks of all CPUs in use say when one of them did not run
 //! what it should. What is lost then is the host's doing, or that of other work on this machine, not the device's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_measure::capacity::{Mark, Window, Windows, windows};
 use weir_measure::stops::{Clock, Lost, Stop, Tick, lost_by_stops, stops};
+use weir_port::perf::idle::{IdleSpan, Idles, Noting};
 use weir_port::perf::ticks::Ticker;
 
 use weir_load::counts::{Counts, Load, StreamCounts};
@@ -20,30 +22,51 @@ const BESIDE: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(20);
 const WINDOW: Duration = Duration::from_millis(16);
 
-/// Clocks that run during a trial.
+/// Clocks that run during a trial, and what says that a CPU has nothing to tick for.
 pub(crate) struct Witness {
     ticker: Ticker,
+    idles: Arc<Idles>,
+    noting: Noting,
+}
+
+type Ticks = (usize, Vec<weir_port::perf::ticks::Tick>);
+type Idle = (usize, Option<Vec<IdleSpan>>);
+
+/// What it saw of a CPU.
+pub(crate) struct Seen {
+    pub(crate) cpu: usize,
+    pub(crate) ticks: Vec<Tick>,
+    /// When it was idle, as begin and end.
+    pub(crate) idle: Vec<(u64, u64)>,
 }
 
 impl Witness {
     /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
     /// are measured without it: a tick delays a frame.
-    pub(crate) fn of(cpus: &[usize], load: &Load, purpose: Purpose) -> Option<Witness> {
+    pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
         let wanted = purpose == Purpose::Search || load.marks;
         let most = ((load.duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
-        let ticker = wanted.then(|| Ticker::new(cpus, PERIOD, most).ok()).flatten()?;
+        let ticker = wanted.then(|| Ticker::new(idles.watched(), PERIOD, most).ok()).flatten()?;
+        let noting = idles.start().ok()?;
         ticker.start().ok()?;
-        Some(Witness { ticker })
+        Some(Witness { ticker, idles: idles.clone(), noting })
     }
 
     /// What it saw; `None` if it did not see all.
-    pub(crate) fn ticks(self) -> Option<Vec<(usize, Vec<Tick>)>> {
+    pub(crate) fn seen(self) -> Option<Vec<Seen>> {
         let all = self.ticker.stop().ok()?;
-        let tick = |t: &weir_port::perf::ticks::Tick| Tick { at_ns: t.at_ns, thread: t.thread };
-        let all: Vec<_> =
-            all.iter().map(|(cpu, ticks)| (*cpu, ticks.iter().map(tick).collect::<Vec<_>>())).collect();
-        all.iter().all(|(_, ticks)| ticks.len() > 1).then_some(all)
+        let idle = self.idles.stop(self.noting);
+        let seen = |((cpu, ticks), (_, idle)): (Ticks, Idle)| {
+            let ticks: Vec<_> = ticks.iter().map(tick).collect();
+            let idle = idle?.iter().map(|span| (span.from_ns, span.to_ns)).collect();
+            (ticks.len() > 1).then_some(Seen { cpu, ticks, idle })
+        };
+        all.into_iter().zip(idle).map(seen).collect()
     }
+}
+
+fn tick(tick: &weir_port::perf::ticks::Tick) -> Tick {
+    Tick { at_ns: tick.at_ns, thread: tick.thread }
 }
 
 /// Who takes part in a trial.
@@ -56,7 +79,7 @@ pub(crate) struct Parties<'a> {
 
 /// The stops while frames were sent, with times since the start, and what was lost by them.
 pub(crate) fn witnessed(
-    ticks: &[(usize, Vec<Tick>)],
+    seen: &[Seen],
     counts: &Counts,
     streams: &[Stream],
     parties: &Parties<'_>,
@@ -64,15 +87,15 @@ pub(crate) fn witnessed(
     let start_ns = counts.streams.first().map_or(0, |s| s.start_ns);
     let end_ns = start_ns + counts.sending.as_nanos() as u64;
     let belongs = |thread| parties.threads.contains(&thread) || is_softirqd(thread);
-    let of_cpu = |(cpu, ticks): &(usize, Vec<Tick>)| {
-        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, (start_ns, end_ns), belongs)
+    let of_cpu = |Seen { cpu, ticks, idle }: &Seen| {
+        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, idle, (start_ns, end_ns), belongs)
     };
     let since = |stop: Stop| Stop {
         from_ns: stop.from_ns.saturating_sub(start_ns),
         to_ns: stop.to_ns.saturating_sub(start_ns),
         ..stop
     };
-    let stops: Vec<Stop> = ticks.iter().flat_map(of_cpu).map(since).collect();
+    let stops: Vec<Stop> = seen.iter().flat_map(of_cpu).map(since).collect();
     let events = streams.iter().flat_map(|s| &s.loss_events);
     let lost = |event: &crate::record::LossEvent| Lost {
         first_ns: event.first_sent_ns,
@@ -154,6 +177,10 @@ mod tests {
         all.map(|ms| Tick { at_ns: ms * MS, thread }).collect()
     }
 
+    fn seen(cpu: usize, ticks: Vec<Tick>) -> Seen {
+        Seen { cpu, ticks, idle: Vec::new() }
+    }
+
     #[test]
     fn planted_stops_split_the_loss() {
         let event = |ms: u64, lost| LossEvent {
@@ -166,7 +193,7 @@ mod tests {
             [Stream { loss_events: vec![event(21, 400), event(90, 30)], lost: 430, ..Stream::default() }];
         let parties = Parties { testers: &[0], threads: &[5, 6] };
         let found = witnessed(
-            &[(0, ticks(5, 0..0)), (1, ticks(6, 20..23))],
+            &[seen(0, ticks(5, 0..0)), seen(1, ticks(6, 20..23))],
             &counts(vec![stream(0, Vec::new())]),
             &streams,
             &parties,
@@ -175,15 +202,18 @@ mod tests {
         let stop = found.stops[0];
         assert_eq!((found.stops.len(), stop.cpu, stop.instead), (1, 1, Instead::Silent));
         assert_eq!((stop.from_ns, stop.to_ns, stop.least_ns), (19 * MS, 23 * MS, 3 * MS));
+        let sleeps = Seen { idle: vec![(1019 * MS, 1022 * MS)], ..seen(1, ticks(6, 20..23)) };
+        let counts_of_one = counts(vec![stream(0, Vec::new())]);
+        assert_eq!(witnessed(&[sleeps], &counts_of_one, &streams, &parties).stops, [], "idle is no stop");
         // A strange thread on the device's CPU, all the time.
         let strange = witnessed(
-            &[(1, ticks(u32::MAX, 0..0))],
+            &[seen(1, ticks(u32::MAX, 0..0))],
             &counts(vec![stream(0, Vec::new())]),
             &streams,
             &parties,
         );
         assert_eq!((strange.lost_by_stops, strange.stops[0].instead), (430, Instead::Other));
-        let nobody = witnessed(&[(1, Vec::new())], &counts(Vec::new()), &streams, &parties);
+        let nobody = witnessed(&[seen(1, Vec::new())], &counts(Vec::new()), &streams, &parties);
         assert_eq!((nobody.lost_by_stops, nobody.stops.len()), (0, 0));
     }
 

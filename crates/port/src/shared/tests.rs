@@ -5,6 +5,7 @@ use libbpf_rs::btf::{Btf, HasSize};
 
 use super::*;
 use crate::bpf::object::{self, Aligned};
+use crate::perf::idle;
 use crate::{fast, translation};
 
 /// A structure here, and its name in a program.
@@ -48,6 +49,8 @@ fn pairs() -> Vec<Pair> {
         pair::<fast::Control>("fast_control", object::FAST),
         pair::<fast::Counts>("fast_counts", object::FAST),
         pair::<fast::Gate>("fast_port", object::FAST),
+        pair::<idle::IdleCpu>("idle_cpu", object::IDLE),
+        pair::<idle::IdleSpan>("idle_span", object::IDLE),
     ]
 }
 

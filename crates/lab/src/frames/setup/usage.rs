@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use weir_load::counts::{Counts, Load};
-use weir_measure::stops::Tick;
 use weir_packet::flow::Direction;
 use weir_testbed::counters::{Delta, Snapshot};
 use weir_testbed::cpu::{self, CpuTimes, ThreadTimes};
@@ -14,6 +13,7 @@ use weir_testbed::updates::Made;
 use super::Setup;
 use crate::frames::remote::Elsewhere;
 use crate::frames::verdict::Accounting;
+use crate::frames::witness::Seen;
 use crate::frames::{counted, outside};
 use crate::record::{Cost, CpuUse, Noise};
 use crate::run::RunError;
@@ -48,7 +48,7 @@ pub(crate) struct Used {
     /// Time of a step on the device's core before and after it.
     pub(crate) core_steps_ns: Option<[f64; 2]>,
     /// What the clocks of the CPUs said, if they were asked.
-    pub(crate) ticks: Option<Vec<(usize, Vec<Tick>)>>,
+    pub(crate) seen: Option<Vec<Seen>>,
     /// Number of the thread that sent.
     pub(crate) sender: u32,
     /// What the DUT's control plane did meanwhile.
