@@ -39,9 +39,11 @@ pub fn unpaired_ratio(base: Sample<'_>, other: Sample<'_>) -> Option<Unpaired> {
     let Some((variance, freedom)) = scatter(base.values).zip(scatter(other.values)).map(welch) else {
         return Some(Unpaired { ratio: Ratio { value, interval: None }, p: None });
     };
-    // A value anywhere between two bounds: the variance of a uniform distribution.
+    // A value anywhere between two bounds: the variance of a uniform distribution. It is known, not found from the sample.
     let open = |s: Sample<'_>| s.open.max(1.0).ln().powi(2) / 12.0;
-    let error = (variance + open(base) + open(other)).sqrt();
+    let all = variance + open(base) + open(other);
+    let freedom = if variance > 0.0 { freedom * (all / variance).powi(2) } else { f64::INFINITY };
+    let error = all.sqrt();
     let half = critical(1.0 - CONFIDENCE, freedom) * error;
     let interval = Some((value * (-half).exp(), value * half.exp()));
     let p = match (error > 0.0, value == 1.0) {
@@ -156,6 +158,18 @@ mod tests {
         let (low, high) = open.ratio.interval.unwrap();
         assert!(low < 1.0 && high > 1.05 && open.p.unwrap() > 0.3, "{open:?}");
         assert_eq!(unpaired_ratio(sample(&a), sample(&a)).unwrap().p, Some(1.0));
+    }
+
+    #[test]
+    fn few_values_do_not_make_a_known_deviation_uncertain() {
+        // 2 % on each side, and next to nothing within the samples: ln 1.1 is 3.37 deviations of a normal distribution.
+        let known = |values| Sample { values, open: (0.02 * 12f64.sqrt()).exp() };
+        let found = unpaired_ratio(known(&[100.0, 100.1]), known(&[110.0, 110.1])).unwrap();
+        let p = found.p.unwrap();
+        assert!((5e-4..1e-3).contains(&p), "{found:?}");
+        // Where the values scatter as much, they are to be doubted as before.
+        let found = unpaired_ratio(known(&[98.0, 102.0]), known(&[108.0, 112.0])).unwrap();
+        assert!(found.p.unwrap() > 0.03, "{found:?}");
     }
 
     #[test]
