@@ -60,7 +60,7 @@ impl Plane {
         never.map(|(reason, frames)| (format!("{reason:?}"), *frames)).collect()
     }
 
-    /// Leads frames through flow cache and stages, one direction after the other.
+    /// Leads frames through flow cache and stages, outward first: what is about to come inward may depend on it.
     pub(crate) fn lead_cached(
         &mut self,
         now: Time,
@@ -68,15 +68,16 @@ impl Plane {
         mut entries: Entries,
         mut cache: Box<FlowCache>,
     ) {
-        for dir in [Dir::Outward, Dir::Inward] {
+        let [outward, inward] = [Dir::Outward, Dir::Inward].map(|dir| {
             let (hits, keys) = self.look_up(now, batch, entries.beginning(dir), &mut cache);
             for i in hits {
                 self.serve(now, batch, (i, keys[i]), &mut cache);
             }
             self.report(&mut cache);
-            let others = entries.take(dir, hits);
-            self.lead(now, batch, others);
-        }
+            entries.remove_beginning(dir, hits);
+            self.lead_in(dir, now, batch, &mut entries)
+        });
+        self.exit(now, batch, outward, inward);
         self.cache = Some(cache);
     }
 

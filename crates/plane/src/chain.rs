@@ -111,24 +111,14 @@ impl Entries {
         }
     }
 
-    /// Takes out all that begin their way in `dir`, without those of `others`.
-    pub(crate) fn take(&mut self, dir: Dir, others: Set) -> Entries {
-        let mut all = std::mem::take(self);
-        match dir {
-            Dir::Outward => {
-                (self.inward, self.right) = (std::mem::take(&mut all.inward), std::mem::take(&mut all.right));
-                all.outward[0] = all.outward[0].without(others);
-            }
-            Dir::Inward => all.right = all.right.without(others),
-        }
-        all
+    /// Takes some out of those.
+    pub(crate) fn remove_beginning(&mut self, dir: Dir, some: Set) {
+        let all = match dir {
+            Dir::Outward => &mut self.outward[0],
+            Dir::Inward => &mut self.right,
+        };
+        *all = all.without(some);
     }
-}
-
-/// Those that came through, by the direction they had.
-pub(crate) struct Through {
-    pub(crate) outward: Set,
-    pub(crate) inward: Set,
 }
 
 /// Lets time pass at each stage: a bounded fragment of what is due is done. True: there is more.
@@ -144,37 +134,53 @@ pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut D
     more
 }
 
-/// Leads a batch through the stages.
-pub(crate) fn run(
+/// Leads frames of a batch through the stages in a direction, outward first: there some turn, and go on inward beside the
+/// others. Returns those that came through.
+#[inline]
+pub(crate) fn lead(
     stages: &mut [Stage],
+    dir: Dir,
     now: Time,
     batch: &mut Batch<'_>,
-    mut entries: Entries,
+    entries: &mut Entries,
     own: &mut Own,
     drops: &mut Drops,
-) -> Through {
+) -> Set {
     let Batch { frames, verdicts, .. } = batch;
     let mut step = Step { now, frames: Frames(frames), own, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+    let through = match dir {
+        Dir::Outward => outward(stages, &mut step, entries),
+        Dir::Inward => inward(stages, &mut step, entries),
+    };
+    step.own.at_work = None;
+    through
+}
+
+#[inline]
+fn outward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &mut Entries) -> Set {
     let mut outward = Set::EMPTY;
     for (k, stage) in stages.iter_mut().enumerate() {
         outward = outward.or(entries.outward[k]);
         if !outward.is_empty() {
             (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
             #[cfg(feature = "faults")]
-            crate::faults::strike(&step, outward);
-            outward = stage.run(&mut step, Dir::Outward, outward).without(step.turned);
+            crate::faults::strike(step, outward);
+            outward = stage.run(step, Dir::Outward, outward).without(step.turned);
             entries.inward[k] = entries.inward[k].or(step.turned);
         }
     }
-    outward = outward.or(entries.outward[stages.len()]);
+    outward.or(entries.outward[stages.len()])
+}
+
+#[inline]
+fn inward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &Entries) -> Set {
     let mut inward = entries.inward[stages.len()].or(entries.right);
     for (k, stage) in stages.iter_mut().enumerate().rev() {
         if !inward.is_empty() {
             (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
-            inward = stage.run(&mut step, Dir::Inward, inward);
+            inward = stage.run(step, Dir::Inward, inward);
         }
         inward = inward.or(entries.inward[k]);
     }
-    step.own.at_work = None;
-    Through { outward, inward }
+    inward
 }

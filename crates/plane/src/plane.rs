@@ -649,22 +649,40 @@ impl Plane {
         }
     }
 
-    pub(crate) fn lead(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
-        let through =
-            chain::run(&mut self.stages, now, batch, entries, &mut self.own, &mut self.accounting.drops);
+    /// Leads a batch through the stages and has it leave.
+    fn lead(&mut self, now: Time, batch: &mut Batch<'_>, mut entries: Entries) {
+        let outward = self.lead_in(Dir::Outward, now, batch, &mut entries);
+        let inward = self.lead_in(Dir::Inward, now, batch, &mut entries);
+        self.exit(now, batch, outward, inward);
+    }
+
+    /// Leads a batch through the stages in a direction; returns those that came through.
+    #[inline]
+    pub(crate) fn lead_in(
+        &mut self,
+        dir: Dir,
+        now: Time,
+        batch: &mut Batch<'_>,
+        entries: &mut Entries,
+    ) -> Set {
+        chain::lead(&mut self.stages, dir, now, batch, entries, &mut self.own, &mut self.accounting.drops)
+    }
+
+    /// Frames leave that came through all stages, outward and inward.
+    pub(crate) fn exit(&mut self, now: Time, batch: &mut Batch<'_>, outward: Set, inward: Set) {
         if let Exit::Router(router) = &mut self.exit {
             let Batch { frames, verdicts, .. } = batch;
             let (own, drops, stage) = (&mut self.own, &mut self.accounting.drops, self.stages.len());
             let mut step =
                 Step { now, frames: Frames(frames), own, drops, verdicts, turned: Set::EMPTY, stage };
-            router.run(&mut step, Dir::Outward, through.outward);
-            router.run(&mut step, Dir::Inward, through.inward);
+            router.run(&mut step, Dir::Outward, outward);
+            router.run(&mut step, Dir::Inward, inward);
             return;
         }
-        for i in through.outward {
+        for i in outward {
             self.leave(batch, i, PortId(self.left as u8));
         }
-        for i in through.inward {
+        for i in inward {
             self.leave(batch, i, PortId(0));
         }
     }

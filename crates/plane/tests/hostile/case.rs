@@ -3,11 +3,13 @@
 //! ```text
 //! node lan > filter(...) > wan
 //! threads 3                               if it has more than one; batches come to them alternately
+//! node lan > nat(...) > wan               it becomes this before the next batch comes
 //! 100ms 0 0200...  1 0200...          a batch: milliseconds after the one before, then port and frame of each
 //! ```
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use weir_plane::{
 /// Frames that arrive together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals {
+    /// What the node becomes before they come, if its threads can.
+    pub(crate) node: Option<String>,
     pub(crate) after: Duration,
     pub(crate) frames: Vec<(usize, Vec<u8>)>,
 }
@@ -46,6 +50,8 @@ pub(crate) struct Bench {
     /// Tags of its ports.
     pub(crate) tags: [Vec<[u8; 4]>; 2],
     now: Time,
+    /// How often it became another one.
+    pub(crate) changes: u32,
     /// The same with flow caches: what leaves and what is counted is to be the same.
     cached: Option<Box<Bench>>,
 }
@@ -137,19 +143,20 @@ impl Bench {
             config,
             tags,
             now: Time::default(),
+            changes: 0,
             cached: None,
         }
     }
 
-    /// Becomes what another text says; false if its threads cannot.
-    pub(crate) fn change(&mut self, node: &str) -> bool {
+    /// Becomes what another text says, if its threads can.
+    fn change(&mut self, node: &str) {
         let mut cached = self.cached.take();
         let is_changed = self.change_itself(node);
         if let Some(cached) = &mut cached {
             assert_eq!(cached.change_itself(node), is_changed, "a flow cache keeps a node from a change");
         }
         self.cached = cached;
-        is_changed
+        self.changes += u32::from(is_changed);
     }
 
     fn change_itself(&mut self, node: &str) -> bool {
@@ -190,6 +197,12 @@ impl Bench {
     /// What the node did that no node may do: panic, lose a frame, make a wrong packet out of a right one, send a frame
     /// from thread to thread for ever.
     pub(crate) fn send(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
+        if let Some(node) = &arrivals.node {
+            caught(|| {
+                self.change(node);
+                Ok(Left::new())
+            })?;
+        }
         let mut cached = self.cached.take();
         let left = self.send_itself(arrivals)?;
         if let Some(cached) = &mut cached {
@@ -215,10 +228,7 @@ impl Bench {
     }
 
     fn send_itself(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
-        catch_unwind(AssertUnwindSafe(|| self.try_send(arrivals))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
-        })
+        caught(|| self.try_send(arrivals))
     }
 
     fn try_send(&mut self, arrivals: &Arrivals) -> Result<Left, String> {
@@ -342,6 +352,14 @@ impl Bench {
     }
 }
 
+/// A panic is a failure with a text.
+fn caught(run: impl FnOnce() -> Result<Left, String>) -> Result<Left, String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
+    })
+}
+
 /// A frame waits for another thread.
 fn hand(
     waiting: &mut Waiting,
@@ -365,6 +383,32 @@ pub(crate) fn is_sound(packet: &[u8]) -> bool {
 }
 
 impl Case {
+    /// A node that nothing was sent to.
+    pub(crate) fn new(node: &str, threads: u8) -> Case {
+        Case { node: node.into(), threads, batches: Vec::new() }
+    }
+
+    /// Sends frames to a node that got all before them, and tells what left.
+    ///
+    /// # Errors
+    /// As [`Bench::send`].
+    pub(crate) fn go_on(&mut self, bench: &mut Bench, arrivals: Arrivals) -> Result<Left, String> {
+        self.batches.push(arrivals.clone());
+        bench.send(&arrivals)
+    }
+
+    /// Ends a test: writes what went wrong, made short, to a file.
+    pub(crate) fn fail(&self, seed: u64, wrong: &str) -> ! {
+        let (short, file) = (self.shortened(), concat!(env!("CARGO_TARGET_TMPDIR"), "/hostile.txt"));
+        std::fs::write(file, short.text()).expect("the target folder can be written to");
+        let last = short.run().err().unwrap_or_default();
+        panic!(
+            "seed {seed}, {} threads: {wrong}\nmade short: {last}\n{}is in {file}",
+            self.threads,
+            short.text()
+        );
+    }
+
     /// What goes wrong in it.
     pub(crate) fn run(&self) -> Result<(), String> {
         let mut bench = Bench::new(&self.node, self.threads);
@@ -373,29 +417,27 @@ impl Case {
 
     /// A case that fails as well, with as few frames as halving and leaving out can find, one a batch if possible.
     pub(crate) fn shortened(&self) -> Case {
-        let mut best = self.clone();
         let alone = |arrivals: &Arrivals| {
-            let after = |n: usize| if n == 0 { arrivals.after } else { Duration::ZERO };
-            let frames = arrivals.frames.iter().enumerate();
-            frames
-                .map(|(n, frame)| Arrivals { after: after(n), frames: vec![frame.clone()] })
-                .collect::<Vec<_>>()
+            let rest = arrivals.frames.iter().skip(1);
+            let rest = rest.map(|frame| Arrivals { frames: vec![frame.clone()], ..Arrivals::default() });
+            let first = arrivals.frames.iter().take(1).cloned().collect();
+            [Arrivals { frames: first, ..arrivals.clone() }].into_iter().chain(rest).collect::<Vec<_>>()
         };
-        let batches = self.batches.iter().flat_map(alone).collect();
-        let single = Case { node: self.node.clone(), threads: self.threads, batches };
-        if single.run().is_err() {
-            best = single;
-        }
-        let mut step = best.batches.len().div_ceil(2);
+        let single = Case { batches: self.batches.iter().flat_map(alone).collect(), ..self.clone() };
+        let best = if single.run().is_err() { single } else { self.clone() };
+        let best = best.with_fewer(Case::without_batches);
+        best.with_fewer(Case::without_frames)
+            .with_fewer(Case::without_batches)
+            .with_fewer(Case::without_change)
+    }
+
+    /// Without most of its parts: `without` takes a range of them out, as far as there are any.
+    fn with_fewer(self, without: impl Fn(&Case, Range<usize>) -> Option<Case>) -> Case {
+        let frames: usize = self.batches.iter().map(|arrivals| arrivals.frames.len()).sum();
+        let (mut best, mut step) = (self, frames.next_power_of_two());
         while step > 0 {
             let mut at = 0;
-            while at < best.batches.len() {
-                let mut fewer = best.clone();
-                let gone = fewer.batches.drain(at..(at + step).min(best.batches.len()));
-                let waited: Duration = gone.map(|arrivals| arrivals.after).sum();
-                if let Some(next) = fewer.batches.get_mut(at) {
-                    next.after += waited;
-                }
+            while let Some(fewer) = without(&best, at..at + step) {
                 match fewer.run().is_err() {
                     true => best = fewer,
                     false => at += step,
@@ -406,13 +448,45 @@ impl Case {
         best
     }
 
+    /// Without some batches; what comes behind them comes no earlier, and to the same node.
+    fn without_batches(&self, these: Range<usize>) -> Option<Case> {
+        let mut fewer = self.clone();
+        let end = these.end.min(fewer.batches.len());
+        let gone: Vec<Arrivals> =
+            (these.start < end).then(|| fewer.batches.drain(these.start..end).collect())?;
+        if let Some(next) = fewer.batches.get_mut(these.start) {
+            next.after += gone.iter().map(|arrivals| arrivals.after).sum::<Duration>();
+            next.node = next.node.take().or(gone.into_iter().rev().find_map(|arrivals| arrivals.node));
+        }
+        Some(fewer)
+    }
+
+    /// Without some frames, counted over all batches.
+    fn without_frames(&self, these: Range<usize>) -> Option<Case> {
+        let (mut fewer, mut n) = (self.clone(), 0..);
+        let frames = fewer.batches.iter_mut().map(|arrivals| &mut arrivals.frames);
+        frames.for_each(|frames| frames.retain(|_| n.next().is_some_and(|n| !these.contains(&n))));
+        n.next().is_some_and(|count| these.start < count).then_some(fewer)
+    }
+
+    /// Without some of the changes of the node, counted by batches.
+    fn without_change(&self, these: Range<usize>) -> Option<Case> {
+        let mut fewer = self.clone();
+        let gone = fewer.batches.iter_mut().skip(these.start).take(these.len());
+        (these.start < self.batches.len()).then(|| gone.for_each(|arrivals| arrivals.node = None))?;
+        Some(fewer)
+    }
+
     /// As a file keeps it.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("node {}\n", self.node);
         if self.threads > 1 {
             let _ = writeln!(text, "threads {}", self.threads);
         }
-        for Arrivals { after, frames } in &self.batches {
+        for Arrivals { node, after, frames } in &self.batches {
+            if let Some(node) = node {
+                let _ = writeln!(text, "node {node}");
+            }
             let _ = write!(text, "{}ms", after.as_millis());
             for (port, bytes) in frames {
                 let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -433,15 +507,22 @@ impl Case {
             let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
             (0..text.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>()
         };
-        let batch = |line: &str| {
+        let batch = |line: &str, node| {
             let mut words = line.split_whitespace();
             let after = Duration::from_millis(words.next()?.strip_suffix("ms")?.parse().ok()?);
             let mut frames = Vec::new();
             while let Some(port) = words.next() {
                 frames.push((port.parse().ok()?, hex(words.next()?)?));
             }
-            Some(Arrivals { after, frames })
+            Some(Arrivals { node, after, frames })
         };
-        Some(Case { node, threads, batches: lines.map(batch).collect::<Option<_>>()? })
+        let (mut batches, mut becomes) = (Vec::new(), None);
+        for line in lines {
+            match line.strip_prefix("node ") {
+                Some(node) => becomes = Some(node.to_string()),
+                None => batches.push(batch(line, becomes.take())?),
+            }
+        }
+        Some(Case { node, threads, batches })
     }
 }

@@ -9,7 +9,7 @@ mod search;
 
 use std::time::Duration;
 
-use case::{Arrivals, Bench, fitting, mac};
+use case::{Arrivals, Bench, Case, fitting, mac};
 use weir_testkit::Dice;
 
 /// Nodes of every stage.
@@ -37,17 +37,18 @@ fn arrivals(dice: &mut Dice, after_ms: usize, most: usize) -> Arrivals {
         let addresses = [mac(port), [2, 0, 0, 0, 0xcc, 1]].concat().try_into().expect("twelve bytes");
         (port, frames::frame(dice, addresses))
     });
-    Arrivals { after, frames: frames.collect() }
+    Arrivals { node: None, after, frames: frames.collect() }
 }
 
 fn check(text: &str, seed: u64, threads: u8) {
     let (mut bench, mut dice) = (Bench::new(text, threads), Dice::new(seed));
+    let mut case = Case::new(text, threads);
     for _ in 0..200 {
         let after_ms = dice.roll(400);
         let arrivals = arrivals(&mut dice, after_ms, 64);
-        bench
-            .send(&arrivals)
-            .unwrap_or_else(|wrong| panic!("{text}\nseed {seed}, {threads} threads: {wrong}"));
+        if let Err(wrong) = case.go_on(&mut bench, arrivals) {
+            case.fail(seed, &wrong);
+        }
     }
 }
 
@@ -87,22 +88,22 @@ fn no_frame_breaks_a_node_whose_stages_come_and_go() {
     for seed in 1..=seeds() {
         let ends = if seed % 2 == 0 { router } else { ("lan", "wan") };
         let threads = if seed % 4 < 2 { 1 } else { 2 };
-        let (mut dice, mut changes) = (Dice::new(seed), 0);
-        let mut bench = Bench::new(&[ends.0, ends.1].join(" > "), threads);
-        for n in 0..600 {
-            if dice.roll(8) == 0 {
-                changes += u32::from(bench.change(&some_stages(&mut dice, ends)));
+        let (mut dice, begin) = (Dice::new(seed), [ends.0, ends.1].join(" > "));
+        let (mut bench, mut case) = (Bench::new(&begin, threads), Case::new(&begin, threads));
+        for _ in 0..600 {
+            let node = (dice.roll(8) == 0).then(|| some_stages(&mut dice, ends));
+            let arrivals = Arrivals { node, ..arrivals(&mut dice, 200, 32) };
+            if let Err(wrong) = case.go_on(&mut bench, arrivals) {
+                case.fail(seed, &wrong);
             }
-            let arrivals = arrivals(&mut dice, 200, 32);
-            bench
-                .send(&arrivals)
-                .unwrap_or_else(|wrong| panic!("seed {seed}, {threads} threads, {n}: {wrong}"));
         }
-        assert!(changes > 10, "seed {seed}: only {changes} changes");
+        assert!(bench.changes > 10, "seed {seed}: only {} changes", bench.changes);
         // What waits anywhere has an end.
         for _ in 0..8 {
             let after = Duration::from_secs(4);
-            bench.send(&Arrivals { after, frames: Vec::new() }).unwrap_or_else(|wrong| panic!("{wrong}"));
+            if let Err(wrong) = case.go_on(&mut bench, Arrivals { after, ..Arrivals::default() }) {
+                case.fail(seed, &wrong);
+            }
         }
         assert_eq!(bench.accounting().held, 0, "seed {seed}");
     }

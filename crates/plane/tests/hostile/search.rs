@@ -48,7 +48,7 @@ fn search(seed: u64, cached_frames: &AtomicU64) -> Option<(Case, String)> {
     // Every other node has one thread, the others as many as can share it.
     let threads = fitting(&node, [1, 2, 1, 5][seed as usize / STAGES.len() % 4]);
     let mut bench = Bench::new(&node, threads);
-    let mut case = Case { node, threads, batches: Vec::new() };
+    let mut case = Case::new(&node, threads);
     let mut craft = Craft::new(seed * 7919 + 1);
     for _ in 0..BATCHES {
         let after = Duration::from_millis(craft.dice().roll(12) as u64 * craft.dice().roll(200) as u64);
@@ -61,8 +61,8 @@ fn search(seed: u64, cached_frames: &AtomicU64) -> Option<(Case, String)> {
                     .concat(),
             )
         });
-        case.batches.push(Arrivals { after, frames: frames.collect() });
-        match bench.send(case.batches.last().expect("it was pushed")) {
+        let arrivals = Arrivals { node: None, after, frames: frames.collect() };
+        match case.go_on(&mut bench, arrivals) {
             Ok(left) => left.iter().for_each(|(port, packet)| craft.saw(*port, packet)),
             Err(wrong) => return Some((case, wrong)),
         }
@@ -91,10 +91,7 @@ fn no_crafted_packet_breaks_a_node() {
     let cached = cached.into_inner();
     println!("{} nodes, {BATCHES} batches each, {cached} frames by flow caches", next.into_inner() - 1);
     if let Some((seed, (case, wrong))) = failed.into_inner().expect("no thread panics with it") {
-        let short = case.shortened();
-        let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/hostile.txt");
-        fs::write(file, short.text()).expect("the target folder can be written to");
-        panic!("seed {seed}: {wrong}\n{}is in {file}", short.text());
+        case.fail(seed, &wrong);
     }
 }
 
