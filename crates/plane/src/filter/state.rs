@@ -37,6 +37,7 @@ use crate::table::index::Index;
 use crate::table::secret::Secret;
 use crate::table::tcp::{ACK, Effect, FIN, RST, SYN, Segment, Side, Track};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
+use crate::table::worth::{LOOKED_AT, Least, Rivals, Worth};
 use crate::time::Time;
 
 /// The state of a frame's connection, in the order of the names in the language of rules.
@@ -63,26 +64,6 @@ struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
-
-/// Entries among which one is looked for that may be given up.
-const LOOKED_AT: u32 = 16;
-
-/// Who holds no more keeps all that was answered, however full the table is.
-const A_FEW: u32 = 16;
-
-/// Who holds one connection of so many fills the table.
-const MUCH_OF_ALL: u32 = 16;
-
-/// What a connection is worth beside one more, where there is no room; an end of it that holds most counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    /// Nobody has answered.
-    Unanswered,
-    /// It can be begun anew by any packet, and its host holds much more than the new one's, or is the one that fills the table.
-    OfTheRicher,
-    /// An open connection of TCP whose host fills the table with those, and the new one's does not.
-    OfWhoFills,
-}
 
 /// Bits of an entry's flags beside the kind.
 const BEGUN_BY_LOW: u8 = 0x40;
@@ -524,19 +505,15 @@ impl Connections {
     #[cold]
     fn make_room(&mut self, newcomer: &Flow, found: &Found) -> bool {
         let held = self.held(newcomer.low, newcomer.high);
-        let mut least: Option<(Worth, u32)> = None;
+        let mut least = Least::default();
         for _ in 0..LOOKED_AT {
             self.victim = if self.victim + 1 < self.entries.len() { self.victim + 1 } else { 1 };
             let Some(worth) = self.worth(self.victim, held) else { continue };
-            let seen = self.entries[self.victim].seen;
-            let is_less = |(other, number): (Worth, u32)| {
-                worth < other || worth == other && seen.since(self.entries[number].seen) as i32 <= 0
-            };
-            if least.is_none_or(is_less) && found.entries.in_order().all(|entry| entry != self.victim) {
-                least = Some((worth, self.victim));
+            if found.entries.in_order().all(|entry| entry != self.victim) {
+                least.look(worth, self.entries[self.victim].seen, self.victim);
             }
         }
-        let Some((_, number)) = least else { return false };
+        let Some(number) = least.number() else { return false };
         // Nobody is to forget by its number what comes in its place.
         self.begun.retain(|(_, begun)| *begun != number);
         self.refused.retain(|refused| *refused != number);
@@ -550,21 +527,21 @@ impl Connections {
         low.max(high)
     }
 
-    /// What a connection is worth beside one of a host that holds so many; `None`: it stays.
+    /// What a connection is worth beside one of a host that holds so many; `None`: it stays. The end of it that holds most
+    /// counts.
     fn worth(&self, number: u32, newcomer: u32) -> Option<Worth> {
         let entry = &self.entries[number];
         if entry.track.flags & KIND == 0 {
             return None;
         }
-        let held = self.held(entry.low, entry.high);
-        let has_much_more = |one: u32, other: u32| one > other.saturating_mul(2).saturating_add(A_FEW);
-        let fills = |held: u32| held > A_FEW && held.saturating_mul(MUCH_OF_ALL) > self.live;
-        let is_richer = has_much_more(held, newcomer);
+        let holder = self.held(entry.low, entry.high);
+        let rivals = Rivals { holder, newcomer, live: self.live };
         match (entry.track.flags & ANSWERED, entry.track.class) {
-            // Who fills the table takes nothing from one who has much less.
-            (0, _) => (!(fills(newcomer) && has_much_more(newcomer, held))).then_some(Worth::Unanswered),
-            (_, Class::TcpEstablished) => (fills(held) && is_richer).then_some(Worth::OfWhoFills),
-            _ => (is_richer || fills(held) && held >= newcomer).then_some(Worth::OfTheRicher),
+            (0, _) => rivals.not_open(),
+            (_, Class::TcpEstablished) => rivals.open(),
+            // Who fills the table displaces himself, too.
+            _ => (rivals.holder_is_richer() || rivals.holder_fills() && holder >= newcomer)
+                .then_some(Worth::OfTheRicher),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::batch::{Frames, PerFrame, Verdict};
-use crate::drops::Drops;
+use crate::drops::{Drop, Drops};
 use crate::frame::{HEAD_ROOM, PortId};
 use crate::own::Own;
 
@@ -21,6 +21,13 @@ fn frame(n: u32, back: bool) -> Vec<u8> {
 
 /// The states of these frames at a time; all pass.
 fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> {
+    let (states, refused) = offer(table, bufs, now);
+    assert_eq!(refused, 0, "there is room");
+    states
+}
+
+/// The states of these frames at a time, and for how many there was no room.
+fn offer(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> (Vec<State>, usize) {
     let mut frames: Vec<Frame<'_>> = bufs
         .iter_mut()
         .map(|buf| {
@@ -36,10 +43,8 @@ fn pass(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> Vec<State> 
     let step =
         Step { now, frames, own: &mut own, drops: &mut drops, verdicts: &mut verdicts, turned, stage: 0 };
     let found = table.find(&step, set);
-    for i in set {
-        table.passed(&step.frames[i], &found, i, now).expect("room");
-    }
-    found.states.in_order().take(count).collect()
+    let refused = set.filter(|&i| table.passed(&step.frames[i], &found, i, now).is_err()).count();
+    (found.states.in_order().take(count).collect(), refused)
 }
 
 #[test]
@@ -88,4 +93,32 @@ fn two_frames_of_a_batch_begin_one_connection() {
     let shown: Vec<String> = table.shown(0).records.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["udp 10.0.0.1:1001 > 192.0.2.1:53 answered"]);
     assert_eq!(pass(&mut table, &mut [frame(1, false)], Time::from_ms(1)), [State::Established]);
+}
+
+/// Who holds how many is right whatever became of connections: they end, begin anew, are refused, and give way in a full table.
+#[test]
+fn each_connection_is_counted_for_both_its_ends_as_long_as_it_is_there() {
+    const MOST: u32 = 300;
+    let (mut table, mut dice) = (Connections::new(7, MOST), weir_testkit::Dice::new(5));
+    let (mut now_ms, mut displaced) = (0, 0);
+    for _ in 0..2000 {
+        now_ms += dice.roll(3000_u64);
+        let hosts = if dice.one_in(3) { 2000 } else { 20 };
+        let mut bufs: Vec<_> =
+            (0..1 + dice.roll(40)).map(|_| frame(dice.roll(hosts), dice.one_in(4))).collect();
+        let was_full = table.live() == MOST;
+        let (states, full) = offer(&mut table, &mut bufs, Time::from_ms(now_ms));
+        displaced +=
+            usize::from(was_full && full < states.iter().filter(|state| **state == State::New).count());
+        let is_dropped = dice.one_in(5);
+        table.settle(&PerFrame::all(if is_dropped {
+            Verdict::Dropped(Drop::NoRoute)
+        } else {
+            Verdict::Held
+        }));
+        table.forget_refused();
+        (0..dice.roll(3)).for_each(|_| _ = table.tick(Time::from_ms(now_ms)));
+        assert_eq!(table.holders.all(), 2 * u64::from(table.live()), "at {now_ms} ms");
+    }
+    assert!(displaced > 10, "only {displaced} times something gave way");
 }

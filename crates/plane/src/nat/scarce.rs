@@ -14,27 +14,8 @@ use super::slot::{Inside, Kind};
 use super::table::Table;
 use crate::drops::Drop;
 use crate::table::timers::Class;
+use crate::table::worth::{LOOKED_AT, Least, Rivals, Worth};
 use crate::time::Time;
-
-/// Sessions that are looked at for one that may give way.
-const LOOKED_AT: u32 = 16;
-
-/// Who has as many keeps them all, however full the table is; who has more than these and twice as many as who asks does not.
-const A_FEW: u32 = 16;
-
-/// Who has one session of so many fills the table.
-const MUCH_OF_ALL: u32 = 16;
-
-/// What may give way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    /// A connection that is not open: not yet, or no more.
-    NotOpen,
-    /// Of a host that has much more than the one who asks.
-    OfTheRicher,
-    /// An open connection of a host that has much more, and fills the table.
-    OfWhoFills,
-}
 
 /// Who wants one more session.
 struct Newcomer<'a> {
@@ -68,20 +49,13 @@ impl Table {
         };
         let sessions = if joined == 0 && host == 0 { 0 } else { self.subscribers[host].sessions };
         let newcomer = Newcomer { inside, sessions, dependents: self.sessions[joined].dependents };
-        let mut found: Option<(Worth, u32)> = None;
+        let mut least = Least::default();
         for _ in 0..LOOKED_AT {
             self.victim = if self.victim + 1 < self.sessions.numbers() { self.victim + 1 } else { 1 };
             let Some(worth) = self.worth(self.victim, &newcomer) else { continue };
-            let seen = self.sessions[self.victim].seen;
-            let is_less = |&(other, number): &(Worth, u32)| {
-                let age = seen.since(self.sessions[number].seen) as i32;
-                worth < other || worth == other && age < 0
-            };
-            if found.as_ref().is_none_or(is_less) {
-                found = Some((worth, self.victim));
-            }
+            least.look(worth, self.sessions[self.victim].seen, self.victim);
         }
-        let Some((_, number)) = found else { return false };
+        let Some(number) = least.number() else { return false };
         self.end_session(now, number);
         true
     }
@@ -101,18 +75,13 @@ impl Table {
         if !ends_here || is_needed || slot.is_fixed() && !is_further || self.is_foreign(slot) {
             return None;
         }
-        let of_host = self.subscribers[slot.subscriber].sessions;
-        let has_much_more = of_host > newcomer.sessions.saturating_mul(2).saturating_add(A_FEW);
-        let fills = |sessions: u32| sessions.saturating_mul(MUCH_OF_ALL) > self.sessions.live();
+        let holder = self.subscribers[slot.subscriber].sessions;
+        let rivals = Rivals { holder, newcomer: newcomer.sessions, live: self.sessions.live() };
         match slot.track.class {
-            Class::TcpOpening | Class::TcpClosing | Class::TcpReset => {
-                // Who fills the table takes nothing from one who has much less.
-                let has_more = newcomer.sessions > of_host.saturating_mul(2).saturating_add(A_FEW);
-                (!(fills(newcomer.sessions) && has_more)).then_some(Worth::NotOpen)
-            }
-            Class::TcpEstablished => (has_much_more && fills(of_host)).then_some(Worth::OfWhoFills),
+            Class::TcpOpening | Class::TcpClosing | Class::TcpReset => rivals.not_open(),
+            Class::TcpEstablished => rivals.open(),
             Class::Lasting => None,
-            _ => has_much_more.then_some(Worth::OfTheRicher),
+            _ => rivals.holder_is_richer().then_some(Worth::OfTheRicher),
         }
     }
 

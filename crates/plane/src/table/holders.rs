@@ -34,10 +34,20 @@ impl Holders {
     }
 
     /// It has one less.
+    ///
+    /// # Panics
+    /// If none of its entries was added: who would hold less than nothing would seem to hold all.
     pub(crate) fn take(&mut self, secret: &Secret, host: [u32; 4]) {
         if let Some(held) = self.0.get_mut(place(secret, host)) {
+            assert!(*held > 0, "each entry that goes was added");
             *held -= 1;
         }
+    }
+
+    /// What all hold together.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> u64 {
+        self.0.iter().map(|held| u64::from(*held)).sum()
     }
 }
 

@@ -8,6 +8,7 @@
 //! | How often may something happen? | `allowance.rs`; for each host: `quota.rs` |
 //! | Who gives way where all want more than there is? | `shares.rs` |
 //! | How much of a table does a host hold? | `holders.rs` |
+//! | Which entry of a full table gives way to a new one? | `worth.rs` |
 //! | What became of a packet's first fragment, and which fragments wait for it? | `fragments.rs` |
 
 pub(crate) mod allowance;
@@ -20,3 +21,4 @@ pub(crate) mod secret;
 pub(crate) mod shares;
 pub(crate) mod tcp;
 pub(crate) mod timers;
+pub(crate) mod worth;
