@@ -390,6 +390,18 @@ impl Queue {
     }
 }
 
+/// Whether so many frames leave live, which can.
+fn goes_live(order: &mut Order, live: &mut Live, queue: &mut Queue, pool: &mut Pool, frames: usize) -> bool {
+    let now = Instant::now();
+    let is_pending = order.is_pending(now, || live.all_taken());
+    let begins = !is_pending && Order::is_worth(frames) && queue.is_drained(pool);
+    if begins {
+        live.begin();
+    }
+    order.note(now, is_pending || begins);
+    is_pending || begins
+}
+
 impl Port for Xdp {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
@@ -416,11 +428,11 @@ impl Port for Xdp {
         let all = frames.len() as u64;
         let queue = &mut self.queues[0];
         let refused = match &mut self.live {
-            Some(live)
-                if live.can_take(frames)
-                    && self.order.goes_live(frames.len(), Instant::now(), || queue.is_drained(pool)) =>
-            {
-                live.send(pool, frames)
+            Some(live) if live.can_take(frames) => {
+                match goes_live(&mut self.order, live, queue, pool, frames.len()) {
+                    true => live.send(pool, frames),
+                    false => queue.send(pool, frames),
+                }
             }
             _ => queue.send(pool, frames),
         };

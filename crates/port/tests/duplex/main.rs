@@ -1,6 +1,7 @@
 //! What every port of a node promises.
 
 mod offloads;
+mod order;
 #[path = "../capture/wire.rs"]
 #[allow(dead_code, reason = "captures use more of it")]
 mod wire;

@@ -7,11 +7,17 @@
 //! A call costs some 6 us and each frame 50 ns; a socket in copy mode makes a socket buffer of each frame, and has each
 //! pass the receiving end alone, which costs half a microsecond.
 //!
+//! The other end counts the frames that it takes out of its queue, and the kernel adds them to those that this end has sent:
+//! so it is known when all have been taken, as long as nobody else sends frames by this interface meanwhile.
+//!
 //! Only for veth: each call has a pool of pages of its own, and where pages are still on their way at its end, the kernel
 //! looks after the pool once a second until they are back. The other end of a veth takes them before that.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 use super::super::{CaptureError, Chunk, Pool};
 use crate::bpf::{Link, Memory, Mode, Program, object};
@@ -32,6 +38,9 @@ pub(super) struct Live {
     slots: Memory<[u8; LEAVING_BYTES]>,
     _slot: Slot,
     usable: bool,
+    taken: Option<Taken>,
+    /// What `taken` reads when all have been taken that have left.
+    expected: u64,
 }
 
 impl Live {
@@ -55,8 +64,16 @@ impl Live {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Ok(None),
             slot => slot.map_err(interface.refused("keeping an XDP program at hand"))?,
         };
-        let mut live =
-            Live { interface: interface.clone(), program, state, slots, _slot: slot, usable: false };
+        let mut live = Live {
+            interface: interface.clone(),
+            program,
+            state,
+            slots,
+            _slot: slot,
+            usable: false,
+            taken: Taken::open(&interface.name).ok(),
+            expected: 0,
+        };
         live.look();
         Ok(Some(live))
     }
@@ -85,6 +102,17 @@ impl Live {
         self.usable && frames.iter().all(|frame| frame.range().len() <= LEAVING_BYTES)
     }
 
+    /// Frames are about to leave so, and all before them have been taken.
+    pub(super) fn begin(&mut self) {
+        self.expected = self.taken.as_ref().and_then(Taken::read).unwrap_or_default();
+    }
+
+    /// Whether the other end has taken all that has left since then, or has had no room for it. True where the kernel does not
+    /// let us read its counters.
+    pub(super) fn all_taken(&self) -> bool {
+        self.taken.as_ref().and_then(Taken::read).is_none_or(|taken| taken >= self.expected)
+    }
+
     /// Sends; returns how many frames the kernel had no memory for.
     pub(super) fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> u64 {
         let mut refused = 0;
@@ -96,7 +124,9 @@ impl Live {
                 state.bytes[n] = bytes.len() as u16;
             }
             self.state.set(0, &state);
-            refused += self.run(pool.bytes(&some[0]), some.len() as u32);
+            let not_run = self.run(pool.bytes(&some[0]), some.len() as u32);
+            self.expected += some.len() as u64 - not_run;
+            refused += not_run;
         }
         frames.drain(..).for_each(|chunk| pool.give_back(chunk));
         refused
@@ -112,6 +142,60 @@ impl Live {
             }
         }
     }
+}
+
+/// Counters of our end of a veth: frames that have left it, live ones only once the other end has taken them out of its
+/// queue, and those that found no room there (veth_get_stats64 of drivers/net/veth.c).
+struct Taken([File; 2]);
+
+impl Taken {
+    /// For an interface of the calling thread's network namespace.
+    fn open(interface: &str) -> io::Result<Taken> {
+        let sysfs = sysfs()?;
+        let file = |counter: &str| {
+            let path = CString::new(format!("class/net/{interface}/statistics/{counter}"))?;
+            // SAFETY: a string that ends in zero and lives through the call.
+            let fd =
+                unsafe { libc::openat(sysfs.as_raw_fd(), path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+            owned(fd.into()).map(File::from)
+        };
+        Ok(Taken([file("tx_packets")?, file("tx_dropped")?]))
+    }
+
+    fn read(&self) -> Option<u64> {
+        let number = |file: &File| {
+            let mut text = [0; 24];
+            let bytes = file.read_at(&mut text, 0).ok()?;
+            std::str::from_utf8(text.get(..bytes)?).ok()?.trim().parse::<u64>().ok()
+        };
+        self.0.iter().map(number).sum()
+    }
+}
+
+/// What /sys is in the calling thread's network namespace, mounted nowhere: the one at /sys may be that of another.
+fn sysfs() -> io::Result<OwnedFd> {
+    const FSOPEN_CLOEXEC: u32 = 1;
+    const FSMOUNT_CLOEXEC: u32 = 1;
+    const CREATE: u32 = 6;
+    const READ_ONLY: u32 = 1;
+    // SAFETY: strings that end in zero, null where the command takes nothing, and numbers (fsopen(2), fsmount(2)).
+    unsafe {
+        let context = owned(libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), FSOPEN_CLOEXEC))?;
+        let none = std::ptr::null::<libc::c_char>();
+        if libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, none, none, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        owned(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, READ_ONLY))
+    }
+}
+
+/// A descriptor that the kernel has just returned.
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// Keeps a program in the kernel's XDP dispatcher, where it is for as long as it is attached anywhere; without that, the

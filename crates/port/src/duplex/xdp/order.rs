@@ -2,37 +2,54 @@
 //! each, and what is put into one may be received before what is in the other.
 //!
 //! ```text
-//!  few frames > socket          many, once all by the socket have left > live
-//!  any frames > live            few, once nothing has left live for a while > socket
+//!  few frames > socket          many, once all by the socket have left           > live
+//!  any frames > live            few, once the other end has taken all live ones,
+//!                               and none has left live for a while               > socket
 //! ```
-//! When frames that leave live have been received nobody says; the receiver polls them within microseconds, and a pause of
-//! [`PAUSE`] is for one that was delayed. Frames that are too long to leave live do not wait for it.
+//! The other end counts what it takes ([`super::live::Live::all_taken`]) before it has passed the last of it on, for which
+//! there is a pause of [`PAUSE`]. Frames that are too long to leave live do not wait.
 
 use std::time::{Duration, Instant};
 
 /// From so many frames on a call is cheaper than sending them one by one.
 const WORTH: usize = 12;
-/// After so long what left live has been received.
+/// After so long the other end has passed on what it has taken.
 const PAUSE: Duration = Duration::from_micros(500);
+/// What has not been taken for so long after the pause is lost.
+const LOST: Duration = Duration::from_millis(100);
 
 /// When frames left live.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     last_live: Option<Instant>,
+    /// Since when the pause is over and the other end has not taken all.
+    late: Option<Instant>,
 }
 
 impl Order {
-    /// Whether so many frames leave live, which can; `is_drained` says whether all by the socket have left.
-    pub(super) fn goes_live(
-        &mut self,
-        frames: usize,
-        now: Instant,
-        is_drained: impl FnOnce() -> bool,
-    ) -> bool {
-        let is_recent = self.last_live.is_some_and(|last| now.duration_since(last) < PAUSE);
-        let goes = is_recent || frames >= WORTH && is_drained();
-        self.last_live = goes.then_some(now);
-        goes
+    /// Whether frames that left live may not have been received yet; `all_taken` says whether the other end has taken all.
+    pub(super) fn is_pending(&mut self, now: Instant, all_taken: impl FnOnce() -> bool) -> bool {
+        let Some(last) = self.last_live else { return false };
+        if now.duration_since(last) < PAUSE {
+            return true;
+        }
+        let is_lost = |since: Instant| now.duration_since(since) >= LOST;
+        if all_taken() || self.late.is_some_and(is_lost) {
+            self.late = None;
+            return false;
+        }
+        self.late.get_or_insert(now);
+        true
+    }
+
+    /// Whether so many frames are worth leaving live.
+    pub(super) fn is_worth(frames: usize) -> bool {
+        frames >= WORTH
+    }
+
+    /// Frames leave live, or by the socket.
+    pub(super) fn note(&mut self, now: Instant, live: bool) {
+        self.last_live = live.then_some(now);
     }
 }
 
@@ -41,23 +58,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_changes_only_when_the_other_is_empty() {
+    fn few_frames_go_on_live_until_all_before_them_are_received() {
         let (mut order, begin) = (Order::default(), Instant::now());
-        for (at_us, frames, is_drained, live) in [
-            (0, 1, true, false),
-            (1, WORTH, false, false),
-            (2, WORTH, true, true),
-            // The receiver may not have come to those.
-            (3, 1, true, true),
-            (400, 1, false, true),
-            (899, 1, false, true),
-            (1400, 1, true, false),
-            (1401, 64, false, false),
-            (1402, 64, true, true),
-            (9000, WORTH - 1, true, false),
+        for (at_us, all_taken, is_pending) in [
+            (0, false, false),
+            (3, true, true),
+            (400, true, true),
+            (899, true, true),
+            (1400, true, false),
+            // The other end is late, and not for ever.
+            (2000, true, false),
+            (2100, false, true),
+            (2700, false, true),
+            (90_000, false, true),
+            (102_700, false, false),
         ] {
-            let goes = order.goes_live(frames, begin + Duration::from_micros(at_us), || is_drained);
-            assert_eq!(goes, live, "{frames} frames at {at_us} us");
+            let now = begin + Duration::from_micros(at_us);
+            assert_eq!(order.is_pending(now, || all_taken), is_pending, "at {at_us} us");
+            order.note(now, is_pending || at_us == 0 || at_us == 2000);
         }
     }
 }
