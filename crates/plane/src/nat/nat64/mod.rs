@@ -299,6 +299,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_go_by_given_nodes_is_not_translated() {
+        let mut nat = nat();
+        let routed = Verdict::Dropped(Drop::NatRouted);
+        let out = packet_of("udp [2001:db8:1::2]:1000 > [2001:db8:2::c613:9]:53 len 16").expect("a packet");
+        let (verdict, left) = nat(0, &out);
+        assert_eq!(verdict, Verdict::Out(crate::PortId(1)));
+        for (segments_left, expected) in [(1, routed), (0, Verdict::Out(crate::PortId(1)))] {
+            let mut ip = out.clone();
+            ip.splice(40..40, [[UDP, 2, 3, segments_left].as_slice(), &[0; 20]].concat());
+            (ip[5], ip[6]) = (ip[5] + 24, 43);
+            assert_eq!(nat(0, &ip).0, expected, "{segments_left} segments left");
+        }
+        let mut back = left;
+        let (src, dst) = back[12..20].split_at_mut(4);
+        src.swap_with_slice(dst);
+        let (sport, dport) = back[20..24].split_at_mut(2);
+        sport.swap_with_slice(dport);
+        for (pointer, expected) in [(4, routed), (8, Verdict::Out(crate::PortId(0)))] {
+            let mut ip = back.clone();
+            ip.splice(20..20, [131, 7, pointer, 192, 0, 2, 9, 0]);
+            (ip[0], ip[3]) = (ip[0] + 2, ip[3] + 8);
+            write_ipv4(&mut ip[..28]);
+            assert_eq!(nat(1, &ip).0, expected, "a source route at {pointer}");
+        }
+    }
+
+    #[test]
     fn source_routes_are_found_until_they_end() {
         for (options, is_routed) in [
             (&[131, 7, 4, 192, 0, 2, 1, 0][..], true),
