@@ -19,7 +19,7 @@
 //! | `fast auto` | the same, where the node has one thread, and AF_XDP and no VLAN tag at every port, and as long as it pays | |
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
 //! | `host NAME` | it goes to this TAP device, which has the first port's Ethernet address; what the machine sends there leaves by that port | |
-//! | `host none` | it is counted and goes no further | |
+//! | `host none` | it is dropped and counted (`no_local`) | |
 
 use std::ops::RangeInclusive;
 

@@ -48,7 +48,11 @@ impl Blueprint {
 
     /// A plane for each thread, of which nobody can foretell the ports.
     pub(crate) fn planes(&self) -> Vec<Plane> {
-        let plane = |config: &weir_plane::Config| Plane::new(config, &self.macs);
+        let is_taken = self.settings.host != Host::Nobody;
+        let plane = |config: &weir_plane::Config| {
+            let plane = Plane::new(config, &self.macs);
+            if is_taken { plane } else { plane.without_machine() }
+        };
         by_thread(self.config.clone(), self.settings.threads.len(), plane)
     }
 }

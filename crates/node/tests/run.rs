@@ -13,7 +13,7 @@ use weir_node::{Config, Node, Opened, Snapshot};
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_plane::scenario::packet;
-use weir_plane::{BlockChange, Kept, What};
+use weir_plane::{BlockChange, Drop, Kept, What};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::namespace::Namespace;
@@ -387,5 +387,21 @@ fn a_machine_behind_a_tap_device_talks_through_a_nat_with_all_offloads() {
         server.join().unwrap();
         let seen = Snapshot::sum(&running.stop().threads.unwrap());
         assert!(seen.accounting.balance() && seen.ports[0].received > 1000, "{io}: {seen:?}");
+    }
+}
+
+#[test]
+fn what_nobody_takes_is_dropped_and_counted() {
+    for (host, no_local) in [("", 0), (" run(host none)", 1)] {
+        let [(left, a), (right, _b)] = [(); 2].map(|()| Memory::new().unwrap());
+        let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
+        let text = format!("lan(198.18.0.1/24) > route > wan(198.19.0.1/24){host}");
+        let node = Opened::between(&config(&text), vec![ports]).unwrap().start().unwrap();
+        let packet = packet("tcp 198.18.0.5:1000 > 198.18.0.1:22 S").expect("a packet");
+        assert!(a.send(&[&[0xff; 6][..], &[2; 6], &[8, 0], &packet].concat()));
+        until(&node, |seen| seen.accounting.entered == 1);
+        let last = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
+        assert!(last.balance(), "{last:?}");
+        assert_eq!((last.drops[Drop::NoLocal], last.local.total()), (no_local, 1 - no_local), "{last:?}");
     }
 }

@@ -124,6 +124,8 @@ pub(crate) struct Local {
     icmp: Quota,
     rest: Quota,
     share: Share,
+    /// Whether there is a machine that takes frames.
+    pub(crate) is_taken: bool,
 }
 
 impl Local {
@@ -137,6 +139,7 @@ impl Local {
             icmp: icmp(),
             rest: rest(),
             share,
+            is_taken: true,
         }
     }
 
@@ -155,6 +158,9 @@ impl Local {
     /// # Errors
     /// Why it is not given that.
     pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Result<Punt, Drop> {
+        if !self.is_taken {
+            return Err(Drop::NoLocal);
+        }
         let punt = Punt::of(frame);
         let (quota, reason) = match punt {
             Punt::Neighbours => (&mut self.neighbours, Drop::LocalNeighbours),

@@ -407,6 +407,12 @@ impl Plane {
         self.filters().map(Filter::bytes).sum()
     }
 
+    /// Frames for the node itself are dropped from now on, as there is nobody who takes them.
+    pub fn without_machine(mut self) -> Plane {
+        self.local.is_taken = false;
+        self
+    }
+
     /// What hosts use together is limited otherwise from now on.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.text_epoch = self.text_epoch.wrapping_add(1);

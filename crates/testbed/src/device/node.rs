@@ -18,10 +18,12 @@ pub(super) fn start(bed: &Bed, ports: &[Port; 2]) -> Result<Node, NodeError> {
     Opened::new(&config)?.start()
 }
 
-/// Frames that the node has lost, by name.
+/// Frames that the node has lost, by name. No test frame is for the node itself: what nobody takes there are questions of
+/// the links.
 pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let named = snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name(), frames));
     let plane =
-        snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
+        named.filter(|(name, _)| *name != "no_local").map(|(name, frames)| (name.to_string(), frames));
     let ports = snapshot.ports.iter().zip(["d0", "d1"]).flat_map(|(port, name)| {
         let lost = port.drops.iter().filter(|drops| drops.frames > 0);
         lost.map(move |drops| (format!("{} of {name}", drops.name), drops.frames))
