@@ -3,32 +3,16 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::FromRawFd;
 use std::ptr::null;
 use std::thread;
 
-const ID: &str = "/sys/kernel/tracing/events/sched/sched_process_fork/id";
+use weir_port::perf::event::{self, Attributes, Of};
 
-/// The first version of struct perf_event_attr (linux/perf_event.h), which all kernels take.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample_of: u64,
-    read_format: u64,
-    flags: u64,
-    wake_up: u32,
-    breakpoint: u32,
-    more: u64,
-}
+const ID: &str = "/sys/kernel/tracing/events/sched/sched_process_fork/id";
 
 const KIND_TRACEPOINT: u32 = 2;
 /// Threads and processes that are started are counted with who started them.
 const INHERIT: u64 = 1 << 1;
-const OPEN_CLOEXEC: libc::c_ulong = 8;
 
 /// A counter for each thread.
 pub(crate) struct Starts(Vec<File>);
@@ -52,27 +36,9 @@ impl Starts {
 }
 
 fn counter(thread: u32, id: u64) -> Option<File> {
-    let attributes = Attributes {
-        kind: KIND_TRACEPOINT,
-        size: size_of::<Attributes>() as u32,
-        config: id,
-        flags: INHERIT,
-        ..Attributes::default()
-    };
-    let (any_cpu, no_group) = (-1, -1);
-    // SAFETY: the structure outlives the call, and says its size.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            thread as libc::pid_t,
-            any_cpu,
-            no_group,
-            OPEN_CLOEXEC,
-        )
-    };
-    // SAFETY: a descriptor that the kernel has just returned.
-    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd as i32) })
+    let attributes =
+        Attributes { kind: KIND_TRACEPOINT, config: id, flags: INHERIT, ..Attributes::default() };
+    event::open(attributes, Of::Thread(thread)).ok().map(File::from)
 }
 
 /// The number of the tracepoint. Where no tracefs is mounted, a thread mounts one that nobody else sees, and that ends with it.

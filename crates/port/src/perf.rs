@@ -7,11 +7,13 @@
 //! A timer cannot fire while interrupts are off: time spent so shows at the place where they come on again.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mapping::Mapping;
+use event::{Attributes, Of};
 
+pub mod event;
 pub mod idle;
 pub mod ticks;
 
@@ -29,7 +31,6 @@ const SW_CPU_CLOCK: u64 = 0;
 const SAMPLE_OF: u64 = 1 | 1 << 1 | 1 << 5;
 /// disabled, freq, exclude_callchain_user.
 const FLAGS: u64 = 1 | 1 << 10 | 1 << 22;
-const OPEN_CLOEXEC: libc::c_ulong = 8;
 const ENABLE: libc::Ioctl = 0x2400;
 const DISABLE: libc::Ioctl = 0x2401;
 const RECORD_LOST: u32 = 2;
@@ -38,20 +39,6 @@ const RECORD_SAMPLE: u32 = 9;
 const CONTEXTS: u64 = -4095i64 as u64;
 const MODE_MASK: u16 = 7;
 const MODE_USER: u16 = 2;
-
-/// struct perf_event_attr, its first 112 bytes.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    frequency: u64,
-    sample_of: u64,
-    read_format: u64,
-    flags: u64,
-    rest: [u64; 8],
-}
 
 /// What a CPU did at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -102,29 +89,8 @@ impl Sampler {
 impl Cpu {
     /// `attributes` say when to sample, and what of; `room` for samples is a power of two of pages, in bytes.
     fn open(cpu: usize, attributes: Attributes, room: usize) -> io::Result<Cpu> {
-        let attributes = Attributes {
-            kind: TYPE_SOFTWARE,
-            size: size_of::<Attributes>() as u32,
-            config: SW_CPU_CLOCK,
-            ..attributes
-        };
-        let (every_thread, no_group) = (-1, -1);
-        // SAFETY: the attributes live through the call, and say how long they are.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                &attributes,
-                every_thread,
-                cpu as i32,
-                no_group,
-                OPEN_CLOEXEC,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that the kernel has just returned.
-        let event = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let attributes = Attributes { kind: TYPE_SOFTWARE, config: SW_CPU_CLOCK, ..attributes };
+        let event = event::open(attributes, Of::Cpu(cpu))?;
         let ring = Mapping::shared(event.as_fd(), PAGE_BYTES + room, 0)?;
         Ok(Cpu { event, ring, room })
     }
