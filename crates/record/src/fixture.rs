@@ -331,14 +331,16 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
         started: format!("2026-03-01T10:00:{index:02}.000Z"),
         duration_s: 1.0,
         overhead_s: 0.12,
-        offered_fps: capacity * share,
-        offered,
-        sent,
-        received,
-        lost,
+        frames: Some(FrameCounts {
+            offered_fps: capacity * share,
+            offered,
+            sent,
+            received,
+            lost,
+            unexplained: (lost / 1000) as i64,
+        }),
         streams: ["a>b", "b>a"].map(|d| stream(d, sent / 2, received / 2, capacity, share)).to_vec(),
         ledger: ledger(lost),
-        unexplained: (lost / 1000) as i64,
         verdict,
         reasons: match verdict {
             Verdict::Valid => Vec::new(),
@@ -420,5 +422,5 @@ fn cost(received: u64, capacity: f64, share: f64, wire: bool) -> Cost {
 /// A valid trial that lost nothing.
 pub fn clean_trial() -> Trial {
     let trial = quick().points[0].trials[1].clone();
-    Trial { lost: 0, ledger: Vec::new(), verdict: Verdict::Valid, ..trial }
+    Trial { ledger: Vec::new(), verdict: Verdict::Valid, ..trial }.counting(|counts| counts.lost = 0)
 }

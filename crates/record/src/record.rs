@@ -25,7 +25,7 @@ pub use result::{
 };
 pub use stream::{Ipdv, Latency, LossEvent, Stream};
 pub use translation::Translation;
-pub use trial::{Broadcasts, LedgerLine, Owner, Purpose, Trial, Verdict, Witnessed};
+pub use trial::{Broadcasts, FrameCounts, LedgerLine, Owner, Purpose, Trial, Verdict, Witnessed};
 pub use weir_measure::search::{GoalValue, RateInterval};
 
 /// One execution of a plan.
@@ -126,9 +126,11 @@ pub struct Point {
     pub settings: Vec<(String, String)>,
     /// Device under test, as in the plan (`kernel-forward`; `wire` is the tester's own ceiling).
     pub dut: String,
-    /// Frame size as in the plan (`64`, `imix`).
+    /// Frame size as in the plan (`64`, `imix`); empty where there are no test frames.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub frame: String,
-    /// Mean frame size in bytes, FCS included.
+    /// Mean frame size in bytes, FCS included; 0 where there are no test frames.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub frame_bytes_mean: f64,
     /// CPUs of the device under test; those that the tester uses too are in `cpus_shared`.
     pub cpus: Vec<usize>,
@@ -141,4 +143,8 @@ pub struct Point {
     pub notes: Vec<String>,
     /// Result; `None` until the point is finished.
     pub result: Option<PointResult>,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }

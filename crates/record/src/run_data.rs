@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::procedure;
 use crate::record::{
-    Comparison, GoalResult, Latency, Point, ProcedureResult, Purpose, Run, RunState, Stream, Trial, Verdict,
+    Comparison, Detail, FrameCounts, GoalResult, Latency, Point, ProcedureResult, Purpose, Run, RunState,
+    Stream, Trial, Verdict,
 };
 
 /// A run, its points in order, and their trials. Serialised, this is the `--json` document.
@@ -102,6 +103,16 @@ impl PointData {
         self.trials.is_empty() && self.point.result.as_ref().is_some_and(|r| r.search == "left out")
     }
 
+    /// Why it was left out, in one sentence of its notes.
+    pub fn why_left_out(&self) -> Option<&str> {
+        self.point.notes.iter().find(|note| note.contains("is left out")).map(String::as_str)
+    }
+
+    /// The details of its trials that are believed, by the trials' keys.
+    pub fn by_key<D: Detail>(&self) -> Vec<(String, D)> {
+        self.measured().filter_map(|trial| Some((trial.key.clone()?, trial.believed()?))).collect()
+    }
+
     /// The value of a setting; records of 0.1 have a capture method as `rung`.
     pub fn setting(&self, name: &str) -> Option<&str> {
         let is = |n: &str| n == name || (name == "method" && n == "rung");
@@ -195,7 +206,7 @@ impl PointData {
                 .into_iter()
                 .collect();
         };
-        let distance = |t: &Trial| (t.offered_fps / fps - 1.0).abs();
+        let distance = |t: &Trial| (t.counts().offered_fps / fps - 1.0).abs();
         let mut near: Vec<_> = self.valid_at_loads().filter(|t| is_near(t, fps)).collect();
         near.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
         if !near.is_empty() {
@@ -217,17 +228,18 @@ pub fn name<T: Serialize>(variant: &T) -> String {
 
 /// True if a trial was measured at about this rate (within 5 %).
 pub fn is_near(trial: &Trial, fps: f64) -> bool {
-    (trial.offered_fps / fps - 1.0).abs() <= NEAR
+    (trial.counts().offered_fps / fps - 1.0).abs() <= NEAR
 }
 
 /// Received frames/s over the time of sending.
 pub fn received_fps(trial: &Trial) -> f64 {
-    if trial.duration_s > 0.0 { trial.received as f64 / trial.duration_s } else { 0.0 }
+    if trial.duration_s > 0.0 { trial.counts().received as f64 / trial.duration_s } else { 0.0 }
 }
 
 /// Lost frames / sent frames, 0..=1; `None` when nothing was sent.
 pub fn loss_ratio(trial: &Trial) -> Option<f64> {
-    (trial.sent > 0).then(|| trial.lost as f64 / trial.sent as f64)
+    let FrameCounts { sent, lost, .. } = trial.counts();
+    (sent > 0).then(|| lost as f64 / sent as f64)
 }
 
 /// Latency of all streams of a trial together; `None` when no frame was timed.

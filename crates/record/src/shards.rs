@@ -129,7 +129,7 @@ pub fn merge(runs: &[RunData]) -> Result<RunData, ShardError> {
 ///
 /// # Errors
 /// See [`StoreError`].
-pub fn keep(data: &RunData, store: &Store) -> Result<i64, StoreError> {
+pub fn keep(data: &RunData, store: &dyn Store) -> Result<i64, StoreError> {
     let id = store.begin_run(&Run { state: RunState::Running, ..data.run.clone() })?;
     for PointData { point, trials } in &data.points {
         let point_id = store.add_point(&Point { run_id: id, result: None, ..point.clone() })?;
@@ -148,6 +148,7 @@ pub fn keep(data: &RunData, store: &Store) -> Result<i64, StoreError> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::store::MemoryStore;
 
     /// The run of the fixture in so many shards.
     fn shards(of: usize) -> Vec<RunData> {
@@ -170,8 +171,7 @@ mod tests {
         whole.points.sort_by_key(|data| data.point.index);
         assert_eq!(merged.points, whole.points);
         assert_eq!(merged.run.plan_toml, "[buffers]\nqueue = \"fifo\"\n");
-        let folder = weir_testkit::Folder::new();
-        let store = Store::open(&folder.join("records.db")).unwrap();
+        let store = MemoryStore::default();
         let id = keep(&merged, &store).unwrap();
         let kept = store.run_data(id).unwrap();
         let whole = RunData { run: Run { id, ..merged.run }, points: merged.points };

@@ -153,14 +153,16 @@ fn chosen_loads(point: &PointData) -> Vec<Vec<String>> {
     // A curve has a figure of its own; a plan with fixed loads has nothing but these.
     let is_fixed = point.goals().is_empty();
     let mut trials: Vec<_> = point.chosen_loads().filter(|_| is_fixed).collect();
-    trials.sort_by(|a, b| a.offered_fps.total_cmp(&b.offered_fps));
+    trials.sort_by(|a, b| a.counts().offered_fps.total_cmp(&b.counts().offered_fps));
     let same = |a: &&_, b: &&_| a_load(a) == a_load(b);
     fn a_load(trial: &crate::record::Trial) -> u64 {
-        trial.offered_fps.round() as u64
+        trial.counts().offered_fps.round() as u64
     }
     let rows = trials.chunk_by(|a, b| same(a, b)).map(|trials| {
-        let (sent, lost) =
-            (trials.iter().map(|t| t.sent).sum::<u64>(), trials.iter().map(|t| t.lost).sum::<u64>());
+        let (sent, lost) = (
+            trials.iter().map(|t| t.counts().sent).sum::<u64>(),
+            trials.iter().map(|t| t.counts().lost).sum::<u64>(),
+        );
         let rates: Vec<_> = trials.iter().map(|t| received_fps(t)).collect();
         let streams: Vec<_> = trials.iter().flat_map(|t| t.streams.clone()).collect();
         let latency = latency(&streams);
@@ -172,7 +174,7 @@ fn chosen_loads(point: &PointData) -> Vec<Vec<String>> {
             (sent > 0).then(|| lost as f64 / sent as f64)
         };
         vec![
-            full(trials[0].offered_fps),
+            full(trials[0].counts().offered_fps),
             or_dash(crate::stats::median(&rates), full),
             full(lost as f64),
             or_dash(loss, percent),

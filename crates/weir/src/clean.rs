@@ -21,7 +21,7 @@ pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
 }
 
 /// Undoes what is in the journals of dead processes and marks their runs; returns what was done.
-pub(crate) fn undo(store: &Store) -> Result<Vec<String>> {
+pub(crate) fn undo(store: &dyn Store) -> Result<Vec<String>> {
     run::sweep_folders();
     let cleaned = journal::clean(&journal::default_dir())?;
     let undone = cleaned.undone.iter().map(|change| format!("undone after a run that was killed: {change}"));

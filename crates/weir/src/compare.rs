@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
 }
 
 /// The run that a new one of this plan is compared with.
-pub(crate) fn baseline(side: &Side, store: &Store, plan: &str) -> Result<RunData> {
+pub(crate) fn baseline(side: &Side, store: &dyn Store, plan: &str) -> Result<RunData> {
     let data = one(side, Some(store), Some(plan))?;
     check_complete(&data)?;
     Ok(data)
@@ -68,13 +68,13 @@ fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
     let mut runs: Vec<RunData> = Vec::new();
     for side in &arguments.runs {
         let plan = runs.first().map(|base| base.run.plan.as_str());
-        let run = one(side, store.as_ref(), plan)?;
+        let run = one(side, store.as_ref().map(|store| store as &dyn Store), plan)?;
         runs.push(run);
     }
     Ok(runs)
 }
 
-fn one(side: &Side, store: Option<&Store>, plan: Option<&str>) -> Result<RunData> {
+fn one(side: &Side, store: Option<&dyn Store>, plan: Option<&str>) -> Result<RunData> {
     match (side, store) {
         (Side::File(path), _) => records::exported(path),
         (Side::Number(id), Some(store)) => records::find(store, cli::RunId::Number(*id)),
@@ -84,7 +84,7 @@ fn one(side: &Side, store: Option<&Store>, plan: Option<&str>) -> Result<RunData
 }
 
 /// Number of the last complete run of this plan, or of any.
-fn last_complete(store: &Store, plan: Option<&str>) -> Result<i64> {
+fn last_complete(store: &dyn Store, plan: Option<&str>) -> Result<i64> {
     let is_it = |run: &&Run| run.state == RunState::Complete && plan.is_none_or(|plan| run.plan == plan);
     let runs = store.runs()?;
     let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));

@@ -15,6 +15,7 @@ use weir_lab::machine;
 use weir_lab::plan;
 use weir_lab::record::Machine;
 use weir_lab::rigs;
+use weir_lab::store::Store;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};

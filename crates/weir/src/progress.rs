@@ -247,15 +247,15 @@ fn quantity(value: f64, unit: &str) -> String {
 }
 
 fn trial_line(trial: &Trial) -> String {
-    let lost = trial.lost as f64 / trial.sent.max(1) as f64 * 100.0;
+    let lost = trial.counts().lost as f64 / trial.counts().sent.max(1) as f64 * 100.0;
     let why = trial.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
     format!(
         "  trial {}: {} for {} s, {} of {} frames lost ({lost:.4} %), {}{why}",
         trial.id,
-        rate(trial.offered_fps),
+        rate(trial.counts().offered_fps),
         trial.duration_s,
-        trial.lost,
-        trial.sent,
+        trial.counts().lost,
+        trial.counts().sent,
         trial.verdict.name()
     )
 }

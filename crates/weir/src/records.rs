@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
 use weir_lab::run_data::RunData;
-use weir_lab::store::{self, Store};
+use weir_lab::store::{self, SqliteStore, Store};
 use weir_lab::trend::{self, Filter};
 use weir_lab::{export, rigs};
 
@@ -24,14 +24,14 @@ pub(crate) fn path(arguments: &cli::Store) -> Result<PathBuf> {
 }
 
 /// Opens it, and makes it if it is not there.
-pub(crate) fn open(arguments: &cli::Store) -> Result<Store> {
-    Ok(Store::open(&path(arguments)?)?)
+pub(crate) fn open(arguments: &cli::Store) -> Result<SqliteStore> {
+    Ok(SqliteStore::open(&path(arguments)?)?)
 }
 
 /// Opens it to look at what was kept: a file that the user names must be there.
-pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<Store> {
+pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<SqliteStore> {
     match &arguments.store {
-        Some(path) => Ok(Store::open_existing(path)?),
+        Some(path) => Ok(SqliteStore::open_existing(path)?),
         None => open(arguments),
     }
 }
@@ -146,14 +146,14 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
 }
 
 /// The run that the user names, as far as it can be read.
-pub(crate) fn find(store: &Store, run: cli::RunId) -> Result<RunData> {
+pub(crate) fn find(store: &dyn Store, run: cli::RunId) -> Result<RunData> {
     let data = store.run_data(number(store, run)?)?;
     say::notes(&store.damaged());
     Ok(data)
 }
 
 /// The run that the user names, to which trials are to be added.
-pub(crate) fn find_whole(store: &Store, run: cli::RunId) -> Result<RunData> {
+pub(crate) fn find_whole(store: &dyn Store, run: cli::RunId) -> Result<RunData> {
     let data = store.run_data(number(store, run)?)?;
     match store.damaged().first() {
         Some(damaged) => bail!("run {} cannot go on: {damaged}", data.run.id),
@@ -161,7 +161,7 @@ pub(crate) fn find_whole(store: &Store, run: cli::RunId) -> Result<RunData> {
     }
 }
 
-fn number(store: &Store, run: cli::RunId) -> Result<i64> {
+fn number(store: &dyn Store, run: cli::RunId) -> Result<i64> {
     match run {
         cli::RunId::Number(id) => Ok(id),
         cli::RunId::Last => match store.last_run_id()? {

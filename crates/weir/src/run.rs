@@ -11,7 +11,7 @@ use weir_config::plain;
 use weir_lab::plan::{self, Plan};
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
-use weir_lab::store::Store;
+use weir_lab::store::{SqliteStore, Store};
 use weir_lab::{export, rigs};
 
 use crate::place::Place;
@@ -95,7 +95,7 @@ struct Session<'a> {
     arguments: &'a cli::Run,
     means: privilege::Means,
     stop: Arc<AtomicBool>,
-    store: Store,
+    store: SqliteStore,
 }
 
 impl Session<'_> {
@@ -194,7 +194,7 @@ impl Session<'_> {
 }
 
 /// What ended run `id`, 0 if it had not begun, and what is left of it.
-fn failed(error: RunError, id: i64, store: &Store) -> anyhow::Error {
+fn failed(error: RunError, id: i64, store: &dyn Store) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let trials = |data: RunData| data.points.iter().map(|point| point.trials.len()).sum::<usize>();
     match id {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use weir_lab::store::Store;
+use weir_lab::store::{SqliteStore, Store};
 use weir_testkit::{Folder, need_root, output};
 
 /// Who has laid it.
@@ -56,7 +56,7 @@ const COMMANDS: [(&str, &str); 15] = [
 
 /// A file of records with one run.
 fn record(path: &Path) {
-    let store = Store::open(path).unwrap();
+    let store = SqliteStore::open(path).unwrap();
     let run = json!({
         "id": 0, "plan": "small", "question": "How fast?", "plan_toml": "question = \"How fast?\"\n",
         "started": "2026-03-01T10:00:00Z", "finished": null, "state": "running", "seed": 1, "version": "0.1.0",

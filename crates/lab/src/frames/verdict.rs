@@ -6,13 +6,13 @@ use weir_load::counts::{Load, StreamCounts};
 
 use super::counted::load_parameters;
 use crate::plan::Limits;
-use crate::record::{Broadcasts, LedgerLine, Noise, Owner, Trial, Verdict};
+use crate::record::{Broadcasts, FrameCounts, LedgerLine, Noise, Owner, Trial, Verdict};
 use crate::search::Measured;
 
 /// What a trial says to a search that asked for this load for so long. `rate_error`: the limit of the plan; too slow by more
 /// than that again and again, but never by much, is no noise.
 pub(crate) fn measured(trial: &Trial, loss_ratio: f64, effective: Duration, rate_error: f64) -> Measured {
-    let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.sent.max(1) as f64;
+    let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.counts().sent.max(1) as f64;
     // The rate at which the tester both sent and received.
     let limited = Measured::TesterLimited { achieved_fps: trial.sent_fps() * kept.max(0.0) };
     match trial.verdict {
@@ -60,14 +60,16 @@ impl Accounting {
         let (verdict, reasons) = judge(&self, &noise, limits);
         Trial {
             duration_s: load.duration.as_secs_f64(),
-            offered_fps: load.fps.unwrap_or(sent_fps),
+            frames: Some(FrameCounts {
+                offered_fps: load.fps.unwrap_or(sent_fps),
+                offered: self.offered,
+                sent: self.sent,
+                received: self.received,
+                lost: self.lost(),
+                unexplained: self.unexplained(),
+            }),
             load: load_parameters(load),
-            offered: self.offered,
-            sent: self.sent,
-            received: self.received,
-            lost: self.lost(),
             broadcasts: load.broadcast_every.map(|_| self.broadcasts),
-            unexplained: self.unexplained(),
             ledger: self.ledger,
             verdict,
             reasons,

@@ -162,7 +162,7 @@ pub struct Options<'a> {
 ///
 /// # Errors
 /// See [`RunError`]. Trials that ended before are kept in any case, and the run is marked accordingly.
-pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunError> {
+pub fn run(plan: &Plan, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
     plan.experiment.preflight(options.tester)?;
     let mut record = begin(plan, options);
     record.id = store.begin_run(&record)?;
@@ -174,7 +174,7 @@ pub fn run(plan: &Plan, store: &Store, options: &Options) -> Result<i64, RunErro
 ///
 /// # Errors
 /// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
-pub fn resume(plan: &Plan, data: RunData, store: &Store, options: &Options) -> Result<i64, RunError> {
+pub fn resume(plan: &Plan, data: RunData, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
     let (mut record, resumed) = KeptTrials::of(data, options)?;
     plan.experiment.preflight(options.tester)?;
     record.process = this_process();
@@ -188,7 +188,7 @@ fn execute(
     plan: &Plan,
     record: Run,
     resumed: &KeptTrials,
-    store: &Store,
+    store: &dyn Store,
     options: &Options,
 ) -> Result<i64, RunError> {
     (options.observe)(Event::Run(&record));
@@ -212,7 +212,7 @@ fn execute(
 }
 
 /// Marks runs as interrupted whose process is gone without having ended them; returns their numbers.
-pub fn mark_dead_runs(store: &Store) -> Result<Vec<i64>, StoreError> {
+pub fn mark_dead_runs(store: &dyn Store) -> Result<Vec<i64>, StoreError> {
     let dead = |run: &Run| run.state == RunState::Running && !is_alive(&run.process);
     let numbers: Vec<i64> = store.runs()?.iter().filter(|run| dead(run)).map(|run| run.id).collect();
     for &id in &numbers {
@@ -271,7 +271,7 @@ pub struct Running<'a, E = ()> {
     pub(crate) record: &'a Run,
     pub(crate) resumed: &'a KeptTrials,
     pub(crate) experiment: &'a E,
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a dyn Store,
     pub(crate) options: &'a Options<'a>,
     pub(crate) settings: Settings,
     pub(crate) journal: Journal,

@@ -41,7 +41,7 @@ impl KeptTrials {
     }
 
     /// Gives `point` its number in the store, where it is put if it is new, and returns its trials so far.
-    pub(crate) fn enter(&self, point: &mut Point, store: &Store) -> Result<VecDeque<Trial>, RunError> {
+    pub(crate) fn enter(&self, point: &mut Point, store: &dyn Store) -> Result<VecDeque<Trial>, RunError> {
         let Some(data) = self.points.iter().find(|data| data.point.index == point.index) else {
             point.id = store.add_point(point)?;
             return Ok(VecDeque::new());
@@ -84,11 +84,13 @@ fn obstacle(run: &Run, options: &Options) -> Option<String> {
 pub(super) fn is_same(trial: &Trial, load: &Load, purpose: Purpose) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
     let as_long = match load.max_frames {
-        Some(frames) => [frames, 2 * frames].contains(&trial.offered),
+        Some(frames) => [frames, 2 * frames].contains(&trial.counts().offered),
         None => close(trial.duration_s, load.duration.as_secs_f64()),
     };
     let (same, parameters) = (trial.purpose == purpose, crate::frames::load_parameters(load));
-    same && as_long && trial.load == parameters && load.fps.is_none_or(|fps| close(trial.offered_fps, fps))
+    same && as_long
+        && trial.load == parameters
+        && load.fps.is_none_or(|fps| close(trial.counts().offered_fps, fps))
 }
 
 #[cfg(test)]
@@ -104,7 +106,7 @@ mod tests {
         let trial =
             data.points.iter().flat_map(|p| &p.trials).find(|t| t.purpose == Purpose::Search).unwrap();
         let load = |fps, duration_s| Load { fps, ..Load::full_speed(Duration::from_secs_f64(duration_s)) };
-        let (fps, s) = (trial.offered_fps, trial.duration_s);
+        let (fps, s) = (trial.counts().offered_fps, trial.duration_s);
         for (load, purpose, same) in [
             (load(Some(fps), s), Purpose::Search, true),
             (load(None, s), Purpose::Search, true),
@@ -116,7 +118,7 @@ mod tests {
             assert_eq!(is_same(trial, &load, purpose), same, "{load:?} {purpose:?}");
         }
         let burst = |frames| Load { max_frames: Some(frames), ..Load::full_speed(Duration::from_secs(9)) };
-        assert!(is_same(trial, &burst(trial.offered), Purpose::Search));
-        assert!(!is_same(trial, &burst(trial.offered + 1), Purpose::Search));
+        assert!(is_same(trial, &burst(trial.counts().offered), Purpose::Search));
+        assert!(!is_same(trial, &burst(trial.counts().offered + 1), Purpose::Search));
     }
 }

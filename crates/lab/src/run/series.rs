@@ -55,7 +55,7 @@ impl Asked<'_> {
 
 /// The trials of one point.
 pub(crate) struct Series<'a> {
-    store: &'a Store,
+    store: &'a dyn Store,
     options: &'a Options<'a>,
     run_id: i64,
     point_id: i64,
@@ -178,7 +178,10 @@ pub(crate) fn worst(
             }
             (lost, Verdict::Valid) => {
                 let effective = Duration::from_secs_f64(trial.duration_s + trial.overhead_s);
-                return Ok(Measured::Loss { loss_ratio: lost as f64 / trial.sent as f64, effective });
+                return Ok(Measured::Loss {
+                    loss_ratio: lost as f64 / trial.counts().sent as f64,
+                    effective,
+                });
             }
             _ if retries == 0 => return Ok(Measured::Unusable),
             _ => retries -= 1,
@@ -198,7 +201,8 @@ mod tests {
         let mut left = list.iter();
         let found = worst(Patience { trials: 2, retries: 1 }, || {
             let &(verdict, lost) = left.next().expect("no more are needed");
-            let trial = Trial { verdict, sent: 100, duration_s: 1.0, overhead_s: 0.5, ..trial.clone() };
+            let trial = Trial { verdict, duration_s: 1.0, overhead_s: 0.5, ..trial.clone() };
+            let trial = trial.counting(|counts| counts.sent = 100);
             Ok((trial, lost))
         });
         assert_eq!(found.unwrap(), expected, "{list:?}");

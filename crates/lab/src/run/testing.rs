@@ -8,7 +8,7 @@ use weir_load::TesterKind;
 use super::{Event, Options};
 use crate::plan;
 use crate::run_data::RunData;
-use crate::store::Store;
+use crate::store::{MemoryStore, Store};
 
 /// May tests make namespaces? If not, says so.
 pub(crate) fn is_root(test: &str) -> bool {
@@ -22,7 +22,6 @@ pub(crate) fn is_root(test: &str) -> bool {
 
 /// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
-    let folder = weir_testkit::Folder::new();
     let plan = plan::load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
     let notes = Mutex::new(Vec::new());
     let observe = |event: Event| {
@@ -37,7 +36,7 @@ pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
         stop: &AtomicBool::new(false),
         observe: &observe,
     };
-    let store = Store::open(&folder.join("store.sqlite")).unwrap();
+    let store = MemoryStore::default();
     let id = super::run(&plan, &store, &options).unwrap();
     let data = store.run_data(id).unwrap();
     (data, notes.into_inner().unwrap())

@@ -131,7 +131,11 @@ impl Bench {
         let trial = self.rig.trial(load, Purpose::Search, &Control::new(&stop, watch))?;
         let loss = trial.dut_loss_ratio();
         let own = trial.dropped_by(Owner::Tester);
-        assert_eq!(loss, trial.lost.saturating_sub(own) as f64 / trial.sent.max(1) as f64, "{trial:#?}");
+        assert_eq!(
+            loss,
+            trial.counts().lost.saturating_sub(own) as f64 / trial.counts().sent.max(1) as f64,
+            "{trial:#?}"
+        );
         Ok(trial)
     }
 
@@ -149,12 +153,12 @@ impl Bench {
         undisturbed(|| {
             let trial = self.offer(load).expect("a trial");
             // A device that gets no CPU still has frames when the tester has waited for long enough.
-            if trial.noise.dut_wait > STARVED && trial.unexplained > 0 {
+            if trial.noise.dut_wait > STARVED && trial.counts().unexplained > 0 {
                 return Err(shown(&trial));
             }
             assert_accounting_close(&trial);
-            if is_good(&trial) && trial.sent == frames && trial.lost == 0 {
-                assert_eq!((trial.offered, trial.received), (frames, frames), "{trial:#?}");
+            if is_good(&trial) && trial.counts().sent == frames && trial.counts().lost == 0 {
+                assert_eq!((trial.counts().offered, trial.counts().received), (frames, frames), "{trial:#?}");
                 assert_eq!(trial.ledger, [], "nothing was lost");
                 return Ok(trial);
             }
@@ -167,8 +171,8 @@ impl Bench {
 /// Every frame is received, or lost with a name.
 pub(crate) fn assert_accounting_close(trial: &Trial) {
     let named = trial.dropped_by(Owner::Tester) + trial.dropped_by(Owner::Dut);
-    assert_eq!(trial.sent, trial.received + named, "{:#?}", brief(trial));
-    assert_eq!((trial.lost, trial.unexplained), (named, 0), "{:#?}", brief(trial));
+    assert_eq!(trial.counts().sent, trial.counts().received + named, "{:#?}", brief(trial));
+    assert_eq!((trial.counts().lost, trial.counts().unexplained), (named, 0), "{:#?}", brief(trial));
     assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
 }
 

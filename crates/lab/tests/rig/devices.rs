@@ -113,7 +113,7 @@ fn the_first_segments_of_tcp_are_forwarded() {
                     let mut bench = Bench::new(&point, tester, "");
                     let trial = undisturbed(|| {
                         let trial = bench.trial(FRAMES, 100).expect("a trial");
-                        if trial.received == FRAMES { Ok(trial) } else { Err(shown(&trial)) }
+                        if trial.counts().received == FRAMES { Ok(trial) } else { Err(shown(&trial)) }
                     });
                     for stream in &trial.streams {
                         let wrong = stream.lost + stream.reordered + stream.duplicated + stream.corrupted;

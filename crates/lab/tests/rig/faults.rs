@@ -37,7 +37,7 @@ fn seen(stream: &Stream, trial: &Trial) -> Seen {
 fn disturbed(trial: &Trial) -> bool {
     let ours = |name: &str| ["corrupted", "dropped by the faulty device"].contains(&name);
     let other = |l: &weir_lab::record::LedgerLine| !ours(&l.name) && l.name.contains("full");
-    trial.sent < trial.offered || trial.ledger.iter().any(other)
+    trial.counts().sent < trial.counts().offered || trial.ledger.iter().any(other)
 }
 
 /// A trial that was not disturbed. Each attempt has a new device, since faults count frames from its start.
@@ -50,7 +50,7 @@ fn faulty(point: &PointSpec, tester: TesterKind, faults: &str) -> Trial {
 
 /// Each frame is accounted for; the machine may have been slow, which is no reason to disbelieve the counts.
 fn assert_accounts(trial: &Trial, place: &str) {
-    assert_eq!(trial.unexplained, 0, "{place}: {:?}", trial.reasons);
+    assert_eq!(trial.counts().unexplained, 0, "{place}: {:?}", trial.reasons);
     assert_ne!(trial.verdict, Verdict::Invalid, "{place}: {:?}", trial.reasons);
     assert_eq!(trial.verdict == Verdict::Valid, trial.reasons.is_empty(), "{place}: {:?}", trial.reasons);
 }

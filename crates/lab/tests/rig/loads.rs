@@ -30,7 +30,7 @@ fn faulty(tester: TesterKind, faults: &str, load: &Load) -> Trial {
 /// Each `n`-th frame is dropped, and so dated; `due_ns` says when each of them is to be sent.
 fn check_dates(tester: TesterKind, load: Load, total: u64, n: u64, due_ns: impl Fn(u64) -> u64) -> Trial {
     let trial = faulty(tester, &format!("drop=1/{n}"), &Load { merge: Duration::ZERO, ..load });
-    assert_eq!((trial.offered, trial.sent), (total, total), "{:#?}", brief(&trial));
+    assert_eq!((trial.counts().offered, trial.counts().sent), (total, total), "{:#?}", brief(&trial));
     let events = &trial.streams[0].loss_events;
     assert_eq!(events.len() as u64, total / n, "{:#?}", brief(&trial));
     for (event, i) in events.iter().zip(1..) {
@@ -95,7 +95,12 @@ fn bursts_at_full_speed_leave_at_once() {
             let shape = Shape::Bursts { frames: 16, within_fps: None };
             let load = Load { shape, merge: Duration::ZERO, ..Load::steady(16e3, MS * 200) };
             let trial = faulty(tester, "drop=1/101", &load);
-            assert_eq!((trial.offered, trial.sent, trial.lost), (3200, 3200, 31), "{:#?}", brief(&trial));
+            assert_eq!(
+                (trial.counts().offered, trial.counts().sent, trial.counts().lost),
+                (3200, 3200, 31),
+                "{:#?}",
+                brief(&trial)
+            );
             let events = trial.streams[0].loss_events.iter().zip(1..);
             let mut after_ns: Vec<u64> =
                 events.map(|(e, i)| e.first_sent_ns - (i * 101 - 1) / 16 * 1_000_000).collect();
@@ -135,16 +140,25 @@ fn a_burst_has_exactly_its_frames_and_a_deep_buffer_is_waited_for() {
             let burst = Load { max_frames: Some(200), ..Load::full_speed(MS * 5000) };
             let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
             let trial = bench.calm_load(&burst, 200);
-            assert!(trial.offered_fps > 1000.0, "the rate of the burst, not of 5 s: {}", trial.offered_fps);
+            assert!(
+                trial.counts().offered_fps > 1000.0,
+                "the rate of the burst, not of 5 s: {}",
+                trial.counts().offered_fps
+            );
             // A device that keeps frames for 300 ms.
             let offer = |drain| {
                 let mut bench = Bench::new(&point(DutKind::Faulty), tester, "delay=300ms");
                 bench.offer(&Load { drain, ..burst }).expect("a trial")
             };
             let trial = offer(None);
-            assert_eq!((trial.sent, trial.received), (200, 0), "{:#?}", brief(&trial));
+            assert_eq!((trial.counts().sent, trial.counts().received), (200, 0), "{:#?}", brief(&trial));
             let trial = offer(Some(MS * 60_000));
-            assert_eq!((trial.sent, trial.received, trial.lost), (200, 200, 0), "{:#?}", brief(&trial));
+            assert_eq!(
+                (trial.counts().sent, trial.counts().received, trial.counts().lost),
+                (200, 200, 0),
+                "{:#?}",
+                brief(&trial)
+            );
         });
     });
 }
@@ -205,7 +219,7 @@ fn broadcasts_go_along_and_count_for_nothing() {
                 println!("{dut:?} {ip}");
                 let mut bench = Bench::new(&PointSpec { ip, ..point(dut) }, tester, "");
                 let lost_none = |trial: &Trial| {
-                    assert_eq!(trial.unexplained, 0, "{:#?}", brief(trial));
+                    assert_eq!(trial.counts().unexplained, 0, "{:#?}", brief(trial));
                     assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
                     trial.verdict == Verdict::Valid && trial.ledger.is_empty()
                 };
@@ -213,7 +227,12 @@ fn broadcasts_go_along_and_count_for_nothing() {
                 let Some(trial) = trials.find(|trial| lost_none(trial)) else {
                     not_tested(format!("{dut:?} {ip}: none of 20 trials was left in peace"))
                 };
-                assert_eq!((trial.sent, trial.received), (2000, 2000), "{dut:?}: {:#?}", brief(&trial));
+                assert_eq!(
+                    (trial.counts().sent, trial.counts().received),
+                    (2000, 2000),
+                    "{dut:?}: {:#?}",
+                    brief(&trial)
+                );
                 let broadcasts = trial.broadcasts.expect("they were asked for");
                 assert_eq!(
                     broadcasts,

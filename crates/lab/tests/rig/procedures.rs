@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use weir_lab::plan;
 use weir_lab::record::{ProcedureResult, Purpose, Trial};
 use weir_lab::run::{self, Options};
-use weir_lab::store::Store;
+use weir_lab::store::{SqliteStore, Store};
 use weir_load::TesterKind;
 
 use crate::bench::{on_rig, undisturbed};
@@ -35,7 +35,7 @@ fn run(name: &str, rest: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
 fn run_text(name: &str, text: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
     let plan = plan::reload(name, text).unwrap_or_else(|error| panic!("{error}"));
     let folder = weir_testkit::Folder::new();
-    let store = Store::open(&folder.join("records.db")).expect("a new file");
+    let store = SqliteStore::open(&folder.join("records.db")).expect("a new file");
     let stop = AtomicBool::new(false);
     let tester = TesterKind::Xdp;
     let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &|_| {} };
@@ -97,9 +97,9 @@ fn every_procedure_is_made_at_its_points() {
         assert_eq!(names(&points[0].0), all);
         let (_, trials) = &points[0];
         let reset = trials.iter().find(|t| t.duration_s == 0.6).expect("the reset");
-        assert!(reset.lost > 0, "its links were down: {reset:#?}");
+        assert!(reset.counts().lost > 0, "its links were down: {reset:#?}");
         let soak = trials.last().expect("trials");
-        assert!(soak.received > 0, "its links are up again: {soak:#?}");
+        assert!(soak.counts().received > 0, "its links are up again: {soak:#?}");
 
         let without_reset: Vec<&str> = all.into_iter().filter(|name| *name != "reset").collect();
         assert_eq!(names(&points[1].0), without_reset, "larger frames");
@@ -204,9 +204,9 @@ fn a_stall_is_a_reset_that_both_methods_see() {
         let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
         let longest =
             trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");
-        let by_loss_s = dropped as f64 * trial.duration_s / trial.offered as f64;
+        let by_loss_s = dropped as f64 * trial.duration_s / trial.counts().offered as f64;
         let by_time_stamps_s = longest.outage_ns as f64 / 1e9;
         assert!(by_loss_s > 0.1 && by_time_stamps_s > 0.1, "{by_loss_s} s, {by_time_stamps_s} s: {trial:#?}");
-        assert!(longest.lost <= trial.lost && dropped <= trial.lost, "{trial:#?}");
+        assert!(longest.lost <= trial.counts().lost && dropped <= trial.counts().lost, "{trial:#?}");
     });
 }

@@ -8,7 +8,7 @@ use weir_lab::plan::{self, Plan};
 use weir_lab::record::{Purpose, RunState, Trial};
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
-use weir_lab::store::Store;
+use weir_lab::store::{SqliteStore, Store};
 use weir_load::TesterKind;
 
 use crate::bench::on_rig;
@@ -47,8 +47,8 @@ impl Kept {
         (kept, data)
     }
 
-    fn store(&self) -> Store {
-        Store::open(&self.folder.join("records.db")).expect("a file of records")
+    fn store(&self) -> SqliteStore {
+        SqliteStore::open(&self.folder.join("records.db")).expect("a file of records")
     }
 
     /// Takes something away again, as if the run had been cut short.

@@ -30,7 +30,7 @@ fn at_the_device(point: &PointSpec, tester: TesterKind) -> Vec<u16> {
         let mut ring = dut.run(|| Ring::open(port, 64)).expect("a packet ring");
         let trial = bench.trial(FRAMES, 50).expect("a trial");
         assert_accounting_close(&trial);
-        if trial.sent < trial.offered || trial.lost > 0 {
+        if trial.counts().sent < trial.counts().offered || trial.counts().lost > 0 {
             println!("not calm: {:?} {:?}", trial.verdict, trial.reasons);
             continue;
         }

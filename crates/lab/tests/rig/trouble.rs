@@ -26,13 +26,13 @@ fn the_wire_loses_nothing_at_half_of_its_ceiling() {
             let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
             let load = Load::full_speed(Duration::from_millis(100));
             let ceiling = bench.offer(&load).expect("a trial");
-            let half = ceiling.received / 2;
+            let half = ceiling.counts().received / 2;
             println!("{tester:?}: {half} frames in 100 ms");
             for _ in 0..5 {
                 let trial = bench.trial(half, 100).expect("a trial");
                 assert_accounting_close(&trial);
                 let late = trial.verdict != Verdict::Valid;
-                assert!(late || trial.lost == 0, "{:#?}", brief(&trial));
+                assert!(late || trial.counts().lost == 0, "{:#?}", brief(&trial));
                 assert_eq!(trial.dropped_by(Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
             }
             // Departures in time cost the tester more than departures as fast as it can.
@@ -99,9 +99,9 @@ fn loss_that_nobody_explains_makes_a_trial_invalid() {
             );
             // What a full ring of a busy machine took did not come to the rule, or came from it.
             let full: u64 = trial.ledger.iter().map(|line| line.frames).sum();
-            let expected = (trial.sent - full).div_ceil(100)..=trial.sent.div_ceil(100);
+            let expected = (trial.counts().sent - full).div_ceil(100)..=trial.counts().sent.div_ceil(100);
             assert!(
-                expected.contains(&(trial.unexplained as u64)),
+                expected.contains(&(trial.counts().unexplained as u64)),
                 "{tester:?}: {expected:?}, {:#?}",
                 trial.ledger
             );

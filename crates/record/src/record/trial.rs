@@ -6,7 +6,7 @@ use weir_measure::stops::Stop;
 
 use super::{Cost, Details, Finding, Noise, Stream};
 
-/// One measurement: with test frames at one offered load, or of another kind, whose counts of frames are 0.
+/// One measurement: with test frames at one offered load, or of another kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Number in the store.
@@ -26,19 +26,12 @@ pub struct Trial {
     pub duration_s: f64,
     /// Time spent on this trial beyond `duration_s`, in seconds: set-up, drain, reading counters.
     pub overhead_s: f64,
-    /// Intended load in frames/s, all directions together: at first, if the rate changes, and as a mean of bursts.
-    pub offered_fps: f64,
+    /// The load in frames and what came of it; `None` where there are no test frames.
+    #[serde(flatten)]
+    pub frames: Option<FrameCounts>,
     /// What the load was beyond rate and time, as name and value: `bursts`, `rate changes`, `timed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<(String, String)>,
-    /// Frames that the tester was to send.
-    pub offered: u64,
-    /// Frames that left the tester.
-    pub sent: u64,
-    /// Frames that came back, each counted once.
-    pub received: u64,
-    /// Frames that did not: `sent - received`.
-    pub lost: u64,
     /// When the rate changed, in a trial whose load does so: the departure of the first frame that is followed by
     /// the new gap, ns after the first frame of the trial was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,8 +43,6 @@ pub struct Trial {
     pub streams: Vec<Stream>,
     /// Where the lost frames went, by name.
     pub ledger: Vec<LedgerLine>,
-    /// Lost frames that no counter explains (negative: counters explain more than was lost).
-    pub unexplained: i64,
     /// Is this trial to be believed?
     pub verdict: Verdict,
     /// Why the verdict is not `Valid`, one sentence each; also remarks on valid trials.
@@ -72,6 +63,23 @@ pub struct Trial {
     /// What only its rig knows.
     #[serde(flatten)]
     pub details: Details,
+}
+
+/// The load of a trial with test frames and what came of it, all directions together; fields of the trial in JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct FrameCounts {
+    /// Intended load in frames/s: at first, if the rate changes, and as a mean of bursts.
+    pub offered_fps: f64,
+    /// Frames that the tester was to send.
+    pub offered: u64,
+    /// Frames that left the tester.
+    pub sent: u64,
+    /// Frames that came back, each counted once.
+    pub received: u64,
+    /// Frames that did not: `sent - received`.
+    pub lost: u64,
+    /// Lost frames that no counter explains (negative: counters explain more than was lost).
+    pub unexplained: i64,
 }
 
 /// What a witness saw in a trial.
@@ -99,7 +107,18 @@ pub struct Broadcasts {
 impl Trial {
     /// Whether test frames were offered, so that the counts of frames say something.
     pub fn has_frames(&self) -> bool {
-        self.offered > 0 || self.sent > 0
+        self.frames.is_some_and(|frames| frames.offered > 0 || frames.sent > 0)
+    }
+
+    /// The counts of frames; all 0 where there are no test frames.
+    pub fn counts(&self) -> FrameCounts {
+        self.frames.unwrap_or_default()
+    }
+
+    /// The trial with other counts of frames.
+    pub fn counting(mut self, change: impl FnOnce(&mut FrameCounts)) -> Trial {
+        change(self.frames.get_or_insert_default());
+        self
     }
 
     /// Frames that a ledger line of this owner explains.
@@ -109,20 +128,22 @@ impl Trial {
 
     /// The load that was really sent, frames/s: less than intended where the tester was too slow.
     pub fn sent_fps(&self) -> f64 {
-        self.offered_fps * (1.0 + self.noise.rate_error)
+        self.counts().offered_fps * (1.0 + self.noise.rate_error)
     }
 
     /// The loss that a search or a procedure may count, 0..=1: all but what the tester lost itself.
     pub fn dut_loss_ratio(&self) -> f64 {
-        let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester));
-        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
+        let FrameCounts { sent, lost, .. } = self.counts();
+        let lost = lost.saturating_sub(self.dropped_by(Owner::Tester));
+        if sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
     }
 
     /// The same without what was lost by stops of a CPU, where a witness saw them.
     pub fn running_loss_ratio(&self) -> f64 {
         let by_stops = self.witnessed.as_ref().map_or(0, |seen| seen.lost_by_stops);
-        let lost = self.lost.saturating_sub(self.dropped_by(Owner::Tester)).saturating_sub(by_stops);
-        if self.sent == 0 { 0.0 } else { lost as f64 / self.sent as f64 }
+        let FrameCounts { sent, lost, .. } = self.counts();
+        let lost = lost.saturating_sub(self.dropped_by(Owner::Tester)).saturating_sub(by_stops);
+        if sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
     }
 }
 
@@ -205,9 +226,9 @@ mod tests {
         let line = |(owner, frames)| LedgerLine { name: "ring".into(), owner, frames, source: "test".into() };
         let ledger = [(Owner::Tester, 60), (Owner::Dut, 40)].map(line).to_vec();
         let trial = fixture::quick().points[0].trials[0].clone();
-        let trial = Trial { sent: 1000, received: 900, lost: 100, ledger, ..trial };
+        let trial = Trial { ledger, ..trial }.counting(|c| (c.sent, c.received, c.lost) = (1000, 900, 100));
         assert_eq!(trial.dut_loss_ratio(), 0.04);
         assert_eq!(trial.dropped_by(Owner::Tester), 60);
-        assert_eq!(Trial { sent: 0, lost: 0, ..trial }.dut_loss_ratio(), 0.0);
+        assert_eq!(trial.counting(|c| (c.sent, c.lost) = (0, 0)).dut_loss_ratio(), 0.0);
     }
 }

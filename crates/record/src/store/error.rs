@@ -98,6 +98,18 @@ pub enum StoreError {
         /// Number of the point.
         id: i64,
     },
+    /// A record does not fit to those that are there.
+    #[error(
+        "a record of table {table} does not belong into {}: {why}; this is a defect of weir, please report it", .path.display()
+    )]
+    Misplaced {
+        /// The file.
+        path: PathBuf,
+        /// Table.
+        table: &'static str,
+        /// What is in the way.
+        why: String,
+    },
     /// A record cannot be stored without loss, for instance because a number is not finite.
     #[error(
         "a record of table {table} cannot be stored: {source}; this is a defect of weir, please report it"

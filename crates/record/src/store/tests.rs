@@ -1,15 +1,25 @@
-use weir_disk::faults::{self, Fault, Writer};
+//! What every store promises.
 
 use super::*;
 use crate::fixture;
-use crate::record::{Capture, Detection, Purpose};
 use weir_testkit::Folder;
 
-/// Where records are in a folder.
-const FILE: &str = "a/b/records.db";
+/// Runs the same against each store, empty.
+fn each(check: impl Fn(&dyn Store)) {
+    let folder = Folder::new();
+    check(&SqliteStore::open(&folder.join("records.db")).unwrap());
+    check(&MemoryStore::default());
+}
+
+/// A run that is under way.
+pub(super) fn running() -> RunData {
+    let mut data = fixture::quick();
+    (data.run.state, data.run.finished) = (RunState::Running, None);
+    data
+}
 
 /// Stores a whole run without ending it; numbers in `data` are set to those of the store.
-fn write(store: &Store, data: &mut RunData) {
+pub(super) fn write(store: &dyn Store, data: &mut RunData) {
     data.run.id = store.begin_run(&data.run).unwrap();
     for PointData { point, trials } in &mut data.points {
         point.run_id = data.run.id;
@@ -24,154 +34,115 @@ fn write(store: &Store, data: &mut RunData) {
     }
 }
 
-fn running() -> RunData {
-    let mut data = fixture::quick();
-    (data.run.state, data.run.finished) = (RunState::Running, None);
-    data
-}
-
 #[test]
 fn what_was_written_is_read() {
-    let dir = Folder::new();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    assert_eq!(store.last_run_id().unwrap(), None);
-    let (mut first, mut second) = (running(), running());
-    write(&store, &mut first);
-    write(&store, &mut second);
-    let finished = second.run.finished.insert("2026-03-01T11:00:00Z".into());
-    store.finish_run(second.run.id, RunState::Complete, finished).unwrap();
-    second.run.state = RunState::Complete;
+    each(|store| {
+        assert_eq!(store.last_run_id().unwrap(), None);
+        let (mut first, mut second) = (running(), running());
+        write(store, &mut first);
+        write(store, &mut second);
+        let finished = second.run.finished.insert("2026-03-01T11:00:00Z".into());
+        store.finish_run(second.run.id, RunState::Complete, finished).unwrap();
+        second.run.state = RunState::Complete;
 
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    assert_eq!(store.last_run_id().unwrap(), Some(2));
-    assert_eq!(store.runs().unwrap(), [first.run.clone(), second.run.clone()]);
-    assert_eq!(store.run_data(1).unwrap(), first);
-    assert_eq!(store.run_data(2).unwrap(), second);
-    assert!(matches!(store.run(3), Err(StoreError::NoRun { id: 3, .. })));
+        assert_eq!(store.last_run_id().unwrap(), Some(2));
+        assert_eq!(store.runs().unwrap(), [first.run.clone(), second.run.clone()]);
+        assert_eq!(store.run_data(1).unwrap(), first);
+        assert_eq!(store.run_data(2).unwrap(), second);
+        assert!(matches!(store.run(3), Err(StoreError::NoRun { id: 3, .. })));
+        assert_eq!(store.damaged(), Vec::<String>::new());
+    });
 }
 
 #[test]
-fn people_can_query_it() {
-    let dir = Folder::new();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    write(&store, &mut running());
-    let sql = "SELECT count(*), sum(lost), max(offered_fps) FROM trials JOIN points ON points.id = point_id
-               WHERE dut = 'kernel-forward' AND frame = '64' AND verdict = 'valid' AND purpose = 'curve'";
-    let (n, lost, most): (i64, i64, f64) =
-        store.db.query_row(sql, (), |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?))).unwrap();
-    let data = fixture::quick();
-    let point = data.points.iter().find(|p| p.point.dut == "kernel-forward").unwrap();
-    let curve = || point.valid().filter(|t| t.purpose == crate::record::Purpose::Curve);
-    assert_eq!(n, curve().count() as i64);
-    assert_eq!(lost as u64, curve().map(|t| t.lost).sum::<u64>());
-    assert_eq!(most, curve().map(|t| t.offered_fps).fold(0.0, f64::max));
+fn trials_without_frames_have_no_counts_of_frames() {
+    each(|store| {
+        let run_id = store.begin_run(&running().run).unwrap();
+        let point = Point { run_id, dut: "sleep".into(), ..Point::default() };
+        let point = Point { id: store.add_point(&point).unwrap(), ..point };
+        let trial = Trial { point_id: point.id, duration_s: 1.0, ..Trial::default() };
+        let trial = Trial { id: store.append_trial(&trial).unwrap(), ..trial };
+        let data = store.run_data(run_id).unwrap();
+        assert_eq!(data.points, [PointData { point, trials: vec![trial] }]);
+        let json = serde_json::to_value(&data.points).unwrap();
+        let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let keys = [keys(&json[0]["point"]), keys(&json[0]["trials"][0])].concat();
+        for absent in
+            ["frame", "frame_bytes_mean", "offered_fps", "offered", "sent", "received", "lost", "unexplained"]
+        {
+            assert!(!keys.iter().any(|key| key == absent), "{absent} in {keys:?}");
+        }
+    });
 }
 
 #[test]
-fn a_crash_keeps_finished_trials_and_the_next_process_appends() {
-    let dir = Folder::new();
-    let mut data = running();
-    let killed = Store::open(&dir.join(FILE)).unwrap();
-    write(&killed, &mut data);
-    // Never closed: the write-ahead log stays as a killed process leaves it.
-    std::mem::forget(killed);
-
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    assert_eq!(store.run(1).unwrap().state, RunState::Running);
-    store.mark_interrupted(1).unwrap();
-    data.run.state = RunState::Interrupted;
-    assert_eq!(store.run_data(1).unwrap(), data);
-    assert!(matches!(
-        store.finish_run(1, RunState::Complete, "2026-03-01T11:00:00Z"),
-        Err(StoreError::Ended { id: 1, state: RunState::Interrupted, .. })
-    ));
-    assert_eq!(store.begin_run(&data.run).unwrap(), 2);
+fn a_run_ends_once_and_goes_on_only_if_it_did_not_come_to_its_end() {
+    const END: &str = "2026-03-01T11:00:00Z";
+    each(|store| {
+        let mut run = running().run;
+        run.id = store.begin_run(&run).unwrap();
+        let ended = |result, as_what| match result {
+            Err(StoreError::Ended { id, state, .. }) => assert_eq!((id, state), (run.id, as_what)),
+            other => panic!("{as_what:?}: {other:?}"),
+        };
+        ended(store.reopen_run(&run), RunState::Running);
+        store.mark_interrupted(run.id).unwrap();
+        assert_eq!(store.run(run.id).unwrap(), Run { state: RunState::Interrupted, ..run.clone() });
+        ended(store.finish_run(run.id, RunState::Complete, END), RunState::Interrupted);
+        let resumed = Run { resumed: vec![END.into()], process: "7-1".into(), ..run.clone() };
+        store.reopen_run(&resumed).unwrap();
+        assert_eq!(store.run(run.id).unwrap(), resumed);
+        let failed = Run { failure: Some("a link is down".into()), ..resumed };
+        store.fail_run(&failed, END).unwrap();
+        let failed = Run { state: RunState::Failed, finished: Some(END.into()), ..failed };
+        assert_eq!(store.run(run.id).unwrap(), failed);
+        ended(store.mark_interrupted(run.id), RunState::Failed);
+        store.reopen_run(&run).unwrap();
+        store.finish_run(run.id, RunState::Complete, END).unwrap();
+        ended(store.reopen_run(&run), RunState::Complete);
+        ended(store.fail_run(&run, END), RunState::Complete);
+        assert!(matches!(
+            store.reopen_run(&Run { id: 9, ..run.clone() }),
+            Err(StoreError::NoRun { id: 9, .. })
+        ));
+    });
 }
 
 #[test]
 fn records_are_written_once() {
-    let dir = Folder::new();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    let mut data = running();
-    write(&store, &mut data);
-    let point = &data.points[0];
-    let again = store.finish_point(point.point.id, &PointResult::default());
-    assert!(matches!(again, Err(StoreError::PointDone { .. })), "{again:?}");
-    assert!(store.append_trial(&point.trials[0]).is_err(), "the same trial twice");
-    let orphan = Trial { point_id: 999, ..point.trials[0].clone() };
-    assert!(store.append_trial(&orphan).is_err(), "a trial without its point");
+    each(|store| {
+        let mut data = running();
+        write(store, &mut data);
+        let PointData { point, trials } = &data.points[0];
+        let again = store.finish_point(point.id, &PointResult::default());
+        assert!(matches!(again, Err(StoreError::PointDone { .. })), "{again:?}");
+        let orphan = Trial { point_id: 999, ..trials[0].clone() };
+        for (what, refused) in [
+            ("the same trial twice", store.append_trial(&trials[0])),
+            ("a trial without its point", store.append_trial(&orphan)),
+            ("the same point twice", store.add_point(&Point { result: None, ..point.clone() })),
+            (
+                "a point without its run",
+                store.add_point(&Point { run_id: 999, result: None, ..point.clone() }),
+            ),
+        ] {
+            assert!(matches!(refused, Err(StoreError::Misplaced { .. })), "{what}: {refused:?}");
+        }
+        assert_eq!(store.run_data(data.run.id).unwrap(), data);
+    });
 }
 
 #[test]
 fn numbers_that_cannot_be_read_back_are_refused() {
-    let dir = Folder::new();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    let mut data = running();
-    write(&store, &mut data);
-    let mut trial = data.points[0].trials[0].clone();
-    trial.index = 500;
-    trial.noise.rate_error = f64::NAN;
-    assert!(matches!(store.append_trial(&trial), Err(StoreError::Unstorable { table: "trials", .. })));
-    (trial.noise.rate_error, trial.lost) = (0.0, u64::MAX);
-    assert!(store.append_trial(&trial).is_err(), "more than SQLite's integers hold");
-}
-
-#[test]
-fn newer_and_foreign_files_are_refused_and_left_alone() {
-    let dir = Folder::new();
-    drop(Store::open(&dir.join(FILE)).unwrap());
-    let db = Connection::open(dir.join(FILE)).unwrap();
-    db.pragma_update(None, "user_version", 99).unwrap();
-    let newer = Store::open(&dir.join(FILE)).unwrap_err();
-    assert!(matches!(newer, StoreError::Newer { found: 99, .. }));
-    assert!(newer.to_string().contains("use a newer weir"), "{newer}");
-
-    let other = dir.join("other.db");
-    Connection::open(&other).unwrap().execute_batch("CREATE TABLE mail (id INTEGER)").unwrap();
-    assert!(matches!(Store::open(&other), Err(StoreError::Foreign { .. })));
-    let text = dir.join("notes.txt");
-    std::fs::write(&text, "this is no database, and long enough to be looked at by SQLite".repeat(99))
-        .unwrap();
-    assert!(matches!(Store::open(&text), Err(StoreError::Foreign { .. })));
-    let under_a_file = Store::open(&text.join("records.db"));
-    assert!(matches!(under_a_file, Err(StoreError::Directory { .. })));
-}
-
-#[test]
-fn a_locked_file_is_waited_for_and_then_named() {
-    let dir = Folder::new();
-    let store = Store::open_waiting(&dir.join(FILE), Duration::from_millis(50)).unwrap();
-    let other = Connection::open(dir.join(FILE)).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = store.begin_run(&fixture::run(1)).unwrap_err();
-    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
-    assert!(error.to_string().contains("records.db is locked by another process for more than 0.05 s"));
-    assert!(store.runs().unwrap().is_empty(), "reading goes on");
-    other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(store.begin_run(&fixture::run(1)).unwrap(), 1);
-}
-
-#[test]
-fn several_processes_may_open_a_new_file_at_once() {
-    let dir = Folder::new();
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| Store::open(&dir.join(FILE)).unwrap().begin_run(&fixture::run(1)).unwrap());
-        }
+    each(|store| {
+        let mut data = running();
+        write(store, &mut data);
+        let mut trial = data.points[0].trials[0].clone();
+        trial.index = 500;
+        trial.noise.rate_error = f64::NAN;
+        let refused = store.append_trial(&trial);
+        assert!(matches!(refused, Err(StoreError::Unstorable { table: "trials", .. })), "{refused:?}");
     });
-    assert_eq!(Store::open(&dir.join(FILE)).unwrap().runs().unwrap().len(), 8);
-}
-
-#[test]
-fn a_full_disk_is_named_and_keeps_what_is_there() {
-    let dir = Folder::new();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    let mut data = running();
-    write(&store, &mut data);
-    store.db.pragma_update(None, "max_page_count", 1).unwrap();
-    let fill = (0..10_000).find_map(|_| store.begin_run(&data.run).err()).unwrap();
-    assert!(matches!(fill, StoreError::Full { .. }), "{fill}");
-    assert_eq!(store.run_data(1).unwrap(), data);
 }
 
 #[test]
@@ -182,127 +153,4 @@ fn the_default_place() {
     assert_eq!(place("relative", "/h").unwrap(), Path::new("/h/.local/share/weir/records.db"));
     assert!(matches!(place("", ""), Err(StoreError::NoHome)));
     assert!(matches!(default_path(None, None), Err(StoreError::NoHome)));
-}
-
-#[test]
-fn a_row_that_cannot_be_read_hides_nothing_but_itself() {
-    let dir = Folder::new();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    let mut all = [running(), running(), running()];
-    all.iter_mut().for_each(|data| write(&store, data));
-    let db = Connection::open(dir.join(FILE)).unwrap();
-    let trial = all[2].points[0].trials[1].id;
-    db.execute("UPDATE runs SET rest = 'no json' WHERE id = 2", ()).unwrap();
-    db.execute("UPDATE trials SET rest = '{}' WHERE id = ?1", [trial]).unwrap();
-    let ids: Vec<i64> = store.runs().unwrap().iter().map(|run| run.id).collect();
-    assert_eq!(ids, [1, 3]);
-    assert!(store.damaged()[0].contains("record 2 of table runs"));
-    assert_eq!((store.run_data(1).unwrap(), store.damaged()), (all[0].clone(), vec![]));
-    let trials = store.run_data(3).unwrap().points[0].trials.len();
-    assert_eq!(trials, all[2].points[0].trials.len() - 1);
-    assert!(store.damaged()[0].contains(&format!("record {trial} of table trials")));
-    assert!(matches!(store.run_data(2), Err(StoreError::Damaged { id: 2, .. })));
-    assert_eq!(store.begin_run(&all[0].run).unwrap(), 4, "it can still be written to");
-}
-
-#[test]
-fn a_link_in_the_place_of_the_file_is_not_followed() {
-    let dir = Folder::new();
-    std::fs::create_dir_all(dir.join(FILE).parent().unwrap()).unwrap();
-    let elsewhere = dir.join("elsewhere");
-    std::os::unix::fs::symlink(&elsewhere, dir.join(FILE)).unwrap();
-    let refused = Store::open(&dir.join(FILE)).unwrap_err();
-    assert!(matches!(refused, StoreError::Unsafe { .. }) && !elsewhere.exists(), "{refused}");
-    std::fs::remove_file(dir.join(FILE)).unwrap();
-    std::fs::write(&elsewhere, "").unwrap();
-    std::fs::hard_link(&elsewhere, dir.join(FILE)).unwrap();
-    assert!(matches!(Store::open(&dir.join(FILE)), Err(StoreError::Unsafe { .. })));
-}
-
-/// The other half of the next test, in a process of its own: says what was stored.
-#[test]
-fn writer_that_fails() {
-    let Some(folder) = faults::folder() else { return };
-    let Ok(store) = Store::open(&folder.join("records.db")) else { return };
-    let data = fixture::quick();
-    let Ok(run) = store.begin_run(&Run { state: RunState::Running, finished: None, ..data.run }) else {
-        return;
-    };
-    println!("\nruns 1");
-    let PointData { mut point, trials } = data.points[0].clone();
-    (point.run_id, point.result) = (run, None);
-    let Ok(point) = store.add_point(&point) else { return };
-    for (n, mut trial) in trials.into_iter().take(3).enumerate() {
-        trial.point_id = point;
-        if store.append_trial(&trial).is_ok() {
-            println!("\ntrials {}", n + 1);
-        }
-    }
-    if store.finish_run(run, RunState::Complete, "2026-03-01T11:00:00Z").is_ok() {
-        println!("\nended 1");
-    }
-}
-
-#[test]
-fn nothing_that_was_reported_is_missing_wherever_the_end_came() {
-    let writer = Writer { test: "store::tests::writer_that_fails", lasts: 1 };
-    // A file with its tables is there: making one is SQLite's business, and takes the most changes.
-    let prepare = |folder: &Path| drop(Store::open(&folder.join("records.db")).unwrap());
-    for fault in Fault::ALL {
-        let changes = faults::at_each_change(writer, fault, prepare, |at, folder, said| {
-            let most = |what: &str| {
-                let numbers =
-                    said.iter().filter_map(|line| line.strip_prefix(what)?.trim().parse::<usize>().ok());
-                numbers.max().unwrap_or(0)
-            };
-            let store = Store::open(&folder.join("records.db")).unwrap();
-            let runs = store.runs().unwrap();
-            let trials = match runs.first() {
-                Some(run) => {
-                    store.run_data(run.id).unwrap().points.iter().map(|point| point.trials.len()).sum()
-                }
-                None => 0,
-            };
-            let ended = runs.iter().filter(|run| run.state == RunState::Complete).count();
-            let stored = [runs.len(), trials, ended];
-            let reported = ["runs ", "trials ", "ended "].map(most);
-            // An error of a trial leaves that one out.
-            let reported =
-                if fault.kills() { reported } else { [reported[0], reported[1].min(1), reported[2]] };
-            assert!(
-                stored.iter().zip(reported).all(|(stored, reported)| *stored >= reported),
-                "{fault:?} at {at}: reported {reported:?}, stored {stored:?}"
-            );
-            assert_eq!(store.damaged(), Vec::<String>::new(), "{fault:?} at {at}");
-        });
-        assert!(changes > 8, "{fault:?}: {changes}");
-    }
-}
-
-/// A file as version 0.1.0 wrote it, from its dump.
-#[test]
-fn records_of_0_1_0_are_read_whole() {
-    let dir = Folder::new();
-    std::fs::create_dir_all(dir.join(FILE).parent().unwrap()).unwrap();
-    let dump = include_str!("../../tests/data/records-0.1.0.sql");
-    rusqlite::Connection::open(dir.join(FILE)).unwrap().execute_batch(dump).unwrap();
-    let store = Store::open(&dir.join(FILE)).unwrap();
-    let runs = store.runs().unwrap();
-    let plans: Vec<_> = runs.iter().map(|run| run.plan.as_str()).collect();
-    assert_eq!(plans, ["a", "capture", "peers-detect"]);
-    let uuids: BTreeSet<_> = runs.iter().map(|run| uuid::Uuid::parse_str(&run.uuid).unwrap()).collect();
-    assert_eq!(uuids.len(), 3, "each has one of its own");
-    assert!(
-        uuids.iter().all(|uuid| uuid.get_version_num() == 4 && uuid.get_variant() == uuid::Variant::RFC4122)
-    );
-    let data = [1, 2, 3].map(|id| store.run_data(id).unwrap());
-    let trials =
-        |data: &RunData| data.points.iter().flat_map(|point| point.trials.clone()).collect::<Vec<_>>();
-    assert!(trials(&data[0]).iter().any(|trial| trial.sent > 0 && trial.purpose == Purpose::Procedure));
-    assert!(trials(&data[1]).iter().all(|trial| trial.detail::<Capture>().is_some()));
-    assert!(trials(&data[2]).iter().all(|trial| trial.detail::<Detection>().is_some()));
-    assert!(store.damaged().is_empty(), "{:?}", store.damaged());
-    drop(store);
-    let again = Store::open(&dir.join(FILE)).unwrap();
-    assert_eq!(again.runs().unwrap(), runs, "a file is brought up to date once");
 }

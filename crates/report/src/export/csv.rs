@@ -103,11 +103,11 @@ fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len(
         t.started.clone(),
         t.duration_s.to_string(),
         t.overhead_s.to_string(),
-        frames(&t.offered_fps),
-        frames(&t.offered),
-        frames(&t.sent),
-        frames(&t.received),
-        frames(&t.lost),
+        frames(&t.counts().offered_fps),
+        frames(&t.counts().offered),
+        frames(&t.counts().sent),
+        frames(&t.counts().received),
+        frames(&t.counts().lost),
         optional(loss_ratio(t)),
         sum(|s| s.reordered),
         sum(|s| s.duplicated),
@@ -126,7 +126,7 @@ fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len(
         t.noise.dut_wait.to_string(),
         t.noise.rate_error.to_string(),
         ledger.collect::<Vec<_>>().join(";"),
-        frames(&t.unexplained),
+        frames(&t.counts().unexplained),
         t.verdict.name().into(),
         t.reasons.join(" "),
     ]
@@ -167,8 +167,8 @@ mod tests {
         let fields: Vec<_> = lines[1].split(',').collect();
         assert_eq!(fields[CSV_COLUMNS.len()..], ["64", "1", "4"]);
         let field = |name| fields[CSV_COLUMNS.iter().position(|c| *c == name).unwrap()];
-        assert_eq!(field("sent"), trial.sent.to_string());
-        assert_eq!(field("offered_fps").parse(), Ok(trial.offered_fps));
+        assert_eq!(field("sent"), trial.counts().sent.to_string());
+        assert_eq!(field("offered_fps").parse(), Ok(trial.counts().offered_fps));
         assert_eq!(field("settings"), "dut=wire;frame_bytes=64;cpus=1;ip=4");
         assert_eq!(field("verdict"), "valid");
     }

@@ -122,7 +122,8 @@ impl Metrics {
     fn loads(&mut self, point: &PointData, with: impl Fn(&[(&str, &str)]) -> Labels) {
         let chosen = || point.chosen_loads();
         let mut add = |metric, more: &[(&str, &str)], value: &dyn Fn(&Trial) -> Option<f64>| {
-            for (load, median) in by_load(chosen().filter_map(|t| Some((t.offered_fps, value(t)?)))) {
+            for (load, median) in by_load(chosen().filter_map(|t| Some((t.counts().offered_fps, value(t)?))))
+            {
                 let load = format!("{load:.0}");
                 let labels = with(&[&[("offered_frames_per_second", load.as_str())], more].concat());
                 self.add(metric, &labels, median);

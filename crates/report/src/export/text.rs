@@ -162,7 +162,7 @@ mod tests {
         point.trials.iter_mut().for_each(|trial| trial.findings = findings.to_vec());
         let fps = point.headline_fps().expect("a throughput");
         let (trials, below) =
-            (point.measured().count(), point.measured().filter(|t| t.offered_fps <= fps).count());
+            (point.measured().count(), point.measured().filter(|t| t.counts().offered_fps <= fps).count());
         let end = format!(
             "\nfindings\nkernel-forward 64: in {trials} trials, at worst a>b duplicated: 3 frames\n\
              kernel-forward 64: in {below} trials, at worst a>b loss: 5 single frames, 1.0e-1 of all\n"

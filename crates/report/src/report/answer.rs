@@ -150,7 +150,7 @@ fn is_alike(a: &PointData, b: &PointData) -> bool {
 fn p99_at_half(point: &PointData) -> Option<f64> {
     let fps = headline(point).filter(|rate| rate.bound != Bound::Rough)?.fps;
     let (from, to, half) = HALF;
-    let share = |trial: &Trial| trial.offered_fps / fps;
+    let share = |trial: &Trial| trial.counts().offered_fps / fps;
     let timed = point.valid().filter(|trial| (from..=to).contains(&share(trial)));
     let closest = timed.filter_map(|trial| Some((share(trial), latency(&trial.streams)?)));
     let closest = closest.min_by(|a, b| (a.0 - half).abs().total_cmp(&(b.0 - half).abs()));

@@ -54,7 +54,7 @@ fn per_frame(all: &Comparison<'_>) -> String {
                 series.label.clone(),
                 exact(*ns),
                 or_dash(median_cycles_per_frame(point), full),
-                or_dash(trials.first(), |t| full(t.offered_fps)),
+                or_dash(trials.first(), |t| full(t.counts().offered_fps)),
                 trials.len().to_string(),
             ]);
         }

@@ -74,7 +74,8 @@ fn is_sought(point: &PointData, trial: &Trial, fault: &Fault) -> bool {
     if point.point.dut == TESTER {
         return !matches!(fault, Fault::TesterStarved { .. } | Fault::TesterLost { .. });
     }
-    let overload = point.headline_fps().is_some_and(|fps| trial.offered_fps > fps * STILL_THE_THROUGHPUT);
+    let overload =
+        point.headline_fps().is_some_and(|fps| trial.counts().offered_fps > fps * STILL_THE_THROUGHPUT);
     let by_load = match fault {
         Fault::Loss { .. } | Fault::LossBursts { .. } | Fault::Stall { .. } | Fault::Delayed { .. } => true,
         Fault::Reordered { .. }
@@ -139,7 +140,7 @@ mod tests {
         let point = data.points.iter_mut().find(|p| p.point.dut == "kernel-forward").expect("a router");
         let (fps, n) = (point.headline_fps().expect("a throughput"), point.measured().count());
         let (mut below, mut above): (Vec<_>, Vec<_>) =
-            point.trials.iter_mut().skip(1).partition(|t| t.offered_fps <= fps);
+            point.trials.iter_mut().skip(1).partition(|t| t.counts().offered_fps <= fps);
         let reorder = |frames| finding("a>b", Fault::Reordered { frames, by: 2 });
         below[0].findings = vec![reorder(7), finding("b>a", Fault::Loss { frames: 3, ratio: 1e-5 })];
         below[1].findings = vec![reorder(9)];

@@ -45,7 +45,7 @@ const CAPTION: &str = "Logarithmic axes of time, the same for all percentiles of
 fn timed(point: &PointData) -> Vec<(&Trial, Latency)> {
     let valid = point.at_loads().filter(|t| t.verdict == Verdict::Valid);
     let mut trials: Vec<_> = valid.filter_map(|t| latency(&t.streams).map(|l| (t, l))).collect();
-    trials.sort_by(|a, b| a.0.offered_fps.total_cmp(&b.0.offered_fps));
+    trials.sort_by(|a, b| a.0.counts().offered_fps.total_cmp(&b.0.counts().offered_fps));
     trials
 }
 
@@ -56,7 +56,7 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
         return Vec::new();
     }
     let x_range = load_range(points.iter().map(|(_, point, _)| *point));
-    let shown = all().filter(|(t, _)| (x_range.0..=x_range.1).contains(&t.offered_fps));
+    let shown = all().filter(|(t, _)| (x_range.0..=x_range.1).contains(&t.counts().offered_fps));
     let y_range = range(shown.flat_map(|(_, l)| PERCENTILES.map(|(_, of)| of(l) as f64)));
     let panel = |(name, of): (&str, Value)| {
         let lines = points.iter().map(|(series, point, trials)| line(series, point, trials, of));
@@ -80,7 +80,7 @@ fn panels(series: &[&Series<'_>], frame: &str) -> Vec<String> {
 
 fn line(series: &Series<'_>, point: &PointData, trials: &[(&Trial, Latency)], of: Value) -> Line {
     let dots = trials.iter().map(|(t, l)| {
-        let (load, ns) = (t.offered_fps, of(l) as f64);
+        let (load, ns) = (t.counts().offered_fps, of(l) as f64);
         let kind = if in_line(point, t) { DotKind::Filled } else { DotKind::Faint };
         let title = format!("{}, {} frames/s: {}", series.label, full(load), time_ns(ns));
         Dot { at: (load, ns), kind, title }
@@ -113,7 +113,7 @@ fn table(series: &[&Series<'_>], frames: &[&str]) -> Table {
     let points = frames.iter().flat_map(|f| series.iter().filter_map(|s| s.at(f).map(|p| (*s, p))));
     for (series, point) in points {
         for (t, l) in timed(point) {
-            let mut row = vec![point.point.frame.clone(), series.label.clone(), full(t.offered_fps)];
+            let mut row = vec![point.point.frame.clone(), series.label.clone(), full(t.counts().offered_fps)];
             let values = [l.count, l.min_ns, l.p50_ns, l.p90_ns, l.p99_ns, l.p999_ns, l.max_ns];
             row.extend(values.map(|v| full(v as f64)));
             table.push(row);

@@ -63,8 +63,8 @@ fn losses(all: &Comparison<'_>) -> Table {
     let mut table = Table::new(&head);
     for (series, point) in all.all() {
         let sum = |of: fn(&crate::record::Trial) -> u64| point.measured().map(of).sum::<u64>();
-        let (sent, lost) = (sum(|t| t.sent), sum(|t| t.lost));
-        let open: i64 = point.measured().map(|t| t.unexplained).sum();
+        let (sent, lost) = (sum(|t| t.counts().sent), sum(|t| t.counts().lost));
+        let open: i64 = point.measured().map(|t| t.counts().unexplained).sum();
         let mut row =
             vec![point.point.frame.clone(), series.label.clone(), full(sent as f64), full(lost as f64)];
         row.extend(names.iter().map(|(_, name)| full(frames(point, name) as f64)));

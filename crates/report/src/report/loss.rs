@@ -71,12 +71,12 @@ fn line(series: &Series<'_>, point: &PointData) -> Line {
             (true, false) => DotKind::Faint,
             (false, false) => DotKind::Cross,
         };
-        Some(Dot { at: (t.offered_fps, loss_ratio(t)?), kind, title: title(series, t) })
+        Some(Dot { at: (t.counts().offered_fps, loss_ratio(t)?), kind, title: title(series, t) })
     };
     let values = point.measured().filter(|t| in_line(point, t));
     Line {
         style: series.style,
-        line: by_load(values.filter_map(|t| Some((t.offered_fps, loss_ratio(t)?)))),
+        line: by_load(values.filter_map(|t| Some((t.counts().offered_fps, loss_ratio(t)?)))),
         dots: point.at_loads().filter_map(dot).collect(),
         mark: point.headline_fps().map(|fps| (fps, mark(series, fps))),
     }
@@ -85,14 +85,14 @@ fn line(series: &Series<'_>, point: &PointData) -> Line {
 /// Loads of the lines and the rates found. A search begins far above all of them, where nothing is to be seen.
 pub(super) fn load_range<'p>(points: impl Iterator<Item = &'p PointData>) -> (f64, f64) {
     range(points.flat_map(|p| {
-        let line = p.measured().filter(|t| in_line(p, t)).map(|t| t.offered_fps);
+        let line = p.measured().filter(|t| in_line(p, t)).map(|t| t.counts().offered_fps);
         line.chain(p.headline_fps())
     }))
 }
 
 fn title(series: &Series<'_>, t: &Trial) -> String {
     let loss = loss_ratio(t).map_or_else(|| "nothing sent".into(), percent);
-    let load = full(t.offered_fps);
+    let load = full(t.counts().offered_fps);
     format!("{}, {load} frames/s: loss {loss}, {} ({})", series.label, t.verdict.name(), name(&t.purpose))
 }
 
@@ -102,16 +102,16 @@ fn table(series: &[&Series<'_>], frames: &[&str]) -> Table {
     let points = frames.iter().flat_map(|f| series.iter().filter_map(|s| s.at(f).map(|p| (*s, p))));
     for (series, point) in points {
         let mut trials: Vec<_> = point.at_loads().collect();
-        trials.sort_by(|a, b| a.offered_fps.total_cmp(&b.offered_fps));
+        trials.sort_by(|a, b| a.counts().offered_fps.total_cmp(&b.counts().offered_fps));
         for t in trials {
             table.push(vec![
                 point.point.frame.clone(),
                 series.label.clone(),
-                full(t.offered_fps),
+                full(t.counts().offered_fps),
                 name(&t.purpose),
-                full(t.sent as f64),
-                full(t.received as f64),
-                full(t.lost as f64),
+                full(t.counts().sent as f64),
+                full(t.counts().received as f64),
+                full(t.counts().lost as f64),
                 loss_ratio(t).map_or_else(|| "–".into(), percent),
                 t.verdict.name().into(),
             ]);

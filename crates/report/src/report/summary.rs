@@ -201,7 +201,7 @@ fn is_full(use_of: &[CpuUse], own: &[usize]) -> bool {
 fn delay(all: &Comparison<'_>, series: &Series<'_>, frame: &str) -> Option<String> {
     let point = series.at(frame)?;
     let fps = point.headline_fps()?;
-    let timed = point.valid().filter_map(|t| latency(&t.streams).map(|l| (t.offered_fps / fps, l)));
+    let timed = point.valid().filter_map(|t| latency(&t.streams).map(|l| (t.counts().offered_fps / fps, l)));
     let (share, l): (f64, Latency) = timed
         .filter(|(s, _)| (0.25..=0.75).contains(s))
         .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()))?;
@@ -221,7 +221,7 @@ fn delay(all: &Comparison<'_>, series: &Series<'_>, frame: &str) -> Option<Strin
 fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Option<String> {
     let wire = all.series.iter().find(|s| s.is_ceiling() && s.run.id == series.run.id)?.at(frame)?;
     let paced = wire.valid().filter(|t| t.purpose != Purpose::Ceiling);
-    let away = |t: &Trial| (t.offered_fps / fps).ln().abs();
+    let away = |t: &Trial| (t.counts().offered_fps / fps).ln().abs();
     let (closest, l) = paced
         .filter_map(|t| Some((t, latency(&t.streams)?)))
         .min_by(|a, b| away(a.0).total_cmp(&away(b.0)))?;
@@ -229,7 +229,7 @@ fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Opt
         " The tester's own share of that, not subtracted: on a wire it takes {} (median) and {} (99.9th) at {} frames/s.",
         time_ns(l.p50_ns as f64),
         time_ns(l.p999_ns as f64),
-        si(closest.offered_fps)
+        si(closest.counts().offered_fps)
     ))
 }
 
@@ -382,8 +382,8 @@ pub(super) fn verdicts(data: &RunData) -> Option<String> {
 
 fn unexplained(data: &RunData) -> Option<String> {
     let trials = || data.points.iter().flat_map(PointData::valid);
-    let lost: u64 = trials().map(|t| t.lost).sum();
-    let open: u64 = trials().map(|t| t.unexplained.unsigned_abs()).sum();
+    let lost: u64 = trials().map(|t| t.counts().lost).sum();
+    let open: u64 = trials().map(|t| t.counts().unexplained.unsigned_abs()).sum();
     (lost > 0 && open as f64 / lost as f64 > UNEXPLAINED).then(|| {
         format!("{} of all lost frames are not explained by any counter.", percent(open as f64 / lost as f64))
     })

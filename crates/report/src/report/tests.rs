@@ -24,11 +24,13 @@ fn numbers_are_those_of_the_records() {
         let goal = &point.result.as_ref().unwrap().goals[0];
         let rate = format::full(goal.fps_median.unwrap());
         assert!(text.contains(&format!("{rate}</td>")), "rate of {} {}", point.dut, point.frame);
-        let lost: u64 = trials.iter().skip(1).map(|t| t.lost).sum();
+        let lost: u64 = trials.iter().skip(1).map(|t| t.counts().lost).sum();
         assert!(text.contains(&format!("<td class=\"n\">{}</td>", format::full(lost as f64))), "lost frames");
     }
     let trial = &data.points[4].trials[3];
-    for n in [trial.sent, trial.received, trial.lost, trial.streams[0].latency.max_ns] {
+    for n in
+        [trial.counts().sent, trial.counts().received, trial.counts().lost, trial.streams[0].latency.max_ns]
+    {
         assert!(text.contains(&format::full(n as f64)), "{n}");
     }
     for text_of in
@@ -79,7 +81,7 @@ fn runs_that_went_wrong() {
 
     let mut data = fixture::quick();
     for t in data.points.iter_mut().flat_map(|p| &mut p.trials) {
-        (t.verdict, t.sent, t.received, t.lost) = (Verdict::TesterLimited, 0, 0, 0);
+        (t.verdict, t.frames) = (Verdict::TesterLimited, None);
     }
     assert!(report(&[data]).contains("No trial of a device is valid"));
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use weir_lab::record::RunState;
 use weir_lab::repeat;
 use weir_lab::run_data::RunData;
+use weir_lab::store::Store;
 
 use super::once;
 use crate::{Outcome, cli, records, say};

@@ -4,14 +4,14 @@ use std::process::{Command, Output};
 
 use serde_json::json;
 use weir_lab::record::{Point, PointResult, Run, RunState};
-use weir_lab::store::Store;
+use weir_lab::store::{SqliteStore, Store};
 use weir_testkit::{Folder, check_session, output};
 
 /// A store of its own, gone after the test.
 pub(crate) struct Kept {
     /// It is in here, and commands run here.
     pub(crate) folder: Folder,
-    store: Store,
+    store: SqliteStore,
     plan: &'static str,
 }
 
@@ -19,7 +19,7 @@ impl Kept {
     /// An empty one for runs of this plan.
     pub(crate) fn new(plan: &'static str) -> Kept {
         let folder = Folder::new();
-        let store = Store::open(&folder.join("records.db")).expect("a store");
+        let store = SqliteStore::open(&folder.join("records.db")).expect("a store");
         Kept { folder, store, plan }
     }
 

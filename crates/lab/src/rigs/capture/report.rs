@@ -190,7 +190,7 @@ impl Method<'_> {
     /// What part of the CPU time a frame costs, in cycles or ns.
     fn per_frame(&self, part: impl Fn(&CaptureTime) -> u64) -> Option<f64> {
         let (trial, capture) = self.cost.as_ref()?;
-        let frames = (trial.received > 0).then_some(trial.received as f64)?;
+        let frames = (trial.counts().received > 0).then_some(trial.counts().received as f64)?;
         Some(part(&capture.time) as f64 / frames * self.cycles_per_ns().unwrap_or(1.0))
     }
 
@@ -201,13 +201,13 @@ impl Method<'_> {
         let (full, floor) = (self.full?, methods.iter().find(is_floor)?.full?);
         // Who polls takes a CPU whole, however much comes: its time says nothing of what it could do.
         let alone = self.name != "count" && self.threads() == "1" && !self.polls() && !self.receives_apart();
-        let keeps_up = full.lost as f64 <= KEPT_UP * full.sent as f64;
-        if !(alone && keeps_up && full.received > 0 && floor.received > 0) {
+        let keeps_up = full.counts().lost as f64 <= KEPT_UP * full.counts().sent as f64;
+        if !(alone && keeps_up && full.counts().received > 0 && floor.counts().received > 0) {
             return None;
         }
         let ns = |trial: &Trial, part: fn(&CaptureTime) -> u64| {
             let time = trial.detail::<Capture>().map(|capture| capture.time);
-            time.map(|time| part(&time) as f64 / trial.received as f64)
+            time.map(|time| part(&time) as f64 / trial.counts().received as f64)
         };
         let sending = |time: &CaptureTime| time.generator_ns + time.receive_ns;
         let kernel_ns = ns(full, sending)? - ns(floor, sending)?;
@@ -224,7 +224,7 @@ impl Method<'_> {
 
     fn calls_per_frame(&self) -> Option<f64> {
         let (trial, capture) = self.cost.as_ref()?;
-        (trial.received > 0).then(|| capture.calls as f64 / trial.received as f64)
+        (trial.counts().received > 0).then(|| capture.calls as f64 / trial.counts().received as f64)
     }
 
     fn profile(&self) -> Option<&Profile> {
@@ -241,7 +241,7 @@ impl Method<'_> {
 
     fn wakeups_per_frame(&self) -> Option<f64> {
         let (trial, capture) = self.cost.as_ref()?;
-        (trial.received > 0).then(|| capture.wakeups as f64 / trial.received as f64)
+        (trial.counts().received > 0).then(|| capture.wakeups as f64 / trial.counts().received as f64)
     }
 }
 
@@ -306,9 +306,11 @@ fn rates(methods: &[Method<'_>]) -> ByTraffic {
                 method.lossless_text(),
                 or_dash(method.interval(), |(low, high)| format!("{} – {}", full(low), full(high))),
                 or_dash(method.at_most(methods), full),
-                or_dash(method.full, |trial| full(trial.sent as f64 / trial.duration_s)),
-                or_dash(method.full, |trial| full(trial.received as f64 / trial.duration_s)),
-                or_dash(method.full.filter(|t| t.sent > 0), |t| percent(t.lost as f64 / t.sent as f64)),
+                or_dash(method.full, |trial| full(trial.counts().sent as f64 / trial.duration_s)),
+                or_dash(method.full, |trial| full(trial.counts().received as f64 / trial.duration_s)),
+                or_dash(method.full.filter(|t| t.counts().sent > 0), |t| {
+                    percent(t.counts().lost as f64 / t.counts().sent as f64)
+                }),
                 or_dash(method.full, places),
             ]);
         }
@@ -339,8 +341,8 @@ fn places(trial: &Trial) -> String {
     lines.sort_by_key(|line| std::cmp::Reverse(line.frames));
     let mut parts: Vec<String> =
         lines.iter().map(|line| format!("{} {}", line.name, full(line.frames as f64))).collect();
-    if trial.unexplained != 0 {
-        parts.push(format!("unexplained {}", trial.unexplained));
+    if trial.counts().unexplained != 0 {
+        parts.push(format!("unexplained {}", trial.counts().unexplained));
     }
     parts.join(", ")
 }

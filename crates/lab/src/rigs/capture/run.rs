@@ -152,7 +152,7 @@ impl Trials<'_, '_> {
         let all = at_full_speed.as_ref().map(|_| Load::full_speed(ladder.trial));
         let mut lossless = match at_full_speed {
             Some(found) => found,
-            None => self.search(full.offered_fps * PACED_SHARE)?,
+            None => self.search(full.counts().offered_fps * PACED_SHARE)?,
         };
         lossless.parameters.push(("trials without loss".into(), Ladder::TRIALS.to_string()));
         lossless.parameters.push(("frames in the buffers".into(), self.hidden.to_string()));
@@ -160,9 +160,9 @@ impl Trials<'_, '_> {
             self.one(&all.unwrap_or(self.steady(fps * COST_SHARE)), Purpose::Curve)?;
         }
         let trial_s = ladder.trial.as_secs_f64();
-        let fps = Some(full.received as f64 / full.duration_s);
+        let fps = Some(full.counts().received as f64 / full.duration_s);
         let saturated = GoalValue { fps, trials: 1, trial_s, ..GoalValue::default() };
-        Ok(Round { lossless, saturated, offered_fps: full.offered_fps })
+        Ok(Round { lossless, saturated, offered_fps: full.counts().offered_fps })
     }
 
     /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost, so that loads below it are worth looking at.
@@ -172,13 +172,13 @@ impl Trials<'_, '_> {
         if ladder.max_fps.is_some() || !self.keeps_up(first) {
             return Ok(None);
         }
-        let mut least = first.received;
+        let mut least = first.counts().received;
         for _ in 1..Ladder::TRIALS {
             let trial = self.one(&Load::full_speed(ladder.trial), Purpose::Search)?;
             if !self.keeps_up(&trial) {
                 return Ok(None);
             }
-            least = least.min(trial.received);
+            least = least.min(trial.counts().received);
         }
         let value = GoalValue {
             fps: Some(least as f64 / trial_s),
@@ -246,7 +246,9 @@ fn result(rounds: &[Round]) -> PointResult {
 /// kernel gets to receive on the same CPU, no more than this share?
 fn keeps_up(trial: &Trial, ring_share: f64) -> bool {
     let ring: u64 = trial.ledger.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames).sum();
-    trial.verdict != Verdict::Invalid && trial.lost == ring && ring as f64 <= ring_share * trial.sent as f64
+    trial.verdict != Verdict::Invalid
+        && trial.counts().lost == ring
+        && ring as f64 <= ring_share * trial.counts().sent as f64
 }
 
 impl Measurer for Trials<'_, '_> {
@@ -255,7 +257,7 @@ impl Measurer for Trials<'_, '_> {
         let patience = Patience { trials: Ladder::TRIALS, retries: self.climb.settings.limits.retries };
         let found = worst(patience, || {
             let trial = self.one(&load, Purpose::Search)?;
-            let lost = trial.lost;
+            let lost = trial.counts().lost;
             Ok((trial, lost))
         });
         found.map_err(|error| {

@@ -125,8 +125,8 @@ fn all_ns(capture: &Capture) -> u64 {
 
 /// CPU time per captured frame, in reference cycles where their frequency is known.
 fn per_frame(trial: &Trial, time: fn(&Capture) -> u64) -> Option<f64> {
-    let ns =
-        time(&trial.detail::<Capture>()?) as f64 / (trial.received > 0).then_some(trial.received as f64)?;
+    let ns = time(&trial.detail::<Capture>()?) as f64
+        / (trial.counts().received > 0).then_some(trial.counts().received as f64)?;
     Some(ns * cycles_per_ns(trial).unwrap_or(1.0))
 }
 
@@ -167,8 +167,10 @@ impl CaptureTool<'_> {
 
     /// Frames lost at full speed, of all rounds, as a share; frames that were left over are none.
     fn lost_share(&self) -> Option<f64> {
-        let (sent, captured) =
-            self.full.iter().fold((0, 0), |(s, c), t| (s + t.sent, c + t.received + left(t)));
+        let (sent, captured) = self
+            .full
+            .iter()
+            .fold((0, 0), |(s, c), t| (s + t.counts().sent, c + t.counts().received + left(t)));
         (sent > 0).then(|| 1.0 - captured as f64 / sent as f64)
     }
 
@@ -182,7 +184,7 @@ impl CaptureTool<'_> {
             }
         }
         places.sort_by_key(|(_, frames)| std::cmp::Reverse(*frames));
-        let unexplained: i64 = self.full.iter().map(|trial| trial.unexplained).sum();
+        let unexplained: i64 = self.full.iter().map(|trial| trial.counts().unexplained).sum();
         let mut texts: Vec<String> =
             places.iter().map(|(name, frames)| format!("{name} {}", full(*frames as f64))).collect();
         texts.extend((unexplained != 0).then(|| format!("unexplained {unexplained}")));
@@ -201,7 +203,7 @@ fn left(trial: &Trial) -> u64 {
 /// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
 fn excused_share(trial: &Trial) -> f64 {
     let full = trial.ledger.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames);
-    let share = full.sum::<u64>() as f64 / trial.sent.max(1) as f64;
+    let share = full.sum::<u64>() as f64 / trial.counts().sent.max(1) as f64;
     if share <= BED_SHARE { share } else { 0.0 }
 }
 

@@ -230,7 +230,7 @@ impl Trials<'_, '_> {
     fn round(mut self) -> Result<Round, RunError> {
         let experiment = self.contest.experiment;
         let full = self.one(&Load::full_speed(experiment.trial), Purpose::Ceiling)?;
-        let usable = full.verdict != Verdict::Invalid && full.received > 0;
+        let usable = full.verdict != Verdict::Invalid && full.counts().received > 0;
         let full_fps = usable.then(|| sustained_fps(&full));
         let Some(fps) = full_fps.filter(|_| self.entrant.work.is_some()) else {
             return Ok(Round { full_fps, ..Round::default() });
@@ -307,7 +307,8 @@ fn judged(outcome: &Outcome, load: &Load, capture: Capture, settings: &Settings)
         &settings.limits,
     );
     // What the same generator sends to nobody is measured beside it.
-    let all = Cost::per_frame(time.generator_ns + time.capture_ns(), trial.received, settings.tsc_hz);
+    let all =
+        Cost::per_frame(time.generator_ns + time.capture_ns(), trial.counts().received, settings.tsc_hz);
     let cost = Cost { dut_cpu_ns: Some(time.capture_ns()), ..all };
     Trial { cost, ..trial }.with_detail(&Capture { drain_s, time, ..capture })
 }
@@ -335,7 +336,7 @@ impl Measurer for Trials<'_, '_> {
 /// What was captured per second, the time included in which a program caught up: a buffer hides how slow it is.
 fn sustained_fps(trial: &Trial) -> f64 {
     let drain_s = trial.detail::<Capture>().map_or(0.0, |capture| capture.drain_s);
-    trial.received as f64 / (trial.duration_s + drain_s)
+    trial.counts().received as f64 / (trial.duration_s + drain_s)
 }
 
 /// Frames that were lost for lack of speed: what is left over in the end was not, nor what the test bed lost.
@@ -344,8 +345,8 @@ fn lost(trial: &Trial) -> u64 {
         trial.ledger.iter().filter(|line| line.name == name).map(|line| line.frames).sum()
     };
     let ring_full = by(RING_FULL);
-    let excused = if ring_full as f64 <= BED_SHARE * trial.sent as f64 { ring_full } else { 0 };
-    trial.lost.saturating_sub(by(LEFT) + excused)
+    let excused = if ring_full as f64 <= BED_SHARE * trial.counts().sent as f64 { ring_full } else { 0 };
+    trial.counts().lost.saturating_sub(by(LEFT) + excused)
 }
 
 /// Where all frames are.

@@ -288,7 +288,8 @@ fn lateness(data: &RunData) -> Table {
 fn receivers(data: &RunData) -> Table {
     let mut table = Table::new(&["Receiver runs on", "Received frames/s", "95 % interval", "Lost", "Rounds"]);
     for point in of(data, Measures::Receiver) {
-        let (sent, lost) = point.measured().fold((0, 0), |(s, l), t: &Trial| (s + t.sent, l + t.lost));
+        let (sent, lost) =
+            point.measured().fold((0, 0), |(s, l), t: &Trial| (s + t.counts().sent, l + t.counts().lost));
         table.push(vec![
             format!("{} CPU", point.setting("receiver_cpu").unwrap_or("one"))
                 .replace("own CPU", "a CPU of its own"),

@@ -358,7 +358,7 @@ fn purpose(source: &Source) -> Purpose {
 /// The rate that a trial stands for: of departures where they were timed, else what arrived.
 fn rate(trial: &Trial) -> Option<f64> {
     let departures = trial.noise.departures.as_ref().map(|d| d.rate_fps);
-    let received = (trial.received > 0).then(|| trial.received as f64 / trial.duration_s);
+    let received = (trial.counts().received > 0).then(|| trial.counts().received as f64 / trial.duration_s);
     departures.or(received)
 }
 

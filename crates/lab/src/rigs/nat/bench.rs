@@ -28,7 +28,7 @@ pub(super) struct Bench<'a> {
     pub(super) setup: Setup,
     series: Series<'a>,
     options: &'a crate::run::Options<'a>,
-    folder: &'a std::path::Path,
+    folder: Option<&'a std::path::Path>,
     run_uuid: &'a str,
     /// Trials in which something was translated wrongly.
     pub(super) wrong: Vec<Translation>,
@@ -98,7 +98,7 @@ impl<'a> Bench<'a> {
     pub(super) fn ceiling(&mut self, tcp: Option<Part>) -> Result<f64, RunError> {
         let load = Load { only: Some(0), tcp, ..Load::full_speed(CEILING_TRIAL) };
         let trial = self.one(&load, Purpose::Ceiling)?;
-        Ok((trial.sent as f64 / trial.duration_s * CEILING_SHARE).max(1.0))
+        Ok((trial.counts().sent as f64 / trial.duration_s * CEILING_SHARE).max(1.0))
     }
 
     /// Deletes all connections, unless the next trial is a kept one.
@@ -189,16 +189,18 @@ impl<'a> Bench<'a> {
 
     /// The trial with the file that shows what was wrong in it.
     fn with_evidence(&self, trial: Trial) -> Trial {
-        let Some(mut translation) = trial.detail::<Translation>() else { return trial };
+        let (Some(mut translation), Some(folder)) = (trial.detail::<Translation>(), self.folder) else {
+            return trial;
+        };
         if translation.faults.is_empty() {
             return trial;
         }
         let name = format!("nat-{}-{}-{}.pcapng", self.run_uuid, self.point.index, trial.started);
-        match evidence::write(&self.folder.join("evidence"), &name, &self.setup.evidence()) {
+        match evidence::write(&folder.join("evidence"), &name, &self.setup.evidence()) {
             Ok(path) => translation.evidence = Some(path.display().to_string()),
             Err(error) => (self.options.observe)(Event::Note(&format!(
                 "The frames that show what is wrong could not be written to {}: {error}",
-                self.folder.display()
+                folder.display()
             ))),
         }
         trial.with_detail(&translation)

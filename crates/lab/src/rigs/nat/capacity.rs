@@ -134,7 +134,8 @@ fn load(fps: f64, trial: Duration) -> Load {
 
 /// Frames/s that came back inside as they should, over the windows of a trial.
 fn translated(trial: &Trial) -> Option<f64> {
-    let is_lost = trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.sent / 1000;
+    let is_lost =
+        trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.counts().sent / 1000;
     if is_lost { None } else { rate(&trial.windows) }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn procedure(
         figures.push(one(MEMORY, BYTES, vec![bytes / flows as f64]));
     }
     if let Some(maximum_fps) = maximum_fps {
-        let percent = |trial: &Trial| (trial.offered_fps / maximum_fps * 1000.0).round() / 10.0;
+        let percent = |trial: &Trial| (trial.counts().offered_fps / maximum_fps * 1000.0).round() / 10.0;
         let mut shares: Vec<f64> = valid.iter().map(|trial| percent(trial)).collect();
         shares.sort_by(f64::total_cmp);
         shares.dedup();
@@ -85,7 +85,7 @@ fn one(name: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
 
 /// Frames/s that came back inside to whom they belong.
 pub(super) fn inside_fps(trial: &Trial) -> f64 {
-    let inside = trial.detail::<Translation>().map_or(trial.received, |seen| seen.inside);
+    let inside = trial.detail::<Translation>().map_or(trial.counts().received, |seen| seen.inside);
     if trial.duration_s > 0.0 { inside as f64 / trial.duration_s } else { 0.0 }
 }
 

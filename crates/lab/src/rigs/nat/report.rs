@@ -208,9 +208,14 @@ fn panel(
     };
     let line = |(series, point): &(&Series<'_>, &PointData)| {
         let dot = |(trial, value): &(Trial, f64)| Dot {
-            at: (trial.offered_fps, *value),
+            at: (trial.counts().offered_fps, *value),
             kind: if trial.verdict == Verdict::Valid { DotKind::Filled } else { DotKind::Cross },
-            title: format!("{}, {} frames/s: {}", series.label, full(trial.offered_fps), y_text(*value)),
+            title: format!(
+                "{}, {} frames/s: {}",
+                series.label,
+                full(trial.counts().offered_fps),
+                y_text(*value)
+            ),
         };
         let dots: Vec<Dot> = trials(point).iter().map(dot).collect();
         let mark = point.headline_fps().map(|fps| (fps, format!("{}: {} frames/s", series.label, full(fps))));
@@ -257,7 +262,7 @@ fn steps(data: &RunData) -> Table {
     for series in &all.series {
         for point in series.points.iter().filter(|point| is_nat(point)) {
             let mut trials: Vec<&Trial> = point.measured().filter(|trial| is_step(trial)).collect();
-            trials.sort_by(|a, b| a.offered_fps.total_cmp(&b.offered_fps));
+            trials.sort_by(|a, b| a.counts().offered_fps.total_cmp(&b.counts().offered_fps));
             trials.into_iter().for_each(|trial| table.push(step(&series.label, trial)));
         }
     }
@@ -268,7 +273,8 @@ fn step(label: &str, trial: &Trial) -> Vec<String> {
     let seen: Translation = trial.detail().unwrap_or_default();
     let latency = latency(&trial.streams);
     let outside = seen.outside as f64 / trial.duration_s;
-    let mut row = vec![label.to_string(), full(trial.offered_fps), full(outside), full(inside_fps(trial))];
+    let mut row =
+        vec![label.to_string(), full(trial.counts().offered_fps), full(outside), full(inside_fps(trial))];
     row.push(or_dash(loss_ratio(trial), percent));
     row.extend(PERCENTILES.map(|(_, value)| or_dash(latency.as_ref(), |l| time_ns(value(l) as f64))));
     row.push(or_dash(trial.cost.cycles_per_frame, full));
@@ -351,7 +357,9 @@ fn trip(data: &PointData) -> Option<String> {
     let capacity = data.capacity().and(rate_fps(data));
     let capacity = capacity.map_or(String::new(), |fps| format!(" ({} in overload)", full(fps)));
     let at = |share: f64| {
-        let near = |trial: &&Trial| is_step(trial) && (trial.offered_fps / maximum / share - 1.0).abs() < 0.1;
+        let near = |trial: &&Trial| {
+            is_step(trial) && (trial.counts().offered_fps / maximum / share - 1.0).abs() < 0.1
+        };
         let mut valid = data.valid().filter(near);
         valid.find_map(|trial| latency(&trial.streams))
     };
@@ -381,9 +389,8 @@ mod tests {
         let mut data = fixture::point(index, dut, 128, 400_000.0);
         let maximum = data.headline_fps().unwrap();
         for (trial, share) in data.trials.iter_mut().filter(|t| t.purpose == Purpose::Curve).zip([0.5, 1.0]) {
-            trial.offered_fps = share * maximum;
             let evidence = (!faults.is_empty()).then(|| "leak.pcapng".to_string());
-            let inside = trial.received;
+            let inside = trial.counts().received;
             let seen = Translation {
                 outside: inside,
                 inside,
@@ -392,7 +399,8 @@ mod tests {
                 evidence,
                 faults: faults.clone(),
             };
-            *trial = trial.clone().with_detail(&seen);
+            let at_step = trial.clone().counting(|counts| counts.offered_fps = share * maximum);
+            *trial = at_step.with_detail(&seen);
         }
         data.point.settings.push(("flow_order".into(), "unique".into()));
         let steps: Vec<Trial> = data.trials.iter().filter(|t| t.purpose == Purpose::Curve).cloned().collect();

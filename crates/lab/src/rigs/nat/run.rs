@@ -215,7 +215,7 @@ impl Measuring<'_> {
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
             let trial = bench.one(&Load::full_speed(CEILING_TRIAL), Purpose::Ceiling)?;
-            rates.push(trial.received as f64 / trial.duration_s);
+            rates.push(trial.counts().received as f64 / trial.duration_s);
         }
         let trial_s = CEILING_TRIAL.as_secs_f64();
         let value = |fps: &f64| GoalValue { fps: Some(*fps), trials: 1, trial_s, ..GoalValue::default() };

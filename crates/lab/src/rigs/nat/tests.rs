@@ -66,7 +66,7 @@ fn trial(setup: &mut Setup) -> (Trial, Translation) {
         let seen: Translation = trial.detail().expect("it is checked");
         let wrong: u64 =
             seen.faults.iter().filter(|(fault, _)| *fault != NatFault::Clashed).map(|(_, n)| n).sum();
-        if trial.sent == FRAMES && trial.lost == wrong {
+        if trial.counts().sent == FRAMES && trial.counts().lost == wrong {
             return (trial, seen);
         }
     }
@@ -92,7 +92,7 @@ fn nats_that_work_are_found_right() {
             evidence: None,
         };
         assert_eq!(seen, expected, "{dut}");
-        assert_eq!(trial.received, FRAMES, "{dut}");
+        assert_eq!(trial.counts().received, FRAMES, "{dut}");
         let outside: Vec<Option<Outside>> = setup.outside_tuples();
         assert_eq!(outside.iter().flatten().count(), FLOWS as usize, "{dut}: each flow has an outside tuple");
         assert_eq!(clashes(setup.flows(), &outside), [], "{dut}");
@@ -105,8 +105,8 @@ fn check(faults: &str, expected: impl Fn(&[(NatFault, u64)]) -> bool) -> Vec<Evi
     let mut setup = build(&spec(DutKind::PrefixNat), faults);
     let (trial, seen) = trial(&mut setup);
     assert!(expected(&seen.faults), "{faults}: {:?}", seen.faults);
-    assert_eq!(trial.received, seen.inside, "{faults}: what is wrong counts as lost");
-    assert_eq!(trial.unexplained, 0, "{faults}: the accounting names what is lost");
+    assert_eq!(trial.counts().received, seen.inside, "{faults}: what is wrong counts as lost");
+    assert_eq!(trial.counts().unexplained, 0, "{faults}: the accounting names what is lost");
     let said = figure::mistakes([seen.clone()]);
     assert!(said.iter().all(|text| text.starts_with("broken NAT: ")), "{said:?}");
     let evidence = setup.evidence();
@@ -208,12 +208,16 @@ fn the_responder_learns_the_tuples_that_it_answers() {
                 if expected(&seen) == flows {
                     return trial;
                 }
-                lost.push((only, trial.sent, trial.received, trial.ledger));
+                lost.push((only, trial.counts().sent, trial.counts().received, trial.ledger));
             }
             panic!("{dut}: frames were lost in each of 10 trials: {lost:?}");
         };
         let established = one(&mut setup, Some(0), |seen| seen.flows);
-        assert_eq!((established.sent, established.streams.len()), (flows, 1), "{dut}: one direction");
+        assert_eq!(
+            (established.counts().sent, established.streams.len()),
+            (flows, 1),
+            "{dut}: one direction"
+        );
         let outside = setup.outside_tuples();
         let learned: Vec<_> = setup
             .flows()
@@ -223,9 +227,13 @@ fn the_responder_learns_the_tuples_that_it_answers() {
             .collect();
         setup.answer_to(&learned).unwrap();
         let validated = one(&mut setup, Some(1), |seen| seen.flows_inside);
-        assert_eq!(validated.received, flows, "{dut}: each answer comes back to where its session began");
+        assert_eq!(
+            validated.counts().received,
+            flows,
+            "{dut}: each answer comes back to where its session began"
+        );
         let both = one(&mut setup, None, |seen| seen.flows_inside.min(seen.flows));
-        assert_eq!((both.sent, both.streams.len()), (2 * flows, 2), "{dut}: both directions");
+        assert_eq!((both.counts().sent, both.streams.len()), (2 * flows, 2), "{dut}: both directions");
         if dut == DutKind::KernelNat {
             assert_eq!(setup.connections().unwrap(), Some(flows));
             setup.forget_connections().unwrap();

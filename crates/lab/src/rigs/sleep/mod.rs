@@ -134,11 +134,11 @@ mod tests {
 
     use super::*;
     use crate::run::{Event, Options};
-    use crate::store::Store;
+    use crate::store::{MemoryStore, Store};
     use crate::{compare, export, plan, report, run};
 
     /// Runs the plan, or goes on with the first run; stops after so many trials.
-    fn sleep(store: &Store, resumed: bool, most: u32) -> Result<i64, RunError> {
+    fn sleep(store: &dyn Store, resumed: bool, most: u32) -> Result<i64, RunError> {
         let plan = plan::load("sleep", &[]).unwrap();
         let (stop, ended) = (AtomicBool::new(false), Mutex::new(Cell::new(0)));
         let observe = |event: Event| {
@@ -158,8 +158,7 @@ mod tests {
 
     #[test]
     fn its_figures_are_reported_compared_and_exported_without_code_of_its_own() {
-        let home = weir_testkit::Folder::new();
-        let store = Store::open(&home.join("records.db")).unwrap();
+        let store = MemoryStore::default();
         let runs = [(); 2].map(|()| store.run_data(sleep(&store, false, 99).unwrap()).unwrap());
         let page = report::html(&runs, crate::rigs::sections());
         for text in ["Sleep wakes at most", "How late does sleep wake?", "Lateness"] {
@@ -182,8 +181,7 @@ mod tests {
 
     #[test]
     fn a_run_that_was_stopped_goes_on_with_the_trial_that_is_missing() {
-        let home = weir_testkit::Folder::new();
-        let store = Store::open(&home.join("records.db")).unwrap();
+        let store = MemoryStore::default();
         let stopped = sleep(&store, false, 2);
         assert!(matches!(stopped, Err(RunError::Interrupted(1))), "{stopped:?}");
         let before: Vec<Trial> =

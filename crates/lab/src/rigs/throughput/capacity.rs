@@ -132,11 +132,11 @@ fn load(spec: &CapacitySpec, fps: f64) -> Load {
 /// What a device forwarded in a trial, frames/s: over its windows, or, where arrivals are not noted, all of it. What the
 /// tester could not send does not matter in overload, but what it lost itself does.
 fn forwarded(trial: &Trial) -> Option<f64> {
-    if trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.sent / 1000 {
+    if trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.counts().sent / 1000 {
         return None;
     }
     match trial.windows.is_empty() {
-        true => Some(trial.received as f64 / trial.duration_s).filter(|fps| *fps > 0.0),
+        true => Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0),
         false => capacity::rate(&trial.windows),
     }
 }
@@ -152,12 +152,12 @@ impl Capacity {
         let handover_ns = [noise.handover_ns, noise.handover_after_ns];
         self.probes.push(Probes { handover_ns, core_step_ns });
         self.rounds.push(Round { fps, place: None });
-        self.loads_fps.push(trial.offered_fps);
+        self.loads_fps.push(trial.counts().offered_fps);
         self.cycles.push(trial.cost.cycles_per_frame.filter(|_| fps.is_some()));
         self.windows.0 += trial.windows.iter().filter(|w| w.ran).count();
         self.windows.1 += trial.windows.len();
         if let Some(fps) = fps {
-            self.next_fps = overload.next_fps(trial.offered_fps, fps);
+            self.next_fps = overload.next_fps(trial.counts().offered_fps, fps);
         }
     }
 
@@ -295,7 +295,8 @@ mod tests {
         let window = |i: u64| Window { at_ns: i, ns: 10_000_000, frames: (fps / 100.0) as u64, ran: i != 2 };
         let [before, after] = handover_ns.map(Some);
         let noise = Noise { handover_ns: before, handover_after_ns: after, ..Noise::default() };
-        Trial { offered_fps: 1.35e6, windows: (0..5).map(window).collect(), noise, ..clean_trial() }
+        Trial { windows: (0..5).map(window).collect(), noise, ..clean_trial() }
+            .counting(|c| c.offered_fps = 1.35e6)
     }
 
     fn at(placement: Placement) -> Option<Place> {
@@ -344,13 +345,16 @@ mod tests {
             vec![LedgerLine { name: "ring".into(), owner: Owner::Tester, frames, source: String::new() }]
         };
         let good = trial(1e6, [30.0; 2]);
-        let sent = good.sent;
+        let sent = good.counts().sent;
         for (trial, expected) in [
             (good.clone(), Some(1e6)),
             (Trial { verdict: Verdict::TesterLimited, ..good.clone() }, Some(1e6)),
             (Trial { verdict: Verdict::Invalid, ..good.clone() }, None),
             (Trial { ledger: own(sent / 10), ..good.clone() }, None),
-            (Trial { windows: Vec::new(), received: 500, duration_s: 0.5, ..good.clone() }, Some(1000.0)),
+            (
+                Trial { windows: Vec::new(), duration_s: 0.5, ..good.clone() }.counting(|c| c.received = 500),
+                Some(1000.0),
+            ),
         ] {
             assert_eq!(forwarded(&trial), expected, "{trial:?}");
         }

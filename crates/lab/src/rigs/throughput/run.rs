@@ -109,7 +109,7 @@ impl Measuring<'_> {
         let mut rates = Vec::new();
         for _ in 0..CEILING_TRIALS {
             let trial = trials.one(&mut setup, &load, Purpose::Ceiling)?;
-            let frames = if outside { trial.sent } else { trial.received };
+            let frames = if outside { trial.counts().sent } else { trial.counts().received };
             rates.push(frames as f64 / trial.duration_s);
         }
         let value = |fps: &f64| GoalValue {

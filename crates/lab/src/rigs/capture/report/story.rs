@@ -85,7 +85,7 @@ fn top(methods: &[&Method<'_>], traffic: &str) -> Option<String> {
 fn overload(methods: &[&Method<'_>]) -> Option<String> {
     let overloaded = methods.iter().filter(|method| method.name != "count" && method.receives_apart());
     let mut all: Vec<_> = overloaded
-        .filter_map(|method| Some((method.full.filter(|full| full.lost > 0)?, method.label())))
+        .filter_map(|method| Some((method.full.filter(|full| full.counts().lost > 0)?, method.label())))
         .collect();
     all.sort_by(|(a, _), (b, _)| received_fps(a).total_cmp(&received_fps(b)));
     let said = |(full, name): &(&Trial, String)| {

@@ -58,16 +58,11 @@ fn method(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) ->
     };
     let trial = data.trials[1].clone();
     let trial = trial.with_detail(&capture);
-    let trial = |purpose, sent, received| Trial {
-        purpose,
-        sent,
-        received,
-        lost: sent - received,
-        duration_s: 0.001,
-        unexplained: 0,
-        ledger: Vec::new(),
-        cost: cost.clone(),
-        ..trial.clone()
+    let trial = |purpose, sent, received| {
+        Trial { purpose, duration_s: 0.001, ledger: Vec::new(), cost: cost.clone(), ..trial.clone() }
+            .counting(|c| {
+                (c.sent, c.received, c.lost, c.unexplained) = (sent, received, sent - received, 0);
+            })
     };
     let line =
         |name: &str, frames| LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: "s".into() };
@@ -181,11 +176,13 @@ fn a_method_that_keeps_up_is_bounded_from_above() {
             let mut point = method(i, name, "1", 1e6, [0, 0, 0]);
             point.point.settings.retain(|(setting, _)| setting != RECEIVE);
             let full = &mut point.trials[0];
-            (full.sent, full.received, full.lost) = (1000, *received, 1000 - received);
             let time =
                 CaptureTime { generator_ns: *generator_ns, system_ns: *system_ns, ..Default::default() };
             let capture = full.detail::<Capture>().unwrap();
-            *full = full.clone().with_detail(&Capture { time, ..capture });
+            let counted = full.clone().counting(|counts| {
+                (counts.sent, counts.received, counts.lost) = (1000, *received, 1000 - received);
+            });
+            *full = counted.with_detail(&Capture { time, ..capture });
             point
         })
         .collect();

@@ -32,9 +32,9 @@ fn every_method_is_measured_and_its_accounting_close() {
     for point in &data.points {
         let method = point.setting("method").unwrap();
         for trial in point.measured() {
-            assert_eq!(trial.unexplained, 0, "{method}: {:?}", trial.ledger);
+            assert_eq!(trial.counts().unexplained, 0, "{method}: {:?}", trial.ledger);
             let capture = trial.detail::<Capture>().expect("each trial captures");
-            assert!(capture.time.generator_ns > 0 && trial.received > 0, "{method}: {trial:?}");
+            assert!(capture.time.generator_ns > 0 && trial.counts().received > 0, "{method}: {trial:?}");
         }
         let full = point.measured().find(|trial| trial.purpose == Purpose::Ceiling).unwrap();
         let goals: Vec<_> = point.goals().iter().map(|goal| goal.goal.as_str()).collect();
@@ -42,8 +42,8 @@ fn every_method_is_measured_and_its_accounting_close() {
         assert_eq!(point.goals()[1].fps_median, Some(full.received as f64 / full.duration_s));
         // A load that was accepted has lost nothing in three trials.
         let Some(fps) = point.headline_fps() else { continue };
-        let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.offered_fps == fps;
-        let good = point.measured().filter(at).filter(|trial| trial.lost == 0).count();
+        let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.counts().offered_fps == fps;
+        let good = point.measured().filter(at).filter(|trial| trial.counts().lost == 0).count();
         assert!(good >= Ladder::TRIALS as usize, "{method} at {fps}");
     }
 }
@@ -86,7 +86,7 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
     let rps: Vec<_> = data.points.iter().map(|point| point.setting("rps").unwrap_or("-")).collect();
     assert_eq!(rps, ["off", "-", cpus[1].to_string().as_str()]);
     for trial in data.points.iter().flat_map(|point| point.measured()) {
-        assert!(trial.unexplained == 0 && trial.received > 0, "{trial:?}");
+        assert!(trial.counts().unexplained == 0 && trial.counts().received > 0, "{trial:?}");
     }
     let steps = data.points.last().unwrap();
     assert!(
@@ -107,13 +107,13 @@ fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_muc
         assert_eq!(point.setting("receive"), Some("apart"));
         let shared = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1)).unwrap().shared;
         for trial in point.measured() {
-            assert_eq!(trial.unexplained, 0, "{:?}", trial.ledger);
+            assert_eq!(trial.counts().unexplained, 0, "{:?}", trial.ledger);
             let time = trial.detail::<Capture>().expect("each trial captures").time;
             assert!(time.receive_ns > 0, "{time:?}");
             // What is sent with a CPU of its own is far more than frames that are captured one by one.
             if trial.purpose == Purpose::Ceiling && !shared {
                 assert!(
-                    trial.lost == 0 || trial.ledger.iter().any(|line| line.frames > 0),
+                    trial.counts().lost == 0 || trial.ledger.iter().any(|line| line.frames > 0),
                     "{:?}",
                     trial.ledger
                 );
@@ -133,8 +133,8 @@ fn a_method_keeps_up_if_all_that_is_lost_is_lost_before_it() {
             source: "s".into(),
         };
         let ledger = vec![line(RING_FULL, ring), line("ring full", other)];
-        let trial =
-            Trial { sent: 10_000, lost: ring + other, ledger, verdict: Verdict::Valid, ..trial.clone() };
+        let trial = Trial { ledger, verdict: Verdict::Valid, ..trial.clone() }
+            .counting(|counts| (counts.sent, counts.lost) = (10_000, ring + other));
         assert_eq!(keeps_up(&trial, RING_SHARE), expected, "{ring} {other}");
         assert_eq!(keeps_up(&trial, 0.0), ring + other == 0, "{ring} {other}");
         assert!(!keeps_up(&Trial { verdict: Verdict::Invalid, ..trial }, RING_SHARE), "{ring} {other}");

@@ -27,11 +27,9 @@ fn tool(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     };
     let time = CaptureTime { generator_ns: (ns - 20) * 900, user_ns: 20 * 900, ..Default::default() };
     let trial = trial.with_detail(&Capture { time, ..Capture::default() });
+    let trial = trial.counting(|counts| (counts.sent, counts.received, counts.unexplained) = (1000, 900, 0));
     let trial = |_| Trial {
         purpose: Purpose::Ceiling,
-        sent: 1000,
-        received: 900,
-        unexplained: 0,
         ledger: vec![line(LEFT, 50), line("buffer full", 50)],
         cost: crate::record::Cost {
             ns_per_frame: Some(1.0),

@@ -22,13 +22,17 @@ fn a_round_with_whatever_is_installed() {
     for point in generators.iter().filter(|p| !p.goals().is_empty()) {
         let (name, trial) = (&point.point.dut, &point.trials[0]);
         assert!(point.headline_fps().unwrap() > 10_000.0, "{name}: {trial:?}");
-        assert_eq!(trial.unexplained, 0, "{name}");
+        assert_eq!(trial.counts().unexplained, 0, "{name}");
     }
     // A machine that is busy elsewhere may let the ring of 256 frames run full, but then the ring says so.
     let weir = generators[0];
     let trial = &weir.trials[0];
     let dropped: u64 = trial.ledger.iter().map(|line| line.frames).sum();
-    assert_eq!(trial.offered, trial.received + dropped, "all that the program redirected is accounted for");
+    assert_eq!(
+        trial.counts().offered,
+        trial.counts().received + dropped,
+        "all that the program redirected is accounted for"
+    );
     let others =
         generators.iter().filter(|p| !p.goals().is_empty() && !p.point.dut.starts_with("weir")).count();
     assert_eq!(weir.point.result.as_ref().unwrap().comparisons.len(), others);
@@ -38,8 +42,8 @@ fn a_round_with_whatever_is_installed() {
     for point in paces {
         let trial = point.measured().next().unwrap();
         let departures = trial.noise.departures.as_ref().unwrap();
-        assert_eq!(departures.count, trial.sent);
-        assert_eq!(departures.buckets.iter().map(|(_, n)| n).sum::<u64>(), trial.sent);
+        assert_eq!(departures.count, trial.counts().sent);
+        assert_eq!(departures.buckets.iter().map(|(_, n)| n).sum::<u64>(), trial.counts().sent);
     }
 }
 

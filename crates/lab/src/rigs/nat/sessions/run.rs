@@ -248,7 +248,7 @@ impl Bencher<'_, '_> {
         let sessions = u64::from(self.sessions);
         let seen: Translation = trial.detail().unwrap_or_default();
         trial.verdict == Verdict::Valid
-            && trial.sent == sessions
+            && trial.counts().sent == sessions
             && flows(&seen) == sessions
             && !is_wrong(trial)
     }

@@ -432,7 +432,7 @@ fn judged(trial: &Trial, connections: u32, of: Count) -> Option<bool> {
     let passes = is_complete(trial, connections, of);
     match trial.verdict {
         Verdict::Valid => Some(passes),
-        Verdict::TesterLimited => (!passes && trial.sent == u64::from(connections)).then_some(false),
+        Verdict::TesterLimited => (!passes && trial.counts().sent == u64::from(connections)).then_some(false),
         Verdict::Noisy | Verdict::Invalid => None,
     }
 }
@@ -442,5 +442,5 @@ fn is_complete(trial: &Trial, connections: u32, of: Count) -> bool {
     let said: Said = trial.detail().unwrap_or_default();
     let is_wrong = trial.detail::<Translation>().is_some_and(|seen| !seen.faults.is_empty());
     let all = u64::from(connections);
-    trial.sent == all && said.answered == all && of(&said) == all && !is_wrong
+    trial.counts().sent == all && said.answered == all && of(&said) == all && !is_wrong
 }

@@ -45,7 +45,7 @@ fn part(setup: &mut Setup, act: Act, first: u32, count: u32) -> (Said, Translati
     };
     let stop = AtomicBool::new(false);
     let trial = setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {})).unwrap();
-    assert_eq!((trial.sent, trial.unexplained), (count.into(), 0), "{act:?}: {trial:?}");
+    assert_eq!((trial.counts().sent, trial.counts().unexplained), (count.into(), 0), "{act:?}: {trial:?}");
     (trial.detail().expect("there are connections"), trial.detail().expect("it is checked"))
 }
 

@@ -92,8 +92,8 @@ impl Bursts {
 /// before it believes a loss.
 fn outcome(trial: &Trial) -> Option<bool> {
     let own = trial.ledger.iter().any(|line| line.owner == Owner::Tester && line.frames > 0);
-    let usable = trial.verdict != Verdict::Invalid && trial.sent == trial.offered && !own;
-    usable.then_some(trial.lost > 0)
+    let usable = trial.verdict != Verdict::Invalid && trial.counts().sent == trial.counts().offered && !own;
+    usable.then_some(trial.counts().lost > 0)
 }
 
 /// RFC 9004, section 6.4.
@@ -255,7 +255,9 @@ mod tests {
 
     #[test]
     fn a_burst_tells_nothing_if_the_tester_failed() {
-        let sent = |sent, lost, verdict| Trial { offered: 100, sent, lost, verdict, ..trial() };
+        let sent = |sent, lost, verdict| {
+            Trial { verdict, ..trial() }.counting(|c| (c.offered, c.sent, c.lost) = (100, sent, lost))
+        };
         let own = LedgerLine { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
         for (trial, expected) in [
             (sent(100, 0, Verdict::Valid), Some(false)),

@@ -49,9 +49,9 @@ pub(super) fn measure(spec: &ForwardingSpec, bench: &mut Bench) -> Result<Proced
 /// What went through at the load that was really sent: a tester that sends less than intended offers less, and what
 /// the device forwards of it is no less true.
 fn forwarded(trial: &Trial) -> Option<Forwarded> {
-    let counts = matches!(trial.verdict, Verdict::Valid | Verdict::TesterLimited) && trial.sent > 0;
+    let counts = matches!(trial.verdict, Verdict::Valid | Verdict::TesterLimited) && trial.counts().sent > 0;
     let offered_fps = trial.sent_fps();
-    let share = trial.received as f64 / trial.sent.max(1) as f64;
+    let share = trial.counts().received as f64 / trial.counts().sent.max(1) as f64;
     counts.then_some(Forwarded { offered_fps, fps: offered_fps * share })
 }
 
@@ -173,13 +173,14 @@ mod tests {
 
     #[test]
     fn the_load_is_what_was_sent_and_noisy_trials_do_not_count() {
-        let mut slow = Trial { verdict: Verdict::TesterLimited, offered_fps: 1e6, ..trial() };
-        (slow.sent, slow.received, slow.noise.rate_error) = (80_000, 60_000, -0.2);
+        let mut slow = Trial { verdict: Verdict::TesterLimited, ..trial() }
+            .counting(|c| (c.offered_fps, c.sent, c.received) = (1e6, 80_000, 60_000));
+        slow.noise.rate_error = -0.2;
         assert_eq!(forwarded(&slow), at(8e5, 6e5));
         for verdict in [Verdict::Noisy, Verdict::Invalid] {
             assert_eq!(forwarded(&Trial { verdict, ..slow.clone() }), None);
         }
-        assert_eq!(forwarded(&Trial { sent: 0, ..slow }), None);
+        assert_eq!(forwarded(&slow.counting(|counts| counts.sent = 0)), None);
     }
 
     #[test]

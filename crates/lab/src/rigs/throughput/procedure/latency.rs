@@ -84,7 +84,7 @@ mod tests {
             ..Latency::default()
         };
         let streams = vec![Stream { latency, ..Stream::default() }];
-        Trial { streams, lost, verdict, ..trial() }
+        Trial { streams, verdict, ..trial() }.counting(|counts| counts.lost = lost)
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn valid(trials: &[Trial]) -> (Vec<&Trial>, Option<String>) {
 
 /// A trial in which no frame may be lost.
 fn loss_remark(trials: &[&Trial]) -> Option<String> {
-    let lossy = trials.iter().filter(|t| t.lost > 0).count();
+    let lossy = trials.iter().filter(|t| t.counts().lost > 0).count();
     let text =
         format!("Frames were lost in {lossy} of {} trials; those that arrived were timed.", trials.len());
     (lossy > 0).then_some(text)

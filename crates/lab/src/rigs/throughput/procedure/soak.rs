@@ -98,15 +98,8 @@ mod tests {
             ..Stream::default()
         };
         let lost = 5 * at_ms.len() as u64;
-        Trial {
-            started: started.into(),
-            duration_s: 60.0,
-            sent: 1000,
-            lost,
-            streams: vec![stream],
-            verdict,
-            ..trial()
-        }
+        Trial { started: started.into(), duration_s: 60.0, streams: vec![stream], verdict, ..trial() }
+            .counting(|counts| (counts.sent, counts.lost) = (1000, lost))
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// Entry i changes the schema from format i to i + 1 (`PRAGMA user_version`).
-pub(super) const MIGRATIONS: [&str; 2] = [
+pub(super) const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE runs (
         id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -63,6 +63,51 @@ pub(super) const MIGRATIONS: [&str; 2] = [
     UPDATE runs SET rest = json_set(rest, '$.uuid', lower(printf('%s-%s-4%s-%s%s-%s',
         hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
         substr('89AB', 1 + (random() & 3), 1), substr(hex(randomblob(2)), 2), hex(randomblob(6)))));
+",
+    // Points and trials without frames say nothing of frames: NULL, all at once. Before, all of it was 0.
+    "
+    CREATE TABLE new_points (
+        id               INTEGER PRIMARY KEY AUTOINCREMENT,
+        run_id           INTEGER NOT NULL REFERENCES runs,
+        idx              INTEGER NOT NULL,
+        dut              TEXT NOT NULL,
+        frame            TEXT,
+        frame_bytes_mean REAL,
+        line_fps         REAL,
+        result           TEXT,
+        rest             TEXT NOT NULL,
+        UNIQUE (run_id, idx),
+        CHECK ((frame IS NULL) = (frame_bytes_mean IS NULL))
+    ) STRICT;
+    INSERT INTO new_points SELECT id, run_id, idx, dut, nullif(frame, ''), iif(frame = '', NULL, frame_bytes_mean),
+        line_fps, result, rest FROM points;
+    DROP TABLE points;
+    ALTER TABLE new_points RENAME TO points;
+    CREATE TABLE new_trials (
+        id          INTEGER PRIMARY KEY AUTOINCREMENT,
+        point_id    INTEGER NOT NULL REFERENCES points,
+        idx         INTEGER NOT NULL,
+        purpose     TEXT NOT NULL,
+        started     TEXT NOT NULL,
+        duration_s  REAL NOT NULL,
+        offered_fps REAL,
+        offered     INTEGER,
+        sent        INTEGER,
+        received    INTEGER,
+        lost        INTEGER,
+        unexplained INTEGER,
+        verdict     TEXT NOT NULL,
+        rest        TEXT NOT NULL,
+        UNIQUE (point_id, idx),
+        CHECK ((offered_fps IS NULL) + (offered IS NULL) + (sent IS NULL) + (received IS NULL) + (lost IS NULL)
+            + (unexplained IS NULL) IN (0, 6))
+    ) STRICT;
+    INSERT INTO new_trials SELECT * FROM trials;
+    UPDATE new_trials
+        SET offered_fps = NULL, offered = NULL, sent = NULL, received = NULL, lost = NULL, unexplained = NULL
+        WHERE offered_fps = 0 AND offered = 0 AND sent = 0 AND received = 0;
+    DROP TABLE trials;
+    ALTER TABLE new_trials RENAME TO trials;
 ",
 ];
 
@@ -215,7 +260,9 @@ impl Table {
         fields.insert("id".into(), id.into());
         for (i, column) in self.columns.iter().enumerate() {
             let value = row.get_ref(i + 1).map_err(serde_json::Error::custom)?;
-            fields.insert(field_of(column).into(), to_json(column, value)?);
+            if value != ValueRef::Null {
+                fields.insert(field_of(column).into(), to_json(column, value)?);
+            }
         }
         serde_json::from_value(Json::Object(fields))
     }
