@@ -283,14 +283,6 @@ fn stated_intervals_hold_the_truth() {
     let mut failures = Vec::new();
     let form = if std::env::var("COVERAGE").is_ok_and(|form| form == "full") { FULL } else { SHORT };
     let table = table(&form, &mut failures);
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(form.file);
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &table).expect("the table can be written");
-    }
     assert_eq!(failures, Vec::<String>::new(), "too few of the intervals hold the truth");
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    for (new, old) in table.lines().zip(kept.lines()) {
-        assert_eq!(new, old, "{} says otherwise; if that is meant, run this test with BLESS=1", form.file);
-    }
-    assert_eq!(table.lines().count(), kept.lines().count(), "{} has other rows", form.file);
+    weir_testkit::golden!(format!("tests/{}", form.file), &table);
 }

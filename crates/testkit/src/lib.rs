@@ -1,5 +1,5 @@
 //! What the tests of several crates share: numbers from a seed, folders that go, programs that are watched, sessions of a
-//! terminal, hosts with wires between them, and the one form in which a test says that it is skipped.
+//! terminal, hosts with wires between them, texts that are compared as a whole, and the one form in which a test says that it is skipped.
 //!
 //! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
 
@@ -7,6 +7,7 @@
 
 mod dice;
 mod folder;
+mod golden;
 mod program;
 mod session;
 mod skip;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use dice::Dice;
 pub use folder::Folder;
+pub use golden::check_golden;
 pub use program::{Ended, Started, Watch, output};
 pub use session::check_session;
 pub use skip::{has, is_root};

@@ -6,7 +6,7 @@ use super::*;
 use crate::namespace::Namespace;
 use crate::rtnl::{Rtnl, VethConfig, VethEnd};
 use crate::topology::wait_until_operational;
-use weir_testkit::need_root;
+use weir_testkit::{golden, need_root};
 
 fn setup(os: Os, mode: Mode) -> Setup {
     let interfaces = os.usual_interfaces().map(String::from);
@@ -20,26 +20,21 @@ fn the_texts_are_those_that_were_checked() {
     let six = |os| Setup { ip: IpVersion::V6, nat: true, ..setup(os, Mode::Stateful) };
     let one_port =
         Setup { interfaces: ["eth1", "eth1"].map(String::from), ..setup(Os::LinuxNft, Mode::Stateless) };
-    for (name, setup, golden) in [
-        ("linux-nft", one_port, include_str!("golden/linux-nft.txt")),
-        ("linux-iptables", nat(Os::LinuxIptables), include_str!("golden/linux-iptables.txt")),
-        ("freebsd-pf", setup(Os::FreebsdPf, Mode::Stateless), include_str!("golden/freebsd-pf.txt")),
-        ("freebsd-pf-nat", nat(Os::FreebsdPf), include_str!("golden/freebsd-pf-nat.txt")),
-        ("freebsd-ipfw", nat(Os::FreebsdIpfw), include_str!("golden/freebsd-ipfw.txt")),
-        ("openbsd-pf", setup(Os::OpenbsdPf, Mode::Stateless), include_str!("golden/openbsd-pf.txt")),
-        ("openbsd-pf-nat", six(Os::OpenbsdPf), include_str!("golden/openbsd-pf-nat.txt")),
-        ("routeros", setup(Os::Routeros, Mode::Stateless), include_str!("golden/routeros.txt")),
-        ("routeros-nat", nat(Os::Routeros), include_str!("golden/routeros-nat.txt")),
-        ("vyos", setup(Os::Vyos, Mode::Stateless), include_str!("golden/vyos.txt")),
-        ("vyos-nat", six(Os::Vyos), include_str!("golden/vyos-nat.txt")),
+    for (name, setup) in [
+        ("linux-nft", one_port),
+        ("linux-iptables", nat(Os::LinuxIptables)),
+        ("freebsd-pf", setup(Os::FreebsdPf, Mode::Stateless)),
+        ("freebsd-pf-nat", nat(Os::FreebsdPf)),
+        ("freebsd-ipfw", nat(Os::FreebsdIpfw)),
+        ("openbsd-pf", setup(Os::OpenbsdPf, Mode::Stateless)),
+        ("openbsd-pf-nat", six(Os::OpenbsdPf)),
+        ("routeros", setup(Os::Routeros, Mode::Stateless)),
+        ("routeros-nat", nat(Os::Routeros)),
+        ("vyos", setup(Os::Vyos, Mode::Stateless)),
+        ("vyos-nat", six(Os::Vyos)),
     ] {
         let text = setup.text().unwrap();
-        if std::env::var_os("WEIR_WRITE_GOLDEN").is_some() {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/setup/golden");
-            std::fs::write(format!("{folder}/{name}.txt"), text).unwrap();
-        } else {
-            assert_eq!(text, golden, "{name}: if it is right, write it anew with WEIR_WRITE_GOLDEN=1");
-        }
+        golden!(format!("src/setup/golden/{name}.txt"), &text);
     }
 }
 

@@ -313,11 +313,7 @@ fn the_page_of_options_is_made_from_what_weir_prints() {
     let options = String::from_utf8(output.stdout).expect("text");
     assert_eq!(options::unexplained(&options), [""; 0], "say in the plan of options what these mean");
     let page = options::page(&options);
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(root().join("docs/plan-options.md"), &page).expect("written");
-    }
-    let is_current = read("docs/plan-options.md") == page;
-    assert!(is_current, "docs/plan-options.md is not what `weir plan options` says: run with BLESS=1");
+    weir_testkit::check_golden(&root().join("docs/plan-options.md"), &page);
 }
 
 #[test]
@@ -325,16 +321,7 @@ fn the_schema_of_plans_is_made_from_what_weir_prints_and_fits_all_that_ship() {
     let output = output(Command::new(WEIR).args(["plan", "options"])).expect("weir starts");
     let schema = options::schema(&String::from_utf8(output.stdout).expect("text"));
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(root().join("docs/schemas/plan.schema.json"), &text).expect("written");
-    }
-    let committed: serde_json::Value =
-        serde_json::from_str(&read("docs/schemas/plan.schema.json")).expect("JSON");
-    let is_current = committed == schema;
-    assert!(
-        is_current,
-        "docs/schemas/plan.schema.json is not what `weir plan options` says: run with BLESS=1"
-    );
+    weir_testkit::check_golden(&root().join("docs/schemas/plan.schema.json"), &text);
     for entry in fs::read_dir(root().join("plans")).expect("it is there") {
         let name = entry.expect("readable").file_name().into_string().expect("a plain name");
         if !name.ends_with(".toml") || name == "options.toml" {

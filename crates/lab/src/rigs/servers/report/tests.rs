@@ -2,6 +2,7 @@ use super::super::measured::{self, tests::served};
 use super::*;
 use crate::fixture;
 use crate::report::block::{page, terminal};
+use weir_testkit::golden;
 
 /// A point with two rounds in which a connection costs so much.
 fn point(index: usize, server: &str, load: (&str, Mode), cpu_us: [u64; 2]) -> PointData {
@@ -52,30 +53,15 @@ fn run() -> RunData {
     RunData { run: fixture::run(1), points }
 }
 
-#[test]
-fn the_summary_says_what_a_connection_costs() {
-    let found = findings(&run()).join("\n").replace('\u{202f}', " ");
-    for text in [
-        "A connection (reply http, 1000 at a time) costs epoll 30.0 us of CPU time, fork 10.0 times as much.",
-        "the cheapest event loop, io-uring, needs 0.312 times the CPU time of nginx.",
-        "1 000 connections were held at a time, with least memory by epoll: 4.00 KiB each beside the sockets.",
-        "The client was the limit at 0 of 4 points",
-        "haproxy is left out: it is not installed.",
-    ] {
-        assert!(found.contains(text), "{text} in\n{found}");
-    }
+/// What a terminal shows of it.
+fn shown(data: &RunData) -> String {
+    let found = findings(data).join("\n");
+    [found, terminal(&parts(data))].join("\n\n").replace('\u{202f}', " ")
 }
 
 #[test]
 fn each_load_has_a_table_and_ratios_are_those_of_the_rounds() {
-    let text = terminal(&parts(&run())).replace('\u{202f}', " ");
-    for heading in ["Closed loop:", "Open loop:", "Connections that stay open:"] {
-        assert!(text.contains(heading), "{heading} in\n{text}");
-    }
-    let ratios = &text[text.find("Each server beside epoll").unwrap()..];
-    let row = |name: &str| ratios.lines().find(|line| line.contains(name)).unwrap().to_string();
-    assert!(row("fork").contains("10.0"), "{ratios}");
-    assert!(row("io-uring").contains("0.625"), "{ratios}");
+    golden!("src/rigs/servers/report/golden/run.txt", &shown(&run()));
     let page = page(&parts(&run()));
     for text in ["Published", "fork: 300 us", "Shorter is better", "Waiting at most"] {
         assert!(page.contains(text), "{text}");
@@ -91,7 +77,5 @@ fn a_rate_that_the_client_limits_is_a_lower_bound() {
         served.client_cpu_ns = 990_000_000;
         *trial = trial.clone().with_detail(&served);
     }
-    let found = findings(&data).join("\n");
-    assert!(found.contains("The client was the limit at 4 of 4 points"), "{found}");
-    assert!(terminal(&parts(&data)).contains("≥1"), "{}", terminal(&parts(&data)));
+    golden!("src/rigs/servers/report/golden/client-limited.txt", &shown(&data));
 }
