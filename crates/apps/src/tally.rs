@@ -109,15 +109,14 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_read_from_outside() {
-        let path = std::env::temp_dir().join(format!("weir-tally-{}", std::process::id()));
+        let folder = weir_testkit::Folder::new();
+        let path = folder.join("tally");
         let tally = Tally::new(Some(&path)).unwrap();
         for worker in [0, 2, 2] {
             tally.worker(worker).accepted();
         }
         tally.worker(2).ended();
-        let counts = Counts::read(&path);
-        std::fs::remove_file(&path).unwrap();
-        let counts = counts.unwrap();
+        let counts = Counts::read(&path).unwrap();
         assert_eq!(counts, Counts(vec![(1, 0), (0, 0), (2, 1)]));
         assert_eq!((counts.accepted(), counts.open()), (3, 2));
     }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -11,8 +11,11 @@ use weir_apps::client::{Demand, Mode, Outcome};
 use weir_apps::server::{Architecture, Closing, Listening, Reply, Service};
 use weir_apps::sys::{self, Usage, process_time_ns};
 use weir_apps::{Counts, command};
+use weir_testkit::Folder;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_weir-app");
+/// What a server counts, in its folder.
+const COUNTS: &str = "counts";
 
 /// A process whose lines are read; it ends with the test.
 struct Running {
@@ -59,11 +62,10 @@ impl Drop for Running {
 struct Server {
     process: Running,
     listening: Listening,
-    counts: PathBuf,
+    folder: Folder,
 }
 
 fn service(architecture: Architecture, reply: Reply, closing: Closing) -> Service {
-    let name = format!("weir-apps-{}-{}-{reply:?}-{closing:?}", std::process::id(), architecture.name());
     Service {
         architecture,
         reply,
@@ -72,22 +74,22 @@ fn service(architecture: Architecture, reply: Reply, closing: Closing) -> Servic
         backlog: 128,
         workers: 4,
         reactors: 2,
-        counts: Some(std::env::temp_dir().join(name)),
+        counts: None,
     }
 }
 
 impl Server {
     fn start(service: &Service) -> Server {
-        let mut process = Running::start(command::server(Path::new(PROGRAM), service));
+        let folder = Folder::new();
+        let service = Service { counts: Some(folder.join(COUNTS)), ..service.clone() };
+        let mut process = Running::start(command::server(Path::new(PROGRAM), &service));
         let listening = process.await_line(command::READY);
-        Server { process, listening, counts: service.counts.clone().unwrap() }
+        Server { process, listening, folder }
     }
 
     /// Ends it; what it has counted and used.
     fn end(self) -> (Counts, Usage) {
-        let counts = Counts::read(&self.counts).unwrap();
-        std::fs::remove_file(&self.counts).unwrap();
-        (counts, self.process.end())
+        (Counts::read(&self.folder.join(COUNTS)).unwrap(), self.process.end())
     }
 }
 
@@ -135,7 +137,7 @@ fn connections_are_held_until_the_client_ends() {
         let mut client = client(server.listening.port, Reply::Busy, Mode::Hold(4));
         let held: u64 = client.await_line(command::HOLDING);
         assert_eq!(held, 4, "{}", architecture.name());
-        let counts = Counts::read(&server.counts).unwrap();
+        let counts = Counts::read(&server.folder.join(COUNTS)).unwrap();
         assert_eq!((counts.accepted(), counts.open()), (4, 4), "{}", architecture.name());
         assert!(process_time_ns(server.process.child.id()).unwrap() > 0);
         client.signal(libc::SIGINT);
@@ -183,7 +185,6 @@ fn a_server_whose_address_is_taken_says_so() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut order = service(Architecture::Poll, Reply::Busy, Closing::AfterClient);
     order.listen.set_port(taken.local_addr().unwrap().port());
-    order.counts = None;
     let output = command::server(Path::new(PROGRAM), &order).output().unwrap();
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -249,11 +249,13 @@ fn write_failed(fix: &Fix, source: io::Error) -> FixError {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use weir_testkit::Folder;
+
     use super::*;
 
     /// A machine with these settings, and where its notes are.
-    fn machine(name: &str, settings: &[(&str, &str)]) -> (PathBuf, Host, Undo) {
-        let root = std::env::temp_dir().join(format!("weir-fix-{name}-{}", std::process::id()));
+    fn machine(settings: &[(&str, &str)]) -> (Folder, Host, Undo) {
+        let root = Folder::new();
         let host = Host::at(&root, []);
         for (path, value) in settings {
             fs::create_dir_all(host.place(path).parent().unwrap()).unwrap();
@@ -272,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_was_changed_is_changed_back() {
-        let (root, host, notes) = machine("back", &[(BACKLOG, "128\n"), (MEMORY, "4096\t131072\t6291456\n")]);
+        let (_root, host, notes) = machine(&[(BACKLOG, "128\n"), (MEMORY, "4096\t131072\t6291456\n")]);
         let fixes = [file(BACKLOG, "4096"), file(MEMORY, "4096 131072 25000000")];
         apply(&host, &fixes, &notes).unwrap();
         assert_eq!(host.text(BACKLOG).as_deref(), Some("4096"));
@@ -285,12 +287,11 @@ mod tests {
         assert_eq!(done, commands.map(|command| Undone::Restored(command.into())));
         assert_eq!([BACKLOG, MEMORY].map(|path| host.text(path).unwrap()), ["128", "4096 131072 6291456"]);
         assert!(!notes.path().exists() && undo(&host, &notes).unwrap().is_empty());
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn what_others_changed_since_is_left_alone() {
-        let (root, host, notes) = machine("others", &[(BACKLOG, "128"), (MEMORY, "1 2 3")]);
+        let (_root, host, notes) = machine(&[(BACKLOG, "128"), (MEMORY, "1 2 3")]);
         apply(&host, &[file(BACKLOG, "4096"), file(MEMORY, "1 2 4")], &notes).unwrap();
         fs::write(host.place(BACKLOG), "9999").unwrap();
         fs::write(host.place(MEMORY), "1 2 3").unwrap();
@@ -303,13 +304,12 @@ mod tests {
         ];
         assert_eq!(undo(&host, &notes).unwrap(), expected);
         assert_eq!(host.text(BACKLOG).as_deref(), Some("9999"));
-        fs::remove_dir_all(root).unwrap();
     }
 
     /// The note is there before the change: a change that fails, or a program that ends between both, leaves one.
     #[test]
     fn the_note_comes_first() {
-        let (root, host, notes) = machine("first", &[(BACKLOG, "128")]);
+        let (_root, host, notes) = machine(&[(BACKLOG, "128")]);
         let gone = file("/proc/sys/net/core/nothing", "1");
         let error = apply(&host, &[file(BACKLOG, "4096"), gone], &notes).unwrap_err().to_string();
         assert!(error.starts_with("sysctl -w net.core.nothing='1': No such file"), "{error}");
@@ -329,12 +329,11 @@ mod tests {
         fs::write(notes.path(), "{\"some\": \"other\"}").unwrap();
         let error = undo(&host, &notes).unwrap_err().to_string();
         assert!(error.contains("undo.json") && error.contains("look at the values"), "{error}");
-        fs::remove_dir_all(root).unwrap();
     }
     /// What others could have written as root undoes it, wherever it lies.
     #[test]
     fn notes_that_others_can_have_written_are_not_believed() {
-        let (root, host, notes) = machine("planted", &[(BACKLOG, "128"), ("/etc/secret", "kept")]);
+        let (root, host, notes) = machine(&[(BACKLOG, "128"), ("/etc/secret", "kept")]);
         apply(&host, &[file(BACKLOG, "4096")], &notes).unwrap();
         let good = fs::read_to_string(notes.path()).unwrap();
         let refused = |message: &str| {
@@ -368,13 +367,12 @@ mod tests {
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
         refused("it is no file");
         assert_eq!([BACKLOG, "/etc/secret"].map(|path| host.text(path).unwrap()), ["4096", "kept"]);
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn notes_of_an_earlier_start_of_the_machine_are_past() {
         let boot = "/proc/sys/kernel/random/boot_id";
-        let (root, host, notes) = machine("boot", &[(BACKLOG, "128"), (boot, "one")]);
+        let (_root, host, notes) = machine(&[(BACKLOG, "128"), (boot, "one")]);
         apply(&host, &[file(BACKLOG, "4096")], &notes).unwrap();
         // It has been started again, and somebody has chosen the same value.
         fs::write(host.place(boot), "two").unwrap();
@@ -385,6 +383,5 @@ mod tests {
             undo(&host, &notes).unwrap(),
             [Undone::Restored("sysctl -w net.core.somaxconn='4096'".into())]
         );
-        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn files_for_each_start_come_and_go() {
-        let root = std::env::temp_dir().join(format!("weir-persist-{}", std::process::id()));
+        let root = weir_testkit::Folder::new();
         let host = Host::at(&root, []);
         for path in [SYSCTL, UNIT] {
             fs::create_dir_all(host.place(path).parent().unwrap()).unwrap();
@@ -128,6 +128,5 @@ mod tests {
         assert!(error.contains("90-weir.conf: it is there, and weir did not write it"), "{error}");
         assert!(forget(&host).unwrap().is_empty());
         assert_eq!(host.text(SYSCTL).unwrap(), "net.core.somaxconn = 1");
-        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -18,13 +19,22 @@ impl Folder {
     /// One that the user of the test writes to.
     #[expect(clippy::new_without_default, reason = "it is made on disk")]
     pub fn new() -> Folder {
+        let within = std::env::temp_dir();
+        Folder::within(&within).unwrap_or_else(|error| panic!("{}: {error}", within.display()))
+    }
+
+    /// The same in another folder than that for temporary files.
+    ///
+    /// # Errors
+    /// It cannot be made there.
+    pub fn within(parent: &Path) -> io::Result<Folder> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("weir-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = parent.join(name);
         // A process of the same number may have been killed in its test.
         let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Folder(path)
+        fs::create_dir(&path)?;
+        Ok(Folder(path))
     }
 
     /// One that everybody may write to: for programs that give their rights up, and for files of others.

@@ -1,38 +1,13 @@
-use std::sync::atomic::AtomicU32;
+use weir_testkit::Folder;
 
 use super::*;
 
-/// A directory of its own, gone after the test.
-struct Within(PathBuf);
-
-impl Drop for Within {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn task(within: &Folder, durability: Durability, method: Method) -> Task {
+    Task { directory: within.join("files"), files: 30, bytes: 8192, workers: 4, durability, method, seed: 7 }
 }
 
-fn within() -> Within {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("weir-files-{}-{number}", std::process::id()));
-    fs::create_dir_all(&path).unwrap();
-    Within(path)
-}
-
-fn task(within: &Within, durability: Durability, method: Method) -> Task {
-    Task {
-        directory: within.0.join("files"),
-        files: 30,
-        bytes: 8192,
-        workers: 4,
-        durability,
-        method,
-        seed: 7,
-    }
-}
-
-fn is_left(within: &Within) -> usize {
-    fs::read_dir(&within.0).unwrap().count()
+fn is_left(within: &Folder) -> usize {
+    fs::read_dir(within).unwrap().count()
 }
 
 #[test]
@@ -43,7 +18,7 @@ fn all_files_are_made_read_and_removed() {
             continue;
         }
         for (durability, name) in Durability::ALL {
-            let within = within();
+            let within = Folder::new();
             let task = task(&within, durability, method);
             let filed = match file(&task, &AtomicBool::new(false)) {
                 Err(Failed::Call(what, error))
@@ -74,7 +49,7 @@ fn a_task_that_is_stopped_or_fails_leaves_nothing() {
     for (method, _) in
         Method::ALL.into_iter().filter(|(method, _)| *method == Method::Calls || obstacle().is_none())
     {
-        let within = within();
+        let within = Folder::new();
         let own = task(&within, Durability::None, method);
         let stopped = file(&own, &AtomicBool::new(true));
         assert!(matches!(stopped, Err(Failed::Stopped)), "{stopped:?}");
@@ -91,7 +66,7 @@ fn a_task_that_is_stopped_or_fails_leaves_nothing() {
 
 #[test]
 fn a_directory_that_is_there_is_left_alone() {
-    let within = within();
+    let within = Folder::new();
     let task = task(&within, Durability::None, Method::Calls);
     fs::create_dir(&task.directory).unwrap();
     fs::write(task.directory.join("mine"), "x").unwrap();
@@ -106,7 +81,7 @@ fn files_differ_and_the_order_of_reading_follows_from_the_seed() {
     let mut buffer = content::Buffer::new(100);
     buffer.fill(7, 1);
     assert!(buffer.is_of(7, 1) && !buffer.is_of(7, 2) && !buffer.is_of(8, 1));
-    let within = within();
+    let within = Folder::new();
     let own = task(&within, Durability::None, Method::Calls);
     let order = content::shuffled(&own);
     assert_eq!(order, content::shuffled(&own));
@@ -128,14 +103,14 @@ fn asking_for_a_file_does_not_fetch_it() {
         sys::drop_pages(&file).unwrap();
         (path, file)
     };
-    let within = within();
-    let (path, file) = made(&within.0);
+    let within = Folder::new();
+    let (path, file) = made(&within);
     if sys::is_cached(&file).unwrap() {
-        return println!("skipped: {} is memory", within.0.display());
+        return println!("skipped: {} is memory", within.display());
     }
     let is_cached = || sys::is_cached(&file).unwrap();
     // Time in which a disk would have brought it: reading another file that nobody has in memory.
-    let other = within.0.join("other");
+    let other = within.join("other");
     fs::create_dir(&other).unwrap();
     let (other, _) = made(&other);
     assert_eq!(fs::read(&other).unwrap().len(), 8192);
@@ -146,11 +121,9 @@ fn asking_for_a_file_does_not_fetch_it() {
 
 #[test]
 fn a_file_in_memory_is_never_cold() {
-    let memory = Path::new("/dev/shm").join(format!("weir-files-{}", std::process::id()));
-    if fs::create_dir(&memory).is_err() {
+    let Ok(within) = Folder::within(Path::new("/dev/shm")) else {
         return println!("skipped: no /dev/shm");
-    }
-    let within = Within(memory);
+    };
     let filed = file(&task(&within, Durability::None, Method::Calls), &AtomicBool::new(false)).unwrap();
     assert_eq!(filed.still_cached, 1.0);
 }

@@ -1,17 +1,16 @@
 use std::fs;
-use std::path::PathBuf;
 
 use weir_port::ethtool::Rings;
+use weir_testkit::Folder;
 
 use crate::{Ceiling, Effect, Fix, Host, Load, Nic, Role, examine};
 
-/// A folder that looks like a machine; gone at the end.
-struct Machine(PathBuf);
+/// A folder that looks like a machine.
+struct Machine(Folder);
 
 impl Machine {
-    fn new(name: &str, files: &[(&str, &str)]) -> Machine {
-        let root = std::env::temp_dir().join(format!("weir-host-{name}-{}", std::process::id()));
-        let machine = Machine(root);
+    fn new(files: &[(&str, &str)]) -> Machine {
+        let machine = Machine(Folder::new());
         files.iter().for_each(|(path, text)| machine.write(path, text));
         machine
     }
@@ -24,12 +23,6 @@ impl Machine {
 
     fn host(&self) -> Host {
         Host::at(&self.0, [])
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -46,7 +39,7 @@ fn sysctl(ceiling: &Ceiling) -> Vec<String> {
 
 #[test]
 fn an_empty_machine_has_no_ceilings() {
-    let machine = Machine::new("empty", &[]);
+    let machine = Machine::new(&[]);
     for role in Role::ALL {
         assert_eq!(examine(&machine.host(), role, &LOAD), [], "{role:?}");
     }
@@ -61,7 +54,7 @@ fn the_worst_stands_first() {
         ("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "432000\n"),
         ("/proc/sys/net/core/netdev_max_backlog", "10000\n"),
     ];
-    let all = examine(&Machine::new("order", &files).host(), Role::Nat, &LOAD);
+    let all = examine(&Machine::new(&files).host(), Role::Nat, &LOAD);
     let list: Vec<_> = all.iter().map(|one| (one.setting.as_str(), one.effect.name())).collect();
     let expected = [
         ("net.ipv4.ip_forward", "stops"),
@@ -82,7 +75,7 @@ fn tracked_connections() {
         ("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "432000"),
         ("/sys/kernel/slab/nf_conntrack/slab_size", "256"),
     ];
-    let all = examine(&Machine::new("conntrack", &files).host(), Role::Nat, &LOAD);
+    let all = examine(&Machine::new(&files).host(), Role::Nat, &LOAD);
     let room = found(&all, "net.netfilter.nf_conntrack_max");
     assert_eq!(sysctl(room), ["sysctl -w net.netfilter.nf_conntrack_max='1250000'"]);
     assert!((room.fits - 0.2097).abs() < 1e-3, "{}", room.fits);
@@ -103,7 +96,7 @@ fn windows_against_the_path() {
         ("/proc/sys/net/ipv4/tcp_sack", "0\n"),
         ("/proc/sys/net/ipv4/tcp_timestamps", "1\n"),
     ];
-    let all = examine(&Machine::new("tcp", &files).host(), Role::Tcp, &LOAD);
+    let all = examine(&Machine::new(&files).host(), Role::Tcp, &LOAD);
     let receive = found(&all, "net.ipv4.tcp_rmem");
     assert!(receive.why.contains("at most 252 Mbit/s at 100 ms"), "{}", receive.why);
     assert_eq!(sysctl(receive), ["sysctl -w net.ipv4.tcp_rmem='4096 131072 25000000'"]);
@@ -129,7 +122,7 @@ fn servers_of_many_connections() {
         ("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999"),
         ("/proc/sys/net/ipv4/tcp_max_tw_buckets", "8192"),
     ];
-    let all = examine(&Machine::new("servers", &files).host(), Role::Servers, &LOAD);
+    let all = examine(&Machine::new(&files).host(), Role::Servers, &LOAD);
     let files = found(&all, "open files of a process");
     assert_eq!((files.now.as_str(), files.wanted.as_deref(), files.fixes.len()), ("1024", Some("10064"), 0));
     assert!(files.cost.contains("LimitNOFILE=10064"), "{}", files.cost);
@@ -162,7 +155,7 @@ fn interfaces_of_hardware() {
         ("/proc/net/dev", "Inter-|\n face |\n  eth0: 1 2\n  eth1: 1 2\nveth0: 1 2\n    lo: 1 2\n"),
         ("/sys/devices/system/cpu/online", "0-1"),
     ];
-    let machine = Machine::new("nics", &files);
+    let machine = Machine::new(&files);
     let rings = Rings { receive: 256, transmit: 256, receive_most: 4096, transmit_most: 4096 };
     let nic = Nic {
         rings: Some(rings),
@@ -199,7 +192,7 @@ fn queues_of_the_way_out() {
         ("/sys/devices/system/cpu/online", "0-3"),
         ("/proc/sys/net/ipv4/tcp_congestion_control", "bbr"),
     ];
-    let machine = Machine::new("transmit", &files);
+    let machine = Machine::new(&files);
     let one =
         Nic { root_queue: Some("pfifo_fast".into()), gro: Some(true), tso: Some(true), ..Nic::default() };
     let two =
@@ -245,7 +238,7 @@ fn neighbours_of_attached_networks() {
                   eth0\t000012C6\t00000000\t0001\t0\t0\t0\t00F0FFFF\t0\t0\t0\n\
                   eth1\t000013C6\t00000000\t0001\t0\t0\t0\tFCFFFFFF\t0\t0\t0\n";
     let files = [("/proc/net/route", routes), ("/proc/sys/net/ipv4/neigh/default/gc_thresh3", "1024")];
-    let all = examine(&Machine::new("neighbours", &files).host(), Role::Router, &LOAD);
+    let all = examine(&Machine::new(&files).host(), Role::Router, &LOAD);
     let neighbours = found(&all, "net.ipv4.neigh.default.gc_thresh3");
     assert_eq!(sysctl(neighbours), ["sysctl -w net.ipv4.neigh.default.gc_thresh3='4096'"]);
 }
@@ -263,7 +256,7 @@ fn cpus_that_wait_and_sleep() {
         ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected"),
         ("/sys/devices/system/cpu/smt/active", "1"),
     ];
-    let all = examine(&Machine::new("cpus", &files).host(), Role::Capture, &LOAD);
+    let all = examine(&Machine::new(&files).host(), Role::Capture, &LOAD);
     let governor = sysctl(found(&all, "CPU governor"));
     assert_eq!(governor, ["echo 'performance' > /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"]);
     let sleep = sysctl(found(&all, "CPU idle states"));

@@ -10,16 +10,6 @@ use crate::plan;
 use crate::run_data::RunData;
 use crate::store::{MemoryStore, Store};
 
-/// May tests make namespaces? If not, says so.
-pub(crate) fn is_root(test: &str) -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        println!("skipped: {test} needs root (network namespaces, XDP)");
-    }
-    root
-}
-
 /// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
     let plan = plan::load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();

@@ -17,6 +17,7 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::fault::Faults;
 use weir_testbed::journal::Journal;
 use weir_testbed::rules::RuleForm;
+use weir_testkit::need_root;
 
 use crate::crowd::is_crowded;
 
@@ -66,10 +67,7 @@ pub(crate) fn on_rig(test: impl FnOnce()) {
     static TURN: Mutex<()> = Mutex::new(());
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test");
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        return println!("skipped: {name} needs root (network namespaces, XDP)");
-    }
+    need_root!();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // What the test has borrowed is not used after it.
     let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { return };

@@ -48,11 +48,9 @@ mod tests {
     /// However much of its time goes to functions that it calls in an unoptimised build.
     #[test]
     fn a_profile_finds_the_consumer() {
+        weir_testkit::need_root!();
         // SAFETY: no arguments, no failure.
-        let (root, own) = unsafe { (libc::geteuid() == 0, libc::gettid() as u32) };
-        if !root {
-            return eprintln!("skipped: {} needs root (performance events of all CPUs)", module_path!());
-        }
+        let own = unsafe { libc::gettid() } as u32;
         let (begin, mut seen) = (Instant::now(), 0);
         let cpus = CpuPlan::choose(DutCpus::All).unwrap().dut;
         while seen == 0 && begin.elapsed() < Duration::from_secs(20) {

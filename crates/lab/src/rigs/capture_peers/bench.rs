@@ -222,22 +222,19 @@ fn thread_named(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use weir_testbed::dut::DutKind;
+    use weir_testkit::{Folder, need_root};
 
     use super::*;
     use crate::plan::load;
-    use crate::run::testing::is_root;
 
     #[test]
     fn what_is_sent_in_turns_is_what_was_wanted() {
-        if !is_root(module_path!()) {
-            return;
-        }
-        let folder = std::env::temp_dir();
+        need_root!();
+        let folder = Folder::new();
         let set = format!("capture_peers.folder={}", folder.display());
         let plan = load("peers-capture", &[set]).unwrap();
         let peers = plan.experiment.of::<CapturePeers>().expect("of this rig");
-        let mut journal =
-            Journal::in_dir(&folder.join(format!("weir-capture tools-journal-{}", std::process::id())));
+        let mut journal = Journal::in_dir(&folder.join("journal"));
         let spec = PointSpec::plain(DutKind::Wire, 64, 10);
         let mut bench = Bench::build(peers, &spec, 1, &mut journal).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);

@@ -13,13 +13,13 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::topology::Side;
+use weir_testkit::{Folder, need_root};
 
 use super::flows::Ranges;
 use super::{evidence, figure};
 use crate::frames::{PointSpec, Settings, Setup};
 use crate::plan::Limits;
 use crate::record::{Purpose, Translation, Trial};
-use crate::run::testing::is_root;
 
 const FLOWS: u32 = 100;
 /// No more than the rings of the device hold, however late it comes to them.
@@ -75,9 +75,7 @@ fn trial(setup: &mut Setup) -> (Trial, Translation) {
 
 #[test]
 fn nats_that_work_are_found_right() {
-    if !is_root("nats_that_work_are_found_right") {
-        return;
-    }
+    need_root!();
     use DutKind::{KernelNat, NodeNat, NodeNat64, NodeNatFast, PrefixNat, Wire};
     for dut in [KernelNat, NodeNat, NodeNat64, NodeNatFast, PrefixNat, Wire] {
         let mut setup = build(&spec(dut), "");
@@ -123,8 +121,8 @@ fn check(faults: &str, expected: impl Fn(&[(NatFault, u64)]) -> bool) -> Vec<Evi
 /// What somebody who opens the capture file of the evidence finds.
 fn frames_of(faults: &str, evidence: &[Evidence]) -> Vec<Vec<u8>> {
     let name = faults.replace(['=', '/'], "-");
-    let folder = std::env::temp_dir().join(format!("weir-nat-evidence-{}-{name}", std::process::id()));
-    let path = evidence::write(&folder, &format!("{name}.pcapng"), evidence).unwrap();
+    let folder = Folder::new();
+    let path = evidence::write(&folder.join("evidence"), &format!("{name}.pcapng"), evidence).unwrap();
     let mut reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
     let mut frames = Vec::new();
     while let Some(item) = reader.next_item().unwrap() {
@@ -132,7 +130,6 @@ fn frames_of(faults: &str, evidence: &[Evidence]) -> Vec<Vec<u8>> {
             frames.push(packet.bytes.to_vec());
         }
     }
-    std::fs::remove_dir_all(&folder).unwrap();
     frames
 }
 
@@ -142,18 +139,14 @@ fn source(frame: &[u8]) -> Ipv4Addr {
 
 #[test]
 fn a_nat_that_leaks_frames_is_broken() {
-    if !is_root("a_nat_that_leaks_frames_is_broken") {
-        return;
-    }
+    need_root!();
     let evidence = check("leak=1/10", |found| found == [(NatFault::Leaked, FRAMES / 10)]);
     assert!(evidence.iter().all(|one| source(&one.bytes).octets()[..2] == [198, 18]), "{evidence:?}");
 }
 
 #[test]
 fn a_nat_that_gives_two_flows_one_tuple_is_broken() {
-    if !is_root("a_nat_that_gives_two_flows_one_tuple_is_broken") {
-        return;
-    }
+    need_root!();
     // Subscribers 0, 16, .. 96: seven, of which six come second.
     let evidence = check("clash=1/16", |found| found.contains(&(NatFault::Clashed, 6)));
     let clashed: Vec<&Evidence> = evidence.iter().filter(|one| one.fault == NatFault::Clashed).collect();
@@ -165,9 +158,7 @@ fn a_nat_that_gives_two_flows_one_tuple_is_broken() {
 
 #[test]
 fn a_nat_that_answers_somebody_else_is_broken() {
-    if !is_root("a_nat_that_answers_somebody_else_is_broken") {
-        return;
-    }
+    need_root!();
     let evidence =
         check("wrong-subscriber=1/10", |found| found == [(NatFault::WrongSubscriber, FRAMES / 10)]);
     assert!(evidence.iter().all(|one| !one.fault.is_outside()), "answers are seen inside: {evidence:?}");
@@ -175,18 +166,14 @@ fn a_nat_that_answers_somebody_else_is_broken() {
 
 #[test]
 fn a_nat_that_changes_tuples_is_broken() {
-    if !is_root("a_nat_that_changes_tuples_is_broken") {
-        return;
-    }
+    need_root!();
     // It knows nothing of its changes when the answers come.
     check("remap=1/15", |found| found.iter().any(|(fault, n)| *fault == NatFault::Remapped && *n > 0));
 }
 
 #[test]
 fn the_responder_learns_the_tuples_that_it_answers() {
-    if !is_root("the_responder_learns_the_tuples_that_it_answers") {
-        return;
-    }
+    need_root!();
     for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNat64, DutKind::NodeNatFast] {
         let spec = PointSpec { direction: Direction::Both, ..spec(dut) };
         let mut setup = build(&spec, "");
@@ -260,9 +247,7 @@ fn whole_run(plan: &str, sets: &[&str], procedure: &str) -> crate::run_data::Run
 
 #[test]
 fn a_run_of_nat_is_complete() {
-    if !is_root("a_run_of_nat_is_complete") {
-        return;
-    }
+    need_root!();
     let sets = [
         "nat.kind=[\"kernel-nat\",\"node-nat\"]",
         "nat.flows=100",
@@ -280,9 +265,7 @@ fn a_run_of_nat_is_complete() {
 
 #[test]
 fn a_run_of_nat_tcp_is_complete() {
-    if !is_root("a_run_of_nat_tcp_is_complete") {
-        return;
-    }
+    need_root!();
     let sets = [
         "nat_tcp.kind=[\"kernel-nat\",\"node-nat\"]",
         "nat_tcp.concurrent=[1,1000]",

@@ -1,7 +1,8 @@
 use super::*;
 use crate::record::Capture;
 use crate::record::RunState;
-use crate::run::testing::{is_root, run};
+use crate::run::testing::run;
+use weir_testkit::need_root;
 
 /// A climb over some methods at low loads.
 const SHORT: [&str; 15] = [
@@ -24,9 +25,7 @@ const SHORT: [&str; 15] = [
 
 #[test]
 fn every_method_is_measured_and_its_accounting_close() {
-    if !is_root(module_path!()) {
-        return;
-    }
+    need_root!();
     let (data, _) = run("capture", &SHORT);
     assert_eq!((data.run.state, data.points.len()), (RunState::Complete, 5));
     for point in &data.points {
@@ -39,7 +38,7 @@ fn every_method_is_measured_and_its_accounting_close() {
         let full = point.measured().find(|trial| trial.purpose == Purpose::Ceiling).unwrap();
         let goals: Vec<_> = point.goals().iter().map(|goal| goal.goal.as_str()).collect();
         assert_eq!(goals, ["without loss", "saturated"], "{method}");
-        assert_eq!(point.goals()[1].fps_median, Some(full.received as f64 / full.duration_s));
+        assert_eq!(point.goals()[1].fps_median, Some(full.counts().received as f64 / full.duration_s));
         // A load that was accepted has lost nothing in three trials.
         let Some(fps) = point.headline_fps() else { continue };
         let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.counts().offered_fps == fps;
@@ -50,9 +49,7 @@ fn every_method_is_measured_and_its_accounting_close() {
 
 #[test]
 fn methods_take_turns() {
-    if !is_root(module_path!()) {
-        return;
-    }
+    need_root!();
     let more = ["capture.methods=[ring,count]", "capture.busy_poll=false", "capture.rounds=2"];
     let (data, _) = run("capture", &[&SHORT[..], &more].concat());
     let mut trials: Vec<_> = data.points.iter().flat_map(|point| &point.trials).collect();
@@ -71,8 +68,9 @@ fn methods_take_turns() {
 #[test]
 fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
     let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::All).unwrap().dut;
-    if !is_root(module_path!()) || cpus.len() < 2 {
-        return println!("skipped: {} needs root and two CPUs", module_path!());
+    need_root!();
+    if cpus.len() < 2 {
+        return println!("skipped: {} needs two CPUs", module_path!());
     }
     let rps = format!("capture.rps=[off,{}]", cpus[1]);
     let more = [
@@ -98,9 +96,7 @@ fn frames_that_rps_hands_to_another_cpu_are_captured_too() {
 
 #[test]
 fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_much_in_the_ring() {
-    if !is_root(module_path!()) {
-        return;
-    }
+    need_root!();
     let more = ["capture.methods=[ring,xdp]", "capture.busy_poll=false", "capture.receive=apart"];
     let (data, _) = run("capture", &[&SHORT[..], &more].concat());
     for point in &data.points {

@@ -1,12 +1,11 @@
 use super::*;
 use crate::record::RunState;
-use crate::run::testing::{is_root, run};
+use crate::run::testing::run;
+use weir_testkit::need_root;
 
 #[test]
 fn a_round_with_whatever_is_installed() {
-    if !is_root(module_path!()) {
-        return;
-    }
+    need_root!();
     let sets = ["peers.rounds=1", "peers.trial_s=0.1", "peers.flows=[1,1000]"];
     let (data, notes) = run("peers-generator", &sets);
     assert_eq!(data.run.state, RunState::Complete);

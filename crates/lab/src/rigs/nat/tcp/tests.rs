@@ -9,12 +9,12 @@ use weir_load::tcp::{Act, FRAME_BYTES, Part, Said};
 use weir_packet::flow::{Direction, FlowOrder};
 use weir_packet::frame::Transport;
 use weir_testbed::dut::DutKind;
+use weir_testkit::need_root;
 
 use super::super::flows::Ranges;
 use super::super::tests::device;
 use crate::frames::{PointSpec, Setup};
 use crate::record::{Purpose, Translation};
-use crate::run::testing::is_root;
 
 const HELD: u32 = 100;
 const WHOLE: u32 = 60;
@@ -86,9 +86,7 @@ fn conversation(setup: &mut Setup) -> Vec<Vec<(String, u64)>> {
 
 #[test]
 fn connections_are_real_in_each_nat() {
-    if !is_root("connections_are_real_in_each_nat") {
-        return;
-    }
+    need_root!();
     for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNatFast] {
         let mut setup = build(dut);
         let states = conversation(&mut setup);
