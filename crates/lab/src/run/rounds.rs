@@ -1,7 +1,7 @@
 //! Rounds of a comparison: all alternately, each time another one first.
 
 use super::{Event, RunError, Running};
-use crate::record::{Comparison, Point};
+use crate::record::{Comparison, Point, PointResult, ProcedureResult};
 use crate::stats;
 
 /// Somebody who is compared with others.
@@ -29,6 +29,16 @@ impl<'a, E> Running<'a, E> {
     pub(crate) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
         Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
     }
+}
+
+/// What the rounds found at a point: `procedure` and how it was measured, with the remarks on its trials, each once.
+pub(crate) fn result(mut procedure: ProcedureResult, rounds: u32, mut remarks: Vec<String>) -> PointResult {
+    let order = "alternately within a round, another one first in each".to_string();
+    procedure.parameters.extend([("rounds".to_string(), rounds.to_string()), ("order".to_string(), order)]);
+    remarks.sort();
+    remarks.dedup();
+    procedure.irregular = remarks;
+    PointResult::without_search("rounds", procedure)
 }
 
 /// Gives everybody who takes part a turn in each round.

@@ -7,6 +7,7 @@ use weir_apps::files::{Filed, Phase};
 use super::report;
 use crate::figure::{figure, unit};
 use crate::record::{Detail, Figure, PointResult, ProcedureResult, Statistic};
+use crate::run::rounds;
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,22 +88,10 @@ pub(super) fn result(found: &[Filing], durability: &str, rounds: u32) -> PointRe
         of(name, unit::SECONDS, &|filing| filing.call_s("file", at))
     }));
     figures.retain(|figure| !figure.values.is_empty());
-    let parameters = vec![
-        ("durable in the end".to_string(), durability.to_string()),
-        ("rounds".to_string(), rounds.to_string()),
-        ("order".to_string(), "alternately within a round, another one first in each".to_string()),
-    ];
-    let mut irregular: Vec<String> = found.iter().flat_map(Filing::remarks).collect();
-    irregular.sort();
-    irregular.dedup();
-    let procedure = ProcedureResult {
-        procedure: report::ID.into(),
-        parameters,
-        figures,
-        irregular,
-        ..Default::default()
-    };
-    PointResult::without_search("rounds", procedure)
+    let parameters = vec![("durable in the end".to_string(), durability.to_string())];
+    let procedure =
+        ProcedureResult { procedure: report::ID.into(), parameters, figures, ..Default::default() };
+    rounds::result(procedure, rounds, found.iter().flat_map(Filing::remarks).collect())
 }
 
 #[cfg(test)]

@@ -52,20 +52,11 @@ impl Placed<'_> {
     fn case(&self) -> [&str; 4] {
         ["file_system", "bytes", "workers", "by"].map(|name| self.setting(name))
     }
-
-    fn left_out(&self) -> Option<&str> {
-        self.data.point.notes.iter().find(|note| note.contains("is left out")).map(String::as_str)
-    }
 }
 
 fn all(data: &RunData) -> Vec<Placed<'_>> {
     let points = data.points.iter().filter(|point| point.setting(MEASURES) == Some(ID));
-    points
-        .map(|data| {
-            let found = data.measured().filter_map(|trial| Some((trial.key.clone()?, trial.believed()?)));
-            Placed { data, found: found.collect() }
-        })
-        .collect()
+    points.map(|data| Placed { data, found: data.by_key() }).collect()
 }
 
 /// Its section of a report.
@@ -133,7 +124,7 @@ fn rates(all: &[Placed<'_>]) -> Table {
             time(|times| times.max),
             or_dash(placed.median(Filing::warm_per_s), full),
             or_dash(placed.median(Filing::cold_per_s), full),
-            placed.left_out().unwrap_or("").into(),
+            placed.data.why_left_out().unwrap_or("").into(),
         ]);
     }
     table
@@ -189,7 +180,7 @@ fn chart(all: &[Placed<'_>]) -> String {
 pub(super) fn findings(data: &RunData) -> Vec<String> {
     let all = all(data);
     let mut found: Vec<String> = all.iter().filter_map(|placed| cost(&all, placed)).collect();
-    for why in all.iter().filter_map(Placed::left_out) {
+    for why in all.iter().filter_map(|placed| placed.data.why_left_out()) {
         if !found.iter().any(|text| text == why) {
             found.push(why.into());
         }

@@ -8,6 +8,7 @@ use weir_apps::client::{Mode, Outcome};
 use super::report;
 use crate::figure::{figure, unit};
 use crate::record::{Detail, Figure, PointResult, ProcedureResult, Statistic};
+use crate::run::rounds;
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -215,21 +216,8 @@ pub(super) fn result(found: &[Served], rounds: u32) -> PointResult {
         of("connections open at the server", "connections", &|s| s.open.map(|(mean, _)| mean)),
     ]);
     figures.retain(|figure| !figure.values.is_empty());
-    let parameters = vec![
-        ("rounds".to_string(), rounds.to_string()),
-        ("order".to_string(), "alternately within a round, another one first in each".to_string()),
-    ];
-    let mut irregular: Vec<String> = found.iter().flat_map(Served::remarks).collect();
-    irregular.sort();
-    irregular.dedup();
-    let procedure = ProcedureResult {
-        procedure: report::ID.into(),
-        parameters,
-        figures,
-        irregular,
-        ..Default::default()
-    };
-    PointResult::without_search("rounds", procedure)
+    let procedure = ProcedureResult { procedure: report::ID.into(), figures, ..Default::default() };
+    rounds::result(procedure, rounds, found.iter().flat_map(Served::remarks).collect())
 }
 
 #[cfg(test)]

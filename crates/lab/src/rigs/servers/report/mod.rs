@@ -77,21 +77,11 @@ impl Placed<'_> {
         });
         (self.setting("reply").into(), self.setting("client").into(), load.unwrap_or_default())
     }
-
-    pub(super) fn left_out(&self) -> Option<&str> {
-        let why = self.data.point.notes.iter().find(|note| note.contains("is left out"));
-        why.map(String::as_str)
-    }
 }
 
 pub(super) fn all(data: &RunData) -> Vec<Placed<'_>> {
     let points = data.points.iter().filter(|point| point.setting(MEASURES) == Some(ID));
-    points
-        .map(|data| {
-            let found = data.measured().filter_map(|trial| Some((trial.key.clone()?, trial.believed()?)));
-            Placed { data, found: found.collect() }
-        })
-        .collect()
+    points.map(|data| Placed { data, found: data.by_key() }).collect()
 }
 
 /// Its section of a report.

@@ -13,7 +13,7 @@ pub(in super::super) fn findings(data: &RunData) -> Vec<String> {
     let mut found: Vec<String> =
         costs(&all).into_iter().chain(beside_peers(&all)).chain(held(&all)).collect();
     found.extend(client_limited(&all));
-    for why in all.iter().filter_map(Placed::left_out) {
+    for why in all.iter().filter_map(|placed| placed.data.why_left_out()) {
         if !found.iter().any(|text| text == why) {
             found.push(why.into());
         }
