@@ -25,7 +25,7 @@ use weir_testbed::journal::{self, Journal};
 use crate::frames::PointSpec;
 use crate::frames::{Settings, Setup};
 use crate::plan::Limits;
-use crate::record::{CpuUse, Fault, Finding, LedgerLine, Purpose, Trial, Verdict};
+use crate::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
 use crate::run::RunError;
 
 /// How long the machine may disturb what is planted.
@@ -257,15 +257,15 @@ fn figure(fault: &Fault) -> u64 {
 /// Share of a CPU that others may have beside tester and device: more, and a stall is as long as theirs.
 const OTHERS: f64 = 0.25;
 
-/// The machine may lose frames too, be too busy to send, or have the device wait: then the verdict, the ledger or the CPUs
+/// The machine may lose frames too, be too busy to send, or have the device wait: then the verdict, the drop counters or the CPUs
 /// say so.
 fn is_disturbed(trial: &Trial) -> bool {
     let crowded = |cpu: &CpuUse| cpu.busy - cpu.dut - cpu.tester > OTHERS;
     let starved = |finding: &Finding| finding.fault.name().ends_with("starved");
-    let lost = |line: &LedgerLine| line.name.contains("full");
+    let lost = |line: &DropCounter| line.name.contains("full");
     trial.verdict != Verdict::Valid
         || trial.findings.iter().any(starved)
-        || trial.ledger.iter().any(lost)
+        || trial.drop_counters.iter().any(lost)
         || trial.cost.cpus.iter().any(crowded)
 }
 

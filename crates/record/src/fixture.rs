@@ -340,7 +340,7 @@ fn trial(point_id: i64, index: usize, purpose: Purpose, capacity: f64, share: f6
             unexplained: (lost / 1000) as i64,
         }),
         streams: ["a>b", "b>a"].map(|d| stream(d, sent / 2, received / 2, capacity, share)).to_vec(),
-        ledger: ledger(lost),
+        drop_counters: drop_counters(lost),
         verdict,
         reasons: match verdict {
             Verdict::Valid => Vec::new(),
@@ -386,8 +386,8 @@ fn stream(direction: &str, sent: u64, received: u64, capacity: f64, share: f64) 
     }
 }
 
-fn ledger(lost: u64) -> Vec<LedgerLine> {
-    let line = |name: &str, owner, frames, source: &str| LedgerLine {
+fn drop_counters(lost: u64) -> Vec<DropCounter> {
+    let line = |name: &str, owner, frames, source: &str| DropCounter {
         name: name.into(),
         owner,
         frames,
@@ -422,5 +422,5 @@ fn cost(received: u64, capacity: f64, share: f64, wire: bool) -> Cost {
 /// A valid trial that lost nothing.
 pub fn clean_trial() -> Trial {
     let trial = quick().points[0].trials[1].clone();
-    Trial { ledger: Vec::new(), verdict: Verdict::Valid, ..trial }.counting(|counts| counts.lost = 0)
+    Trial { drop_counters: Vec::new(), verdict: Verdict::Valid, ..trial }.counting(|counts| counts.lost = 0)
 }

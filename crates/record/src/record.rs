@@ -25,7 +25,7 @@ pub use result::{
 };
 pub use stream::{Ipdv, Latency, LossEvent, Stream};
 pub use translation::Translation;
-pub use trial::{Broadcasts, FrameCounts, LedgerLine, Owner, Purpose, Trial, Verdict, Witnessed};
+pub use trial::{Broadcasts, DropCounter, FrameCounts, Owner, Purpose, Trial, Verdict, Witnessed};
 pub use weir_measure::search::{GoalValue, RateInterval};
 
 /// One execution of a plan.

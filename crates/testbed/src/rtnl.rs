@@ -91,7 +91,7 @@ pub struct Link {
     pub stats: LinkStats,
 }
 
-/// IFLA_STATS64, as far as a ledger of frames needs it (linux/if_link.h, rtnl_link_stats64).
+/// IFLA_STATS64, as far as the frame accounting needs it (linux/if_link.h, rtnl_link_stats64).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStats {
     /// Frames received.

@@ -8,7 +8,7 @@ use weir_load::tcp::Part;
 use weir_testbed::counters::TO_DUT;
 use weir_testbed::topology;
 
-use crate::record::{self, Broadcasts, Departures, Latency, LedgerLine, LossEvent, Owner, Stream};
+use crate::record::{self, Broadcasts, Departures, DropCounter, Latency, LossEvent, Owner, Stream};
 
 /// What a load is beyond rate, time and number of frames, as name and value; what is as usual is left out.
 pub(crate) fn load_parameters(load: &Load) -> Vec<(String, String)> {
@@ -78,12 +78,12 @@ pub(crate) fn broadcasts(counts: &Counts, discarded: u64) -> Broadcasts {
 }
 
 /// A bridge takes a copy of each broadcast for itself: it is no loss.
-pub(crate) fn leave_out_copies(ledger: &mut Vec<LedgerLine>, mut broadcasts: u64) {
-    for line in ledger.iter_mut().filter(|line| line.name == TO_DUT) {
+pub(crate) fn leave_out_copies(drop_counters: &mut Vec<DropCounter>, mut broadcasts: u64) {
+    for line in drop_counters.iter_mut().filter(|line| line.name == TO_DUT) {
         let copies = line.frames.min(broadcasts);
         (line.frames, broadcasts) = (line.frames - copies, broadcasts - copies);
     }
-    ledger.retain(|line| line.frames > 0);
+    drop_counters.retain(|line| line.frames > 0);
 }
 
 /// Relative difference between the rate that was sent and the one that was asked for: frames that were not
@@ -111,12 +111,12 @@ pub(crate) fn rate_error(counts: &Counts, load: &Load) -> f64 {
     }
 }
 
-pub(crate) fn ledger_line(drop: weir_testbed::counters::Drop) -> LedgerLine {
+pub(crate) fn drop_counter(drop: weir_testbed::counters::Drop) -> DropCounter {
     let owner = match drop.owner {
         topology::Owner::Tester => Owner::Tester,
         topology::Owner::Dut => Owner::Dut,
     };
-    LedgerLine { name: drop.name.into(), owner, frames: drop.frames, source: drop.source }
+    DropCounter { name: drop.name.into(), owner, frames: drop.frames, source: drop.source }
 }
 
 pub(crate) fn remarks(counts: &Counts) -> Vec<String> {

@@ -20,7 +20,7 @@ use super::RunError;
 use super::remote::{Hosts, Pair, Remote};
 use crate::frames::PointSpec;
 use crate::interface;
-use crate::record::{LedgerLine, Owner};
+use crate::record::{DropCounter, Owner};
 
 /// A counter of the box with this name is CPU time that it has used, ns: the cost of the DUT.
 const CPU_NS: &str = "cpu_ns";
@@ -152,24 +152,24 @@ fn refuse_forwarding(names: &[String], ip: IpVersion) -> Result<()> {
 
 /// Who lost the frames of a trial: the tester's interfaces by their own counters, the box by those that the plan names,
 /// and all else the box or its wires.
-pub(crate) fn ledger(
+pub(crate) fn drop_counters(
     delta: &Sample,
     spec: &ExternalSpec,
     counts: &Counts,
     traffic: &Traffic,
-) -> Vec<LedgerLine> {
+) -> Vec<DropCounter> {
     let sent: u64 = counts.streams.iter().map(|stream| stream.sent).sum();
     let received: u64 = counts.streams.iter().map(|stream| stream.received()).sum();
     let named: u64 = counts.drops.iter().map(|drop| drop.frames).sum::<u64>()
         + counts.ports.iter().map(|port| port.corrupted).sum::<u64>();
     let mut left = sent.saturating_sub(received).saturating_sub(named);
-    let mut ledger = Vec::new();
+    let mut drop_counters = Vec::new();
     // A counter may count other frames too: it explains no more than what is missing.
     let mut line = |name: &str, owner, frames: u64, source: String| {
         let frames = frames.min(left);
         left -= frames;
         if frames > 0 {
-            ledger.push(LedgerLine { name: name.into(), owner, frames, source });
+            drop_counters.push(DropCounter { name: name.into(), owner, frames, source });
         }
     };
     for (i, (nic, device)) in delta.nics.iter().enumerate() {
@@ -191,7 +191,7 @@ pub(crate) fn ledger(
         u64::MAX,
         "sent less received and all counters".into(),
     );
-    ledger
+    drop_counters
 }
 
 /// Frames that the tester saw at port `i`.

@@ -43,7 +43,7 @@ use super::witness::{Parties, Witness, arrived, witnessed};
 use super::{RunError, counted, outside};
 use crate::frames::{Cpus, PointSpec};
 use crate::plan::Limits;
-use crate::record::{self, LedgerLine, Noise, Owner, Purpose, Stream, Trial, Verdict};
+use crate::record::{self, DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
 use crate::time;
 
 /// Everything that is the same for all points of a run.
@@ -411,11 +411,11 @@ impl Setup {
     }
 
     fn accounting(&self, counts: &Counts, used: &Used) -> Accounting {
-        let mut ledger: Vec<LedgerLine> =
-            used.delta().drops().into_iter().map(counted::ledger_line).collect();
+        let mut drop_counters: Vec<DropCounter> =
+            used.delta().drops().into_iter().map(counted::drop_counter).collect();
         let mut line = |name: &str, owner, frames, source: &str| {
             if frames > 0 {
-                ledger.push(LedgerLine { name: name.into(), owner, frames, source: source.into() });
+                drop_counters.push(DropCounter { name: name.into(), owner, frames, source: source.into() });
             }
         };
         let corrupted: u64 = counts.ports.iter().map(|p| p.corrupted).sum();
@@ -429,20 +429,20 @@ impl Setup {
             line(&drop.name, Owner::Tester, drop.frames, &drop.source);
         }
         if let Some((delta, spec)) = used.delta().0.external.as_ref().zip(self.settings.external.as_ref()) {
-            ledger.extend(outside::ledger(delta, spec, counts, &self.traffic));
+            drop_counters.extend(outside::drop_counters(delta, spec, counts, &self.traffic));
         }
         let dut = self.bed.spec().dut;
-        // What a machine of its own does with them is not known, and its ledger has test frames only.
+        // What a machine of its own does with them is not known, and its drop counters have test frames only.
         let discarded = if dut == DutKind::External { u64::MAX } else { used.delta().discarded_unnamed() };
         let broadcasts = counted::broadcasts(counts, discarded);
         if dut == DutKind::KernelBridge {
-            counted::leave_out_copies(&mut ledger, broadcasts.sent);
+            counted::leave_out_copies(&mut drop_counters, broadcasts.sent);
         }
         Accounting {
             offered: counts.streams.iter().map(|s| s.offered).sum(),
             sent: counts.streams.iter().map(|s| s.sent).sum(),
             received: counts.streams.iter().map(|s| s.received()).sum(),
-            ledger,
+            drop_counters,
             broadcasts,
             strays: counts.ports.iter().map(|p| p.stale + p.misdelivered).sum(),
             clock_jump: used.clock_jump(),

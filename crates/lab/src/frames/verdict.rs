@@ -6,7 +6,7 @@ use weir_load::counts::{Load, StreamCounts};
 
 use super::counted::load_parameters;
 use crate::plan::Limits;
-use crate::record::{Broadcasts, FrameCounts, LedgerLine, Noise, Owner, Trial, Verdict};
+use crate::record::{Broadcasts, DropCounter, FrameCounts, Noise, Owner, Trial, Verdict};
 use crate::search::Measured;
 
 /// What a trial says to a search that asked for this load for so long. `rate_error`: the limit of the plan; too slow by more
@@ -33,8 +33,8 @@ pub(crate) struct Accounting {
     /// Frames that came back, each counted once.
     pub received: u64,
     /// Where frames were lost.
-    pub ledger: Vec<LedgerLine>,
-    /// Broadcasts that went along. They are no test frames, but the ledger has those that were lost.
+    pub drop_counters: Vec<DropCounter>,
+    /// Broadcasts that went along. They are no test frames, but the drop counters have those that were lost.
     pub broadcasts: Broadcasts,
     /// Frames of another trial or another stream.
     pub strays: u64,
@@ -70,7 +70,7 @@ impl Accounting {
             }),
             load: load_parameters(load),
             broadcasts: load.broadcast_every.map(|_| self.broadcasts),
-            ledger: self.ledger,
+            drop_counters: self.drop_counters,
             verdict,
             reasons,
             noise,
@@ -84,7 +84,7 @@ impl Accounting {
     }
 
     pub(crate) fn dropped_by(&self, owner: Owner) -> u64 {
-        self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+        self.drop_counters.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
     }
 
     /// Lost frames that no counter explains, broadcasts among them; negative when counters explain more than was lost.
@@ -99,8 +99,8 @@ impl Accounting {
     /// Accounting the frames that no counter explains on the device, where one knows what became of them.
     pub(crate) fn explain_rest(&mut self, name: &str, source: &str) {
         let frames = u64::try_from(self.unexplained()).unwrap_or(0);
-        let line = LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: source.into() };
-        self.ledger.extend((frames > 0).then_some(line));
+        let line = DropCounter { name: name.into(), owner: Owner::Dut, frames, source: source.into() };
+        self.drop_counters.extend((frames > 0).then_some(line));
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     fn accounting(offered: u64, sent: u64, received: u64, drops: &[(Owner, u64)]) -> Accounting {
-        let line = |(owner, frames): &(Owner, u64)| LedgerLine {
+        let line = |(owner, frames): &(Owner, u64)| DropCounter {
             name: "ring".into(),
             owner: *owner,
             frames: *frames,
@@ -250,7 +250,7 @@ mod tests {
             offered,
             sent,
             received,
-            ledger: drops.iter().map(line).collect(),
+            drop_counters: drops.iter().map(line).collect(),
             ..Accounting::default()
         }
     }
@@ -315,7 +315,7 @@ mod tests {
             noise: Noise { rate_error, steal, ..Noise::default() },
             ..trial.clone()
         };
-        let own = LedgerLine { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
+        let own = DropCounter { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
         for (trial, expected) in [
             (trial.clone(), true),
             (slow(Verdict::TesterLimited, -0.3, 0.0), true),
@@ -323,7 +323,7 @@ mod tests {
             (slow(Verdict::Noisy, 0.0, 0.0), false),
             (slow(Verdict::Noisy, -0.02, 0.05), false),
             (slow(Verdict::Invalid, -0.3, 0.0), false),
-            (Trial { ledger: vec![own], ..slow(Verdict::TesterLimited, -0.3, 0.0) }, false),
+            (Trial { drop_counters: vec![own], ..slow(Verdict::TesterLimited, -0.3, 0.0) }, false),
         ] {
             assert_eq!(tells_of_what_was_sent(&trial, &Limits::default()), expected, "{trial:?}");
         }
@@ -334,10 +334,10 @@ mod tests {
         let mut accounting = accounting(1000, 1000, 400, &[(Owner::Dut, 100)]);
         accounting.explain_rest("links down", "test");
         assert_eq!(
-            (accounting.unexplained(), accounting.ledger.last().map(|line| line.frames)),
+            (accounting.unexplained(), accounting.drop_counters.last().map(|line| line.frames)),
             (0, Some(500))
         );
         accounting.explain_rest("links down", "test");
-        assert_eq!(accounting.ledger.len(), 2, "there is no rest");
+        assert_eq!(accounting.drop_counters.len(), 2, "there is no rest");
     }
 }

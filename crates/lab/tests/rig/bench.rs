@@ -157,10 +157,10 @@ impl Bench {
             assert_accounting_close(&trial);
             if is_good(&trial) && trial.counts().sent == frames && trial.counts().lost == 0 {
                 assert_eq!((trial.counts().offered, trial.counts().received), (frames, frames), "{trial:#?}");
-                assert_eq!(trial.ledger, [], "nothing was lost");
+                assert_eq!(trial.drop_counters, [], "nothing was lost");
                 return Ok(trial);
             }
-            println!("not calm: {:?} {:?} {:?}", trial.verdict, trial.reasons, trial.ledger);
+            println!("not calm: {:?} {:?} {:?}", trial.verdict, trial.reasons, trial.drop_counters);
             Err(shown(&trial))
         })
     }

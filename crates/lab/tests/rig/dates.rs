@@ -15,7 +15,7 @@ fn faulty(groups: u32, tester: TesterKind, faults: &str, frames: u64, ms: u64) -
     undisturbed(|| {
         let point = weir_lab::frames::PointSpec { groups, ..point(DutKind::Faulty) };
         let trial = Bench::new(&point, tester, faults).trial(frames, ms).expect("a trial");
-        let others = trial.ledger.iter().any(|l| l.name != "dropped by the faulty device");
+        let others = trial.drop_counters.iter().any(|l| l.name != "dropped by the faulty device");
         if trial.verdict == Verdict::Valid && !others {
             let stream = trial.streams[0].clone();
             return Ok((trial, stream));

@@ -21,23 +21,24 @@ struct Seen {
 }
 
 fn seen(stream: &Stream, trial: &Trial) -> Seen {
-    let named = |name: &str| trial.ledger.iter().filter(|l| l.name == name).map(|l| l.frames).sum::<u64>();
+    let named =
+        |name: &str| trial.drop_counters.iter().filter(|l| l.name == name).map(|l| l.frames).sum::<u64>();
     let dropped = named("dropped by the faulty device");
     assert_eq!(
         named("corrupted"),
         trial.streams.iter().map(|s| s.corrupted).sum::<u64>(),
         "{:#?}",
-        trial.ledger
+        trial.drop_counters
     );
     let Stream { corrupted, duplicated, reordered, .. } = *stream;
     Seen { dropped, corrupted, duplicated, reordered }
 }
 
-/// The machine may lose frames too: then the ledger says so. That it was slow does not matter, see [`Bench::trial`].
+/// The machine may lose frames too: then the drop counters say so. That it was slow does not matter, see [`Bench::trial`].
 fn disturbed(trial: &Trial) -> bool {
     let ours = |name: &str| ["corrupted", "dropped by the faulty device"].contains(&name);
-    let other = |l: &weir_lab::record::LedgerLine| !ours(&l.name) && l.name.contains("full");
-    trial.counts().sent < trial.counts().offered || trial.ledger.iter().any(other)
+    let other = |l: &weir_lab::record::DropCounter| !ours(&l.name) && l.name.contains("full");
+    trial.counts().sent < trial.counts().offered || trial.drop_counters.iter().any(other)
 }
 
 /// A trial that was not disturbed. Each attempt has a new device, since faults count frames from its start.
@@ -68,9 +69,13 @@ fn check(faults: &str, expected: Seen) {
         assert_eq!(seen(stream, &trial), expected, "{place}: {:#?}", brief(&trial));
         assert_eq!(stream.lost, expected.dropped + expected.corrupted, "{place}");
         assert_eq!(stream.sent, FRAMES, "{place}");
-        let named: u64 = trial.ledger.iter().map(|l| l.frames).sum();
+        let named: u64 = trial.drop_counters.iter().map(|l| l.frames).sum();
         assert_eq!(named, expected.dropped + expected.corrupted, "{place}: {:#?}", brief(&trial));
-        assert!(trial.ledger.iter().all(|l| l.owner == Owner::Dut), "{place}: {:#?}", trial.ledger);
+        assert!(
+            trial.drop_counters.iter().all(|l| l.owner == Owner::Dut),
+            "{place}: {:#?}",
+            trial.drop_counters
+        );
         assert_accounts(&trial, &place);
         if faults.contains("delay=2ms") {
             assert!(stream.latency.min_ns >= 2_000_000, "{place}: {:#?}", brief(&trial));

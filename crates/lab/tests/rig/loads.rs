@@ -19,7 +19,7 @@ const MS: Duration = Duration::from_millis(1);
 fn faulty(tester: TesterKind, faults: &str, load: &Load) -> Trial {
     undisturbed(|| {
         let trial = Bench::new(&point(DutKind::Faulty), tester, faults).offer(load).expect("a trial");
-        let others = trial.ledger.iter().any(|l| l.name != "dropped by the faulty device");
+        let others = trial.drop_counters.iter().any(|l| l.name != "dropped by the faulty device");
         if trial.verdict == Verdict::Valid && !others {
             return Ok(trial);
         }
@@ -221,7 +221,7 @@ fn broadcasts_go_along_and_count_for_nothing() {
                 let lost_none = |trial: &Trial| {
                     assert_eq!(trial.counts().unexplained, 0, "{:#?}", brief(trial));
                     assert_ne!(trial.verdict, Verdict::Invalid, "{:#?}", trial.reasons);
-                    trial.verdict == Verdict::Valid && trial.ledger.is_empty()
+                    trial.verdict == Verdict::Valid && trial.drop_counters.is_empty()
                 };
                 let mut trials = (0..20).map(|_| bench.offer(&load).expect("a trial"));
                 let Some(trial) = trials.find(|trial| lost_none(trial)) else {

@@ -200,7 +200,7 @@ fn a_stall_is_a_reset_that_both_methods_see() {
     on_rig(|| {
         let (_, trials) = &run("stall", STALL)[0];
         let trial = trials.first().expect("a trial");
-        let dropped = trial.ledger.iter().find(|line| line.name == "dropped by the faulty device");
+        let dropped = trial.drop_counters.iter().find(|line| line.name == "dropped by the faulty device");
         let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
         let longest =
             trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");

@@ -33,7 +33,7 @@ fn the_wire_loses_nothing_at_half_of_its_ceiling() {
                 assert_accounting_close(&trial);
                 let late = trial.verdict != Verdict::Valid;
                 assert!(late || trial.counts().lost == 0, "{:#?}", brief(&trial));
-                assert_eq!(trial.dropped_by(Owner::Dut), 0, "there is no device: {:#?}", trial.ledger);
+                assert_eq!(trial.dropped_by(Owner::Dut), 0, "there is no device: {:#?}", trial.drop_counters);
             }
             // Departures in time cost the tester more than departures as fast as it can.
             bench.calm(half / 2, 100);
@@ -98,12 +98,12 @@ fn loss_that_nobody_explains_makes_a_trial_invalid() {
                 trial.reasons
             );
             // What a full ring of a busy machine took did not come to the rule, or came from it.
-            let full: u64 = trial.ledger.iter().map(|line| line.frames).sum();
+            let full: u64 = trial.drop_counters.iter().map(|line| line.frames).sum();
             let expected = (trial.counts().sent - full).div_ceil(100)..=trial.counts().sent.div_ceil(100);
             assert!(
                 expected.contains(&(trial.counts().unexplained as u64)),
                 "{tester:?}: {expected:?}, {:#?}",
-                trial.ledger
+                trial.drop_counters
             );
         }
     });

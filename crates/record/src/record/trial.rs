@@ -42,7 +42,8 @@ pub struct Trial {
     /// Counts and latency per direction and flow group.
     pub streams: Vec<Stream>,
     /// Where the lost frames went, by name.
-    pub ledger: Vec<LedgerLine>,
+    #[serde(rename = "ledger")]
+    pub drop_counters: Vec<DropCounter>,
     /// Is this trial to be believed?
     pub verdict: Verdict,
     /// Why the verdict is not `Valid`, one sentence each; also remarks on valid trials.
@@ -99,7 +100,7 @@ pub struct Broadcasts {
     /// That a bridge, or whatever forwards them, brought to the other port.
     pub received: u64,
     /// That the device took in and did not pass on, as a router does: by its own counters, or, of a machine of its own,
-    /// all others. The rest is in the ledger, where it was lost.
+    /// all others. The drop counters have the rest.
     #[serde(default)]
     pub discarded: u64,
 }
@@ -121,9 +122,9 @@ impl Trial {
         self
     }
 
-    /// Frames that a ledger line of this owner explains.
+    /// Frames that a drop counter of this owner explains.
     pub fn dropped_by(&self, owner: Owner) -> u64 {
-        self.ledger.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
+        self.drop_counters.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
     }
 
     /// The load that was really sent, frames/s: less than intended where the tester was too slow.
@@ -195,7 +196,7 @@ impl Verdict {
 
 /// One named place where frames were lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerLine {
+pub struct DropCounter {
     /// Short name: `dut ring full`, `tester ring full`, `ip discards`, `conntrack full`, `filter`, ...
     pub name: String,
     /// Whose loss it is.
@@ -206,7 +207,7 @@ pub struct LedgerLine {
     pub source: String,
 }
 
-/// Whose loss a ledger line is.
+/// Whose loss a drop counter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
@@ -223,10 +224,12 @@ mod tests {
 
     #[test]
     fn what_the_tester_lost_is_never_loss_of_the_dut() {
-        let line = |(owner, frames)| LedgerLine { name: "ring".into(), owner, frames, source: "test".into() };
-        let ledger = [(Owner::Tester, 60), (Owner::Dut, 40)].map(line).to_vec();
+        let line =
+            |(owner, frames)| DropCounter { name: "ring".into(), owner, frames, source: "test".into() };
+        let drop_counters = [(Owner::Tester, 60), (Owner::Dut, 40)].map(line).to_vec();
         let trial = fixture::quick().points[0].trials[0].clone();
-        let trial = Trial { ledger, ..trial }.counting(|c| (c.sent, c.received, c.lost) = (1000, 900, 100));
+        let trial =
+            Trial { drop_counters, ..trial }.counting(|c| (c.sent, c.received, c.lost) = (1000, 900, 100));
         assert_eq!(trial.dut_loss_ratio(), 0.04);
         assert_eq!(trial.dropped_by(Owner::Tester), 60);
         assert_eq!(trial.counting(|c| (c.sent, c.lost) = (0, 0)).dut_loss_ratio(), 0.0);

@@ -89,7 +89,7 @@ fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len(
     let latency = latency(&t.streams).unwrap_or_default();
     let ns = |value: u64| if latency.count > 0 { value.to_string() } else { String::new() };
     let settings = point.point.settings.iter().map(|(name, value)| format!("{name}={value}"));
-    let ledger = t.ledger.iter().map(|l| format!("{}:{}={}", name(&l.owner), l.name, l.frames));
+    let drop_counters = t.drop_counters.iter().map(|l| format!("{}:{}={}", name(&l.owner), l.name, l.frames));
     [
         run.id.to_string(),
         run.plan.clone(),
@@ -125,7 +125,7 @@ fn csv_row(run: &Run, point: &PointData, t: &Trial) -> [String; CSV_COLUMNS.len(
         t.noise.steal.to_string(),
         t.noise.dut_wait.to_string(),
         t.noise.rate_error.to_string(),
-        ledger.collect::<Vec<_>>().join(";"),
+        drop_counters.collect::<Vec<_>>().join(";"),
         frames(&t.counts().unexplained),
         t.verdict.name().into(),
         t.reasons.join(" "),

@@ -13,13 +13,13 @@ pub mod boxes;
 mod by_size;
 mod columns;
 mod cost;
+mod drop_counters;
 pub mod faults;
 mod first;
 pub mod flame;
 pub mod heat;
 mod interleaved;
 mod latency;
-mod ledger;
 pub mod lines;
 mod loss;
 mod method;
@@ -69,7 +69,7 @@ pub fn html(runs: &[RunData], of_rigs: &dyn Sections) -> String {
         loss::html(&all),
         latency::html(&all),
         cost::html(&all),
-        ledger::html(&all),
+        drop_counters::html(&all),
         method::html(runs),
     ];
     page::document(&title, &body.concat())

@@ -92,7 +92,7 @@ fn a_run_without_latency_and_cost() {
     for t in data.points.iter_mut().flat_map(|p| &mut p.trials) {
         t.streams.iter_mut().for_each(|s| s.latency = Default::default());
         t.cost = Default::default();
-        t.ledger.clear();
+        t.drop_counters.clear();
     }
     let text = report(&[data]);
     assert!(text.contains("No valid trial measured latency."));

@@ -386,7 +386,7 @@ fn a_bridge_knows_its_stations_and_sends_nothing_of_its_own() {
 }
 
 /// Sent, received at the other port, and what the counters name, once all frames are accounted for.
-fn ledger(bed: &Bed, before: &Snapshot, sent: u64) -> Delta {
+fn accounting(bed: &Bed, before: &Snapshot, sent: u64) -> Delta {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let delta = bed.snapshot().unwrap().since(before);
@@ -423,7 +423,7 @@ fn an_overload_from_a_socket_is_accounted_for() {
             // A full ring answers ENOBUFS to a socket; the frame is counted as dropped there.
             let _ = socket.send(&frames[n % frames.len()]);
         }
-        let delta = ledger(&bed, &before, sent as u64);
+        let delta = accounting(&bed, &before, sent as u64);
         eprintln!("{kind} {ip}: {:?}", delta.drops());
         let places = ["dut ring full", "softnet backlog", "tester ring full"];
         assert!(delta.drops().iter().all(|drop| places.contains(&drop.name)), "{:?}", delta.drops());
@@ -431,7 +431,7 @@ fn an_overload_from_a_socket_is_accounted_for() {
     }
 }
 
-/// The ledger has closed either way; without drops it only says less.
+/// The accounting balances either way; without drops it only says less.
 fn skip_unless_overloaded(delta: &Delta) {
     if delta.drops().is_empty() {
         eprintln!("skipped: {} found this machine too busy to overload a DUT", module_path!());
@@ -458,7 +458,7 @@ fn a_full_backlog_is_named() {
     for _ in 0..sent {
         let _ = socket.send(&frame);
     }
-    let delta = ledger(&bed, &before, sent);
+    let delta = accounting(&bed, &before, sent);
     eprintln!("{:?}", delta.drops());
     let places = ["dut ring full", "softnet backlog", "tester ring full"];
     assert!(delta.drops().iter().all(|drop| places.contains(&drop.name)), "{:?}", delta.drops());
@@ -483,7 +483,7 @@ fn an_overload_by_redirect_is_accounted_for() {
             return;
         };
         result.unwrap();
-        let delta = ledger(&bed, &before, u64::from(sent));
+        let delta = accounting(&bed, &before, u64::from(sent));
         eprintln!("{kind}, {cpus} CPU: {:?}", delta.drops());
         // A wire has no DUT to overload: it may take all.
         if kind != DutKind::Wire {

@@ -33,7 +33,7 @@ use crate::frames::mirror::{Mirror, Sent};
 use crate::frames::verdict::{Accounting, rate_error};
 use crate::frames::{Cpus, PointSpec};
 use crate::profile::Profile;
-use crate::record::{Capture, CaptureTime, LedgerLine, Noise, Owner};
+use crate::record::{Capture, CaptureTime, DropCounter, Noise, Owner};
 use crate::rigs::capture::plan::{Ladder, Offered, Receive, Step};
 use crate::run::RunError;
 
@@ -247,29 +247,29 @@ fn block_bytes(ladder: &Ladder, frame_bytes: u32, threads: usize) -> u32 {
 
 /// Where all frames are.
 fn accounting(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Accounting {
-    let line = |name: &str, frames, source: &str| LedgerLine {
+    let line = |name: &str, frames, source: &str| DropCounter {
         name: name.into(),
         owner: Owner::Dut,
         frames,
         source: source.into(),
     };
     let ring_full = delta.0.devices["t0"].link.tx_dropped;
-    let mut ledger = vec![line(RING_FULL, ring_full, "tx_dropped of t0")];
+    let mut drop_counters = vec![line(RING_FULL, ring_full, "tx_dropped of t0")];
     // Where RPS hands frames to another CPU.
     let backlog = delta.drops().into_iter().filter(|drop| drop.name == BACKLOG);
-    ledger.extend(backlog.map(|drop| line("backlog full", drop.frames, &drop.source)));
+    drop_counters.extend(backlog.map(|drop| line("backlog full", drop.frames, &drop.source)));
     for drops in reads.iter().flat_map(|read| &read.account.drops) {
-        match ledger.iter_mut().find(|line| line.name == drops.name) {
+        match drop_counters.iter_mut().find(|line| line.name == drops.name) {
             Some(line) => line.frames += drops.frames,
-            None => ledger.push(line(drops.name, drops.frames, "the capturing socket")),
+            None => drop_counters.push(line(drops.name, drops.frames, "the capturing socket")),
         }
     }
-    ledger.retain(|line| line.frames > 0);
+    drop_counters.retain(|line| line.frames > 0);
     Accounting {
         offered: stream.offered,
         sent: stream.sent,
         received: reads.iter().map(|read| read.account.taken).sum(),
-        ledger,
+        drop_counters,
         ..Accounting::default()
     }
 }

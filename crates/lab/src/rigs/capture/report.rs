@@ -337,7 +337,7 @@ fn buffers(methods: &[Method<'_>]) -> Table {
 
 /// Where a trial's frames were lost, the worst place first.
 fn places(trial: &Trial) -> String {
-    let mut lines: Vec<_> = trial.ledger.iter().collect();
+    let mut lines: Vec<_> = trial.drop_counters.iter().collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.frames));
     let mut parts: Vec<String> =
         lines.iter().map(|line| format!("{} {}", line.name, full(line.frames as f64))).collect();

@@ -177,7 +177,7 @@ impl CaptureTool<'_> {
     /// Where frames were lost at full speed, the worst place first.
     fn places(&self) -> String {
         let mut places: Vec<(&str, u64)> = Vec::new();
-        for line in self.full.iter().flat_map(|trial| &trial.ledger).filter(|line| line.name != LEFT) {
+        for line in self.full.iter().flat_map(|trial| &trial.drop_counters).filter(|line| line.name != LEFT) {
             match places.iter_mut().find(|(name, _)| *name == line.name) {
                 Some((_, frames)) => *frames += line.frames,
                 None => places.push((&line.name, line.frames)),
@@ -197,12 +197,12 @@ const FULL: &str = "full speed";
 const LEFT: &str = "left in the buffer at the end";
 
 fn left(trial: &Trial) -> u64 {
-    trial.ledger.iter().filter(|line| line.name == LEFT).map(|line| line.frames).sum()
+    trial.drop_counters.iter().filter(|line| line.name == LEFT).map(|line| line.frames).sum()
 }
 
 /// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
 fn excused_share(trial: &Trial) -> f64 {
-    let full = trial.ledger.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames);
+    let full = trial.drop_counters.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames);
     let share = full.sum::<u64>() as f64 / trial.counts().sent.max(1) as f64;
     if share <= BED_SHARE { share } else { 0.0 }
 }

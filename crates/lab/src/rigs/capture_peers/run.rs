@@ -24,7 +24,7 @@ use crate::frames::Settings;
 use crate::frames::mirror::{BUFFERS_PER_TRIAL, RING_FULL};
 use crate::frames::verdict::{Accounting, rate_error};
 use crate::record::{
-    Capture, CaptureTime, Cost, GoalValue, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial,
+    Capture, CaptureTime, Cost, DropCounter, GoalValue, Noise, Owner, Point, PointResult, Purpose, Trial,
     Verdict,
 };
 use crate::rigs::capture_peers::plan::{CapturePeers, CapturePlace, Job};
@@ -342,7 +342,7 @@ fn sustained_fps(trial: &Trial) -> f64 {
 /// Frames that were lost for lack of speed: what is left over in the end was not, nor what the test bed lost.
 fn lost(trial: &Trial) -> u64 {
     let by = |name: &str| -> u64 {
-        trial.ledger.iter().filter(|line| line.name == name).map(|line| line.frames).sum()
+        trial.drop_counters.iter().filter(|line| line.name == name).map(|line| line.frames).sum()
     };
     let ring_full = by(RING_FULL);
     let excused = if ring_full as f64 <= BED_SHARE * trial.counts().sent as f64 { ring_full } else { 0 };
@@ -351,26 +351,26 @@ fn lost(trial: &Trial) -> u64 {
 
 /// Where all frames are.
 fn accounting(outcome: &Outcome) -> Accounting {
-    let (received, ledger) = ledger(outcome.said, outcome.in_file, outcome.ring_full);
+    let (received, drop_counters) = drop_counters(outcome.said, outcome.in_file, outcome.ring_full);
     Accounting {
         offered: outcome.sent.offered,
         sent: outcome.sent.sent,
         received,
-        ledger,
+        drop_counters,
         ..Accounting::default()
     }
 }
 
 /// Frames that were captured, and where the others are.
-fn ledger(said: Statement, in_file: Option<u64>, ring_full: u64) -> (u64, Vec<LedgerLine>) {
-    let line = |name: &str, frames, source: &str| LedgerLine {
+fn drop_counters(said: Statement, in_file: Option<u64>, ring_full: u64) -> (u64, Vec<DropCounter>) {
+    let line = |name: &str, frames, source: &str| DropCounter {
         name: name.into(),
         owner: Owner::Dut,
         frames,
         source: source.into(),
     };
     let received = in_file.map_or(said.captured, |frames| frames.min(said.captured));
-    let mut ledger = vec![
+    let mut drop_counters = vec![
         line(RING_FULL, ring_full, "tx_dropped of t0"),
         line("buffer full", said.dropped, "the program's own count"),
         line(LEFT, said.left, "the program's own count"),
@@ -380,8 +380,8 @@ fn ledger(said: Statement, in_file: Option<u64>, ring_full: u64) -> (u64, Vec<Le
             "the program's own count and its file",
         ),
     ];
-    ledger.retain(|line| line.frames > 0);
-    (received, ledger)
+    drop_counters.retain(|line| line.frames > 0);
+    (received, drop_counters)
 }
 
 fn times(outcome: &Outcome) -> CaptureTime {
@@ -419,10 +419,10 @@ mod tests {
     fn the_smaller_of_statement_and_file_counts() {
         let said = Statement { captured: 90, dropped: 5, left: 3 };
         for (in_file, received, missing) in [(None, 90, 0), (Some(80), 80, 10), (Some(95), 90, 0)] {
-            let (captured, ledger) = ledger(said, in_file, 2);
-            let not_in_file = ledger.iter().find(|line| line.name.contains("not in the file"));
+            let (captured, drop_counters) = drop_counters(said, in_file, 2);
+            let not_in_file = drop_counters.iter().find(|line| line.name.contains("not in the file"));
             assert_eq!((captured, not_in_file.map_or(0, |line| line.frames)), (received, missing));
-            let all: u64 = captured + ledger.iter().map(|line| line.frames).sum::<u64>();
+            let all: u64 = captured + drop_counters.iter().map(|line| line.frames).sum::<u64>();
             assert_eq!(all, 100, "{in_file:?}");
         }
     }

@@ -29,7 +29,7 @@ use crate::frames::mirror::RING_FULL;
 use crate::frames::mirror::{Mirror, Sent};
 use crate::frames::verdict::Accounting;
 use crate::record::{
-    Better, Detection, Figure, LedgerLine, Noise, Owner, Point, PointResult, ProcedureResult, Purpose,
+    Better, Detection, DropCounter, Figure, Noise, Owner, Point, PointResult, ProcedureResult, Purpose,
     Statistic, Trial, Verdict,
 };
 use crate::rigs::detect_peers::plan::DetectPeers;
@@ -286,7 +286,7 @@ impl Bench {
 
 fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
     let (stream, detection) = (&outcome.sent.stream, outcome.detection);
-    let full = LedgerLine {
+    let full = DropCounter {
         name: RING_FULL.into(),
         owner: Owner::Tester,
         frames: outcome.ring_full,
@@ -297,7 +297,7 @@ fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
         offered: stream.sent,
         sent: stream.sent,
         received: stream.sent.saturating_sub(outcome.ring_full),
-        ledger: Some(full).into_iter().filter(|line| line.frames > 0).collect(),
+        drop_counters: Some(full).into_iter().filter(|line| line.frames > 0).collect(),
         ..Accounting::default()
     };
     // An attack that comes in bursts is none the less one.

@@ -22,7 +22,7 @@ use super::{command, result};
 use crate::frames::PointSpec;
 use crate::frames::Setup;
 use crate::frames::verdict::Accounting;
-use crate::record::{Comparison, LedgerLine, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
+use crate::record::{Comparison, DropCounter, Noise, Owner, Point, PointResult, Purpose, Trial, Verdict};
 use crate::rigs::generators::plan::{Peer, Peers};
 use crate::run::rounds::{Interleaved, comparison, interleave};
 use crate::run::series::{Asked, Series};
@@ -293,18 +293,18 @@ impl<'a> Contest<'a> {
     fn judged(&self, sent: Result<Sent, String>, duration: Duration) -> Trial {
         let nothing = Sent { offered: 0, sent: 0, received: 0, ring_full: 0, elapsed: duration, steal: 0.0 };
         let (sent, failure) = sent.map_or_else(|why| (nothing, Some(why)), |sent| (sent, None));
-        let full = LedgerLine {
+        let full = DropCounter {
             name: "ring full".into(),
             owner: Owner::Tester,
             frames: sent.ring_full,
             source: "tx_dropped of t0".into(),
         };
-        let ledger: Vec<LedgerLine> = Some(full).into_iter().filter(|line| line.frames > 0).collect();
+        let drop_counters: Vec<DropCounter> = Some(full).into_iter().filter(|line| line.frames > 0).collect();
         let accounting = Accounting {
             offered: sent.offered,
             sent: sent.sent,
             received: sent.received,
-            ledger,
+            drop_counters,
             ..Accounting::default()
         };
         let noise = Noise { steal: sent.steal, ..Noise::default() };

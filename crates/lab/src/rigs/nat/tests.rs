@@ -195,7 +195,7 @@ fn the_responder_learns_the_tuples_that_it_answers() {
                 if expected(&seen) == flows {
                     return trial;
                 }
-                lost.push((only, trial.counts().sent, trial.counts().received, trial.ledger));
+                lost.push((only, trial.counts().sent, trial.counts().received, trial.drop_counters));
             }
             panic!("{dut}: frames were lost in each of 10 trials: {lost:?}");
         };

@@ -285,7 +285,7 @@ pub(super) fn headline<'a>(all: impl IntoIterator<Item = &'a Capacity>) -> Vec<O
 mod tests {
     use super::*;
     use crate::fixture::clean_trial;
-    use crate::record::{LedgerLine, Noise};
+    use crate::record::{DropCounter, Noise};
     use weir_measure::capacity::Window;
     use weir_measure::placement::Placement;
 
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_trial_that_says_nothing_of_the_device_does_not_count() {
         let own = |frames| {
-            vec![LedgerLine { name: "ring".into(), owner: Owner::Tester, frames, source: String::new() }]
+            vec![DropCounter { name: "ring".into(), owner: Owner::Tester, frames, source: String::new() }]
         };
         let good = trial(1e6, [30.0; 2]);
         let sent = good.counts().sent;
@@ -350,7 +350,7 @@ mod tests {
             (good.clone(), Some(1e6)),
             (Trial { verdict: Verdict::TesterLimited, ..good.clone() }, Some(1e6)),
             (Trial { verdict: Verdict::Invalid, ..good.clone() }, None),
-            (Trial { ledger: own(sent / 10), ..good.clone() }, None),
+            (Trial { drop_counters: own(sent / 10), ..good.clone() }, None),
             (
                 Trial { windows: Vec::new(), duration_s: 0.5, ..good.clone() }.counting(|c| c.received = 500),
                 Some(1000.0),

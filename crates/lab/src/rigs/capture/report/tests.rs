@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture;
-use crate::record::{GoalValue, LedgerLine, Owner};
+use crate::record::{DropCounter, GoalValue, Owner};
 use crate::report::block::{self, terminal};
 use weir_testkit::golden;
 
@@ -60,15 +60,15 @@ fn method(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) ->
     let trial = data.trials[1].clone();
     let trial = trial.with_detail(&capture);
     let trial = |purpose, sent, received| {
-        Trial { purpose, duration_s: 0.001, ledger: Vec::new(), cost: cost.clone(), ..trial.clone() }
+        Trial { purpose, duration_s: 0.001, drop_counters: Vec::new(), cost: cost.clone(), ..trial.clone() }
             .counting(|c| {
                 (c.sent, c.received, c.lost, c.unexplained) = (sent, received, sent - received, 0);
             })
     };
     let line =
-        |name: &str, frames| LedgerLine { name: name.into(), owner: Owner::Dut, frames, source: "s".into() };
+        |name: &str, frames| DropCounter { name: name.into(), owner: Owner::Dut, frames, source: "s".into() };
     let full = Trial {
-        ledger: vec![line("socket queue full", 100), line("interface ring full", 500)],
+        drop_counters: vec![line("socket queue full", 100), line("interface ring full", 500)],
         ..trial(Purpose::Ceiling, 1600, 1000)
     };
     data.trials = vec![full, trial(Purpose::Curve, 1000, 1000)];

@@ -31,7 +31,7 @@ fn every_method_is_measured_and_its_accounting_close() {
     for point in &data.points {
         let method = point.setting("method").unwrap();
         for trial in point.measured() {
-            assert_eq!(trial.counts().unexplained, 0, "{method}: {:?}", trial.ledger);
+            assert_eq!(trial.counts().unexplained, 0, "{method}: {:?}", trial.drop_counters);
             let capture = trial.detail::<Capture>().expect("each trial captures");
             assert!(capture.time.generator_ns > 0 && trial.counts().received > 0, "{method}: {trial:?}");
         }
@@ -103,15 +103,15 @@ fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_muc
         assert_eq!(point.setting("receive"), Some("apart"));
         let shared = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1)).unwrap().shared;
         for trial in point.measured() {
-            assert_eq!(trial.counts().unexplained, 0, "{:?}", trial.ledger);
+            assert_eq!(trial.counts().unexplained, 0, "{:?}", trial.drop_counters);
             let time = trial.detail::<Capture>().expect("each trial captures").time;
             assert!(time.receive_ns > 0, "{time:?}");
             // What is sent with a CPU of its own is far more than frames that are captured one by one.
             if trial.purpose == Purpose::Ceiling && !shared {
                 assert!(
-                    trial.counts().lost == 0 || trial.ledger.iter().any(|line| line.frames > 0),
+                    trial.counts().lost == 0 || trial.drop_counters.iter().any(|line| line.frames > 0),
                     "{:?}",
-                    trial.ledger
+                    trial.drop_counters
                 );
             }
         }
@@ -122,14 +122,14 @@ fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_muc
 fn a_method_keeps_up_if_all_that_is_lost_is_lost_before_it() {
     let trial = crate::fixture::quick().points[1].trials[1].clone();
     for (ring, other, expected) in [(0, 0, true), (9, 0, true), (11, 0, false), (9, 1, false)] {
-        let line = |name: &str, frames| crate::record::LedgerLine {
+        let line = |name: &str, frames| crate::record::DropCounter {
             name: name.into(),
             owner: crate::record::Owner::Dut,
             frames,
             source: "s".into(),
         };
-        let ledger = vec![line(RING_FULL, ring), line("ring full", other)];
-        let trial = Trial { ledger, verdict: Verdict::Valid, ..trial.clone() }
+        let drop_counters = vec![line(RING_FULL, ring), line("ring full", other)];
+        let trial = Trial { drop_counters, verdict: Verdict::Valid, ..trial.clone() }
             .counting(|counts| (counts.sent, counts.lost) = (10_000, ring + other));
         assert_eq!(keeps_up(&trial, RING_SHARE), expected, "{ring} {other}");
         assert_eq!(keeps_up(&trial, 0.0), ring + other == 0, "{ring} {other}");

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture;
-use crate::record::{CaptureTime, GoalValue, LedgerLine, Owner, PointResult};
+use crate::record::{CaptureTime, DropCounter, GoalValue, Owner, PointResult};
 use crate::report::block::{self, terminal};
 use weir_testkit::golden;
 
@@ -20,7 +20,7 @@ fn tool(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     let goals = vec![goal.clone(), GoalResult { goal: FULL.into(), ..goal }];
     data.point.result = Some(PointResult { search: "rounds".into(), goals, ..PointResult::default() });
     let trial = data.trials[1].clone();
-    let line = |name: &str, frames| LedgerLine {
+    let line = |name: &str, frames| DropCounter {
         name: name.into(),
         owner: Owner::Dut,
         frames,
@@ -31,7 +31,7 @@ fn tool(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     let trial = trial.counting(|counts| (counts.sent, counts.received, counts.unexplained) = (1000, 900, 0));
     let trial = |_| Trial {
         purpose: Purpose::Ceiling,
-        ledger: vec![line(LEFT, 50), line("buffer full", 50)],
+        drop_counters: vec![line(LEFT, 50), line("buffer full", 50)],
         cost: crate::record::Cost {
             ns_per_frame: Some(1.0),
             cycles_per_frame: Some(2.0),
@@ -73,8 +73,11 @@ fn the_page_has_a_bar_for_each_and_how_it_was_called() {
     let page = block::page(&parts(&run()));
     let mut data = run();
     for (trial, frames) in data.points[3].trials.iter_mut().zip([3, 7, 60]) {
-        trial.ledger[1] =
-            LedgerLine { name: crate::frames::mirror::RING_FULL.into(), frames, ..trial.ledger[1].clone() };
+        trial.drop_counters[1] = DropCounter {
+            name: crate::frames::mirror::RING_FULL.into(),
+            frames,
+            ..trial.drop_counters[1].clone()
+        };
     }
     let said = method(&tools(&data)).replace('\u{202f}', " ");
     assert!(said.contains("in this run at most 0.700 % of a trial"), "6 % are no excuse: {said}");

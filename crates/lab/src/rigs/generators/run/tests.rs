@@ -26,7 +26,7 @@ fn a_round_with_whatever_is_installed() {
     // A machine that is busy elsewhere may let the ring of 256 frames run full, but then the ring says so.
     let weir = generators[0];
     let trial = &weir.trials[0];
-    let dropped: u64 = trial.ledger.iter().map(|line| line.frames).sum();
+    let dropped: u64 = trial.drop_counters.iter().map(|line| line.frames).sum();
     assert_eq!(
         trial.counts().offered,
         trial.counts().received + dropped,

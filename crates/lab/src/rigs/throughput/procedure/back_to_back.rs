@@ -91,7 +91,7 @@ impl Bursts {
 /// Whether a burst lost frames; `None` if the trial does not tell. Noise does not matter here: the search asks twice
 /// before it believes a loss.
 fn outcome(trial: &Trial) -> Option<bool> {
-    let own = trial.ledger.iter().any(|line| line.owner == Owner::Tester && line.frames > 0);
+    let own = trial.drop_counters.iter().any(|line| line.owner == Owner::Tester && line.frames > 0);
     let usable = trial.verdict != Verdict::Invalid && trial.counts().sent == trial.counts().offered && !own;
     usable.then_some(trial.counts().lost > 0)
 }
@@ -176,7 +176,7 @@ pub(super) fn deviations(spec: &BackToBackSpec) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::LedgerLine;
+    use crate::record::DropCounter;
     use crate::rigs::throughput::procedure::testing::{known, trial};
 
     /// RFC 9004, table 1: 26000 frames of 64 bytes on average and a corrected buffer time of 0.00004 s. It names neither
@@ -258,14 +258,14 @@ mod tests {
         let sent = |sent, lost, verdict| {
             Trial { verdict, ..trial() }.counting(|c| (c.offered, c.sent, c.lost) = (100, sent, lost))
         };
-        let own = LedgerLine { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
+        let own = DropCounter { name: "ring".into(), owner: Owner::Tester, frames: 1, source: String::new() };
         for (trial, expected) in [
             (sent(100, 0, Verdict::Valid), Some(false)),
             (sent(100, 1, Verdict::Valid), Some(true)),
             (sent(100, 0, Verdict::Noisy), Some(false)),
             (sent(99, 0, Verdict::TesterLimited), None),
             (sent(100, 1, Verdict::Invalid), None),
-            (Trial { ledger: vec![own], ..sent(100, 1, Verdict::Valid) }, None),
+            (Trial { drop_counters: vec![own], ..sent(100, 1, Verdict::Valid) }, None),
         ] {
             assert_eq!(outcome(&trial), expected, "{trial:?}");
         }

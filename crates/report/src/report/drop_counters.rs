@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{LedgerLine, Owner, Verdict};
+use crate::record::{DropCounter, Owner, Verdict};
 use crate::run_data::PointData;
 use crate::view::format::{full, percent};
 use crate::view::page::{bullets, note, section};
@@ -31,9 +31,9 @@ const EXPLANATION: &str = "Totals over all trials of a point but the warm-up, wh
     tester are never the device's. “Unexplained” is what no counter accounts for; negative: the counters \
     account for more than was lost.";
 
-fn lines<'a>(all: &Comparison<'a>) -> impl Iterator<Item = &'a LedgerLine> {
+fn lines<'a>(all: &Comparison<'a>) -> impl Iterator<Item = &'a DropCounter> {
     let points = all.all().into_iter().map(|(_, p)| p);
-    points.flat_map(|p| p.measured()).flat_map(|t| &t.ledger)
+    points.flat_map(|p| p.measured()).flat_map(|t| &t.drop_counters)
 }
 
 /// The names of all losses, those of the device first, most frames first.
@@ -77,7 +77,7 @@ fn losses(all: &Comparison<'_>) -> Table {
 
 /// Frames of a point lost under a name.
 fn frames(point: &PointData, name: &str) -> u64 {
-    let lines = point.measured().flat_map(|t| &t.ledger);
+    let lines = point.measured().flat_map(|t| &t.drop_counters);
     lines.filter(|l| l.name == name).map(|l| l.frames).sum()
 }
 
