@@ -190,6 +190,27 @@ pub(crate) fn worst(
     Ok(Measured::Loss { loss_ratio: 0.0, effective })
 }
 
+/// A trial, repeated while it cannot be believed, so often at most. The last one counts.
+pub(crate) fn repeated(
+    retries: u32,
+    mut one: impl FnMut() -> Result<Trial, RunError>,
+) -> Result<Trial, RunError> {
+    let mut trial = one()?;
+    for retry in 0..retries {
+        let again = match trial.verdict {
+            Verdict::Valid => false,
+            // A stall can look like it once; twice, it is the tester's limit.
+            Verdict::TesterLimited => retry == 0,
+            Verdict::Noisy | Verdict::Invalid => true,
+        };
+        if !again {
+            break;
+        }
+        trial = one()?;
+    }
+    Ok(trial)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,5 +248,23 @@ mod tests {
         let next = || Ok((Trial { verdict: slow, ..trial.clone() }, 0));
         let found = worst(Patience { trials: 2, retries: 1 }, next).unwrap();
         assert_eq!(found, Measured::TesterLimited { achieved_fps: trial.sent_fps() });
+    }
+
+    #[test]
+    fn a_trial_is_repeated_while_it_is_not_believed() {
+        use Verdict::{Invalid, Noisy, TesterLimited, Valid};
+        for (list, asked) in [
+            (&[Valid, Noisy][..], 1),
+            (&[Noisy, Invalid, Valid, Noisy], 3),
+            (&[Noisy, Noisy, Noisy, Invalid, Valid], 4),
+            (&[TesterLimited, TesterLimited, Valid], 2),
+            (&[Noisy, TesterLimited, Valid], 2),
+        ] {
+            let mut left = list.iter();
+            let mut next =
+                || Ok(Trial { verdict: *left.next().expect("no more are needed"), ..Trial::default() });
+            let last = repeated(3, &mut next).unwrap().verdict;
+            assert_eq!((list.len() - left.len(), last), (asked, list[asked - 1]), "{list:?}");
+        }
     }
 }

@@ -16,8 +16,8 @@ use super::evidence;
 use crate::frames::setup::AddressRange;
 use crate::frames::verdict::measured;
 use crate::frames::{PointSpec, Setup};
-use crate::record::{Point, Purpose, Translation, Trial, Verdict};
-use crate::run::series::{Asked, Series};
+use crate::record::{Point, Purpose, Translation, Trial};
+use crate::run::series::{Asked, Series, repeated};
 use crate::run::{Event, RunError, Running};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
 
@@ -208,20 +208,7 @@ impl<'a> Bench<'a> {
 
     /// A trial, repeated while it cannot be believed and as often as the plan allows. The last one counts.
     pub(super) fn believed(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
-        let mut trial = self.one(load, purpose)?;
-        for retry in 0..self.retries {
-            let again = match trial.verdict {
-                Verdict::Valid => false,
-                // A stall can look like it once; twice, it is the tester's limit.
-                Verdict::TesterLimited => retry == 0,
-                Verdict::Noisy | Verdict::Invalid => true,
-            };
-            if !again {
-                break;
-            }
-            trial = self.one(load, purpose)?;
-        }
-        Ok(trial)
+        repeated(self.retries, || self.one(load, purpose))
     }
 
     /// Searches for the highest rates.

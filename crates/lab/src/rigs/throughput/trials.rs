@@ -13,9 +13,9 @@ use crate::frames::PointSpec;
 use crate::frames::Setup;
 use crate::frames::disturbance::Disturbance;
 use crate::frames::verdict::{measured, tells_of_what_was_sent};
-use crate::record::{Point, Purpose, Trial, Verdict};
+use crate::record::{Point, Purpose, Trial};
 use crate::rigs::throughput::SearchLoss;
-use crate::run::series::{Asked, Series};
+use crate::run::series::{Asked, Series, repeated};
 use crate::run::{Event, RunError};
 use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
 use crate::stats;
@@ -171,20 +171,7 @@ impl<'a> Trials<'a> {
         &mut self,
         mut one: impl FnMut(&mut Self) -> Result<Trial, RunError>,
     ) -> Result<Trial, RunError> {
-        let mut trial = one(self)?;
-        for retry in 0..self.retries() {
-            let again = match trial.verdict {
-                Verdict::Valid => false,
-                // A stall can look like it once; twice, it is the tester's limit.
-                Verdict::TesterLimited => retry == 0,
-                Verdict::Noisy | Verdict::Invalid => true,
-            };
-            if !again {
-                break;
-            }
-            trial = one(self)?;
-        }
-        Ok(trial)
+        repeated(self.retries(), || one(self))
     }
 
     /// Is what the device did in this trial to be believed of the load that was really sent?
