@@ -4,7 +4,7 @@ use weir_queue::Time;
 use weir_rng::Rng;
 
 use super::filter::MaxFilter;
-use super::{Ack, CongestionControl, Connection, INITIAL};
+use super::{Ack, CongestionControl, Connection, INITIAL, Lost};
 
 /// 2 / ln 2: the smallest gain that doubles the rate in each round trip.
 const HIGH_GAIN: f64 = 2.885;
@@ -12,10 +12,17 @@ const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const CWND_GAIN: f64 = 2.0;
 const MIN_CWND: f64 = 4.0;
 const BW_ROUNDS: u64 = 10;
+/// Round trips that the most of aggregation is kept for, and the time at the estimated rate that it counts for at most.
+const AGGREGATION_ROUNDS: u64 = 10;
+const AGGREGATION: Time = Time::from_ms(100);
 const MIN_RTT_WINDOW: Time = Time::from_s(10);
 const PROBE_RTT: Time = Time::from_ms(200);
 /// Paced 1 % slower than the estimate, so that queues drain.
 const MARGIN: f64 = 0.99;
+/// 1.2 Mbit/s, in segments/s.
+const SLOW: f64 = 1.2e6 / 8.0 / 1448.0;
+/// 64 KiB, in segments.
+const LARGEST_QUANTUM: f64 = 45.0;
 /// Before the first round trip is known it counts as 1 ms.
 const FIRST_PACING: f64 = HIGH_GAIN * INITIAL / 1e-3;
 
@@ -57,6 +64,14 @@ pub struct Bbr1 {
     probe_round_done: bool,
     in_recovery: bool,
     conservation: Conservation,
+    /// Segments that the present ACK has shown lost.
+    lost: u64,
+    /// Segments that ACKs delivered above the estimated rate ..
+    aggregation: MaxFilter,
+    /// .. since then, ..
+    epoch: Time,
+    /// .. when so many have been delivered.
+    epoch_acked: f64,
     rng: Rng,
 }
 
@@ -83,17 +98,33 @@ impl Bbr1 {
             probe_round_done: false,
             in_recovery: false,
             conservation: Conservation::Off,
+            lost: 0,
+            aggregation: MaxFilter::default(),
+            epoch: Time::ZERO,
+            epoch_acked: 0.0,
             rng: Rng::new(seed),
         }
     }
 
-    /// The window for a gain: with three segments for offloads, even, two more while probing.
+    /// The volume in flight for a gain.
     fn inflight(&self, gain: f64) -> f64 {
+        self.window(gain, 0.0)
+    }
+
+    /// Segments that are handed to the interface at once: a ms at the pacing rate, two at least above 1.2 Mbit/s.
+    fn quantum(&self) -> f64 {
+        let pacing = self.pacing.unwrap_or(FIRST_PACING);
+        let least = if pacing < SLOW { 1.0 } else { 2.0 };
+        (pacing * 1e-3).floor().clamp(least, LARGEST_QUANTUM)
+    }
+
+    /// The same and so many more: with room for three such quanta, even, two more while probing.
+    fn window(&self, gain: f64, more: f64) -> f64 {
         if self.min_rtt == Time::MAX {
             return INITIAL;
         }
         let bdp = self.bw.get() * self.min_rtt.secs();
-        let mut window = (gain * bdp).ceil() + 3.0;
+        let mut window = (gain * bdp + more).ceil() + 3.0 * self.quantum();
         window += window % 2.0;
         if self.mode == Mode::ProbeBw && self.phase == 0 { window + 2.0 } else { window }
     }
@@ -111,6 +142,17 @@ impl Bbr1 {
             self.bw.update(self.rounds, rate, BW_ROUNDS);
         }
         starts
+    }
+
+    /// ACKs that come in groups deliver more for a while than the estimated rate: the window has room for that.
+    fn update_aggregation(&mut self, ack: &Ack, connection: &Connection) {
+        let mut expected = self.bw.get() * (connection.now - self.epoch).secs();
+        if self.epoch_acked <= expected {
+            (self.epoch, self.epoch_acked, expected) = (connection.now, 0.0, 0.0);
+        }
+        self.epoch_acked += ack.delivered as f64;
+        let extra = (self.epoch_acked - expected).min(self.cwnd);
+        self.aggregation.update(self.rounds, extra, AGGREGATION_ROUNDS);
     }
 
     fn next_phase(&mut self, now: Time) {
@@ -231,10 +273,13 @@ impl Bbr1 {
 
     fn set_cwnd(&mut self, ack: &Ack, connection: &Connection) {
         let acked = ack.delivered as f64;
+        self.cwnd = (self.cwnd - self.lost as f64).max(1.0);
         if self.conservation == Conservation::On {
             self.cwnd = self.cwnd.max(connection.in_flight as f64 + acked);
         } else {
-            let target = self.inflight(self.cwnd_gain);
+            let most = self.bw.get() * AGGREGATION.secs();
+            let extra = if self.filled { self.aggregation.get().min(most) } else { 0.0 };
+            let target = self.window(self.cwnd_gain, extra);
             if self.filled {
                 self.cwnd = (self.cwnd + acked).min(target);
             } else if self.cwnd < target || (connection.delivered as f64) < INITIAL {
@@ -251,12 +296,18 @@ impl Bbr1 {
 impl CongestionControl for Bbr1 {
     fn on_ack(&mut self, ack: &Ack, connection: &Connection) {
         let starts = self.update_bw(ack, connection);
-        self.update_cycle(connection, ack.rate.lost > 0);
+        self.update_aggregation(ack, connection);
+        self.update_cycle(connection, self.lost > 0);
         self.check_full(starts, ack);
         self.check_drain(connection);
         self.update_min_rtt(ack, connection, starts);
         self.set_pacing(connection);
         self.set_cwnd(ack, connection);
+        self.lost = 0;
+    }
+
+    fn on_lost(&mut self, _lost: &Lost, _connection: &Connection) {
+        self.lost += 1;
     }
 
     fn on_recovery(&mut self, connection: &Connection) {
