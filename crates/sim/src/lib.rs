@@ -29,7 +29,7 @@
 //!   and each says all that is new (unlimited SACK blocks, DSACK, counts of CE as in AccECN).
 //! - No handshake, no end: a flow sends from its start until the simulation ends.
 //! - Recoveries that were not necessary are recognized, and undone, by DSACK only (no F-RTO, no timestamps).
-//! - BBR has no ECN. Version 2 is its rules on version 3's engine; version 1 has no detection of policers.
+//! - Version 2 of BBR is its rules on version 3's engine; version 1 has no detection of policers.
 //! - A packet in service keeps the rate that the link had at its start.
 //!
 //! # How it compares

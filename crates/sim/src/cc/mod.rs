@@ -31,7 +31,7 @@ pub enum Name {
     Cubic,
     /// BBR as in Linux: version 1, without its policer detection.
     Bbr1,
-    /// BBR version 2, its rules on the engine of version 3, without ECN.
+    /// BBR version 2, its rules on the engine of version 3.
     Bbr2,
     /// BBR version 3, draft-ietf-ccwg-bbr.
     Bbr3,
@@ -64,8 +64,8 @@ impl Name {
             Name::Reno => Box::new(reno::Reno::new(ecn)),
             Name::Cubic => Box::new(cubic::Cubic::new(ecn)),
             Name::Bbr1 => Box::new(bbr1::Bbr1::new(seed)),
-            Name::Bbr2 => Box::new(bbr3::Bbr3::new(bbr2::RULES, seed)),
-            Name::Bbr3 => Box::new(bbr3::Bbr3::new(bbr3::RULES, seed)),
+            Name::Bbr2 => Box::new(bbr3::Bbr3::new(bbr2::RULES, ecn, seed)),
+            Name::Bbr3 => Box::new(bbr3::Bbr3::new(bbr3::RULES, ecn, seed)),
             Name::Dctcp => Box::new(dctcp::Dctcp::new()),
             Name::Prague => Box::new(prague::Prague::new()),
         }

@@ -31,6 +31,7 @@ struct Segment {
     delivered_time: Time,
     delivered: u64,
     lost_before: u64,
+    ce_before: u64,
     tx_in_flight: u32,
     /// Counted as in flight.
     outstanding: bool,
@@ -232,6 +233,7 @@ impl Sender {
                 delivered_time: now,
                 delivered: 0,
                 lost_before: 0,
+                ce_before: 0,
                 tx_in_flight: 0,
                 outstanding: false,
                 sacked: false,
@@ -265,6 +267,7 @@ impl Sender {
     /// An ACK arrives.
     pub(crate) fn acked(&mut self, message: &AckMessage, now: Time) {
         let before = self.sampler.delivered;
+        self.sampler.ce += u64::from(message.ce);
         let mut rtt = None;
         while self.una < message.next {
             let Some(segment) = self.segments.pop_front() else { break };

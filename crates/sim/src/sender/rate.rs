@@ -19,6 +19,8 @@ pub struct RateSample {
     pub tx_in_flight: u64,
     /// Segments that were lost since then.
     pub lost: u64,
+    /// Segments that were delivered with CE since then.
+    pub ce: u64,
 }
 
 /// The connection's side of the sampler.
@@ -26,6 +28,8 @@ pub struct RateSample {
 pub(super) struct Sampler {
     pub(super) delivered: u64,
     pub(super) lost: u64,
+    /// Delivered with CE.
+    pub(super) ce: u64,
     /// Until so many are delivered, samples are limited by the application; 0: they are not.
     pub(super) app_limited: u64,
     delivered_time: Time,
@@ -52,6 +56,7 @@ impl Sampler {
         segment.delivered_time = self.delivered_time;
         segment.delivered = self.delivered;
         segment.lost_before = self.lost;
+        segment.ce_before = self.ce;
         segment.tx_in_flight = in_flight as u32;
         segment.app_limited = self.app_limited != 0;
     }
@@ -69,6 +74,7 @@ impl Sampler {
             is_app_limited: segment.app_limited,
             tx_in_flight: u64::from(segment.tx_in_flight),
             lost: segment.lost_before,
+            ce: segment.ce_before,
             ..RateSample::default()
         };
         self.first_sent = segment.sent;
@@ -83,6 +89,7 @@ impl Sampler {
         let Newest { mut sample, interval, .. } = self.newest.take()?;
         sample.delivered = self.delivered - sample.prior_delivered;
         sample.lost = self.lost - sample.lost;
+        sample.ce = self.ce - sample.ce;
         if interval >= min_rtt && interval > Time::ZERO {
             sample.delivery_rate = sample.delivered as f64 / interval.secs();
         }

@@ -1,18 +1,20 @@
 //! BBR version 3, after draft-ietf-ccwg-bbr: the pseudo-code's functions with its names, in segments and seconds.
 //!
-//! Left out: ECN (the draft has none), connections without SACK. The offload budget is that of TCP although the simulator
+//! ECN, which the draft lacks, is that of google/bbr (`ecn.rs`). Left out: connections without SACK. The offload budget is that of TCP although the simulator
 //! has no offloads. Version 2 is other [`Rules`] on the same engine.
 
+mod ecn;
 mod model;
 mod state;
 #[cfg(test)]
 mod tests;
 
-use weir_queue::Time;
+use weir_queue::{Ecn, Time};
 use weir_rng::Rng;
 
 use super::filter::MaxFilter;
 use super::{Ack, CongestionControl, Connection, INITIAL, Lost};
+use ecn::Marks;
 
 const LOSS_THRESH: f64 = 0.02;
 const BETA: f64 = 0.7;
@@ -69,6 +71,8 @@ pub struct Rules {
     pub up_cwnd_gain: f64,
     /// What ends ProbeBW_UP.
     pub up_ends: UpEnds,
+    /// The part of the long-term bound by which a probe after marks begins to grow; none without such probes.
+    pub ecn_reprobe_gain: Option<f64>,
 }
 
 /// Version 3.
@@ -82,6 +86,7 @@ pub const RULES: Rules = Rules {
     down_gain: 0.9,
     up_cwnd_gain: 2.25,
     up_ends: UpEnds::Plateau,
+    ecn_reprobe_gain: Some(0.5),
 };
 
 /// States of the draft's section 5.1.
@@ -138,6 +143,7 @@ pub(crate) struct Model {
     loss_round_delivered: u64,
     loss_round_start: bool,
     is_loss_in_round: bool,
+    is_loss_in_cycle: bool,
     loss_events: u32,
     last_lost: Option<u64>,
 }
@@ -157,6 +163,7 @@ pub struct Bbr3 {
     rules: Rules,
     state: State,
     model: Model,
+    marks: Marks,
     cwnd: f64,
     prior_cwnd: f64,
     pacing: Option<f64>,
@@ -187,11 +194,12 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
-    pub(crate) fn new(rules: Rules, seed: u64) -> Bbr3 {
+    pub(crate) fn new(rules: Rules, ecn: Ecn, seed: u64) -> Bbr3 {
         Bbr3 {
             rules,
             state: State::Startup,
             model: Model::new(),
+            marks: Marks::new(ecn),
             cwnd: INITIAL,
             prior_cwnd: 0.0,
             pacing: None,
@@ -352,6 +360,7 @@ impl CongestionControl for Bbr3 {
         self.model.advance_latest_signals(ack);
         self.set_pacing(self.pacing_gain(), connection);
         self.set_cwnd(ack, connection);
+        self.marks.note_cycle(&ack.rate);
     }
 
     fn on_lost(&mut self, lost: &Lost, connection: &Connection) {
@@ -404,6 +413,10 @@ impl CongestionControl for Bbr3 {
 
     fn ignores_rates(&self) -> bool {
         self.state == State::ProbeRtt
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.marks.codepoint
     }
 
     fn phase(&self) -> &'static str {

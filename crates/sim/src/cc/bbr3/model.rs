@@ -27,6 +27,7 @@ impl Model {
             loss_round_delivered: 0,
             loss_round_start: false,
             is_loss_in_round: false,
+            is_loss_in_cycle: false,
             loss_events: 0,
             last_lost: None,
         }
@@ -49,6 +50,7 @@ impl Model {
 
     pub(super) fn reset_congestion_signals(&mut self) {
         self.is_loss_in_round = false;
+        self.is_loss_in_cycle = false;
         self.bw_latest = 0.0;
         self.inflight_latest = 0.0;
     }
@@ -99,15 +101,17 @@ impl Bbr3 {
 
     pub(super) fn update_congestion_signals(&mut self, ack: &Ack, connection: &Connection) {
         self.update_round(ack, connection);
+        self.update_marks(ack);
         let rate = &ack.rate;
         if rate.delivery_rate > 0.0 && (rate.delivery_rate >= self.model.max_bw() || !rate.is_app_limited) {
             self.model.bw_cycles[1] = self.model.bw_cycles[1].max(rate.delivery_rate);
         }
         if self.model.loss_round_start {
-            if !self.state.is_probing() && self.model.is_loss_in_round {
-                self.lower_shortterm();
+            if !self.state.is_probing() {
+                self.adapt_shortterm();
             }
             self.model.is_loss_in_round = false;
+            self.marks.in_round = false;
         }
     }
 
@@ -122,6 +126,19 @@ impl Bbr3 {
 
     pub(super) fn start_round(&mut self, connection: &Connection) {
         self.next_round_delivered = connection.delivered;
+    }
+
+    /// To the lower of what losses and what marks demand.
+    fn adapt_shortterm(&mut self) {
+        let inflight = self.model.inflight_shortterm;
+        let inflight = if inflight.is_infinite() { self.cwnd } else { inflight };
+        let by_marks = inflight * self.marks.cut();
+        if self.model.is_loss_in_round {
+            self.lower_shortterm();
+        }
+        if self.marks.in_round {
+            self.model.inflight_shortterm = self.model.inflight_shortterm.min(by_marks);
+        }
     }
 
     /// `InitLowerBounds` and `LossLowerBounds`.
@@ -162,6 +179,7 @@ impl Bbr3 {
             self.save_state(connection);
         }
         self.model.is_loss_in_round = true;
+        self.model.is_loss_in_cycle = true;
         if self.model.last_lost.is_none_or(|last| lost.seq != last + 1) {
             self.model.loss_events += 1;
         }
@@ -177,6 +195,9 @@ impl Bbr3 {
         let inflight_prev = lost.tx_in_flight as f64 - 1.0;
         let lost_prev = lost.lost_since as f64 - 1.0;
         let prefix = (LOSS_THRESH * inflight_prev - lost_prev) / (1.0 - LOSS_THRESH);
+        if self.state == State::Up {
+            self.undo.state = Some(State::Up);
+        }
         self.handle_inflight_too_high(inflight_prev + prefix.max(0.0), lost.is_app_limited, connection);
     }
 
@@ -187,7 +208,6 @@ impl Bbr3 {
             self.model.inflight_longterm = tx_in_flight.max(self.target_inflight() * BETA);
         }
         if self.state == State::Up {
-            self.undo.state = Some(State::Up);
             self.start_down(connection);
         }
     }
@@ -215,7 +235,14 @@ impl Bbr3 {
                 return true;
             }
         }
-        if !is_too_high(ack.rate.lost, ack.rate.tx_in_flight) && self.model.inflight_longterm.is_finite() {
+        if self.marks.are_too_many(&ack.rate) {
+            if self.is_bw_probe_sample {
+                let (volume, is_app_limited) = (ack.rate.tx_in_flight as f64, ack.rate.is_app_limited);
+                self.handle_inflight_too_high(volume, is_app_limited, connection);
+            }
+        } else if !is_too_high(ack.rate.lost, ack.rate.tx_in_flight)
+            && self.model.inflight_longterm.is_finite()
+        {
             self.model.inflight_longterm = self.model.inflight_longterm.max(ack.rate.tx_in_flight as f64);
             if self.state == State::Up {
                 self.probe_longterm_upward(ack, connection);
@@ -257,6 +284,11 @@ impl Bbr3 {
             return;
         }
         self.undo.state = Some(State::Startup);
+        self.queue_too_high_in_startup();
+    }
+
+    /// Startup ends, with what is in flight now as the bound.
+    pub(super) fn queue_too_high_in_startup(&mut self) {
         self.full_bw_reached = true;
         self.full_bw_now = true;
         let bdp = self.bdp(self.model.max_bw(), 1.0);

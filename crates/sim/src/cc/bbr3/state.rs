@@ -58,6 +58,7 @@ impl Bbr3 {
     /// `StartProbeBW_DOWN`.
     pub(super) fn start_down(&mut self, connection: &Connection) {
         self.model.reset_congestion_signals();
+        self.marks.reset_cycle();
         self.probe_up_acked_per_inc = f64::INFINITY;
         self.rounds_since_probe_up = self.rng.below(2) as u64;
         self.bw_probe_wait = Time::from_secs(2.0 + self.rng.unit());
@@ -95,7 +96,12 @@ impl Bbr3 {
             return;
         }
         let ends_up = self.state == State::Up && self.is_time_to_go_down(ack, connection);
+        let after_marks = self.probes_after_marks(connection);
         match self.state {
+            State::Down | State::Cruise if let Some(rounds) = after_marks => {
+                self.start_refill(connection);
+                self.bw_probe_up_rounds = rounds;
+            }
             State::Down | State::Cruise if self.is_time_to_probe(connection) => self.start_refill(connection),
             State::Down if self.is_time_to_cruise(connection) => self.state = State::Cruise,
             State::Refill if self.round_start => {

@@ -1,6 +1,6 @@
 //! The test cases of the appendix of draft-ietf-ccwg-bbr, in the order of the draft.
 
-use weir_queue::{Config, Time};
+use weir_queue::{Config, Ecn, Time};
 
 use super::super::{Ack, CongestionControl, Connection, Lost, Name, RateSample};
 use super::{Bbr3, RULES, State};
@@ -315,7 +315,7 @@ fn connection(in_flight: u64) -> Connection {
 }
 
 fn probing() -> Bbr3 {
-    let mut bbr = Bbr3::new(RULES, 1);
+    let mut bbr = Bbr3::new(RULES, Ecn::NotEct, 1);
     bbr.model.bw_cycles = [4000.0; 2];
     bbr.model.min_rtt = RTT;
     bbr.full_bw_reached = true;
@@ -383,7 +383,7 @@ fn a_limited_refill_does_not_lower_the_estimate() {
 
 #[test]
 fn a_plateau_is_three_rounds_of_less_than_a_quarter_more() {
-    let mut bbr = Bbr3::new(RULES, 1);
+    let mut bbr = Bbr3::new(RULES, Ecn::NotEct, 1);
     let ack = |delivery_rate: f64, is_app_limited: bool| Ack {
         delivered: 1,
         ce: 0,
