@@ -316,8 +316,8 @@ fn the_text_has_differences_first_and_reasons_once() {
         "differs run 1 run 2",
         "weir 0.1.0 0.2.0",
         "frame device quantity run 1 run 2 ratio 95 % interval p (Holm) verdict",
-        "64 kernel-forward NDR 412k 462k 1.120 1.095–1.146 – cannot tell [1]",
-        "64 kernel-nat NDR 243k 244k 1.003 0.980–1.026 1.000 no difference shown",
+        "64 kernel-forward NDR 412k 462k 1.120 1.096–1.145 – cannot tell [1]",
+        "64 kernel-nat NDR 243k 244k 1.003 0.981–1.025 1.000 no difference shown",
         "[1] in the other run the search ended irregularly (time limit)",
         "only run 1 has this point: 1518, xdp-forward",
     ] {

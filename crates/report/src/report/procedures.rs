@@ -6,10 +6,10 @@ use crate::figure::unit;
 use crate::record::Figure;
 use crate::tables::{Found, by_procedure, cell, has_headline, losses, procedure_sheet, sheets};
 use crate::view::format::{list, percent};
-use crate::view::page::{bullets, figure, legend, note, section};
+use crate::view::page::{bullets, details, figure, legend, note, section};
 use crate::view::{Comparison, Table, frame_name};
 
-/// Rows that a figure of bars holds: about a printed page.
+/// Rows that a figure of bars or an open table holds: about a printed page.
 const ROWS: usize = 40;
 
 /// All sections; empty without procedures and without loads of the plan's own.
@@ -38,8 +38,16 @@ fn procedure(name: &str, found: &[Found<'_, '_>]) -> String {
     section(
         &format!("procedure-{name}"),
         &sheet.title,
-        &(cites + &drawn + &losses + &sheet.table.html() + &bullets(&sheet.notes)),
+        &(cites + &drawn + &losses + &table(&sheet.table) + &bullets(&sheet.notes)),
     )
+}
+
+/// Folded where it is longer than a page: what else there is would be looked for in vain below it.
+fn table(table: &Table) -> String {
+    match table.rows().len() {
+        rows if rows > ROWS => details(&format!("All {rows} rows"), &table.html()),
+        _ => table.html(),
+    }
 }
 
 /// RFC 2544, section 26.3: loss against load, both in percent and from zero, a panel per frame size.

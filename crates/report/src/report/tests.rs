@@ -100,6 +100,20 @@ fn a_run_without_latency_and_cost() {
 }
 
 #[test]
+fn a_table_that_is_longer_than_a_page_is_folded() {
+    let folded = |figures: usize| {
+        let mut data = fixture::procedures();
+        let results = data.points.iter_mut().filter_map(|point| point.point.result.as_mut());
+        let procedure = results.flat_map(|result| &mut result.procedures).next().expect("a procedure");
+        let one = procedure.figures[0].clone();
+        let numbered = |i| crate::record::Figure { name: format!("{} {i}", one.name), ..one.clone() };
+        procedure.figures = (0..figures).map(numbered).collect();
+        report(&[data]).matches(" rows</summary>").count()
+    };
+    assert_eq!(folded(50), folded(5) + 1);
+}
+
+#[test]
 fn procedures_and_their_irregularities_are_in_the_report() {
     let text = report(&[fixture::procedures()]);
     for of in [
