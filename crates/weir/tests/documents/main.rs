@@ -429,8 +429,13 @@ fn keys(place: &str) -> Vec<String> {
         return files.chain([format!("{place}.rs")]).flat_map(|file| keys(&file)).collect();
     }
     let text = read(place);
-    let field = |line: &str| Some(line.strip_prefix("    pub ")?.split_once(": ")?.0.to_string());
-    let fields = text.lines().filter_map(field);
+    let field = |(above, line): (&str, &str)| {
+        let name = line.strip_prefix("    pub ")?.split_once(": ")?.0;
+        let renamed =
+            above.trim().strip_prefix("#[serde(rename = \"").and_then(|rest| rest.split('"').next());
+        Some(renamed.unwrap_or(name).to_string())
+    };
+    let fields = text.lines().zip(text.lines().skip(1)).filter_map(field);
     fields
         .filter(|name| {
             name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
