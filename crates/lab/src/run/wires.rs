@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
 use weir_port::duplex::{Packet, Pool, Port};
@@ -52,12 +53,24 @@ pub(crate) fn failed(error: impl ToString) -> RunError {
 /// A bottleneck that runs in a thread of its own.
 pub(crate) struct Link {
     stop: Arc<AtomicBool>,
-    thread: std::thread::JoinHandle<Result<(Outcome, Vec<Snapshot>), RunError>>,
+    thread: std::thread::JoinHandle<Result<Passed, RunError>>,
+}
+
+/// What a bottleneck saw, from this time on: in all, and in each interval.
+pub(crate) struct Passed {
+    pub(crate) since: Instant,
+    pub(crate) outcome: Outcome,
+    pub(crate) snapshots: Vec<Snapshot>,
 }
 
 impl Link {
-    /// Between these two interfaces of a namespace.
-    pub(crate) fn start(middle: &Namespace, names: [&str; 2], settings: Settings) -> Result<Link, RunError> {
+    /// Between these two interfaces of a namespace; `changes` are lines that change settings.
+    pub(crate) fn start(
+        middle: &Namespace,
+        names: [&str; 2],
+        settings: Settings,
+        changes: Option<Receiver<String>>,
+    ) -> Result<Link, RunError> {
         let bridge = middle.run(|| {
             let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
             let [one, other] = names;
@@ -69,23 +82,27 @@ impl Link {
         let stop = Arc::new(AtomicBool::new(false));
         let ended = stop.clone();
         let thread = middle.spawn("bottleneck", move || {
-            let mut seen = Vec::new();
+            let (mut snapshots, mut refused) = (Vec::new(), Vec::new());
             let observe = Observe {
                 stop: &ended,
-                changes: None,
+                changes: changes.as_ref(),
                 interval: INTERVAL,
                 duration: None,
-                see: &mut |snapshot| seen.push(snapshot.clone()),
-                changed: &mut |_, _| (),
+                see: &mut |snapshot| snapshots.push(snapshot.clone()),
+                changed: &mut |line, result| refused.extend(result.err().map(|why| format!("{line}: {why}"))),
             };
+            let since = Instant::now();
             let outcome = weir_bottleneck::run(&mut bridge, observe).map_err(failed)?;
-            Ok((outcome, seen))
+            match refused.first() {
+                Some(refused) => Err(failed(refused)),
+                None => Ok(Passed { since, outcome, snapshots }),
+            }
         })?;
         Ok(Link { stop, thread })
     }
 
-    /// Ends it; what it did in all, and in each interval.
-    pub(crate) fn end(self) -> Result<(Outcome, Vec<Snapshot>), RunError> {
+    /// Ends it.
+    pub(crate) fn end(self) -> Result<Passed, RunError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| failed("the bottleneck's thread has panicked"))?
     }

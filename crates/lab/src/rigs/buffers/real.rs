@@ -6,17 +6,15 @@
 //! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is real are
 //! the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded meanwhile.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
+use weir_bottleneck::{Settings, Snapshot};
 use weir_flows::{Group, Interval, Load, Server, listen};
 use weir_load::histogram::{Histogram, LATENCY_BITS};
 use weir_port::bpf::BpfError;
 use weir_port::bpf::congestion::CongestionControl;
-use weir_port::duplex::{Packet, Pool, Port};
 use weir_port::shared::LATENCY_BUCKETS;
 use weir_sim::cc::Name;
 use weir_sim::{FlowSeries, GroupOutcome, Rate, Scenario, Series, Sojourn, jain};
@@ -29,13 +27,10 @@ use super::mix::Mix;
 use super::plan::Cell;
 use super::run::Shared;
 use crate::run::RunError;
+use crate::run::wires::{INTERVAL, Link, Passed, failed};
 
-/// Length of an interval of both series.
-const INTERVAL: Duration = Duration::from_millis(100);
 /// Late bytes may arrive for so long.
 const GRACE: Duration = Duration::from_secs(30);
-/// Longest frame of the wires, with VLAN tags.
-const LONGEST: usize = 1522;
 const RECEIVER: &str = "198.18.0.254";
 
 /// The name under which a congestion control is had, see [`CongestionControl::provide`]; `None` where there is none.
@@ -119,10 +114,6 @@ impl Wires {
     }
 }
 
-fn failed(error: impl ToString) -> RunError {
-    RunError::Search(error.to_string())
-}
-
 /// The bottleneck of a point: the same rate, buffer to the byte and queue as in its scenario.
 fn settings(cell: &Cell<'_>, scenario: &Scenario) -> Result<Settings, RunError> {
     let mut settings = Settings { seed: scenario.seed, ..Settings::default() };
@@ -138,57 +129,6 @@ fn settings(cell: &Cell<'_>, scenario: &Scenario) -> Result<Settings, RunError> 
         set("path", &format!("{}/32={}", source(path), one_way_us(*rtt_ms)))?;
     }
     Ok(settings)
-}
-
-/// A bottleneck that runs in a thread of its own.
-struct Running {
-    stop: Arc<AtomicBool>,
-    thread: std::thread::JoinHandle<Result<Link, RunError>>,
-}
-
-/// What a bottleneck saw, from this time on.
-struct Link {
-    since: Instant,
-    outcome: Outcome,
-    snapshots: Vec<Snapshot>,
-}
-
-impl Running {
-    /// `changes` are lines that change settings.
-    fn start(middle: &Namespace, settings: Settings, changes: Receiver<String>) -> Result<Running, RunError> {
-        let bridge = middle.run(|| {
-            let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
-            let ports = [open("m0").map_err(failed)?, open("m1").map_err(failed)?];
-            let pool = Pool::new(chunks_for(&settings), LONGEST).map_err(failed)?;
-            Bridge::new(ports, pool, settings, false).map_err(failed)
-        });
-        let mut bridge = bridge?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = stop.clone();
-        let thread = middle.spawn("bottleneck", move || {
-            let (mut seen, mut refused) = (Vec::new(), Vec::new());
-            let observe = Observe {
-                stop: &ended,
-                changes: Some(&changes),
-                interval: INTERVAL,
-                duration: None,
-                see: &mut |snapshot| seen.push(snapshot.clone()),
-                changed: &mut |line, result| refused.extend(result.err().map(|why| format!("{line}: {why}"))),
-            };
-            let since = Instant::now();
-            let outcome = weir_bottleneck::run(&mut bridge, observe).map_err(failed)?;
-            if let Some(refused) = refused.first() {
-                return Err(failed(refused));
-            }
-            Ok(Link { since, outcome, snapshots: seen })
-        })?;
-        Ok(Running { stop, thread })
-    }
-
-    fn end(self) -> Result<Link, RunError> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| failed("the bottleneck's thread has panicked"))?
-    }
 }
 
 /// Changes the rate at the times of the scenario, counted from the barrier, until the flows are over.
@@ -214,7 +154,7 @@ pub(super) fn measure(
     let controls = Controls::provide(cell.mix).map_err(failed)?;
     let wires = Wires::new(cell)?;
     let (changes, lines) = channel();
-    let link = Running::start(&wires.middle, settings(cell, scenario)?, lines)?;
+    let link = Link::start(&wires.middle, ["m0", "m1"], settings(cell, scenario)?, Some(lines))?;
     let address = format!("{RECEIVER}:5301").parse().expect("an address");
     let serve = || listen(address, controls.at_receivers()).and_then(Server::over);
     let server = wires.receiver.run(serve).map_err(failed)?;
@@ -265,7 +205,7 @@ pub(super) fn measure(
 
 /// What was seen of a point.
 struct Seen {
-    link: Link,
+    link: Passed,
     /// The flows' barrier by the bottleneck's clock.
     began_s: f64,
     intervals: Vec<Interval>,

@@ -215,7 +215,7 @@ fn linked(pair: &Pair, load: impl FnOnce() -> Result<f64, Failed>) -> Result<f64
     for (name, value) in values {
         settings.set(name, &value).map_err(wires::failed)?;
     }
-    let link = Link::start(&middle, ["m0", "m1"], settings)?;
+    let link = Link::start(&middle, ["m0", "m1"], settings, None)?;
     let found = load();
     link.end()?;
     found
