@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Filled --------------------------------------> file 1 | file 2 | ...
-//!         \-> [held: the last seconds] --Trigger-->
+//!         \-> [pre-trigger: the last seconds] --Trigger-->
 //! ```
 //! A file that is full is put on disk by another thread, while the next one is written; only then its packets are said to
 //! be in a file, whatever happens to the machine. Buffers of several queues come as they are filled: in a file the packets of each interface are in order of time,
@@ -29,7 +29,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub(crate) enum Message {
     /// Blocks for the file.
     Filled(Buffer),
-    /// What is held shall be written, and all that follows.
+    /// What came before it shall be written, and all that follows.
     Trigger,
     /// Nothing will follow.
     End,
@@ -70,8 +70,8 @@ pub struct Written {
     pub files: u64,
     /// Packets that could not be written.
     pub unwritten: u64,
-    /// Packets from before the trigger that were let go, or all if there was none.
-    pub let_go: u64,
+    /// Packets from before the trigger that were discarded, or all if there was none.
+    pub discarded: u64,
     /// How long before the trigger the first packet arrived.
     pub reaches_back: Option<Duration>,
     /// Why writing failed.
@@ -83,7 +83,7 @@ pub(crate) struct Writing {
     pub(crate) files: Files,
     pub(crate) rotation: Rotation,
     pub(crate) compress: bool,
-    /// Until the trigger, what came in this time is held.
+    /// Until the trigger, what came in this time is kept in memory.
     pub(crate) before: Option<Duration>,
     /// How each file begins: the section and its interfaces.
     pub(crate) head: Vec<u8>,
@@ -101,8 +101,9 @@ pub(crate) struct Disk {
     in_output: u64,
     /// The file before it.
     syncing: Option<Syncing>,
-    held: VecDeque<Buffer>,
-    holding: bool,
+    /// The last of what came before the trigger, while it is awaited.
+    pre_trigger: VecDeque<Buffer>,
+    awaits_trigger: bool,
     written: Written,
 }
 
@@ -116,10 +117,20 @@ struct Syncing {
 impl Disk {
     /// Opens the first file now, so that what is wrong with it is known before anything is captured.
     pub(crate) fn open(writing: Writing, pool: Arc<Pool>, progress: Arc<Progress>) -> io::Result<Disk> {
-        let holding = writing.before.is_some();
-        let (held, written) = (VecDeque::new(), Written::default());
+        let awaits_trigger = writing.before.is_some();
+        let (pre_trigger, written) = (VecDeque::new(), Written::default());
         let (output, in_output, syncing) = (None, 0, None);
-        let mut disk = Disk { writing, pool, progress, output, in_output, syncing, held, holding, written };
+        let mut disk = Disk {
+            writing,
+            pool,
+            progress,
+            output,
+            in_output,
+            syncing,
+            pre_trigger,
+            awaits_trigger,
+            written,
+        };
         disk.next_file()?;
         Ok(disk)
     }
@@ -128,18 +139,18 @@ impl Disk {
     pub(crate) fn run(mut self, messages: &Receiver<Message>) -> Written {
         loop {
             match messages.recv_timeout(TICK) {
-                Ok(Message::Filled(buffer)) if self.holding => self.hold(buffer),
+                Ok(Message::Filled(buffer)) if self.awaits_trigger => self.keep(buffer),
                 Ok(Message::Filled(buffer)) => self.write(buffer),
                 Ok(Message::Trigger) => self.release(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             let full = matches!(self.writing.rotation, Rotation::Time(time) if self.age() >= time);
-            if full && !self.holding {
+            if full && !self.awaits_trigger {
                 self.guard(Disk::next_file);
             }
         }
-        self.written.let_go += self.held.drain(..).map(|buffer| buffer.frames).sum::<u64>();
+        self.written.discarded += self.pre_trigger.drain(..).map(|buffer| buffer.frames).sum::<u64>();
         self.guard(Disk::end_file);
         if let Err(error) = self.wait_for_sync() {
             self.written.error.get_or_insert(error);
@@ -152,29 +163,29 @@ impl Disk {
         self.output.as_ref().map_or(Duration::ZERO, |output| output.since.elapsed())
     }
 
-    fn hold(&mut self, buffer: Buffer) {
+    fn keep(&mut self, buffer: Buffer) {
         let before = self.writing.before.unwrap_or_default().as_nanos() as u64;
         let oldest = crate::now_ns().saturating_sub(before);
-        self.held.push_back(buffer);
+        self.pre_trigger.push_back(buffer);
         // Each queue needs a buffer to fill and one to hand on.
         let most = self.pool.size().saturating_sub(2 * self.writing.queues).max(1);
         let late =
-            |held: &VecDeque<Buffer>| held.front().is_some_and(|b| b.frames == 0 || b.last_ns < oldest);
-        while self.held.len() > most || late(&self.held) {
-            let buffer = self.held.pop_front().expect("there is one");
-            self.written.let_go += buffer.frames;
+            |kept: &VecDeque<Buffer>| kept.front().is_some_and(|b| b.frames == 0 || b.last_ns < oldest);
+        while self.pre_trigger.len() > most || late(&self.pre_trigger) {
+            let buffer = self.pre_trigger.pop_front().expect("there is one");
+            self.written.discarded += buffer.frames;
             self.pool.give_back(buffer);
         }
     }
 
     fn release(&mut self) {
-        if !std::mem::take(&mut self.holding) {
+        if !std::mem::take(&mut self.awaits_trigger) {
             return;
         }
         let now = crate::now_ns();
-        let first = self.held.iter().filter(|b| b.frames > 0).map(|b| b.first_ns).min().unwrap_or(now);
+        let first = self.pre_trigger.iter().filter(|b| b.frames > 0).map(|b| b.first_ns).min().unwrap_or(now);
         self.written.reaches_back = Some(Duration::from_nanos(now.saturating_sub(first)));
-        while let Some(buffer) = self.held.pop_front() {
+        while let Some(buffer) = self.pre_trigger.pop_front() {
             self.write(buffer);
         }
     }

@@ -41,8 +41,8 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     if let [a, b] = &plans[..] {
         return Ok((0, session.side_by_side([a, b], &place, out)?));
     }
-    let past = arguments.resume.map(|id| records::find_whole(&session.store, id)).transpose()?;
-    let plan = match (plans.into_iter().next(), &past) {
+    let resumed = arguments.resume.map(|id| records::find_whole(&session.store, id)).transpose()?;
+    let plan = match (plans.into_iter().next(), &resumed) {
         (Some(plan), _) => plan,
         (None, Some(data)) => plan::reload(&data.run.plan, &data.run.plan_toml)?,
         (None, None) => unreachable!("clap asks for one of them"),
@@ -50,7 +50,7 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     // A baseline that is not there is reported before two minutes are spent.
     let against = arguments.against.as_ref();
     let base = against.map(|side| compare::baseline(side, &session.store, &plan.name)).transpose()?;
-    let (data, interrupted) = session.measure(&plan, past)?;
+    let (data, interrupted) = session.measure(&plan, resumed)?;
     let id = data.run.id;
     // The report first: whoever reads the results may go away. If it cannot be written, there are still the results.
     let report = (!arguments.no_report).then(|| place.write(std::slice::from_ref(&data))).transpose();
@@ -115,7 +115,7 @@ impl Session<'_> {
     }
 
     /// Runs a plan, or continues one; whether it was interrupted.
-    fn measure(&self, plan: &Plan, past: Option<RunData>) -> Result<(RunData, bool)> {
+    fn measure(&self, plan: &Plan, resumed: Option<RunData>) -> Result<(RunData, bool)> {
         let progress = (!self.arguments.quiet).then(|| {
             announce(plan);
             Progress::new(plan.estimate(), self.arguments.verbose)
@@ -136,7 +136,7 @@ impl Session<'_> {
             stop: &self.stop,
             observe: &observe,
         };
-        let result = match past {
+        let result = match resumed {
             Some(data) => run::resume(plan, data, &self.store, &options),
             None => run::run(plan, &self.store, &options),
         };

@@ -46,7 +46,7 @@ pub(super) fn end(report: &Report) -> Value {
             "files": written.files,
             "disk_too_slow": report.slow(),
             "unwritten": written.unwritten,
-            "let_go": written.let_go,
+            "let_go": written.discarded,
             "reaches_back_s": written.reaches_back.map(|back| back.as_secs_f64()),
             "error": written.error.as_ref().map(ToString::to_string),
         })

@@ -54,12 +54,12 @@ fn file(report: &Report, written: &Written, keep: Option<u64>) -> String {
     };
     line(report.slow(), "disk too slow");
     line(written.unwritten, "not written: the file could take no more");
-    let held = if report.view.waiting {
+    let why = if report.view.waiting {
         "held back: the trigger did not come"
     } else {
         "from too long before the trigger"
     };
-    line(written.let_go, held);
+    line(written.discarded, why);
     if let Some(back) = written.reaches_back {
         text += &format!("{:9} reaches back {:.1} s before the trigger\n", "", back.as_secs_f64());
     }
