@@ -32,6 +32,8 @@ pub struct Buffers {
     pub beds: Vec<Bed>,
     /// Senders on a real bed hand large frames to their interface, as is usual; otherwise a segment at a time.
     pub offloads: bool,
+    /// Flows that can use ECN do, where they are simulated.
+    pub ecn: bool,
     /// Rate of the bottleneck, bits/s ..
     pub rate_bits_per_s: u64,
     /// .. and from when on it is another one.
@@ -128,7 +130,7 @@ impl Buffers {
         let groups = cell.groups().into_iter().map(|(flows, cc, rtt_ms)| {
             // Starts within a round trip: a barrier is no more exact.
             let rtt = Time::from_secs(rtt_ms / 1e3);
-            Group { spread: rtt, ..Group::new(flows, cc, rtt) }
+            Group { spread: rtt, ecn: self.ecn, ..Group::new(flows, cc, rtt) }
         });
         let queue = Config::named(cell.queue).expect("plans have names of the catalogue");
         let duration = Time::from_secs(self.duration.as_secs_f64());
@@ -179,6 +181,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Buffers> {
         rtts: section.axis("rtt_ms", value::parsed::<Rtts>).unwrap_or(vec![Rtts(vec![20.0])]),
         beds: section.axis("bed", value::choice("bed", &BEDS)).unwrap_or(vec![Bed::Simulated]),
         offloads: section.one("offloads", value::flag).unwrap_or(true),
+        ecn: section.one("ecn", value::flag).unwrap_or(false),
         rate_bits_per_s: section.one("rate", rate).unwrap_or(100_000_000),
         rate_changes: section.axis("rate_changes", rate_change).unwrap_or_default(),
         duration,
@@ -225,6 +228,11 @@ impl Buffers {
                 cc.text()
             );
             section.wrong_entry("mix", i, text);
+        }
+        if self.ecn {
+            let text =
+                "is for simulated flows: on a real bed the kernel's setting tcp_ecn decides; leave it out";
+            section.wrong("ecn", text.into());
         }
     }
 }
@@ -312,6 +320,8 @@ mod tests {
         assert!(buffers(&["buffers.bed=real"]).is_ok());
         let error = buffers(&["buffers.bed=real", "buffers.mix=prague"]).unwrap_err();
         assert!(error.contains("no kernel has prague: use reno, cubic"), "{error}");
+        let error = buffers(&["buffers.bed=real", "buffers.ecn=true"]).unwrap_err();
+        assert!(error.contains("tcp_ecn decides"), "{error}");
     }
 
     #[test]

@@ -173,6 +173,9 @@ fn settings(grid: &Buffers, cell: &Cell<'_>) -> Vec<(&'static str, String)> {
             settings.push(("offloads", "false".to_string()));
         }
     }
+    if grid.ecn {
+        settings.push(("ecn", "true".to_string()));
+    }
     if grid.per_sqrt_flows {
         settings.push((report::PER_SQRT, "true".to_string()));
     }
