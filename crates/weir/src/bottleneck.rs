@@ -40,6 +40,8 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     let pool = Pool::new(chunks_for(&settings), longest).context("memory for frames")?;
     let mut bridge =
         Bridge::new(ports, pool, settings.clone(), arguments.log.is_some()).map_err(anyhow::Error::msg)?;
+    // Whoever may not is later where this machine has other work, which the histogram of lateness shows.
+    let _ = thread::prefer();
     if let Some(cpu) = arguments.cpu {
         thread::pin_to(cpu).with_context(|| format!("--cpu {cpu}"))?;
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
 use weir_port::duplex::{Packet, Pool, Port};
+use weir_port::thread;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 
@@ -91,6 +92,8 @@ impl Link {
                 see: &mut |snapshot| snapshots.push(snapshot.clone()),
                 changed: &mut |line, result| refused.extend(result.err().map(|why| format!("{line}: {why}"))),
             };
+            // What it bridges needs the CPUs, too. Where it may not be preferred it is late, and the trial invalid.
+            let _ = thread::prefer();
             let since = Instant::now();
             let outcome = weir_bottleneck::run(&mut bridge, observe).map_err(failed)?;
             match refused.first() {
