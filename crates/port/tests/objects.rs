@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use weir_port::bpf::{BpfError, Program, object};
 
@@ -38,9 +39,13 @@ fn what_the_verifier_says_is_in_a_file_that_the_error_names() {
         Err(_) => return println!("skipped: clang is not installed"),
     }
     let object = std::fs::read(folder.join("wrong.bpf.o")).expect("an object");
-    let mut aligned = Box::new(object::Aligned([0; 1 << 16]));
-    aligned.0[..object.len()].copy_from_slice(&object);
-    let error = Program::load("wrong program", Box::leak(aligned), &[]).err().expect("it is refused");
+    static ALIGNED: OnceLock<object::Aligned<[u8; 1 << 16]>> = OnceLock::new();
+    let aligned = ALIGNED.get_or_init(|| {
+        let mut aligned = object::Aligned([0; 1 << 16]);
+        aligned.0[..object.len()].copy_from_slice(&object);
+        aligned
+    });
+    let error = Program::load("wrong program", aligned, &[]).err().expect("it is refused");
     let BpfError::Load { report: Some(path), .. } = &error else { panic!("{error}") };
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
     let text = std::fs::read_to_string(path).expect("it is there");
