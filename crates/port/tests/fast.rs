@@ -13,10 +13,7 @@ fn each_frame_of_many_flows_is_passed_on() {
 
 #[test]
 fn a_full_table_has_each_key_once() {
-    // SAFETY: no arguments, no failure.
-    if unsafe { libc::geteuid() } != 0 {
-        return println!("skipped: needs root (CAP_BPF)");
-    }
+    weir_testkit::need_root!();
     const ROOM: u32 = 5000;
     let fast = Fast::new(ROOM).expect("a program");
     let key = |n: u32| Key {

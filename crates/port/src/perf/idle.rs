@@ -110,10 +110,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_sleeps_was_idle_and_one_that_works_was_not() {
-        // SAFETY: no arguments, no failure.
-        if unsafe { libc::geteuid() } != 0 {
-            return eprintln!("skipped: {} needs root (tracepoints)", module_path!());
-        }
+        weir_testkit::need_root!();
         pin_to(0).unwrap();
         let idles = Idles::new(&[0]).unwrap();
         let noting = idles.start().unwrap();

@@ -104,10 +104,7 @@ mod tests {
 
     #[test]
     fn a_clock_ticks_in_the_time_of_the_frames() {
-        // SAFETY: no arguments, no failure.
-        if unsafe { libc::geteuid() } != 0 {
-            return eprintln!("skipped: {} needs root (performance events of all CPUs)", module_path!());
-        }
+        weir_testkit::need_root!();
         let ticker = Ticker::new(&[0], Duration::from_millis(1), 1000).unwrap();
         // However busy the machine is, some ticks get through.
         let found = (0..1000).find_map(|_| {

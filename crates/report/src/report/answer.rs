@@ -76,11 +76,11 @@ pub(super) fn headline(point: &PointData) -> Option<Rate> {
     capacity().or_else(|| Rate::headline(point))
 }
 
-/// Reference cycles of the device per frame, at that rate.
+/// Reference cycles of the device per frame, at that rate: figures of the placement that stands first come first.
 fn cycles(point: &PointData) -> Option<f64> {
     let of_capacity = || {
         let figures = &point.capacity()?.figures;
-        figures.iter().find(|figure| figure.name == name::CYCLES)?.value
+        figures.iter().find(|figure| figure.name.starts_with(name::CYCLES))?.value
     };
     of_capacity().or_else(|| median_cycles_per_frame(point))
 }
@@ -180,6 +180,27 @@ mod tests {
             "{found:?}"
         );
         assert!(found[0].contains("of that"), "{found:?}");
+    }
+
+    #[test]
+    fn cycles_are_those_of_the_rate_beside_them() {
+        use crate::figure::{figure, procedure, unit};
+        use crate::record::{ProcedureResult, Statistic};
+        let mut data = fixture::quick();
+        let point = data.points.iter_mut().find(|p| p.point.dut == "kernel-forward").expect("a router");
+        let without = cycles(point);
+        let of = |name: &str, unit, value| figure(name, unit, Statistic::Median, vec![value]);
+        let figures = vec![
+            of("forwarding capacity (near cores)", unit::FRAMES_PER_S, 9e5),
+            of("cycles per frame (near cores)", unit::CYCLES, 1234.0),
+            of("forwarding capacity (far cores)", unit::FRAMES_PER_S, 8e5),
+            of("cycles per frame (far cores)", unit::CYCLES, 4321.0),
+        ];
+        let result = point.point.result.as_mut().expect("a result");
+        let capacity =
+            ProcedureResult { procedure: procedure::CAPACITY.into(), figures, ..ProcedureResult::default() };
+        result.procedures.push(capacity);
+        assert!(without != Some(1234.0) && cycles(point) == Some(1234.0), "{without:?}");
     }
 
     #[test]
