@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use weir_measure::capacity::{Mark, Window, Windows, windows};
 use weir_measure::stops::{Clock, Lost, Stop, Tick, lost_by_stops, stops};
-use weir_port::perf::idle::{IdleSpan, Idles, Noting};
+use weir_port::bpf::Link;
+use weir_port::perf::idle::Idles;
 use weir_port::perf::ticks::Ticker;
 
 use weir_load::counts::{Counts, Load, StreamCounts};
@@ -26,11 +27,8 @@ const WINDOW: Duration = Duration::from_millis(16);
 pub(crate) struct Witness {
     ticker: Ticker,
     idles: Arc<Idles>,
-    noting: Noting,
+    noting: Link,
 }
-
-type Ticks = (usize, Vec<weir_port::perf::ticks::Tick>);
-type Idle = (usize, Option<Vec<IdleSpan>>);
 
 /// What it saw of a CPU.
 pub(crate) struct Seen {
@@ -56,17 +54,13 @@ impl Witness {
     pub(crate) fn seen(self) -> Option<Vec<Seen>> {
         let all = self.ticker.stop().ok()?;
         let idle = self.idles.stop(self.noting);
-        let seen = |((cpu, ticks), (_, idle)): (Ticks, Idle)| {
-            let ticks: Vec<_> = ticks.iter().map(tick).collect();
+        let seen = all.into_iter().zip(idle).map(|((cpu, ticks), idle)| {
+            let ticks: Vec<_> = ticks.iter().map(|t| Tick { at_ns: t.at_ns, thread: t.thread }).collect();
             let idle = idle?.iter().map(|span| (span.from_ns, span.to_ns)).collect();
             (ticks.len() > 1).then_some(Seen { cpu, ticks, idle })
-        };
-        all.into_iter().zip(idle).map(seen).collect()
+        });
+        seen.collect()
     }
-}
-
-fn tick(tick: &weir_port::perf::ticks::Tick) -> Tick {
-    Tick { at_ns: tick.at_ns, thread: tick.thread }
 }
 
 /// Who takes part in a trial.

@@ -37,13 +37,6 @@ pub struct Idles {
     spans: Memory<IdleSpan>,
 }
 
-/// Notes while it lives.
-pub struct Noting {
-    _link: Link,
-    /// Spans of each watched CPU that had ended before.
-    before: Vec<u64>,
-}
-
 impl Idles {
     /// For these CPUs.
     ///
@@ -53,11 +46,7 @@ impl Idles {
         let (cpus, spans) = (watched.iter().max().map_or(1, |cpu| cpu + 1), watched.len().max(1) * SPANS);
         let entries = [("cpus", cpus as u32), ("spans", spans as u32)];
         let program = Program::load("witness of idle CPUs", object::IDLE, &entries)?;
-        let cpus: Memory<IdleCpu> = program.memory("cpus", cpus)?;
-        for (&cpu, ring) in watched.iter().zip(1..) {
-            cpus.set(cpu, &IdleCpu { watched: ring, since_ns: 0, spans: 0 });
-        }
-        let spans = program.memory("spans", spans)?;
+        let (cpus, spans) = (program.memory("cpus", cpus)?, program.memory("spans", spans)?);
         Ok(Idles { program, watched: watched.to_vec(), cpus, spans })
     }
 
@@ -66,31 +55,33 @@ impl Idles {
         &self.watched
     }
 
-    /// Begins to note.
+    /// Begins to note, until the link is handed to [`Idles::stop`].
     ///
     /// # Errors
     /// Where the kernel has no such tracepoint.
-    pub fn start(&self) -> Result<Noting, BpfError> {
-        let before = self.watched.iter().map(|cpu| self.cpus.get(*cpu).spans).collect();
-        Ok(Noting { _link: self.program.attach_tracepoint(c"cpu_idle")?, before })
+    pub fn start(&self) -> Result<Link, BpfError> {
+        for (&cpu, ring) in self.watched.iter().zip(1..) {
+            // A CPU that was idle when this last ended may have worked since.
+            self.cpus.set(cpu, &IdleCpu { watched: ring, since_ns: 0, spans: 0 });
+        }
+        self.program.attach_tracepoint(c"cpu_idle")
     }
 
-    /// What it noted since, for each CPU, oldest first; `None` of a CPU for which there were more than are kept. A CPU that
-    /// is idle still has no end of that.
-    pub fn stop(&self, noting: Noting) -> Vec<(usize, Option<Vec<IdleSpan>>)> {
-        let Noting { _link: link, before } = noting;
-        drop(link);
-        let of = |((ring, &cpu), &first): ((usize, &usize), &u64)| {
-            let IdleCpu { since_ns, spans: end, .. } = self.cpus.get(cpu);
+    /// What it noted since, for each of [`Idles::watched`], oldest first; `None` of a CPU for which there were more than are
+    /// kept. A CPU that is idle still has no end of that.
+    pub fn stop(&self, noting: Link) -> Vec<Option<Vec<IdleSpan>>> {
+        drop(noting);
+        let of = |(ring, &cpu): (usize, &usize)| {
+            let IdleCpu { since_ns, spans, .. } = self.cpus.get(cpu);
             // The program is at work still, maybe: what it may overwrite now is too old as well.
-            if end - first >= SPANS as u64 {
-                return (cpu, None);
+            if spans >= SPANS as u64 {
+                return None;
             }
-            let span = |number: u64| self.spans.get(ring * SPANS + number as usize % SPANS);
+            let span = |number: usize| self.spans.get(ring * SPANS + number);
             let open = (since_ns > 0).then_some(IdleSpan { from_ns: since_ns, to_ns: u64::MAX });
-            (cpu, Some((first..end).map(span).chain(open).collect()))
+            Some((0..spans as usize).map(span).chain(open).collect())
         };
-        self.watched.iter().enumerate().zip(&before).map(of).collect()
+        self.watched.iter().enumerate().map(of).collect()
     }
 }
 
@@ -123,7 +114,7 @@ mod tests {
             work_until = now_ns();
         }
         let found = idles.stop(noting);
-        let [(0, Some(spans))] = &found[..] else { panic!("{found:?}") };
+        let [Some(spans)] = &found[..] else { panic!("{found:?}") };
         assert!(
             spans.is_sorted_by_key(|span| span.from_ns) && spans.iter().all(|s| s.from_ns <= s.to_ns),
             "{spans:?}"
@@ -132,6 +123,17 @@ mod tests {
         // Awake at both ends of that work.
         let idle_at = |at| spans.iter().any(|span| (span.from_ns..span.to_ns).contains(&at));
         assert!(!idle_at(from) && !idle_at(work_until), "{from} {work_until} {spans:?}");
-        drop(idles.start().unwrap());
+    }
+
+    #[test]
+    fn what_was_noted_before_does_not_count() {
+        weir_testkit::need_root!();
+        let idles = Idles::new(&[0]).unwrap();
+        // As if it had ended while the CPU was idle, and for the second time.
+        let from = now_ns();
+        idles.cpus.set(0, &IdleCpu { watched: 1, since_ns: 1, spans: 7 });
+        let found = idles.stop(idles.start().unwrap());
+        let [Some(spans)] = &found[..] else { panic!("{found:?}") };
+        assert!(spans.iter().all(|span| span.from_ns >= from), "{from} {spans:?}");
     }
 }
