@@ -31,7 +31,7 @@ use crate::fast::{FastPort, Gate};
 use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Layout, Place};
 use live::Live;
-use order::Order;
+use order::{Order, Way};
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -390,18 +390,6 @@ impl Queue {
     }
 }
 
-/// Whether so many frames leave live, which can.
-fn goes_live(order: &mut Order, live: &mut Live, queue: &mut Queue, pool: &mut Pool, frames: usize) -> bool {
-    let now = Instant::now();
-    let is_pending = order.is_pending(now, || live.all_taken());
-    let begins = !is_pending && Order::is_worth(frames) && queue.is_drained(pool);
-    if begins {
-        live.begin();
-    }
-    order.note(now, is_pending || begins);
-    is_pending || begins
-}
-
 impl Port for Xdp {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
@@ -429,9 +417,14 @@ impl Port for Xdp {
         let queue = &mut self.queues[0];
         let refused = match &mut self.live {
             Some(live) if live.can_take(frames) => {
-                match goes_live(&mut self.order, live, queue, pool, frames.len()) {
-                    true => live.send(pool, frames),
-                    false => queue.send(pool, frames),
+                let all_taken = || live.all_taken();
+                match self.order.choose(frames.len(), Instant::now(), all_taken, || queue.is_drained(pool)) {
+                    Way::Socket => queue.send(pool, frames),
+                    Way::BeginLive => {
+                        live.begin();
+                        live.send(pool, frames)
+                    }
+                    Way::Live => live.send(pool, frames),
                 }
             }
             _ => queue.send(pool, frames),

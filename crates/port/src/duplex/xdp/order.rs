@@ -26,9 +26,38 @@ pub(super) struct Order {
     late: Option<Instant>,
 }
 
+/// How frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Socket,
+    /// Live, for the first time since some left by the socket.
+    BeginLive,
+    Live,
+}
+
 impl Order {
-    /// Whether frames that left live may not have been received yet; `all_taken` says whether the other end has taken all.
-    pub(super) fn is_pending(&mut self, now: Instant, all_taken: impl FnOnce() -> bool) -> bool {
+    /// How so many frames leave that can leave live. `all_taken` says whether the other end has taken all that left live,
+    /// `is_drained` whether all by the socket have left.
+    pub(super) fn choose(
+        &mut self,
+        frames: usize,
+        now: Instant,
+        all_taken: impl FnOnce() -> bool,
+        is_drained: impl FnOnce() -> bool,
+    ) -> Way {
+        let way = if self.is_pending(now, all_taken) {
+            Way::Live
+        } else if frames >= WORTH && is_drained() {
+            Way::BeginLive
+        } else {
+            Way::Socket
+        };
+        self.last_live = (way != Way::Socket).then_some(now);
+        way
+    }
+
+    /// Whether frames that left live may not have been received yet.
+    fn is_pending(&mut self, now: Instant, all_taken: impl FnOnce() -> bool) -> bool {
         let Some(last) = self.last_live else { return false };
         if now.duration_since(last) < PAUSE {
             return true;
@@ -41,21 +70,34 @@ impl Order {
         self.late.get_or_insert(now);
         true
     }
-
-    /// Whether so many frames are worth leaving live.
-    pub(super) fn is_worth(frames: usize) -> bool {
-        frames >= WORTH
-    }
-
-    /// Frames leave live, or by the socket.
-    pub(super) fn note(&mut self, now: Instant, live: bool) {
-        self.last_live = live.then_some(now);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_way_changes_only_when_the_other_is_empty() {
+        use Way::{BeginLive, Live, Socket};
+        let (mut order, begin) = (Order::default(), Instant::now());
+        for (at_us, frames, is_drained, way) in [
+            (0, 1, true, Socket),
+            (1, WORTH, false, Socket),
+            (2, WORTH, true, BeginLive),
+            // The receiver may not have come to those.
+            (3, 1, true, Live),
+            (400, 1, false, Live),
+            (899, 1, false, Live),
+            (1400, 1, true, Socket),
+            (1401, 64, false, Socket),
+            (1402, 64, true, BeginLive),
+            (9000, WORTH - 1, true, Socket),
+        ] {
+            let now = begin + Duration::from_micros(at_us);
+            let found = order.choose(frames, now, || true, || is_drained);
+            assert_eq!(found, way, "{frames} frames at {at_us} us");
+        }
+    }
 
     #[test]
     fn few_frames_go_on_live_until_all_before_them_are_received() {
@@ -73,9 +115,15 @@ mod tests {
             (9_000_000, false, true),
             (10_002_700, false, false),
         ] {
-            let now = begin + Duration::from_micros(at_us);
-            assert_eq!(order.is_pending(now, || all_taken), is_pending, "at {at_us} us");
-            order.note(now, is_pending || at_us == 0 || at_us == 2000);
+            let (now, frames) = (begin + Duration::from_micros(at_us), [1, WORTH]);
+            let begins = at_us == 0 || at_us == 2000;
+            let way = order.choose(frames[usize::from(begins)], now, || all_taken, || begins);
+            let expected = match (is_pending, begins) {
+                (true, _) => Way::Live,
+                (_, true) => Way::BeginLive,
+                _ => Way::Socket,
+            };
+            assert_eq!(way, expected, "at {at_us} us");
         }
     }
 }
