@@ -242,22 +242,14 @@ impl Program {
         // SAFETY: plain integers and a pointer to options that lives through the call.
         let fd =
             unsafe { libbpf_sys::bpf_link_create(self.fd(), ifindex as i32, libbpf_sys::BPF_XDP, &options) };
-        if fd < 0 {
-            return Err(BpfError::Attach { ifindex, source: io::Error::from_raw_os_error(-fd) });
-        }
-        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
-        Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Link::of(fd).map_err(|source| BpfError::Attach { ifindex, source })
     }
 
     /// Has the program run at a tracepoint of the kernel, on all CPUs; dropping the link ends that.
     pub fn attach_tracepoint(&self, name: &'static CStr) -> Result<Link, BpfError> {
         // SAFETY: the name lives for ever.
         let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name.as_ptr(), self.fd()) };
-        if fd < 0 {
-            return Err(BpfError::Trace { name, source: io::Error::from_raw_os_error(-fd) });
-        }
-        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
-        Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Link::of(fd).map_err(|source| BpfError::Trace { name, source })
     }
 
     /// Maps a memory-mappable array (or `.bss`) of `T` entries.
@@ -405,6 +397,17 @@ pub enum Mode {
 /// Keeps a program attached.
 #[derive(Debug)]
 pub struct Link(#[allow(dead_code, reason = "closing it detaches the program")] OwnedFd);
+
+impl Link {
+    /// Of what libbpf has just returned: a descriptor, or a negative error.
+    fn of(fd: RawFd) -> io::Result<Link> {
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(-fd));
+        }
+        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+        Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+}
 
 /// An array of `T` that an eBPF program shares with us.
 ///

@@ -27,7 +27,7 @@ pub struct Attributes {
     pub rest: [u64; 8],
 }
 
-/// Whose events.
+/// Where events are counted.
 #[derive(Debug, Clone, Copy)]
 pub enum Of {
     /// Those of a thread, wherever it runs.

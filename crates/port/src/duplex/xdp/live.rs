@@ -13,11 +13,13 @@
 //! Only for veth: each call has a pool of pages of its own, and where pages are still on their way at its end, the kernel
 //! looks after the pool once a second until they are back. The other end of a veth takes them before that.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+
+use rustix::fs::{self, OFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::super::{CaptureError, Chunk, Pool};
 use crate::bpf::{Link, Memory, Mode, Program, object};
@@ -153,11 +155,8 @@ impl Taken {
     fn open(interface: &str) -> io::Result<Taken> {
         let sysfs = sysfs()?;
         let file = |counter: &str| {
-            let path = CString::new(format!("class/net/{interface}/statistics/{counter}"))?;
-            // SAFETY: a string that ends in zero and lives through the call.
-            let fd =
-                unsafe { libc::openat(sysfs.as_raw_fd(), path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-            owned(fd.into()).map(File::from)
+            let path = format!("class/net/{interface}/statistics/{counter}");
+            fs::openat(&sysfs, path, OFlags::RDONLY | OFlags::CLOEXEC, fs::Mode::empty()).map(File::from)
         };
         Ok(Taken([file("tx_packets")?, file("tx_dropped")?]))
     }
@@ -174,28 +173,9 @@ impl Taken {
 
 /// What /sys is in the calling thread's network namespace, mounted nowhere: the one at /sys may be that of another.
 fn sysfs() -> io::Result<OwnedFd> {
-    const FSOPEN_CLOEXEC: u32 = 1;
-    const FSMOUNT_CLOEXEC: u32 = 1;
-    const CREATE: u32 = 6;
-    const READ_ONLY: u32 = 1;
-    // SAFETY: strings that end in zero, null where the command takes nothing, and numbers (fsopen(2), fsmount(2)).
-    unsafe {
-        let context = owned(libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), FSOPEN_CLOEXEC))?;
-        let none = std::ptr::null::<libc::c_char>();
-        if libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, none, none, 0) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        owned(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, READ_ONLY))
-    }
-}
-
-/// A descriptor that the kernel has just returned.
-fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just returned it, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY)?)
 }
 
 /// Keeps a program in the kernel's XDP dispatcher, where it is for as long as it is attached anywhere; without that, the
