@@ -127,6 +127,11 @@ impl Trial {
         self.drop_counters.iter().filter(|line| line.owner == owner).map(|line| line.frames).sum()
     }
 
+    /// Frames that the drop counters of this name explain.
+    pub fn dropped_at(&self, name: &str) -> u64 {
+        self.drop_counters.iter().filter(|line| line.name == name).map(|line| line.frames).sum()
+    }
+
     /// The load that was really sent, frames/s: less than intended where the tester was too slow.
     pub fn sent_fps(&self) -> f64 {
         self.counts().offered_fps * (1.0 + self.noise.rate_error)

@@ -245,8 +245,7 @@ fn result(rounds: &[Round]) -> PointResult {
 /// Was nothing lost at full speed but the few frames with which the generator fills the interface's ring before the
 /// kernel gets to receive on the same CPU, no more than this share?
 fn keeps_up(trial: &Trial, ring_share: f64) -> bool {
-    let ring: u64 =
-        trial.drop_counters.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames).sum();
+    let ring = trial.dropped_at(RING_FULL);
     trial.verdict != Verdict::Invalid
         && trial.counts().lost == ring
         && ring as f64 <= ring_share * trial.counts().sent as f64

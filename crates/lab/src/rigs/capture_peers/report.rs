@@ -170,7 +170,7 @@ impl CaptureTool<'_> {
         let (sent, captured) = self
             .full
             .iter()
-            .fold((0, 0), |(s, c), t| (s + t.counts().sent, c + t.counts().received + left(t)));
+            .fold((0, 0), |(s, c), t| (s + t.counts().sent, c + t.counts().received + t.dropped_at(LEFT)));
         (sent > 0).then(|| 1.0 - captured as f64 / sent as f64)
     }
 
@@ -196,14 +196,9 @@ const LOSSLESS: &str = "without loss";
 const FULL: &str = "full speed";
 const LEFT: &str = "left in the buffer at the end";
 
-fn left(trial: &Trial) -> u64 {
-    trial.drop_counters.iter().filter(|line| line.name == LEFT).map(|line| line.frames).sum()
-}
-
 /// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
 fn excused_share(trial: &Trial) -> f64 {
-    let full = trial.drop_counters.iter().filter(|line| line.name == RING_FULL).map(|line| line.frames);
-    let share = full.sum::<u64>() as f64 / trial.counts().sent.max(1) as f64;
+    let share = trial.dropped_at(RING_FULL) as f64 / trial.counts().sent.max(1) as f64;
     if share <= BED_SHARE { share } else { 0.0 }
 }
 

@@ -341,12 +341,9 @@ fn sustained_fps(trial: &Trial) -> f64 {
 
 /// Frames that were lost for lack of speed: what is left over in the end was not, nor what the test bed lost.
 fn lost(trial: &Trial) -> u64 {
-    let by = |name: &str| -> u64 {
-        trial.drop_counters.iter().filter(|line| line.name == name).map(|line| line.frames).sum()
-    };
-    let ring_full = by(RING_FULL);
+    let ring_full = trial.dropped_at(RING_FULL);
     let excused = if ring_full as f64 <= BED_SHARE * trial.counts().sent as f64 { ring_full } else { 0 };
-    trial.counts().lost.saturating_sub(by(LEFT) + excused)
+    trial.counts().lost.saturating_sub(trial.dropped_at(LEFT) + excused)
 }
 
 /// Where all frames are.
