@@ -5,8 +5,9 @@
 //!                 silent          other                     silent: not even interrupts got through, the host had taken the
 //!                                                           CPU; other: a thread that has no part in the trial
 //! ```
-//! A CPU that is idle need not tick, and what is silent then is no stop; where idle begins or ends, it was there. A stop between two ticks is not seen, and of one that is seen the begin is known to within a period. And what was lost
-//! because of stops: while one lasted, and until the queue that it filled was empty again.
+//! A CPU that is idle need not tick, and what is silent then is no stop; where idle begins or ends, it was there. A stop
+//! between two ticks is not seen, and of one that is seen the begin is known to within a period. And what was lost because of
+//! stops: while one lasted, and until the queue that it filled was empty again.
 
 use std::time::Duration;
 

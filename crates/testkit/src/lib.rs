@@ -1,5 +1,6 @@
 //! What the tests of several crates share: numbers from a seed, folders that go, programs that are watched, sessions of a
-//! terminal, hosts with wires between them, texts that are compared as a whole, and the one form in which a test says that it is skipped.
+//! terminal, hosts with wires between them, texts that are compared as a whole, and the one form in which a test says that it
+//! is skipped.
 //!
 //! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
 

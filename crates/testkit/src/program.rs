@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_program_is_heard_and_ended() {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo begun >&2; echo 'now {\"a\": 1}'; echo 2; echo 3; exec sleep 1000"]);
+        command.args(["-c", "echo begun >&2; echo 'now {\"a\": 1}'; printf '2\\n3\\n'; exec sleep 1000"]);
         let mut started = Started::new(command);
         started.await_words("begun");
         assert_eq!(started.json::<Value>("now ")["a"], 1);

@@ -1,7 +1,7 @@
 //! BBR version 3, after draft-ietf-ccwg-bbr: the pseudo-code's functions with its names, in segments and seconds.
 //!
-//! ECN, which the draft lacks, is that of google/bbr (`ecn.rs`). Left out: connections without SACK. The offload budget is that of TCP although the simulator
-//! has no offloads. Version 2 is other [`Rules`] on the same engine.
+//! ECN, which the draft lacks, is that of google/bbr (`ecn.rs`). Left out: connections without SACK. The offload budget is that
+//! of TCP although the simulator has no offloads. Version 2 is other [`Rules`] on the same engine.
 
 mod ecn;
 mod model;
