@@ -113,7 +113,7 @@ fn delays(checker: &Checker, stop: &AtomicBool) -> Result<Vec<Proof>> {
     for _ in 0..PAIRS {
         for (added, pairs) in DELAYS.iter().zip(&mut pairs) {
             if !stop.load(Ordering::Relaxed) {
-                pairs.push(check.pair(*added)?);
+                pairs.push(check.pair(*added, PATIENCE)?);
             }
         }
     }

@@ -14,7 +14,7 @@ use weir_load::Control;
 use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
 
-use super::{Checker, PATIENCE, is_disturbed};
+use super::{Checker, is_disturbed};
 use crate::frames::Setup;
 use crate::record::{Latency, Purpose};
 use crate::run::RunError;
@@ -118,13 +118,14 @@ impl Checker {
 }
 
 impl DelayCheck {
-    /// Measures without `added` and with it. Trials that the machine disturbed are repeated, as often as may be.
+    /// Measures without `added` and with it. Trials that the machine disturbed are repeated for as long as `patience`
+    /// lasts, see [`PATIENCE`](super::PATIENCE).
     ///
     /// # Errors
     /// When a trial could not be made.
-    pub fn pair(&mut self, added: Duration) -> Result<Pair, RunError> {
-        let without = self.latency(Duration::ZERO)?;
-        let with = self.latency(added)?;
+    pub fn pair(&mut self, added: Duration, patience: Duration) -> Result<Pair, RunError> {
+        let without = self.latency(Duration::ZERO, patience)?;
+        let with = self.latency(added, patience)?;
         Ok(Pair {
             added_ns: added.as_nanos() as u64,
             without_ns: without.p50_ns,
@@ -133,14 +134,14 @@ impl DelayCheck {
         })
     }
 
-    fn latency(&mut self, added: Duration) -> Result<Latency, RunError> {
+    fn latency(&mut self, added: Duration, patience: Duration) -> Result<Latency, RunError> {
         self.setup.delay_frames(added);
         let load = Load::steady(1.0 / GAP.as_secs_f64(), GAP * FRAMES);
         let stop = AtomicBool::new(false);
         let begin = Instant::now();
         loop {
             let trial = self.setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {}))?;
-            if begin.elapsed() > PATIENCE || !is_disturbed(&trial) {
+            if begin.elapsed() > patience || !is_disturbed(&trial) {
                 return Ok(trial.streams[0].latency.clone());
             }
         }

@@ -44,7 +44,7 @@ fn disturbed(trial: &Trial) -> bool {
 /// A trial that was not disturbed. Each attempt has a new device, since faults count frames from its start.
 fn faulty(point: &PointSpec, tester: TesterKind, faults: &str) -> Trial {
     undisturbed(|| {
-        let trial = Bench::new(point, tester, faults).trial(FRAMES * streams(point), 500).expect("a trial");
+        let trial = Bench::new(point, tester, faults).trial(FRAMES * streams(point), 100).expect("a trial");
         if disturbed(&trial) { Err(shown(&trial)) } else { Ok(trial) }
     })
 }

@@ -47,7 +47,7 @@ fn a_tester_that_cannot_send_that_much_is_tester_limited() {
         for dut in [DutKind::Wire, DutKind::KernelForward] {
             let mut bench = Bench::new(&point(dut), TesterKind::Packet, "");
             // 20 million frames/s, far beyond any socket.
-            let trial = bench.trial(4_000_000, 200).expect("a trial");
+            let trial = bench.trial(400_000, 20).expect("a trial");
             assert_accounting_close(&trial);
             assert_eq!(trial.verdict, Verdict::TesterLimited, "{:#?}", brief(&trial));
             assert!(trial.reasons[0].contains("the tester"), "{:?}", trial.reasons);
